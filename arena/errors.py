@@ -1,7 +1,7 @@
 """What a user of the arena can cause: one line that names the value, the rule and the way out."""
 
 
-def printable(error: Exception) -> str:
+def printable(error: object) -> str:
     """What an error says, with half characters, which JSON can spell and nobody can print or store, written out."""
     return str(error).encode(errors="backslashreplace").decode()
 

@@ -1,8 +1,8 @@
-"""What a user of the trainer can cause: one line that names the value, the rule and the way out."""
+"""Errors that a user can cause; each message is one line with the value, the rule and the remedy."""
 
 
 class TrainerError(Exception):
-    """Base of every error that a user of the trainer can cause and mend."""
+    """Base class of the errors that a user can cause and correct."""
 
 
 class ConfigError(TrainerError):
@@ -14,36 +14,36 @@ class StateError(TrainerError):
 
 
 class RunInUseError(TrainerError):
-    """Another process works in the run folder."""
+    """The run folder is locked by another process."""
 
 
 class NoRunError(TrainerError):
-    """A folder is no run folder, or its run has not written anything yet."""
+    """A folder is not a run folder, or its run has no update yet."""
 
 
 class ExternalPlayerError(TrainerError):
-    """An external player's policy failed, or the player is out of play."""
+    """An external player's policy failed, or the league no longer admits the player."""
 
 
 class NonFiniteLossError(TrainerError):
-    """Losses or gradients were not finite too often in a row."""
+    """Losses or gradients were not finite in too many consecutive updates."""
 
 
 class UnusableOpponentError(TrainerError):
-    """An opponent's policy cannot be loaded, or is of another environment."""
+    """An opponent's policy cannot be loaded, or is for another environment."""
 
 
 class UnavailableOpponentError(UnusableOpponentError):
-    """An opponent's policy cannot be had now; it says nothing about the policy."""
+    """An opponent's policy is not available at the moment; a later attempt may succeed."""
 
 
 class CallCutShortError(TrainerError):
-    """A signal came while the league was asked for something; nobody waits for its answer."""
+    """A signal interrupted a call to the league."""
 
 
 class UnsavedError(TrainerError):
-    """A run ends although its folder cannot be written."""
+    """A run ended, but its folder could not be written."""
 
 
 class RankLostError(TrainerError):
-    """Another process of those that learn together is gone, or does not answer."""
+    """Another rank has ended or does not answer."""

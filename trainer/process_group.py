@@ -7,7 +7,7 @@ so that n ranks match one process with all their environments, and the weights a
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -22,66 +22,43 @@ SOURCE_PREFIX = re.compile(r"^\[[^]]*\] ")
 T = TypeVar("T")
 
 
-@runtime_checkable
-class ProcessGroup(Protocol):
-    """The ranks of a run.
+class ProcessGroup:
+    """The ranks of a run; this base class is a group of one process, whose operations return their input.
 
     All calls are collective: each rank makes the same calls in the same order, with tensors of the same shape.
     """
 
     @property
-    def count(self) -> int:
+    def world_size(self) -> int:
         """Number of ranks."""
-        ...
+        return 1
 
     @property
-    def number(self) -> int:
+    def rank(self) -> int:
         """Rank of this process, from 0."""
-        ...
+        return 0
 
     def all_gather(self, values: Shaped[Tensor, "..."]) -> list[Tensor]:
         """Return the tensors of all ranks, in rank order."""
-        ...
-
-    def all_reduce_sum(self, values: Float[Tensor, "..."]) -> Tensor:
-        """Return the sum over ranks, bit-identical on every rank."""
-        ...
-
-    def all_gather_bytes(self, message: bytes) -> list[bytes]:
-        """Return the messages of all ranks, in rank order; lengths may differ."""
-        ...
-
-    def broadcast_bytes(self, message: bytes) -> bytes:
-        """Return rank 0's message; arguments of other ranks are ignored."""
-        ...
-
-
-class SingleProcess:
-    """A group of one process: every operation returns its own input."""
-
-    count, number = 1, 0
-
-    def all_gather(self, values: Shaped[Tensor, "..."]) -> list[Tensor]:
-        """Return the input."""
         return [values]
 
     def all_reduce_sum(self, values: Float[Tensor, "..."]) -> Tensor:
-        """Return the input."""
+        """Return the sum over ranks, bit-identical on every rank."""
         return values
 
     def all_gather_bytes(self, message: bytes) -> list[bytes]:
-        """Return the input."""
+        """Return the messages of all ranks, in rank order; lengths may differ."""
         return [message]
 
     def broadcast_bytes(self, message: bytes) -> bytes:
-        """Return the input."""
+        """Return rank 0's message; arguments of other ranks are ignored."""
         return message
 
 
-SINGLE_PROCESS = SingleProcess()
+SINGLE_PROCESS = ProcessGroup()
 
 
-class TorchProcessGroup:
+class TorchProcessGroup(ProcessGroup):
     """The initialised default group of `torch.distributed`: gloo on CPUs, NCCL on GPUs.
 
     Byte messages always use gloo. Every call raises `RankLostError` if a rank is gone or does not answer in time.
@@ -94,44 +71,44 @@ class TorchProcessGroup:
         self._messages = None if dist.get_backend() == "gloo" else dist.new_group(backend="gloo", timeout=timeout)
 
     @property
-    def count(self) -> int:
-        """Number of ranks."""
+    def world_size(self) -> int:
+        """See `ProcessGroup`."""
         return dist.get_world_size()
 
     @property
-    def number(self) -> int:
-        """Rank of this process, from 0."""
+    def rank(self) -> int:
+        """See `ProcessGroup`."""
         return dist.get_rank()
 
     def all_gather(self, values: Shaped[Tensor, "..."]) -> list[Tensor]:
-        """Return the tensors of all ranks, in rank order."""
+        """See `ProcessGroup`."""
         return self._gather(values.contiguous(), None)
 
     def all_reduce_sum(self, values: Float[Tensor, "..."]) -> Tensor:
-        """Return the sum over ranks, bit-identical on every rank."""
+        """See `ProcessGroup`."""
         result = values.clone(memory_format=torch.contiguous_format)
         self._call(lambda: dist.all_reduce(result))
         return result
 
     def all_gather_bytes(self, message: bytes) -> list[bytes]:
-        """Return the messages of all ranks, in rank order; lengths may differ."""
+        """See `ProcessGroup`."""
         lengths = [int(each) for each in self._gather(torch.tensor(len(message)), self._messages)]
         own = torch.zeros(max(lengths), dtype=torch.uint8)
         own[: len(message)] = _tensor(message)
-        messages = self._gather(own, self._messages) if len(own) else [own] * self.count
+        messages = self._gather(own, self._messages) if len(own) else [own] * self.world_size
         return [each[:length].numpy().tobytes() for each, length in zip(messages, lengths, strict=True)]
 
     def broadcast_bytes(self, message: bytes) -> bytes:
-        """Return rank 0's message; arguments of other ranks are ignored."""
+        """See `ProcessGroup`."""
         length = torch.tensor(len(message))
         self._call(lambda: dist.broadcast(length, 0, group=self._messages))
-        received = _tensor(message) if self.number == 0 else torch.empty(int(length), dtype=torch.uint8)
+        received = _tensor(message) if self.rank == 0 else torch.empty(int(length), dtype=torch.uint8)
         if len(received):
             self._call(lambda: dist.broadcast(received, 0, group=self._messages))
         return received.numpy().tobytes()
 
     def _gather(self, values: Tensor, group: dist.ProcessGroup | None) -> list[Tensor]:
-        gathered = [torch.empty_like(values) for _ in range(self.count)]
+        gathered = [torch.empty_like(values) for _ in range(self.world_size)]
         self._call(lambda: dist.all_gather(gathered, values, group=group))
         return gathered
 
@@ -141,7 +118,7 @@ class TorchProcessGroup:
         except RuntimeError as error:
             reason = SOURCE_PREFIX.sub("", str(error).strip()).partition("\n")[0].partition(". ")[0]
             raise RankLostError(
-                f"rank {self.number} cannot continue: another rank is gone or does not answer. Saved state and "
+                f"rank {self.rank} cannot continue: another rank is gone or does not answer. Saved state and "
                 "delivered results are intact: restart all ranks (torchrun --max-restarts does), or raise "
                 f"run.ranks_timeout_s ({reason})"
             ) from error
@@ -153,7 +130,7 @@ def _tensor(message: bytes) -> Shaped[Tensor, " bytes"]:
 
 def average(ranks: ProcessGroup, value: Float[Tensor, ""], weight: Float[Tensor, ""]) -> Tensor:
     """Weighted mean of a scalar over all ranks; 0 if all weights are 0."""
-    if ranks.count == 1:
+    if ranks.world_size == 1:
         return value
     product, total = ranks.all_reduce_sum(torch.stack([value * weight, weight])).unbind()
     return product / total.clamp(min=torch.finfo(total.dtype).tiny)
@@ -161,7 +138,7 @@ def average(ranks: ProcessGroup, value: Float[Tensor, ""], weight: Float[Tensor,
 
 def any_of(ranks: ProcessGroup, flag: bool, device: torch.device) -> bool:
     """Logical or of a flag over all ranks, exchanged as a tensor on `device`."""
-    return flag if ranks.count == 1 else bool(ranks.all_reduce_sum(torch.tensor(float(flag), device=device)) > 0)
+    return flag if ranks.world_size == 1 else bool(ranks.all_reduce_sum(torch.tensor(float(flag), device=device)) > 0)
 
 
 def average_gradient(ranks: ProcessGroup, gradient: Float[Tensor, " numbers"], weight: Float[Tensor, ""]) -> None:
@@ -169,7 +146,7 @@ def average_gradient(ranks: ProcessGroup, gradient: Float[Tensor, " numbers"], w
 
     The weights are sample counts, so that the result is the gradient of the mean over the samples of all ranks.
     """
-    if ranks.count == 1:
+    if ranks.world_size == 1:
         return
     summed = ranks.all_reduce_sum(torch.cat([gradient * weight, weight.reshape(1)]))
     gradient.copy_(summed[:-1] / summed[-1].clamp(min=torch.finfo(summed.dtype).tiny))

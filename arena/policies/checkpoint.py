@@ -3,13 +3,13 @@
 import hashlib
 import json
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import asdict
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from jaxtyping import Float
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
@@ -17,16 +17,13 @@ from torch import Tensor
 
 from arena.checkpoint_rules import LARGEST_WEIGHT, POLICY_FORMAT, SAFE_CASTS, is_safe_cast
 from arena.durable import write_atomically
-from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
+from arena.environments.spec import EnvironmentSpec
 from arena.errors import CheckpointError, NetworkModuleError, printable
 from arena.policies.network_policy import NetworkPolicy
 from arena.policies.nn.actor_critic import ActorCritic, allocate_weights, make_on_meta
-from arena.policies.nn.architecture import Architecture, CoreKind
-from arena.policies.nn.embedding_encoder import EmbeddingLayout
-from arena.policies.nn.image_encoder import ImageLayout
+from arena.policies.nn.architecture import Architecture
 from arena.policies.nn.mlp import EncoderKind
-from arena.policies.nn.set_encoder import SetLayout
-from arena.policies.nn.user_module import Input, InputKind, ModuleLayout, require_allowed
+from arena.policies.nn.user_module import require_allowed
 from arena.policies.playability import observation_bounds, require_environment, require_finite_outputs
 
 FORMAT = POLICY_FORMAT
@@ -39,8 +36,7 @@ VERSION_2_DEFAULTS: dict[str, Any] = {"images": [], "embeddings": [], "module": 
 NEWEST = "policy.safetensors"
 """File name of the newest checkpoint in a run folder."""
 
-CHANNELS_LAST_KEY = "turned"
-"""Key of `Input.channels_last` in the file."""
+ARCHITECTURE = TypeAdapter(Architecture)
 
 MAX_NAMED_TENSORS = 3
 """Most tensors listed in an error."""
@@ -58,9 +54,7 @@ Tested only after safetensors has rejected a file: the header length at the star
 def encode(network: ActorCritic, spec: EnvironmentSpec) -> bytes:
     """Serialise a network as a checkpoint. Equal networks give equal bytes."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    architecture, version = json.loads(json.dumps(asdict(network.architecture))), FORMAT_VERSION
-    for each in architecture["module"]["inputs"] if architecture["module"] else ():
-        each[CHANNELS_LAST_KEY] = each.pop("channels_last")
+    architecture, version = _fields_of(network.architecture), FORMAT_VERSION
     if all(architecture[name] == default for name, default in VERSION_2_DEFAULTS.items()):
         architecture, version = {key: architecture[key] for key in architecture.keys() - VERSION_2_DEFAULTS.keys()}, 2
     metadata = {
@@ -169,8 +163,7 @@ def _read_file(path: str | Path) -> bytes:
 def not_finite(tensors: Mapping[str, Tensor]) -> str:
     """Return the names of tensors with NaN or infinity, which native code does not check; empty if all are finite."""
     names = [name for name, tensor in sorted(tensors.items()) if not bool(torch.isfinite(tensor).all())]
-    more = f" and {len(names) - MAX_NAMED_TENSORS} more" if len(names) > MAX_NAMED_TENSORS else ""
-    return ", ".join(names[:MAX_NAMED_TENSORS]) + more
+    return _shortened(names, MAX_NAMED_TENSORS, ", ")
 
 
 def load_strictly(network: torch.nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:
@@ -236,32 +229,28 @@ def _require_fit(network: torch.nn.Module, tensors: Mapping[str, Tensor], source
         if own[name].shape != tensors[name].shape
     ]
     if differences:
-        more = f"; and {len(differences) - MAX_DIFFERENCES} more" if len(differences) > MAX_DIFFERENCES else ""
-        raise CheckpointError(
-            f"{source} does not fit its architecture: {'; '.join(differences[:MAX_DIFFERENCES])}{more}"
-        )
+        raise CheckpointError(f"{source} does not fit its architecture: {_shortened(differences, MAX_DIFFERENCES)}")
     _require_types(own, tensors, source)
 
 
 def _require_types(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], source: str) -> None:
     """Reject types that `load_state_dict` would convert silently, such as integers for weights."""
-    types = {name: (_type_name(tensors[name]), _type_name(own[name])) for name in sorted(own)}
-    wrong = [
-        f"{name} holds {stored}, not {needed}"
-        for name, (stored, needed) in types.items()
-        if not is_safe_cast(stored, needed)
-    ]
+    wrong = []
+    for name in sorted(own):
+        stored, needed = (str(each.dtype).removeprefix("torch.") for each in (tensors[name], own[name]))
+        if not is_safe_cast(stored, needed):
+            wrong.append(f"{name} holds {stored}, not {needed}")
     if wrong:
-        more = f"; and {len(wrong) - MAX_NAMED_TENSORS} more" if len(wrong) > MAX_NAMED_TENSORS else ""
         safe = "; ".join(f"{needed} is read from {', '.join(stored)}" for needed, stored in SAFE_CASTS.items())
         raise CheckpointError(
-            f"{source} has tensors of another type than its network: {'; '.join(wrong[:MAX_NAMED_TENSORS])}{more} "
+            f"{source} has tensors of another type than its network: {_shortened(wrong, MAX_NAMED_TENSORS)} "
             f"({safe}): save the network's own weights"
         )
 
 
-def _type_name(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
+def _shortened(items: Sequence[str], limit: int, separator: str = "; ") -> str:
+    more = f"{separator.strip(',')}and {len(items) - limit} more" if len(items) > limit else ""
+    return separator.join(items[:limit]) + more
 
 
 def _require_usable_weights(network: ActorCritic, source: str) -> None:
@@ -312,40 +301,28 @@ def _build_skeleton(architecture: Architecture, source: str) -> ActorCritic:
 def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architecture:
     try:
         fields = VERSION_1_DEFAULTS | VERSION_2_DEFAULTS | json.loads(metadata["architecture"])
-        heads = tuple(ActionHead(**{**head, "kind": HeadKind(head["kind"])}) for head in fields.pop("heads"))
-        return Architecture(
-            **{
-                **fields,
-                "heads": heads,
-                "encoder": EncoderKind(fields["encoder"]),
-                "encoder_sizes": tuple(fields["encoder_sizes"]),
-                "core": CoreKind(fields["core"]),
-                "sets": tuple(_parse_set(each) for each in fields["sets"]),
-                "images": tuple(ImageLayout(**_with_tuple(each, "channels")) for each in fields["images"]),
-                "embeddings": tuple(EmbeddingLayout(**_with_tuple(each, "options")) for each in fields["embeddings"]),
-                "module": None if fields["module"] is None else _parse_module(fields["module"]),
-            }
-        )
-    except (KeyError, TypeError, ValueError, RecursionError) as error:  # the last: deeply nested JSON
-        raise CheckpointError(
-            f"{source} has an unreadable architecture ({printable(error)}): write it again"
-        ) from error
+        architecture = ARCHITECTURE.validate_python(fields)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        reason = f"{'.'.join(map(str, problem['loc']))} is {problem['input']!s:.60}: {problem['msg']}"
+        raise _unreadable(source, reason) from error
+    except (TypeError, ValueError, RecursionError) as error:  # the last: deeply nested JSON
+        raise _unreadable(source, error) from error
+    written = _fields_of(architecture)
+    # as text, in which 4.0 is not 4 and true is not 1
+    texts = {name: json.dumps(value, sort_keys=True) for name, value in written.items()}
+    if inexact := sorted(
+        name for name, value in fields.items() if texts.get(name) != json.dumps(value, sort_keys=True)
+    ):
+        raise _unreadable(source, f"unknown fields or values of another type in {', '.join(inexact)}")
+    return architecture
 
 
-def _parse_set(fields: Mapping[str, Any]) -> SetLayout:
-    blocks = tuple((start, length) for start, length in fields["blocks"])
-    return SetLayout(**{**fields, "blocks": blocks, "heads": tuple(fields["heads"])})
+def _unreadable(source: str, reason: object) -> CheckpointError:
+    return CheckpointError(f"{source} has an unreadable architecture ({printable(reason)}): write it again")
 
 
-def _parse_module(fields: Mapping[str, Any]) -> ModuleLayout:
-    return ModuleLayout(**{**fields, "inputs": tuple(_parse_input(each) for each in fields["inputs"])})
-
-
-def _parse_input(fields: Mapping[str, Any]) -> Input:
-    own = _with_tuple(_with_tuple(fields, "shape"), "options")
-    channels_last = own.pop(CHANNELS_LAST_KEY)
-    return Input(**{**own, "kind": InputKind(own["kind"]), "channels_last": channels_last})
-
-
-def _with_tuple(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {**fields, name: tuple(fields[name])}
+def _fields_of(architecture: Architecture) -> dict[str, Any]:
+    """Return an architecture as JSON values."""
+    fields: dict[str, Any] = ARCHITECTURE.dump_python(architecture, mode="json", by_alias=True)
+    return fields

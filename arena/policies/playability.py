@@ -25,12 +25,12 @@ def require_environment(policy: NetworkPolicy, spec: EnvironmentSpec, source: st
         CheckpointError: Name, signature or network layout differ from the environment's.
     """
     same_game = policy.environment.partition(ROUNDS)[0] == spec.name.partition(ROUNDS)[0]
-    if policy.signature != spec.signature and same_game:
-        raise CheckpointError(
-            f"{source} was trained for {spec.name} of other rules (signature {policy.signature}; {spec.name} is now "
-            f"{spec.signature}): train it again, or use the release that it was trained with"
-        )
     if policy.signature != spec.signature:
+        if same_game:
+            raise CheckpointError(
+                f"{source} was trained for {spec.name} of other rules (signature {policy.signature}; {spec.name} is "
+                f"now {spec.signature}): train it again, or use the release that it was trained with"
+            )
         raise CheckpointError(
             f"{source} was trained for {policy.environment} (signature {policy.signature}), but {spec.name} has "
             f"signature {spec.signature}: give a checkpoint of {spec.name}"
@@ -75,21 +75,16 @@ def require_finite_outputs(network: ActorCritic, observations: Float[Tensor, "R 
                 "publish a network that computes actions from every observation"
             ) from error
         outputs = {"action parameters": parameters, "value": value, "recurrent state": torch.cat(state, dim=-1)}
-        if not bool(torch.cat([each.reshape(len(values), -1) for each in outputs.values()], dim=-1).isfinite().all()):
-            _refuse(outputs, observations, source)
-
-
-def _refuse(outputs: dict[str, Tensor], observations: Tensor, source: str) -> None:
-    for name, output in outputs.items():
-        wrong = (~output.reshape(len(observations), -1).isfinite()).nonzero()
-        if len(wrong):
-            row, column = wrong[0].tolist()
-            low, high = observations[row].min().item(), observations[row].max().item()
-            raise CheckpointError(
-                f"{source} computes {output.reshape(len(observations), -1)[row, column]:g} in its {name} from an "
-                f"observation within [{low:g}, {high:g}], and outputs must be finite: take a checkpoint of an earlier "
-                "step"
-            )
+        for name, output in outputs.items():
+            per_row = output.reshape(len(values), -1)
+            wrong = (~per_row.isfinite()).nonzero()
+            if len(wrong):
+                row, column = wrong[0].tolist()
+                low, high = observations[row].min().item(), observations[row].max().item()
+                raise CheckpointError(
+                    f"{source} computes {per_row[row, column]:g} in its {name} from an observation within "
+                    f"[{low:g}, {high:g}], and outputs must be finite: take a checkpoint of an earlier step"
+                )
 
 
 def _highest(block: ObservationBlock) -> Float[Tensor, " size"]:

@@ -16,7 +16,7 @@ from trainer.config.loading import validate
 from trainer.config.schema import TrainerConfig
 from trainer.errors import RankLostError
 from trainer.ppo.learner import Learner
-from trainer.process_group import TorchProcessGroup
+from trainer.process_group import ProcessGroup, TorchProcessGroup
 from trainer.rollout.buffer import RolloutBuffer
 
 ROW_FIRST = ("last_value", "last_active")
@@ -92,18 +92,20 @@ def learn_together(
 
 def learn_in_turn(config: TrainerConfig, rollouts: list[list[RolloutBuffer]]) -> list[dict[str, torch.Tensor]]:
     """What comes of every rank's rollouts where all ranks are threads of this process."""
-    seats = Threads(len(rollouts)).seats()
-    learners = [Learner(config, fake_spec(), seat) for seat in seats]  # before threads: their chance is torch's own
+    ranks = ThreadGroup(len(rollouts)).ranks()
+    learners = [
+        Learner(config, fake_spec(), rank) for rank in ranks
+    ]  # before the threads start: they share torch's random state
 
-    def work(seat: "Seat", learner: Learner, own: list[RolloutBuffer]) -> dict[str, torch.Tensor]:
+    def work(rank: "ThreadRank", learner: Learner, own: list[RolloutBuffer]) -> dict[str, torch.Tensor]:
         try:
             return learn(learner, own)
         except BaseException:
-            seat.leave()
+            rank.leave()
             raise
 
-    with ThreadPoolExecutor(len(seats)) as threads:
-        return list(threads.map(work, seats, learners, rollouts))
+    with ThreadPoolExecutor(len(ranks)) as threads:
+        return list(threads.map(work, ranks, learners, rollouts))
 
 
 def learn_alone(config: TrainerConfig, rollouts: list[RolloutBuffer]) -> dict[str, torch.Tensor]:
@@ -111,28 +113,36 @@ def learn_alone(config: TrainerConfig, rollouts: list[RolloutBuffer]) -> dict[st
     return learn(Learner(config, fake_spec()), rollouts)
 
 
-class Threads:
-    """A place where threads meet in place of processes; one that ends takes the others with it."""
+class ThreadGroup:
+    """Shared state of ranks that are threads of one process; if one ends, all end."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.said: list[object] = [None] * count
-        self.barrier = threading.Barrier(count, timeout=MOST_PATIENCE.total_seconds())
+    def __init__(self, world_size: int) -> None:
+        self.world_size = world_size
+        self.values: list[object] = [None] * world_size
+        self.barrier = threading.Barrier(world_size, timeout=MOST_PATIENCE.total_seconds())
 
-    def seats(self) -> list["Seat"]:
-        """A rank for every thread."""
-        return [Seat(self, number) for number in range(self.count)]
+    def ranks(self) -> list["ThreadRank"]:
+        """A process group for every thread."""
+        return [ThreadRank(self, rank) for rank in range(self.world_size)]
 
 
-class Seat:
-    """A rank in a thread."""
+class ThreadRank(ProcessGroup):
+    """The process group of one thread."""
 
-    def __init__(self, threads: Threads, number: int) -> None:
-        self._threads, self.number, self.count = threads, number, threads.count
+    def __init__(self, group: ThreadGroup, rank: int) -> None:
+        self._group, self._rank = group, rank
+
+    @property
+    def world_size(self) -> int:
+        return self._group.world_size
+
+    @property
+    def rank(self) -> int:
+        return self._rank
 
     def leave(self) -> None:
-        """Be gone."""
-        self._threads.barrier.abort()
+        """Leave the group."""
+        self._group.barrier.abort()
 
     def all_gather(self, values: Tensor) -> list[Tensor]:
         return self._all(values.clone())
@@ -148,10 +158,10 @@ class Seat:
 
     def _all(self, own):
         try:
-            self._threads.said[self.number] = own
-            self._threads.barrier.wait()
-            heard = list(self._threads.said)
-            self._threads.barrier.wait()
+            self._group.values[self.rank] = own
+            self._group.barrier.wait()
+            values = list(self._group.values)
+            self._group.barrier.wait()
         except threading.BrokenBarrierError as error:
             raise RankLostError("another thread is gone") from error
-        return heard
+        return values

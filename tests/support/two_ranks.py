@@ -3,7 +3,7 @@
 import random
 import threading
 
-from ranks import Threads
+from ranks import ThreadGroup
 from small_runs import rps
 
 from league.client import LeagueClient
@@ -57,7 +57,7 @@ class Run:
         """Train; `at_update` is called on rank 1 before it learns, with the number of the update."""
         config = game("league.heartbeat_s=1e9", *settings)
         own = shard_config(config, SECOND_OF_TWO)
-        first, second = Threads(2).seats()
+        first, second = ThreadGroup(2).ranks()
 
         def lead():
             try:

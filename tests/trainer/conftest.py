@@ -33,6 +33,7 @@ from trainer.opponents.pool import SELF, Opponent
 from trainer.ppo.learner import Learner
 from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.collector import CollectedMatch, RolloutCollector
+from trainer.runtime.session import TrainingSession
 from trainer.runtime.train import Trainer
 from trainer.shutdown import RunContext
 
@@ -214,16 +215,10 @@ def worker_of(tmp_path: Path, outside: Outside) -> Iterator[Callable[..., Traine
         folder.path.mkdir(exist_ok=True)
         link = RetryingClient(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
         console = RunConsole(Console(file=_Lines(lines if lines is not None else []), width=500))
-        worker = Trainer(
-            config,
-            folder,
-            link,
-            trackers=lambda from_step: [TensorBoard(folder.path / "tensorboard", from_step)],
-            version="0",
-            console=console,
-            run_context=outside.run_context(),
-            **ranks,
+        session = TrainingSession(
+            config, folder, link, version="0", console=console, run_context=outside.run_context(), **ranks
         )
+        worker = Trainer(session, lambda from_step: [TensorBoard(folder.path / "tensorboard", from_step)])
         workers.append(worker)
         return worker
 

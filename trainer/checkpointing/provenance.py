@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import BaseModel
 
 from arena.durable import write_atomically
 from trainer.disk_retry import DiskRetry
 
 FILE = "run.json"
+CPUINFO = Path("/proc/cpuinfo")
 
 PACKAGES = ("echelon-league", "torch", "numpy", "safetensors", "warp-lang")
 
@@ -27,6 +30,10 @@ SECRETS = ("--token",)
 GIT_TIMEOUT_S = 10.0
 
 logger = logging.getLogger(__name__)
+
+
+class _RunRecord(BaseModel):
+    sessions: list[dict[str, Any]]
 
 
 class Provenance:
@@ -73,7 +80,7 @@ def origin() -> dict[str, Any]:
     return {
         "command": command_line(sys.argv),
         "python": platform.python_version(),
-        "packages": {package: _version(package) for package in PACKAGES},
+        "packages": {each.name: each.version for each in metadata.distributions() if each.name in PACKAGES},
         "git": revision(Path(__file__).parents[2]),
         "machine": machine(),
     }
@@ -95,8 +102,13 @@ def revision(folder: Path) -> dict[str, Any] | None:
     """The current commit and whether tracked files differ from it; None outside a git checkout."""
     if not (folder / ".git").exists():
         return None
-    commit, changes = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return None if commit is None or changes is None else {"revision": commit, "changed": bool(changes)}
+    describe = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        found = subprocess.run(describe, capture_output=True, text=True, timeout=GIT_TIMEOUT_S, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    commit, dirty, _ = found.stdout.strip().partition("-dirty")
+    return {"revision": commit, "changed": bool(dirty)}
 
 
 def machine() -> dict[str, Any]:
@@ -105,41 +117,18 @@ def machine() -> dict[str, Any]:
     return {"system": platform.platform(), "cpu": _processor(), "cores": os.cpu_count(), "gpus": gpus}
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
-    try:
-        command = ["git", "-C", str(folder), *arguments]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=GIT_TIMEOUT_S, check=True)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return result.stdout.strip()
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor())
+    cpuinfo = CPUINFO.read_text(encoding="utf-8") if CPUINFO.exists() else ""
+    model = re.search(r"^model name\s*: (.+)$", cpuinfo, re.MULTILINE)
+    return model[1] if model else platform.processor()
 
 
 def _read_sessions(path: Path) -> list[dict[str, Any]]:
-    """Read the recorded sessions; a file of an older version, without sessions, counts as one."""
+    """Read the recorded sessions."""
     try:
-        whole = json.loads(path.read_text(encoding="utf-8"))
+        return _RunRecord.model_validate_json(path.read_bytes()).sessions
     except FileNotFoundError:
         return []
     except ValueError:
-        whole = None
-    sessions = whole.get("sessions", [whole]) if isinstance(whole, dict) else None
-    if isinstance(sessions, list) and all(isinstance(each, dict) for each in sessions):
-        return sessions
-    logger.warning("%s is damaged: its earlier sessions are dropped", path)
-    return []
+        logger.warning("%s is damaged: its earlier sessions are dropped", path)
+        return []

@@ -75,13 +75,13 @@ class RunDirectory:
         except OSError:
             return None
 
-    def _remove_unused(self, made: list[Path]) -> None:
+    def _remove_unused(self, created: list[Path]) -> None:
         """Remove the folders that `locked` created, if they hold no file of a run."""
-        kept = {each.name for each in self.path.iterdir()}
-        if made and kept <= {"lock", self.identity.name}:
-            for name in kept:
+        names = {each.name for each in self.path.iterdir()}
+        if created and names <= {"lock", self.identity.name}:
+            for name in names:
                 (self.path / name).unlink()
-            for folder in made:
+            for folder in created:
                 if any(folder.iterdir()):
                     return
                 folder.rmdir()

@@ -1,4 +1,4 @@
-"""The `trainer` command: train a learner, play rating matches, measure, explain a run."""
+"""The `trainer` command: train a learner, play rating matches, benchmark, diagnose a run."""
 
 import errno
 import logging
@@ -34,18 +34,18 @@ _STATUSES: dict[type[Exception], int] = {
     StateError: BAD_CONFIGURATION,
     LeagueUnreachable: TRY_LATER,
 }
-"""What a command exits with because of an error; with 1 for any other."""
+"""Exit status of each error; 1 for any other."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command; what a user can cause ends as one line on stderr.
+    """Run one command; errors that a user can cause end as one line on stderr.
 
-    Exits with 0; with 2 for bad usage or an unusable setting; with 75 if no league answers, so that the same command
-    may work later; with 78 if this installation, game or run folder cannot be used; and with 1 for any other error.
+    Exits with 0; with 2 after bad usage or an invalid setting; with 75 if no league answers, so that the same command
+    may work later; with 78 if this installation, game or run folder cannot be used; and with 1 after other errors.
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
-        from trainer.cli.commands import app  # here, so that a missing package is one line too
+        from trainer.cli.commands import app  # here, so that a missing package ends as one line too
 
         app(arguments)
     except (LeagueError, ArenaError, TrainerError) as error:
@@ -57,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _refuse(missing)
     except OSError as error:
         place = error.filename or "writing the run folder"
-        way_out = "free the disk or choose another --run" if error.errno in FULL else "choose another --run"
-        typer.echo(f"trainer: {place}: {error.strerror}; {way_out}", err=True)
+        remedy = "free the disk or choose another --run" if error.errno in FULL else "choose another --run"
+        typer.echo(f"trainer: {place}: {error.strerror}; {remedy}", err=True)
         sys.exit(FAILURE)
 
 

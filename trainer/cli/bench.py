@@ -1,6 +1,7 @@
 """`trainer bench`."""
 
 import json
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -8,8 +9,8 @@ import typer
 from trainer.cli.options import ConfigFile, Overrides, Preset
 from trainer.config import loading as settings
 from trainer.errors import ConfigError
-from trainer.runtime.benchmark.bench import Bench, acting_steps_per_s
-from trainer.runtime.benchmark.synthetic_env import SYNTHETIC, SyntheticSpec
+from trainer.runtime.benchmark.bench import Bench
+from trainer.runtime.benchmark.synthetic_env import SYNTHETIC
 from trainer.runtime.torch_setup import configure_torch
 
 ITERATIONS = 5
@@ -20,7 +21,7 @@ app = typer.Typer()
 @app.command()
 def bench(
     environment: Annotated[
-        str, typer.Option("--environment", help="What to step; `synthetic` costs almost nothing.")
+        str, typer.Option("--environment", help="Environment; `synthetic` costs almost nothing to step.")
     ] = SYNTHETIC,
     consistency: Annotated[
         bool,
@@ -30,87 +31,44 @@ def bench(
         int | None,
         typer.Option("--opponents", min=0, help="Different frozen opponents [default: the learner's live weights]."),
     ] = None,
-    acting: Annotated[
-        int | None,
-        typer.Option("--acting", metavar="ROWS", min=1, help="Print decisions a second on so many rows alone instead."),
-    ] = None,
     iterations: Annotated[
         int | None,
         typer.Option("--iterations", min=1, help=f"Iterations; medians are printed [default: {ITERATIONS}]."),
-    ] = None,
-    end_chance: Annotated[
-        float | None,
-        typer.Option(
-            "--end-chance",
-            min=0.0,
-            max=1.0,
-            help=f"Chance that a synthetic episode ends at a step [default: {SyntheticSpec.end_chance}].",
-        ),
     ] = None,
     config_file: ConfigFile = None,
     overrides: Overrides = None,
     preset: Preset = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure rollout and update, and who spends the rollout, without a league.
+    """Measure the speed of rollout and update, and the parts of the rollout, without a league.
 
-    Of several threads that step environments side by side, seconds of arena, acting and opponents are means.
+    If several threads step environments, the seconds of arena, acting and opponents are their mean.
 
     Example: trainer bench --environment mech-company --opponents 16 --set environment.num_envs=256
     """
-    synthetic = environment == SYNTHETIC
-    stepped = acting is None and not synthetic
-    _refuse_idle(
-        ("--acting", acting, "--consistency", consistency),
+    for option, value, other, idle in (
         ("--iterations", iterations, "--consistency", consistency),
-        ("--opponents", opponents, "--acting", acting is not None),
-        ("--opponents", opponents, f"--environment {SYNTHETIC}, whose other side never acts", synthetic),
-        ("--end-chance", end_chance, f"--environment {environment}, which ends its own matches", stepped),
-    )
+        ("--opponents", opponents, f"--environment {SYNTHETIC}, whose other side never acts", environment == SYNTHETIC),
+    ):
+        if value is not None and idle:
+            raise ConfigError(f"{option} {value} changes nothing with {other}: leave one of them out")
     still = ["optimizer.learning_rate=0.0", "optimizer.learning_rate_final=0.0"] if consistency else []
     config = settings.resolve(environment, config_file, [*(overrides or []), *still], overlay=preset)
     configure_torch(config.run)
-    work = SyntheticSpec() if end_chance is None else SyntheticSpec(end_chance=end_chance)
-    if acting is not None:
-        steps_per_s = acting_steps_per_s(config, work, acting, iterations or ITERATIONS)
-        _print(as_json, {"rows": acting, "threads": config.run.threads, "acting_steps_per_s": steps_per_s})
-        return
-    item = Bench(config, work, opponents=opponents or 0)
+    bench = Bench(config, opponents=opponents or 0)
     if consistency:
-        errors = item.ratio_errors()
+        errors = bench.ratio_errors()
         _print(as_json, {"environment": environment, "ratio_errors": errors, "largest": max(errors)})
         return
-    measured = item.measure(iterations or ITERATIONS)
-    _print(
-        as_json,
-        {
-            "environment": environment,
-            "num_envs": config.environment.num_envs,
-            "threads": config.run.threads,
-            "opponents": opponents or 0,
-            "self_play_envs": item.self_play_envs,
-            "rollout_s": measured.rollout_s,
-            "arena_s": measured.arena_s,
-            "acting_s": measured.acting_s,
-            "opponents_s": measured.opponents_s,
-            "update_s": measured.update_s,
-            "env_steps_per_s": measured.steps_per_s,
-            "agent_steps_per_s": measured.agent_steps_per_s,
-            "decisions_per_s": measured.decisions_per_s,
-            "resident_bytes": measured.resident_bytes,
-        },
-    )
-
-
-def _refuse_idle(*pairs: tuple[str, float | None, str, bool]) -> None:
-    """Refuse options that would change nothing beside others: an option and its value, and what it would be idle with.
-
-    Raises:
-        ConfigError: There is such a pair.
-    """
-    for idle, given, other, beside in pairs:
-        if given is not None and beside:
-            raise ConfigError(f"{idle} {given} changes nothing with {other}: leave one of them out")
+    measured = bench.measure(iterations or ITERATIONS)
+    sizes = {
+        "environment": environment,
+        "num_envs": config.environment.num_envs,
+        "threads": config.run.threads,
+        "opponents": opponents or 0,
+        "self_play_envs": bench.self_play_envs,
+    }
+    _print(as_json, {**sizes, **asdict(measured)})
 
 
 def _print(as_json: bool, values: dict[str, object]) -> None:

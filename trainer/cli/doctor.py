@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from trainer.monitoring.report.doctor import as_json as diagnosis_as_json
-from trainer.monitoring.report.doctor import diagnose, show
+from trainer.monitoring.report import doctor as reports
 
 app = typer.Typer()
 
@@ -20,15 +19,15 @@ def doctor(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Explain a run: what went wrong, when, and what to try.
+    """Report the problems of a run, when they occurred, and what to try.
 
-    Exits with 0 where there is nothing but hints, with 1 where something was wrong, with 2 where RUN is no run folder.
+    Exits with 0 without problems or with hints only, with 1 after a problem, and with 2 if RUN is not a run folder.
 
     Example: trainer doctor var/runs/mech-duel/main
     """
-    diagnosis = diagnose(run_folder)
+    report = reports.diagnose(run_folder)
     if as_json:
-        typer.echo(json.dumps(diagnosis_as_json(diagnosis)))
+        typer.echo(json.dumps(reports.as_json(report)))
     else:
-        show(diagnosis, Console())
-    raise typer.Exit(0 if diagnosis.healthy else 1)
+        reports.print_report(report, Console())
+    raise typer.Exit(0 if report.healthy else 1)

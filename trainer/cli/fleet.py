@@ -20,12 +20,11 @@ from league.client import DEFAULT_URL
 from league.home import runs_folder
 from league.private_files import TOKEN, read_secret
 from league.wire import Role
-from trainer.cli.clients import open_terminal
+from trainer.cli.clients import make_console
 from trainer.cli.options import League, Overrides, Token
 from trainer.errors import ConfigError
 from trainer.fleet.driver import Fleet, MemberState
-from trainer.fleet.members import FleetSpec, Member, Resources, plan_members, variables
-from trainer.fleet.placement import CapacityError, check_capacity
+from trainer.fleet.members import CapacityError, FleetSpec, Member, Resources, check_capacity, plan_members, variables
 from trainer.fleet.ray_cluster import connect
 from trainer.fleet.supervisor import Launch
 
@@ -36,25 +35,30 @@ def _roles(text: str) -> tuple[Role, ...]:
     known: tuple[Role, ...] = get_args(Role)
     roles = tuple(role for word in text.split(",") for role in known if role == word.strip())
     if len(roles) != len(text.split(",")):
-        raise ConfigError(f"--roles {text!r} has a role that is none of {', '.join(known)}: separate these by commas")
+        raise ConfigError(
+            f"--roles {text!r} has a role that is not one of {', '.join(known)}: separate roles by commas"
+        )
     return roles
 
 
 @app.command()
 def fleet(
-    environment: Annotated[str, typer.Option("--environment", help="What is trained and played.")],
+    environment: Annotated[str, typer.Option("--environment", help="Game to train and play.")],
     league: League = DEFAULT_URL,
     token: Token = None,
-    trainers: Annotated[int, typer.Option("--trainers", min=0, help="How many learners.")] = 1,
-    evaluators: Annotated[int, typer.Option("--evaluators", min=0, help="How many evaluators, a CPU each.")] = 1,
-    cpus: Annotated[float, typer.Option("--cpus-per-trainer", min=0.1, help="CPUs of each trainer.")] = 1.0,
+    trainers: Annotated[int, typer.Option("--trainers", min=0, help="Number of learners.")] = 1,
+    evaluators: Annotated[
+        int, typer.Option("--evaluators", min=0, help="Number of evaluators, with one CPU each.")
+    ] = 1,
+    cpus: Annotated[float, typer.Option("--cpus-per-trainer", min=0.1, max=1e6, help="CPUs of each trainer.")] = 1.0,
     gpus: Annotated[
-        float, typer.Option("--gpus-per-trainer", min=0.0, help="GPUs of each trainer, a rank each.")
+        float,
+        typer.Option("--gpus-per-trainer", min=0.0, max=1e6, help="GPUs of each trainer, with one rank for each GPU."),
     ] = 0.0,
     roles: Annotated[
         str, typer.Option("--roles", help="Roles of the learners, in turn: main,main_exploiter,league_exploiter.")
     ] = "main",
-    prefix: Annotated[str, typer.Option("--prefix", help="Before all names, for a second fleet of a league.")] = "",
+    prefix: Annotated[str, typer.Option("--prefix", help="Prefix of all names, for a second fleet of a league.")] = "",
     runs: Annotated[Path | None, typer.Option("--runs", help="Run folders [default: $LEAGUE_HOME/runs].")] = None,
     address: Annotated[str | None, typer.Option("--address", help="Ray cluster: ray://HOST:10001 or auto.")] = None,
     overrides: Overrides = None,
@@ -63,14 +67,14 @@ def fleet(
 ) -> None:
     """Run trainers and evaluators of one league on the machines of a Ray cluster.
 
-    Without --address, the cluster is this machine. Ray restarts members that die, and they go on from their run
-    folders, which all machines must share. Ctrl-C ends the fleet: trainers save and leave, and the same command goes
-    on. It ends by itself when its trainers have. See docs/fleet.md.
+    Without --address, the cluster is this machine. Ray restarts members that die, and they resume from their
+    run folders, which all machines must share. Ctrl-C ends the fleet: trainers save and exit, and the same command
+    resumes. It ends by itself after its trainers. See docs/fleet.md.
 
     Example: trainer fleet --environment mech-duel --trainers 4 --evaluators 2 --gpus-per-trainer 1 --address auto
     """
     if as_json and not dry_run:
-        raise ConfigError("--json prints what would run: give --dry-run too, or leave --json out")
+        raise ConfigError("--json prints the result of a dry run: give --dry-run too, or leave --json out")
     declare(environment)
     settings = tuple(overrides or ())
     folder = (runs or runs_folder()).absolute()
@@ -85,11 +89,11 @@ def fleet(
         check_capacity(members, [_this_machine()])
     secret = token or read_secret(TOKEN, os.environ) or ""
     given = {"LEAGUE_URL": league, TOKEN: secret, **variables(settings, os.environ)}
-    terminal = open_terminal()
+    console = make_console()
     with connect(address, members, league) as cluster:
         states = [MemberState(member, cluster.start(Launch(member, given))) for member in members]
-        succeeded = Fleet(states, terminal.print).run()
-    terminal.print(f"run folders are in {folder}: the same command goes on")
+        succeeded = Fleet(states, console.print).run()
+    console.print(f"run folders are in {folder}: the same command continues")
     if not succeeded:
         raise typer.Exit(FAILURE)
 

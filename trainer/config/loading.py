@@ -1,7 +1,7 @@
-"""Settings of a trainer, in two levels: sections of keys. One TOML file, then `--set section.key=value`.
+"""Loading settings: presets, then one TOML file, then `--set section.key=value`.
 
-`runtime.py` has the sections about what runs and where, `algorithm.py` those about what learns and how. Every key has a
-default, a range and a description; `trainer run --help` is written from them.
+`runtime.py` has the sections about the run and its league, `algorithm.py` those about the network and PPO. Every key
+has a default, a range and a description, from which `trainer run --help` is generated.
 """
 
 import difflib
@@ -16,20 +16,26 @@ from typing import Any
 from pydantic import ValidationError
 
 from arena.environments import split_rounds
-from trainer.config.messages import explain, limits, toml
+from trainer.config.messages import Schema, describe_bounds, explain, to_toml_value
 from trainer.config.schema import EnvironmentSettings, LeagueSettings, StrictModel, TrainerConfig
 from trainer.errors import ConfigError
 
 HELP_WIDTH = 76
-"""Columns of the explanation: what indents it comes before."""
+"""Columns of the settings in `--help`, which typer indents."""
 
 Settings = dict[str, dict[str, Any]]
 """Raw settings: {section: {key: value}}."""
 
-OVERLAYS = ("gpu",)
-"""Presets for hardware, on top of the environment's: folders of `presets`."""
-
 EXPLOITERS = ("main_exploiter", "league_exploiter")
+"""Roles that do not play themselves."""
+
+OVERLAYS = ("gpu",)
+"""Presets for hardware, applied over the environment's: folders of `presets`."""
+
+RENAMED: dict[str, str] = tomllib.loads(
+    (resources.files("trainer.config") / "renamed.toml").read_text(encoding="utf-8")
+)
+"""Settings by their former names and by those of other libraries, for error messages."""
 
 
 def resolve(
@@ -41,53 +47,53 @@ def resolve(
 ) -> TrainerConfig:
     """Build the configuration.
 
-    Defaults, then the environment's preset, then the role's, then what a run was made with, then the overlay, then the
-    file, then `assignments`.
+    Later layers win: defaults, the environment's preset, the role's, saved settings, the overlay, the file,
+    `assignments`.
 
     Args:
         environment: Environment to train on; overrides the file's.
         file: TOML file, or None.
-        assignments: `section.key=value`, value in TOML; text that is no TOML is taken as a string.
-        saved: Settings of the run that is gone on with.
+        assignments: `section.key=value`, value in TOML; any other text is a string.
+        saved: Settings of the run that is resumed.
         overlay: One of `OVERLAYS`, or None.
 
     Raises:
         ConfigError: A key is unknown or a value out of range.
     """
-    own = merge(read_toml(file) if file else {}, parse_assignments(assignments))
-    if environment is not None:
-        own = merge(own, {"environment": {"name": environment}})
+    own = merge(
+        read_toml(file) if file else {},
+        parse_assignments(assignments),
+        {} if environment is None else {"environment": {"name": environment}},
+    )
     given = merge(saved, own)
     name = str(given.get("environment", {}).get("name", EnvironmentSettings().name))
-    role = str(given.get("league", {}).get("role", LeagueSettings().role))
-    base = merge(merge(_preset_for(name, role), role_preset(role)), saved)
-    return validate(merge(merge(base, overlay_preset(overlay, name) if overlay else {}), own))
+    role = given.get("league", {}).get("role", LeagueSettings().role)
+    base = preset(name)
+    if role != "main":
+        base.pop("role", None)  # a preset's role settings are a main's
+    if role in EXPLOITERS:
+        base = merge(base, {"environment": {"self_play": 0.0}})
+    return validate(merge(base, saved, overlay_preset(overlay, name) if overlay else {}, own))
 
 
 def preset(environment: str) -> Settings:
-    """Settings that train well on an environment as they are: its own over its family's; none where there is no preset.
+    """Return an environment's preset over that of its family; empty without a preset.
 
-    A match of several rounds is as long as so many of the game's: leases are of fewer of them.
+    A match of several rounds is as long as that many matches of the game, so a lease has fewer of them.
     """
     named, rounds = split_rounds(environment)
     family, colon, game = named.partition(":")
-    settings = _shipped(family)
+    settings = _read_preset(family)
     if not settings:
         return {}
     if colon:
-        settings = merge(settings, _shipped(f"{family}-{game.partition('(')[0]}"))
+        settings = merge(settings, _read_preset(f"{family}-{game.partition('(')[0]}"))
     leases = {"lease_budget": max(1, settings["league"]["lease_budget"] // (rounds or 1))}
     return merge(settings, {"environment": {"name": environment}, "league": leases})
 
 
-def _preset_for(environment: str, role: str) -> Settings:
-    """An environment's preset as a role takes it: numbers of roles in it are a main's."""
-    settings = preset(environment)
-    return settings if role == "main" else {name: keys for name, keys in settings.items() if name != "role"}
-
-
 def overlay_preset(overlay: str, environment: str) -> Settings:
-    """Settings for some hardware: those of every environment, then the environment's own.
+    """Return the settings of a hardware preset: those for every environment, then the environment's own.
 
     Raises:
         ConfigError: There is no such overlay.
@@ -95,18 +101,13 @@ def overlay_preset(overlay: str, environment: str) -> Settings:
     if overlay not in OVERLAYS:
         raise ConfigError(f"--preset is {overlay!r}: give one of {', '.join(OVERLAYS)}, or leave it out")
     named, _ = split_rounds(environment)
-    return merge(_shipped(f"{overlay}/default"), _shipped(f"{overlay}/{named}"))
+    return merge(_read_preset(f"{overlay}/default"), _read_preset(f"{overlay}/{named}"))
 
 
-def _shipped(name: str) -> Settings:
-    """A file of presets; empty where there is none."""
+def _read_preset(name: str) -> Settings:
+    """Read a preset that comes with the package; empty if it does not exist."""
     entry = resources.files("trainer.config") / "presets" / f"{name}.toml"
     return tomllib.loads(entry.read_text(encoding="utf-8")) if entry.is_file() else {}
-
-
-def role_preset(role: str) -> Settings:
-    """Settings that a role brings: exploiters do not play themselves."""
-    return {"environment": {"self_play": 0.0}} if role in EXPLOITERS else {}
 
 
 def read_toml(file: Path) -> dict[str, Any]:
@@ -146,15 +147,22 @@ def parse_assignments(assignments: Iterable[str]) -> Settings:
     return settings
 
 
-def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
-    """Settings of `base` with those of `over` in their place."""
-    _check_keys(base)
-    _check_keys(over)
-    return {section: {**base.get(section, {}), **over.get(section, {})} for section in [*base, *over]}
+def merge(*layers: Mapping[str, Any]) -> Settings:
+    """Merge raw settings; later layers win.
+
+    Raises:
+        ConfigError: A key is unknown.
+    """
+    merged: Settings = {}
+    for layer in layers:
+        _check_keys(layer)
+        for section, values in layer.items():
+            merged[section] = {**merged.get(section, {}), **values}
+    return merged
 
 
 def validate(settings: Mapping[str, Any]) -> TrainerConfig:
-    """Check raw settings.
+    """Build the configuration from raw settings.
 
     Raises:
         ConfigError: A key is unknown or a value out of range.
@@ -163,57 +171,62 @@ def validate(settings: Mapping[str, Any]) -> TrainerConfig:
     try:
         return TrainerConfig.model_validate(settings)
     except ValidationError as error:
-        raise ConfigError(explain(error, sections())) from error
+        raise ConfigError(explain(error, setting_schemas())) from error
 
 
 def sections() -> dict[str, type[StrictModel]]:
     """Every section by name."""
-    return {
-        name: field.annotation
-        for name, field in TrainerConfig.model_fields.items()
-        if isinstance(field.annotation, type) and issubclass(field.annotation, StrictModel)
-    }
+    return {name: type(section) for name, section in TrainerConfig()}
 
 
-def describe() -> str:
-    """Explain every setting for `--help`: its default, its range and what it is for."""
+def setting_schemas() -> dict[str, dict[str, Schema]]:
+    """JSON schema of every setting by section and key; references, which only enumerations have, are resolved."""
+    schemas = {}
+    for name, model in sections().items():
+        section = model.model_json_schema()
+        types = {f"#/$defs/{kind}": schema for kind, schema in section.get("$defs", {}).items()}
+        schemas[name] = {key: types.get(each.get("$ref"), {}) | each for key, each in section["properties"].items()}
+    return schemas
+
+
+def settings_help() -> str:
+    """Describe every setting for `--help`: its default, its range and its purpose."""
     lines = []
-    for section, model in sections().items():
-        lines += ["", *_folded(f"[{section}] {(model.__doc__ or '').splitlines()[0]}", "")]
-        for key, field in model.model_fields.items():
-            span = f" ({bounds})" if (bounds := limits(field.metadata)) else ""
-            default = f" = {toml(field.default)}" if field.default is not None else ""
-            lines += _folded(f"{section}.{key}{default}{span}: {field.description}", "  ")
+    for section, schemas in setting_schemas().items():
+        title = (sections()[section].__doc__ or "").splitlines()[0]
+        lines += ["", *_wrap(f"[{section}] {title}", "")]
+        for key, schema in schemas.items():
+            bounds = f" ({bounds})" if (bounds := describe_bounds(schema)) else ""
+            default = f" = {to_toml_value(schema['default'])}" if schema["default"] is not None else ""
+            lines += _wrap(f"{section}.{key}{default}{bounds}: {schema['description']}", "  ")
     return "\n".join(lines).strip()
 
 
 def to_toml(config: TrainerConfig) -> str:
-    """The resolved configuration as a file that `--config` reads."""
+    """Return the configuration as a file for `--config`."""
     lines = []
-    for section, values in config.model_dump(mode="json").items():
-        lines += [f"[{section}]", *(f"{key} = {toml(value)}" for key, value in values.items() if value is not None), ""]
+    for section, values in config.model_dump(mode="json", exclude_none=True).items():
+        lines += [f"[{section}]", *(f"{key} = {to_toml_value(value)}" for key, value in values.items()), ""]
     return "\n".join(lines)
 
 
 def _check_keys(settings: Mapping[str, Any]) -> None:
+    """Reject unknown sections and keys, with a suggestion."""
     known = sections()
+    names = [f"{section}.{key}" for section, model in known.items() for key in model.model_fields]
     for section, values in settings.items():
+        keys = [f"{section}.{key}" for key in values] if isinstance(values, Mapping) else []
+        for name in keys:
+            if name in RENAMED:
+                raise ConfigError(_unknown("setting", name, [RENAMED[name]]))
         if section not in known:
             raise ConfigError(_unknown("section", section, known))
         if not isinstance(values, Mapping):
             raise ConfigError(f"{section} is {values!r}: it is a section; write [{section}] and its keys below")
-        for key in values:
-            if key not in known[section].model_fields:
-                raise ConfigError(_unknown("setting", f"{section}.{key}", _similar_keys(section, key, known)))
-
-
-def _similar_keys(section: str, key: str, known: Mapping[str, type[StrictModel]]) -> list[str]:
-    """Return keys of that name in other sections, else those of the section that end with or contain it, else all."""
-    every = [(name, each) for name, model in known.items() for each in model.model_fields]
-    same_name = [pair for pair in every if pair[1] == key]
-    ending = [pair for pair in every if pair[0] == section and pair[1].endswith(key)]
-    containing = [pair for pair in every if pair[0] == section and key in pair[1]]
-    return [f"{name}.{each}" for name, each in same_name or ending or containing or every]
+        for name in keys:
+            if name not in names:
+                same_key = [each for each in names if each.partition(".")[2] == name.partition(".")[2]]
+                raise ConfigError(_unknown("setting", name, same_key or names))
 
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
@@ -228,6 +241,6 @@ def _parse_value(text: str) -> Any:  # noqa: ANN401  any TOML value
         return text
 
 
-def _folded(line: str, indent: str) -> list[str]:
-    """A line within HELP_WIDTH, the rest of it below and further in."""
+def _wrap(line: str, indent: str) -> list[str]:
+    """Wrap a line at HELP_WIDTH; further lines are indented more."""
     return textwrap.wrap(line, HELP_WIDTH, initial_indent=indent, subsequent_indent=f"{indent}    ")

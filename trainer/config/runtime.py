@@ -11,7 +11,7 @@ MAX_REWARD_COMPONENT_SHARE = 0.8
 """Largest share of the reward that one of its components may have before a health rule warns."""
 
 LEARNER_NAME_MAX = 56
-"""Longest name of a learner: its worker is called `trainer-`, this, and what of the game's name still fits."""
+"""Longest name of a learner: its worker is called `trainer-`, this, and as much of the game's name as fits."""
 
 
 WORKER_NAME_MAX = 64
@@ -19,10 +19,10 @@ WORKER_NAME_MAX = 64
 
 
 def check_name(name: str, longest: int) -> str:
-    """A name that the league takes.
+    """Check a name by the rules of the league.
 
     Raises:
-        ValueError: It has none of its form, or is too long.
+        ValueError: It has other characters, or is too long.
     """
     try:
         TypeAdapter(Name).validate_python(name)
@@ -50,69 +50,48 @@ class RunSettings(StrictModel):
     on two busy cores made a 97 ms step take up to 3.5 s.
     """
 
-    seed: int = Field(0, ge=0, lt=2**63, description="Seed of weights, sampling and shuffling")
-    device: str = Field("cpu", description="Torch device for learning and acting, such as cpu, cuda or cuda:1")
-    threads: int = Field(
-        1, ge=1, le=256, description="Torch threads of this process; raise it on a machine that runs one trainer alone"
-    )
-    ranks_timeout_s: float = Field(
-        600.0,
-        gt=0.0,
-        le=86400.0,
-        description="Under torchrun, seconds that a process waits for another before it counts as lost",
-    )
-    total_timesteps: int = Field(0, ge=0, description="Environment steps after which the run ends; 0 for no end")
-    save_every_updates: int = Field(20, ge=1, description="Updates between two saves of the run's state")
-    deterministic: bool = Field(
-        False, description="Use deterministic algorithms only; slower on a GPU, and turns cudnn_benchmark off"
-    )
-    matmul_precision: MatmulPrecision = Field(
-        MatmulPrecision.HIGHEST,
-        description="Float32 matrix products on a GPU: highest (float32) or high (TF32, faster, about three digits)",
-    )
-    cudnn_benchmark: bool = Field(
-        False,
-        description="Let cuDNN time its convolution algorithms for each input size; every new minibatch size is timed "
-        "again",
-    )
+    seed: int = Field(0, ge=0, lt=2**63)
+    """Seed of weights, sampling and shuffling."""
+    device: str = Field("cpu")
+    """Torch device for learning and acting, such as cpu, cuda or cuda:1."""
+    threads: int = Field(1, ge=1, le=256)
+    """Torch threads of this process; raise it on a machine that runs one trainer alone."""
+    ranks_timeout_s: float = Field(600.0, gt=0.0, le=86400.0)
+    """Under torchrun, seconds that a process waits for another before it counts as lost."""
+    total_timesteps: int = Field(0, ge=0)
+    """Environment steps after which the run ends; 0 for no end."""
+    save_every_updates: int = Field(20, ge=1)
+    """Updates between two saves of the run's state."""
+    deterministic: bool = Field(False)
+    """Use deterministic algorithms only; slower on a GPU, and turns cudnn_benchmark off."""
+    matmul_precision: MatmulPrecision = Field(MatmulPrecision.HIGHEST)
+    """Float32 matrix products on a GPU: highest (float32) or high (TF32, faster, about three digits)."""
+    cudnn_benchmark: bool = Field(False)
+    """Let cuDNN time its convolution algorithms for each input size; every new minibatch size is timed again."""
 
 
 class EnvironmentSettings(StrictModel):
     """The game."""
 
-    name: str = Field("mech-duel", min_length=1, description="Registered environment")
-    num_envs: int = Field(64, ge=1, le=65536, description="Parallel matches, each with its own opponent")
-    self_play: float = Field(
-        0.35,
-        ge=0.0,
-        le=1.0,
-        description="Share of the matches in which the learner plays itself and learns from both sides",
-    )
-    processes: int = Field(
-        0,
-        ge=0,
-        le=256,
-        description="Worker processes that step games with one match per instance, such as PettingZoo's; 0 steps them "
-        "in the trainer's process",
-    )
-    step_limit_s: float = Field(
-        120.0,
-        gt=0.0,
-        le=86400.0,
-        description="Seconds that a worker process may take for a step; one that takes longer is killed and replaced",
-    )
-    max_reward_component_share: float = Field(
-        MAX_REWARD_COMPONENT_SHARE,
-        gt=0.0,
-        le=1.0,
-        description="Share of the absolute reward above which one component is diagnosed as reward_dominated",
-    )
+    name: str = Field("mech-duel", min_length=1)
+    """Registered environment."""
+    num_envs: int = Field(64, ge=1, le=65536)
+    """Parallel matches, each with its own opponent."""
+    self_play: float = Field(0.35, ge=0.0, le=1.0)
+    """Share of the matches in which the learner plays itself and learns from both sides."""
+    processes: int = Field(0, ge=0, le=256)
+    """Worker processes that step games with one match per instance, such as PettingZoo's; 0 steps them in the trainer's
+    process."""
+    step_limit_s: float = Field(120.0, gt=0.0, le=86400.0)
+    """Seconds that a worker process may take for a step; one that takes longer is killed and replaced."""
+    max_reward_component_share: float = Field(MAX_REWARD_COMPONENT_SHARE, gt=0.0, le=1.0)
+    """Share of the absolute reward above which one component is diagnosed as reward_dominated."""
 
     @property
     def self_play_rows(self) -> frozenset[int]:
-        """Numbers of the environments of self-play, always the same; neighbours have their share, however few.
+        """Indices of the environments with self-play, always the same and evenly spaced.
 
-        A share below 1 leaves one environment to others: a learner that met nobody would never be rated.
+        A share below 1 leaves at least one environment to opponents: without any, a learner would never be rated.
         """
         most = self.num_envs if self.self_play == 1.0 else self.num_envs - 1
         count = min(round(self.self_play * self.num_envs), most)
@@ -122,16 +101,17 @@ class EnvironmentSettings(StrictModel):
 
 
 class CurriculumSettings(StrictModel):
-    """Easier matches first, where the environment can be taught; none of them is reported to the league.
+    """Curriculum of easier matches, if the environment has lessons; they are not reported to the league.
 
-    How strong opponents are is the league's to say.
+    The strength of opponents is up to the league.
     """
 
-    matches: int = Field(
-        0, ge=0, description="Matches over which the curriculum grows to the whole game; 0 disables it"
-    )
-    team_share: float = Field(1.0, gt=0.0, le=1.0, description="Share of each team in the first match")
-    map_share: float = Field(1.0, gt=0.0, le=1.0, description="Share of the maps, easiest first, in the first match")
+    matches: int = Field(0, ge=0)
+    """Matches over which the curriculum grows to the whole game; 0 disables it."""
+    team_share: float = Field(1.0, gt=0.0, le=1.0)
+    """Share of each team in the first match."""
+    map_share: float = Field(1.0, gt=0.0, le=1.0)
+    """Share of the maps, easiest first, in the first match."""
 
     @model_validator(mode="after")
     def _shares_grow_over_matches(self) -> "CurriculumSettings":
@@ -147,29 +127,31 @@ class CurriculumSettings(StrictModel):
 class LeagueSettings(StrictModel):
     """The league and this learner in it."""
 
-    learner: str = Field("main", description="Name of the learner")
-    role: Role = Field("main", description="Role of the learner: main, main_exploiter or league_exploiter")
-    lease_budget: int = Field(4, ge=1, description="Matches per opponent lease")
-    snapshot_every_steps: int = Field(
-        500_000, ge=1, description="Environment steps between two snapshots; the league may ask for one earlier"
-    )
-    ema_horizon_steps: int = Field(
-        0,
-        ge=0,
-        description="A main publishes the exponential moving average of its weights over about this many environment "
-        "steps, at most a ninth of those trained; 0 publishes the weights themselves, as exploiters always do",
-    )
-    heartbeat_s: float = Field(10.0, gt=0.0, description="Seconds between two heartbeats")
-    timeout_s: float = Field(5.0, gt=0.0, description="Timeout of a request to the league, in seconds")
-    connect_s: float = Field(
-        60.0, ge=0.0, description="Seconds that the first start waits for the league named by --league or LEAGUE_URL"
-    )
-    backoff_max_s: float = Field(
-        60.0, gt=0.0, description="Longest back-off between two attempts of a request, in seconds"
-    )
-    disk_cache_bytes: int = Field(2 * 2**30, ge=0, description="Size of the cache of opponents in the run folder")
-    memory_cache_bytes: int = Field(256 * 2**20, ge=0, description="Size of the cache of loaded opponents in memory")
-    device_cache_bytes: int = Field(256 * 2**20, ge=0, description="Size of the cache of idle opponents on run.device")
+    learner: str = Field("main")
+    """Name of the learner."""
+    role: Role = Field("main")
+    """Role of the learner: main, main_exploiter or league_exploiter."""
+    lease_budget: int = Field(4, ge=1)
+    """Matches per opponent lease."""
+    snapshot_every_steps: int = Field(500000, ge=1)
+    """Environment steps between two snapshots; the league may ask for one earlier."""
+    ema_horizon_steps: int = Field(0, ge=0)
+    """A main publishes the exponential moving average of its weights over about this many environment steps, at most a
+    ninth of those trained; 0 publishes the weights themselves, as exploiters always do."""
+    heartbeat_s: float = Field(10.0, gt=0.0)
+    """Seconds between two heartbeats."""
+    timeout_s: float = Field(5.0, gt=0.0)
+    """Timeout of a request to the league, in seconds."""
+    connect_s: float = Field(60.0, ge=0.0)
+    """Seconds that the first start waits for the league named by --league or LEAGUE_URL."""
+    backoff_max_s: float = Field(60.0, gt=0.0)
+    """Longest back-off between two attempts of a request, in seconds."""
+    disk_cache_bytes: int = Field(2 * 2**30, ge=0)
+    """Size of the cache of opponents in the run folder."""
+    memory_cache_bytes: int = Field(256 * 2**20, ge=0)
+    """Size of the cache of loaded opponents in memory."""
+    device_cache_bytes: int = Field(256 * 2**20, ge=0)
+    """Size of the cache of idle opponents on run.device."""
 
     @property
     def averages(self) -> bool:
@@ -185,39 +167,29 @@ class LeagueSettings(StrictModel):
 class RoleSettings(StrictModel):
     """Rules of the learner's role; the league's value holds for each that is left out. See docs/league_play.md."""
 
-    snapshot_steps: int | None = Field(
-        None, ge=0, description="Least steps between two snapshots; default: half of league.snapshot_every_steps"
-    )
-    snapshot_win_rate: float | None = Field(
-        None, ge=0.0, le=1.0, description="Win rate against every relevant opponent at which a snapshot is taken early"
-    )
-    reset: float | None = Field(
-        None, ge=0.0, le=1.0, description="Probability of resetting the weights after a snapshot"
-    )
-    start: Start | None = Field(
-        None, description="Weights after a reset: first (its own initial ones) or main (a main's)"
-    )
-    self_play_share: float | None = Field(
-        None,
-        ge=0.0,
-        le=1.0,
-        description="Share of a main's leases against itself and other mains, environment.self_play aside",
-    )
-    weighting: str | None = Field(None, description="Weighting of opponents; see docs/matchmaking.md")
-    power: float | None = Field(None, ge=0.0, description="Exponent of the weighting hard")
-    uniform_share: float | None = Field(None, ge=0.0, le=1.0, description="Share of opponents drawn uniformly")
-    balance: Balance | None = Field(
-        None, description="Unit that is weighted: snapshots, or learners, however many snapshots each has"
-    )
-    verification_share: float | None = Field(
-        None, ge=0.0, le=1.0, description="Share of a main's leases against opponents that beat it"
-    )
-    live_above: float | None = Field(
-        None, ge=0.0, le=1.0, description="Win rate above which it plays a main's current weights rather than its past"
-    )
-    exploiter_below: float | None = Field(
-        None, ge=0.0, le=1.0, description="Win rate under which an exploiter counts as a weakness of a main"
-    )
-    past_below: float | None = Field(
-        None, ge=0.0, le=1.0, description="Win rate under which one of its own snapshots counts as a weakness of a main"
-    )
+    snapshot_steps: int | None = Field(None, ge=0)
+    """Least steps between two snapshots; default: half of league.snapshot_every_steps."""
+    snapshot_win_rate: float | None = Field(None, ge=0.0, le=1.0)
+    """Win rate against every relevant opponent at which a snapshot is taken early."""
+    reset: float | None = Field(None, ge=0.0, le=1.0)
+    """Probability of resetting the weights after a snapshot."""
+    start: Start | None = Field(None)
+    """Weights after a reset: first (its own initial ones) or main (a main's)."""
+    self_play_share: float | None = Field(None, ge=0.0, le=1.0)
+    """Share of a main's leases against itself and other mains, environment.self_play aside."""
+    weighting: str | None = Field(None)
+    """Weighting of opponents; see docs/matchmaking.md."""
+    power: float | None = Field(None, ge=0.0)
+    """Exponent of the weighting hard."""
+    uniform_share: float | None = Field(None, ge=0.0, le=1.0)
+    """Share of opponents drawn uniformly."""
+    balance: Balance | None = Field(None)
+    """Unit that is weighted: snapshots, or learners, however many snapshots each has."""
+    verification_share: float | None = Field(None, ge=0.0, le=1.0)
+    """Share of a main's leases against opponents that beat it."""
+    live_above: float | None = Field(None, ge=0.0, le=1.0)
+    """Win rate above which it plays a main's current weights rather than its past."""
+    exploiter_below: float | None = Field(None, ge=0.0, le=1.0)
+    """Win rate under which an exploiter counts as a weakness of a main."""
+    past_below: float | None = Field(None, ge=0.0, le=1.0)
+    """Win rate under which one of its own snapshots counts as a weakness of a main."""

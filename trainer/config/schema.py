@@ -60,50 +60,38 @@ class TrainerConfig(StrictModel):
 
     @property
     def given_role_numbers(self) -> dict[str, Any]:
-        """Numbers of the role that the league is told."""
+        """Role settings that are sent to the league."""
         limit = self.league.snapshot_every_steps
         return {"snapshot_limit": limit, **self.role.model_dump(exclude_none=True)}
 
     @property
     def role_numbers(self) -> dict[str, Any]:
-        """All numbers of the role, as a league has them that plays by the usual ones."""
+        """All role settings, with the defaults of a league for those that are not given."""
         given = self.given_role_numbers
         known = {name: "uniform" if name == "weighting" else value for name, value in given.items()}
-        usual = numbers(role_rules(self.league.role, known, MatchmakingConfig()))
-        return usual | given  # its weighting may be a rule that only the league has
+        defaults = numbers(role_rules(self.league.role, known, MatchmakingConfig()))
+        return defaults | given  # the league may know more weightings than the trainer does
 
     @model_validator(mode="after")
-    def _snapshots_may_be_left_before_they_must(self) -> "TrainerConfig":
+    def _check_keys_of_several_sections(self) -> "TrainerConfig":
         steps, limit = self.role.snapshot_steps, self.league.snapshot_every_steps
         if steps is not None and steps > limit:
             raise ValueError(
-                f"role.snapshot_steps is {steps}, and after {limit} steps a snapshot is left in any case: "
-                "set it to no more than league.snapshot_every_steps, or that to more"
+                f"role.snapshot_steps is {steps}, but a snapshot is taken after {limit} steps in any case: set it to "
+                "at most league.snapshot_every_steps, or that to more"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _role_has_its_numbers(self) -> "TrainerConfig":
         try:
             _ = self.role_numbers
         except ValueError as error:
             raise ValueError(f"in the section role, {error}") from error
-        return self
-
-    @model_validator(mode="after")
-    def _a_magnet_is_a_mean(self) -> "TrainerConfig":
         if self.ppo.magnet_coef > 0.0 and self.league.role == "main" and not self.league.averages:
             raise ValueError(
-                f"ppo.magnet_coef is {self.ppo.magnet_coef:g}, but there is no mean of weights to be pulled to: set "
+                f"ppo.magnet_coef is {self.ppo.magnet_coef:g}, but weights are not averaged: set "
                 "league.ema_horizon_steps, such as 400000, or ppo.magnet_coef to 0"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _burn_in_leaves_something_to_learn_from(self) -> "TrainerConfig":
         if self.ppo.burn_in >= self.rollout.bptt_horizon:
             raise ValueError(
-                f"ppo.burn_in is {self.ppo.burn_in}, which leaves nothing to learn from of a rollout.bptt_horizon of "
+                f"ppo.burn_in is {self.ppo.burn_in}, which leaves no steps with a loss in a rollout.bptt_horizon of "
                 f"{self.rollout.bptt_horizon}: set ppo.burn_in to less than that, or rollout.bptt_horizon to more"
             )
         return self

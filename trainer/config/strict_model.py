@@ -1,9 +1,9 @@
-"""What every section of settings is."""
+"""Base class of the sections of settings."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class StrictModel(BaseModel):
-    """A group of keys. Unknown keys are refused, and so are numbers that are not finite."""
+    """Section of settings. It rejects unknown keys and numbers that are not finite; docstrings describe the keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)

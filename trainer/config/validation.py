@@ -1,43 +1,33 @@
-"""Settings that do not fit the environment, found before anything is learned."""
+"""Checks of the settings against the environment, made before training starts."""
 
 import math
 
-from arena.environments import EnvironmentSpec
 from arena.environments.protocol import Environment, ShapedEnvironment
 from trainer.config.schema import TrainerConfig
 from trainer.errors import ConfigError
 
 
-def check_discount(env: Environment, gamma: float) -> None:
-    """Refuse a discount that turns an environment's shaping into a reward of its own.
+def check_environment(config: TrainerConfig, env: Environment) -> None:
+    """Check the discount factor and the number of minibatches.
+
+    Shaped rewards keep the optimal policy only under their own discount factor. More minibatches than sequences would
+    leave some minibatches empty.
 
     Raises:
-        ConfigError: It is another than the shaping's.
+        ConfigError: A setting does not fit.
     """
+    gamma = config.ppo.gamma
     if isinstance(env, ShapedEnvironment) and not math.isclose(env.shaping_gamma, gamma):
         raise ConfigError(
             f"ppo.gamma is {gamma}, but {env.spec.name} shapes its rewards with {env.shaping_gamma}: "
             f"set ppo.gamma={env.shaping_gamma}"
         )
-
-
-def check_minibatches(config: TrainerConfig, spec: EnvironmentSpec) -> None:
-    """Refuse more minibatches than a rollout has chunks: some would be empty.
-
-    Raises:
-        ConfigError: There are more.
-    """
-    asked, most = config.ppo.num_minibatches, chunks_per_update(config, spec)
-    if asked > most:
-        shape = config.rollout
+    played, shape, minibatches = config.environment, config.rollout, config.ppo.num_minibatches
+    rows = (played.num_envs + len(played.self_play_rows)) * max(env.spec.agents_per_side)
+    sequences = rows * (shape.num_steps // shape.bptt_horizon)  # at least: an episode that starts adds one
+    if minibatches > sequences:
         raise ConfigError(
-            f"ppo.num_minibatches is {asked}, but a rollout of {shape.num_steps} decisions has {most} chunks of "
-            f"{shape.bptt_horizon}: set it to {most} or less, or collect more (environment.num_envs, rollout.num_steps)"
+            f"ppo.num_minibatches is {minibatches}, but a rollout of {shape.num_steps} decisions has {sequences} "
+            f"chunks of {shape.bptt_horizon}: set it to {sequences} or less, or collect more (environment.num_envs, "
+            "rollout.num_steps)"
         )
-
-
-def chunks_per_update(config: TrainerConfig, spec: EnvironmentSpec) -> int:
-    """Sequences that one rollout is cut into, at least: every start of an episode makes one more."""
-    played = config.environment
-    rows = (played.num_envs + len(played.self_play_rows)) * max(spec.agents_per_side)
-    return rows * (config.rollout.num_steps // config.rollout.bptt_horizon)

@@ -5,7 +5,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from safetensors.torch import save as save_tensors
@@ -27,12 +27,12 @@ RNG_PREFIX = "rng."
 
 
 class Coordinator:
-    """Exchanges messages with all other ranks.
+    """Exchanges messages with all other ranks; in a run of one rank there are none.
 
     Args:
         ranks: Process group.
         learner: Algorithm of rank 0.
-        membership: Session with the league.
+        league_session: Session with the league.
         self_play: Whether to lease matches against the learner itself.
 
     Attributes:
@@ -40,27 +40,29 @@ class Coordinator:
             ranks then start with new matches.
     """
 
-    def __init__(self, ranks: ProcessGroup, learner: Algorithm, membership: LeagueSession, *, self_play: bool) -> None:
-        self._ranks, self._learner, self._membership, self._self_play = ranks, learner, membership, self_play
+    def __init__(
+        self, ranks: ProcessGroup, learner: Algorithm, league_session: LeagueSession, *, self_play: bool
+    ) -> None:
+        self._ranks, self._learner, self._league_session = ranks, learner, league_session
+        self._self_play = self_play
         self._reports: list[RankReport] = []
         self.states: list[dict[str, Any]] = []
 
-    def begin(self, taught_at: int, states: Sequence[dict[str, Any]], written: Mapping[str, int]) -> None:
+    def begin(self, lesson_began: int, states: list[dict[str, Any]], written: dict[str, int]) -> None:
         """Send the initial state to all other ranks.
 
         Args:
-            taught_at: Number of matches after which the current lesson began.
+            lesson_began: Number of matches after which the current lesson began.
             states: Saved state of each other rank.
             written: Highest recorded sequence number of each lease.
         """
-        learner = self._learner
         start = InitialState(
-            steps=learner.steps,
-            updates=learner.updates,
-            began_step=learner.began_step,
-            taught_at=taught_at,
-            states=list(states),
-            written=dict(written),
+            steps=self._learner.steps,
+            updates=self._learner.updates,
+            began_step=self._learner.began_step,
+            lesson_began=lesson_began,
+            states=states,
+            written=written,
         )
         self._ranks.broadcast_bytes(start.encode())
         self._broadcast_weights()
@@ -71,12 +73,12 @@ class Coordinator:
         self._reports = [RankReport.model_validate_json(each) for each in self._ranks.all_gather_bytes(b"")[1:]]
         for report in self._reports:
             for match in report.matches:
-                on_match(match.episode(policy))
+                on_match(match.match(policy))
 
     def merge_metrics(self, buffer: RolloutBuffer, metrics: Metrics) -> Metrics:
         """Merge the metrics of this rank with those in the last reports."""
-        others = [(report.decisions, report.metrics) for report in self._reports]
-        return merge_metrics([(int(buffer.active.sum()), metrics), *others])
+        parts = [(report.decisions, report.metrics) for report in self._reports]
+        return merge_metrics([(int(buffer.active.sum()), metrics), *parts]) if parts else metrics
 
     def command(self, matches: int, *, stop: bool, save: bool = False, reset: bool = False) -> None:
         """Answer the last reports with leases and a command; see `StepCommand`."""
@@ -90,16 +92,15 @@ class Coordinator:
 
     def _grant(self, report: RankReport) -> LeaseAnswer | None:
         if report.unwanted:
-            self._membership.release(report.unwanted, report.unplayable)
-        return self._membership.lease(report.leases, self_play=self._self_play) if report.leases else None
+            self._league_session.release(report.unwanted, report.unplayable)
+        return self._league_session.lease(report.leases, self_play=self._self_play) if report.leases else None
 
     def _broadcast_weights(self) -> None:
         """Send this rank's weights and statistics to all other ranks."""
-        tensors = self._learner.tensors().items()
-        shared = {
-            name: each.to("cpu", copy=True).contiguous() for name, each in tensors if not name.startswith(RNG_PREFIX)
-        }
-        self._ranks.broadcast_bytes(save_tensors(shared))
+        if self._ranks.world_size > 1:
+            tensors = self._learner.tensors().items()
+            shared = {name: each.to("cpu", copy=True) for name, each in tensors if not name.startswith(RNG_PREFIX)}
+            self._ranks.broadcast_bytes(save_tensors({name: each.contiguous() for name, each in shared.items()}))
 
 
 def merge_metrics(parts: Sequence[tuple[int, Metrics]]) -> Metrics:
@@ -115,16 +116,14 @@ def merge_metrics(parts: Sequence[tuple[int, Metrics]]) -> Metrics:
 def _merge_metric(name: str, parts: Sequence[tuple[int, Metrics]]) -> float | None:
     known = [(count, value, metrics) for count, metrics in parts if (value := metrics.get(name)) is not None]
     values = [value for _, value, _ in known]
-    if not values:
-        return None
-    if name.endswith(COUNTS):
-        return math.fsum(values)
     weight = sum(count for count, _, _ in known)
-    if not weight or len(set(values)) == 1:
-        return values[0]
-    middle = name.removesuffix("_std") + "_mean"
-    if name.endswith("_std") and all(metrics.get(middle) is not None for _, _, metrics in known):
-        means = [(count, metrics[middle] or 0.0, value) for count, value, metrics in known]
-        mean = math.fsum(count * at for count, at, _ in means) / weight
-        return math.sqrt(math.fsum(count * (value**2 + (at - mean) ** 2) for count, at, value in means) / weight)
-    return math.fsum(count * value for count, value, _ in known) / weight
+    if values and name.endswith(COUNTS):
+        return math.fsum(values)
+    if not weight or len(set(values)) <= 1:
+        return values[0] if values else None
+    means = [metrics.get(name.removesuffix("_std") + "_mean") for _, _, metrics in known]
+    if not name.endswith("_std") or None in means:
+        return math.fsum(count * value for count, value, _ in known) / weight
+    mean = math.fsum(count * (at or 0.0) for (count, _, _), at in zip(known, means, strict=True)) / weight
+    squares = (count * (std**2 + ((at or 0.0) - mean) ** 2) for (count, std, _), at in zip(known, means, strict=True))
+    return math.sqrt(math.fsum(squares) / weight)

@@ -18,7 +18,7 @@ from arena.policies import NetworkPolicy
 from league.wire import LeaseAnswer, UnplayablePlayer
 from trainer.algorithms import make_algorithm
 from trainer.config.schema import TrainerConfig
-from trainer.config.validation import check_discount, check_minibatches
+from trainer.config.validation import check_environment
 from trainer.distributed.launch import rank_seed
 from trainer.distributed.messages import InitialState, MatchMessage, Metrics, RankReport, StepCommand
 from trainer.league_client.leases import LEASES_PER_CALL, LeaseScheduler
@@ -99,11 +99,10 @@ class Follower:
         run_context: RunContext,
     ) -> None:
         self._ranks, self._run_context = ranks, run_context
-        seed = rank_seed(config.run.seed, ranks.number)
+        seed = rank_seed(config.run.seed, ranks.rank)
         batches = make_env_batches(config.environment, config.run.model_copy(update={"seed": seed}))
         spec = batches[0].spec
-        check_discount(batches[0], config.ppo.gamma)
-        check_minibatches(config, spec)
+        check_environment(config, batches[0])
         self._curriculum = CurriculumSchedule.from_settings(batches, config.curriculum)
         self._learner = make_algorithm(config, spec, ranks)
         self._requests = PendingLeaseRequests()
@@ -170,9 +169,9 @@ class Follower:
         start = InitialState.model_validate_json(self._ranks.broadcast_bytes(b""))
         self._receive_weights(start.steps, start.updates, start.began_step)
         if self._curriculum is not None:
-            self._curriculum.advance(start.taught_at, ())
-        if self._ranks.number <= len(start.states):
-            own = start.states[self._ranks.number - 1]
+            self._curriculum.advance(start.lesson_began, ())
+        if self._ranks.rank <= len(start.states):
+            own = start.states[self._ranks.rank - 1]
             self._leases.restore(own["leases"], start.written)
             tensors = self._learner.tensors() | {name: _decode(own["chance"][name]) for name in OWN_RNG_STATES}
             self._learner.restore(tensors, start.steps, start.updates)
@@ -190,7 +189,7 @@ class Follower:
         self._ranks.all_gather_bytes(report.encode())
         self._finished = []
         command = StepCommand.model_validate_json(self._ranks.broadcast_bytes(b""))
-        self._requests.grant(command.grants[self._ranks.number - 1])
+        self._requests.grant(command.grants[self._ranks.rank - 1])
         if not command.stop:
             self._leases.refill()
         if command.reset:

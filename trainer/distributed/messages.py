@@ -4,7 +4,6 @@ Rank 0 sends `InitialState` once. Then, before the first rollout and after every
 `RankReport` and rank 0 answers all of them with one `StepCommand`.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -33,7 +32,7 @@ class InitialState(Message):
 
     Attributes:
         steps, updates, began_step: Counters of the learner.
-        taught_at: Number of matches after which the current lesson began.
+        lesson_began: Number of matches after which the current lesson began.
         states: Saved state of each rank except rank 0; shorter if fewer ranks were saved.
         written: Highest recorded sequence number of each lease.
     """
@@ -41,7 +40,7 @@ class InitialState(Message):
     steps: int
     updates: int
     began_step: int
-    taught_at: int
+    lesson_began: int
     states: list[dict[str, Any]]
     written: dict[str, int]
 
@@ -53,30 +52,23 @@ class MatchMessage(Message):
     score: float
     reason: str
     decisions: int
-    earned: float
+    mean_return: float
     components: dict[str, float]
 
     @classmethod
-    def of(cls, episode: CollectedMatch) -> "MatchMessage":
+    def of(cls, match: CollectedMatch) -> "MatchMessage":
         """Make the message for a match."""
-        return cls(
-            assignment=assignment_to_json(episode.assignment),
-            score=episode.score,
-            reason=episode.reason,
-            decisions=episode.decisions,
-            earned=episode.mean_return,
-            components=dict(episode.components),
-        )
+        return cls(**vars(match) | {"assignment": assignment_to_json(match.assignment)})
 
-    def episode(self, policy: Policy) -> CollectedMatch:
+    def match(self, policy: Policy) -> CollectedMatch:
         """Rebuild the match; `policy` replaces the opponent's, which is no longer needed."""
-        played: Mapping[str, Any] = self.assignment
+        played = self.assignment
         lease = Lease.model_validate(played["lease"]) if played["lease"] else None
         opponent = Opponent(played["opponent"], played["name"], policy)
         assignment = MatchAssignment(
             opponent, played["away"], played["seed"], lease, played["sequence"], self_play_match=played["both_sides"]
         )
-        return CollectedMatch(assignment, self.score, self.reason, self.decisions, self.earned, self.components)
+        return CollectedMatch(**dict(self) | {"assignment": assignment})
 
 
 class RankReport(Message):

@@ -1,4 +1,4 @@
-"""Cache of an evaluator's environments: those that run in worker processes are kept between rounds."""
+"""Cache of an evaluator's environments: those that run in worker processes are reused by later rounds."""
 
 from arena.environments import make
 from arena.environments.processes.hosting import plays_single_matches

@@ -22,7 +22,6 @@ from trainer.league_client.commands import WorkerCommands
 from trainer.league_client.last_delivery import LastCalls, LastDelivery
 from trainer.league_client.lease_queue import AHEAD_S, LeaseQueue
 from trainer.league_client.result_spool import Report, ResultSpool
-from trainer.league_client.retrying_client import RequestKind
 from trainer.monitoring.console import RunConsole
 from trainer.opponents.pool import Opponent, OpponentPool, unplayable_report
 from trainer.shutdown import RunContext
@@ -63,10 +62,9 @@ class EvaluationBudget:
             pairs = min(pairs, math.ceil((self.max_matches - played) / matches_per_pair))
         return 2 * max(1, pairs)
 
-    @property
-    def rest_per_second(self) -> float:
-        """Seconds of rest after each second of play."""
-        return 1.0 / self.duty - 1.0
+    def rest_s(self, play_s: float) -> float:
+        """Return the seconds of rest after some seconds of play."""
+        return play_s * (1.0 / self.duty - 1.0)
 
     def is_exhausted(self, played: int) -> bool:
         """Return whether `max_matches` are played."""
@@ -120,10 +118,8 @@ class EvaluationWorker:
         self._heartbeat_at = self._deliver_at = run_context.clock()
         self._commands = WorkerCommands(console)
         self._reported_players: set[str] = set()
-        self._loaded_players: set[str] = set()
         self._missing_since: float | None = None
         self._queues = {each: self._open_queue(each) for each in pools}
-        self._last_round_s = 0.0
         self.matches = 0
 
     def run(self) -> None:
@@ -138,8 +134,8 @@ class EvaluationWorker:
         try:
             while not self._stopping:
                 self._sync_with_league(0.0)
-                played = not self._stopping and self._play_round()
-                self._rest(self._last_round_s * self._budget.rest_per_second if played else self._idle_s())
+                play_s = 0.0 if self._stopping else self._play_round()
+                self._rest(self._budget.rest_s(play_s) if play_s else self._idle_s())
         except BaseException as error:
             if self._sync_spool() and isinstance(error, Exception):
                 self._shut_down()
@@ -174,7 +170,8 @@ class EvaluationWorker:
             if not self._stopping:
                 count = self._budget.lease_count(environment, self.matches)
                 queue.refill(count, wait_s, self._poll_s)
-                self._load_next_players(self._pools[environment], queue, count)
+                following = [seat.checkpoint for seat in queue.next_players(count) if seat.checkpoint]
+                self._pools[environment].prefetch(following, self._must_not_download)
         if self._run_context.clock() >= self._deliver_at:
             self._deliver(self._report)
             if not self._spool.undelivered_bytes():  # a failed call is retried when its back-off ends
@@ -191,10 +188,10 @@ class EvaluationWorker:
 
     def _idle_s(self) -> float:
         """Return the seconds to wait if there is nothing to play."""
+        wait_s = self._session.client.wait_s
         if not self._session.worker_id:
-            return max(PAUSE_MIN_S, self._session.wait_s("registrations"))
-        kinds: dict[bool, RequestKind] = {True: "downloads", False: "leases"}
-        waits = [max(each.wait_s(), self._session.wait_s(kinds[len(each) > 0])) for each in self._queues.values()]
+            return max(PAUSE_MIN_S, wait_s("registrations"))
+        waits = [max(each.wait_s(), wait_s("downloads" if each else "leases")) for each in self._queues.values()]
         return max(PAUSE_MIN_S, min(waits))
 
     def _next_call_s(self, left: float) -> float:
@@ -202,10 +199,10 @@ class EvaluationWorker:
         now = self._run_context.clock()
         waits = [self._heartbeat_at - now]
         if self._spool.undelivered_bytes():
-            waits.append(max(self._deliver_at - now, self._session.wait_s("results")))
+            waits.append(max(self._deliver_at - now, self._session.client.wait_s("results")))
         for environment, queue in self._queues.items():
             if queue.shortage(self._budget.lease_count(environment, self.matches), left):
-                waits.append(max(queue.wait_s(), self._session.wait_s("leases")))
+                waits.append(max(queue.wait_s(), self._session.client.wait_s("leases")))
             else:
                 waits.append(left - AHEAD_S if left > AHEAD_S else left)
         return min(waits)
@@ -252,9 +249,12 @@ class EvaluationWorker:
     def _stopping(self) -> bool:
         return self._commands.stop_requested or self._run_context.stopping() or self._budget.is_exhausted(self.matches)
 
-    def _play_round(self) -> bool:
-        """Play one round in every environment; false if there were no matches."""
-        before, self._last_round_s = self.matches, 0.0
+    def _must_not_download(self) -> bool:
+        return self._stopping or self._session.client.wait_s("downloads") > 0.0
+
+    def _play_round(self) -> float:
+        """Play one round in every environment; return its duration in seconds, 0 if there were no matches."""
+        play_s = 0.0
         for environment, pool in self._pools.items():
             queue = self._queues[environment]
             leases = [] if self._stopping else queue.take(self._budget.lease_count(environment, self.matches))
@@ -263,14 +263,14 @@ class EvaluationWorker:
                 began = self._run_context.clock()
                 queue.start_round()
                 self._play(environment, loaded)
-                self._last_round_s += self._run_context.clock() - began
-        return self.matches > before
+                play_s += self._run_context.clock() - began
+        return play_s
 
     def _send_heartbeat(self) -> None:
         if self._run_context.clock() >= self._heartbeat_at:
             self._heartbeat_at = self._run_context.clock() + self._session.heartbeat_s
             if (answer := self._session.heartbeat()) is None:
-                self._heartbeat_at = self._run_context.clock() + self._session.wait_s("heartbeats")
+                self._heartbeat_at = self._run_context.clock() + self._session.client.wait_s("heartbeats")
             else:
                 self._commands.handle(answer, self._session.worker_id)
 
@@ -290,16 +290,20 @@ class EvaluationWorker:
             queue.put_back(leases)
             return []
         for seat, reason in missing:
-            self._report_unplayable(seat, reason)
-        refused = [lease.lease_id for lease in leases if not players.keys() >= _player_ids(lease)]
+            if seat.name not in self._reported_players:  # once, because the league may choose the player often
+                self._reported_players.add(seat.name)
+                self._console.print(f"cannot play rating matches of {seat.name}: {reason}")
+        loaded, refused = [], []
+        for lease in leases:
+            home, away = players.get(lease.home.player_id), players.get(lease.away.player_id)
+            if home is None or away is None:
+                refused.append(lease.lease_id)
+            else:
+                loaded.append(LoadedLease(lease, home, away))
         if refused:
             named = [each for seat, reason in missing for each in unplayable_report(seat.player_id, reason)]
             self._session.release(refused, named)
-        return [
-            LoadedLease(lease, players[lease.home.player_id], players[lease.away.player_id])
-            for lease in leases
-            if lease.lease_id not in refused
-        ]
+        return loaded
 
     def _should_wait(self, missing: Sequence[tuple[wire.Seat, UnusableOpponentError]]) -> bool:
         """Return whether to wait for checkpoints, because a small round takes as long as a full one."""
@@ -309,20 +313,6 @@ class EvaluationWorker:
             return False
         self._missing_since = now if self._missing_since is None else self._missing_since
         return now - self._missing_since < DOWNLOAD_PATIENCE_S
-
-    def _load_next_players(self, pool: OpponentPool, queue: LeaseQueue, count: int) -> None:
-        """Load the players of the next round. Errors are handled when the round begins."""
-        for seat in queue.next_players(count):
-            if self._stopping or self._session.wait_s("downloads") > 0.0:
-                return
-            if seat.name not in self._loaded_players:
-                try:
-                    _load_player(pool, seat)
-                except UnavailableOpponentError:
-                    continue
-                except UnusableOpponentError:
-                    pass
-                self._loaded_players.add(seat.name)
 
     def _play(self, environment: str, loaded: Sequence[LoadedLease]) -> None:
         """Play all matches at once and write their results to the spool."""
@@ -351,29 +341,18 @@ class EvaluationWorker:
             )
         self._sync_spool()
         self.matches += len(results)
-        gate, players = loaded[0].lease.gate_id, set().union(*(_player_ids(each.lease) for each in loaded))
+        gate, players = loaded[0].lease.gate_id, {player.name for each in loaded for player in (each.home, each.away)}
         purpose = "rating matches" if gate is None else f"matches for gate {gate}"
         self._console.print(f"{environment}: {len(results)} {purpose} of {len(players)} players")
 
-    def _report_unplayable(self, seat: wire.Seat, error: UnusableOpponentError) -> None:
-        """Print once that a player cannot be played, since the league may choose it often."""
-        if seat.name not in self._reported_players:
-            self._reported_players.add(seat.name)
-            self._console.print(f"cannot play rating matches of {seat.name}: {error}")
-
 
 def _wire_behaviour(behaviour: Behaviour) -> wire.Behaviour:
-    home, away = ([_rounded(value) for value in side] for side in (behaviour.home, behaviour.away))
-    return wire.Behaviour(measures=list(behaviour.measures), home=home, away=away)
+    """Convert behaviour to its wire form, rounded to the precision that the league stores."""
 
+    def rounded(side: Sequence[float | None]) -> list[float | None]:
+        return [None if value is None else float(f"{value:.7g}") for value in side]
 
-def _rounded(value: float | None) -> float | None:
-    """Round to the precision that the league stores."""
-    return None if value is None else float(f"{value:.7g}")
-
-
-def _player_ids(lease: wire.Lease) -> set[int]:
-    return {lease.home.player_id, lease.away.player_id}
+    return wire.Behaviour(measures=list(behaviour.measures), home=rounded(behaviour.home), away=rounded(behaviour.away))
 
 
 def _load_player(pool: OpponentPool, seat: wire.Seat) -> Opponent:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -68,8 +68,6 @@ class ExternalPlayerSession(EvaluatorSession):
         player: The player; None before the first registration.
     """
 
-    kind: ClassVar[wire.WorkerKind] = "entrant"
-
     def __init__(
         self,
         client: RetryingClient,
@@ -80,37 +78,23 @@ class ExternalPlayerSession(EvaluatorSession):
         instance: str | None,
         print_line: Callable[[str], None],
     ) -> None:
-        super().__init__(client, [spec], name=f"entry-{entry.name}", version=version, instance=instance)
+        super().__init__(client, [spec], name=f"entry-{entry.name}", version=version, instance=instance, kind="entrant")
         self._spec, self._entry, self._print_line = spec, entry, print_line
         self.player: wire.Player | None = None
 
-    def lease(self, environment: str, count: int, budget: int) -> list[wire.Lease] | None:
-        """Request leases of the player; None if the call failed or is not due.
+    def _request_leases(self, request: wire.RatingLeases) -> wire.LeaseAnswer | None:
+        """Request leases of the player.
 
         Raises:
             ExternalPlayerError: The player is retired or quarantined.
         """
-        if self.player is None:
-            return None
-        request = wire.RatingLeases(
-            kind="rating",
-            worker_id=self.worker_id,
-            environment=environment,
-            count=count,
-            budget=budget,
-            player_id=self.player.id,
-        )
+        own = request.model_copy(update={"player_id": self.player.id if self.player else None})
         try:
-            answer = self.client.submit("leases", lambda client: client.lease(request), self._register)
+            return self._submit("leases", lambda client: client.lease(own))
         except StandingConflictError as error:
             raise ExternalPlayerError(f"{self._entry.name} is out of play: {error}") from error
-        if answer is None:
-            return None
-        self.next_poll_s = answer.next_poll_s
-        return answer.items
 
-    def _register(self, client: LeagueClient) -> wire.Worker:
-        worker = super()._register(client)
+    def _register_player(self, client: LeagueClient, worker: wire.Worker) -> None:
         request = wire.ExternalCreate(
             name=self._entry.name,
             environment=self._spec.name,
@@ -125,7 +109,6 @@ class ExternalPlayerSession(EvaluatorSession):
                 f"{player.name} is player {player.id} of {player.environment}: rating {player.rating:.0f} "
                 f"± {2 * player.deviation:.0f} after {player.games:,} games; see `league show {player.id}`"
             )
-        return worker
 
 
 class ExternalPlayerPool(OpponentPool):

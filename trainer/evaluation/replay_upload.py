@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 
 from arena.replay import Recording, RecordingError, pack_recording
 from arena.replay.recorder import FirstMatch
@@ -20,14 +19,6 @@ Upload = Callable[[int, bytes], bool]
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class _WaitingReplay:
-    """A replay, and the id of its match once the league has accepted the result."""
-
-    data: bytes
-    match_id: int | None
-
-
 class ReplayUploader:
     """Chooses the matches to record, and holds their replays until they are uploaded.
 
@@ -42,7 +33,7 @@ class ReplayUploader:
     def __init__(self, every_s: float | None, clock: Callable[[], float]) -> None:
         self._every_s, self._clock = every_s, clock
         self._due_at: dict[str, float] = {}
-        self._waiting: dict[Key, _WaitingReplay] = {}
+        self._waiting: dict[Key, tuple[bytes, int | None]] = {}  # with the id of the match once it is accepted
 
     def start_recording(self, environment: str) -> FirstMatch | None:
         """Return a recorder for the first match of the next round; None if no recording is due."""
@@ -55,7 +46,7 @@ class ReplayUploader:
     def add(self, key: Key, recording: Recording) -> None:
         """Add the recording of a match; it waits until the result is accepted."""
         try:
-            self._waiting[key] = _WaitingReplay(pack_recording(recording), None)
+            self._waiting[key] = pack_recording(recording), None
         except RecordingError as error:
             logger.warning("%s", error)
         while len(self._waiting) > MAX_WAITING:
@@ -65,13 +56,14 @@ class ReplayUploader:
         """Note the ids of accepted matches, and drop the replays of all others."""
         for answer in answers:
             key = (answer.lease_id, answer.sequence)
-            if (waiting := self._waiting.pop(key, None)) is not None and answer.status in ("accepted", "duplicate"):
-                self._waiting[key] = replace(waiting, match_id=answer.match_id)
+            data, _ = self._waiting.pop(key, (None, None))
+            if data is not None and answer.status in ("accepted", "duplicate"):
+                self._waiting[key] = data, answer.match_id
 
     def deliver(self, upload: Upload) -> None:
         """Upload the replays of accepted matches; stop at the first that must be retried."""
-        for key, waiting in list(self._waiting.items()):
-            if waiting.match_id is not None:
-                if not upload(waiting.match_id, waiting.data):
+        for key, (data, match_id) in list(self._waiting.items()):
+            if match_id is not None:
+                if not upload(match_id, data):
                     return
                 del self._waiting[key]

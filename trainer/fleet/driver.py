@@ -44,11 +44,9 @@ class MemberState:
     state: Literal["running", "ended", "failed"] = "running"
 
     def update(self, *, stopping: bool) -> str | None:
-        """Look whether the member has ended, and return the message of its end."""
-        if self.state != "running":
-            return None
+        """Check whether the member has ended; return the message of its end."""
         try:
-            exit_status = self.supervisor.exit_status()
+            exit_status = self.supervisor.exit_status() if self.state == "running" else None
         except TrainerError as error:
             self.state = "failed"
             return f"failed: {error}"
@@ -65,46 +63,45 @@ class Fleet:
 
     Args:
         members: The members, running.
-        say: Prints a line.
+        log: Prints a line.
     """
 
-    def __init__(self, members: Sequence[MemberState], say: Callable[[str], None]) -> None:
-        self._members = members
+    def __init__(self, members: Sequence[MemberState], log: Callable[[str], None]) -> None:
+        self._members, self._log = members, log
         self._trainers = [each for each in members if each.member.kind == "trainer"]
-        self._say = say
         self._signals = EndSignals()
 
     def run(self) -> bool:
         """Run the fleet; return whether every member ended by itself or as requested."""
         with self._signals:
             try:
-                while not self._signals.wait(POLL_S) and self._running(self._trainers or self._members):
+                while not self._signals.wait(POLL_S) and _running(self._trainers or self._members):
                     self._update(stopping=False)
             finally:
                 self._shut_down()
         return all(each.state == "ended" for each in self._members)
 
-    def _running(self, members: Sequence[MemberState]) -> list[MemberState]:
-        return [each for each in members if each.state == "running"]
-
     def _update(self, *, stopping: bool) -> None:
         for each in self._members:
-            message = each.update(stopping=stopping)
-            if message is not None:
-                self._say(f"{each.member.name} {message}")
+            if message := each.update(stopping=stopping):
+                self._log(f"{each.member.name} {message}")
 
     def _shut_down(self) -> None:
         """Ask all members to leave; kill them after `GRACE_S` or at the next signal."""
         self._update(stopping=False)
         signals_before, deadline_s = self._signals.count, time.monotonic() + GRACE_S
-        if self._running(self._members):
-            self._say("the fleet ends: trainers save and leave (Ctrl-C again kills them) ...")
-        for each in self._running(self._members):
+        if _running(self._members):
+            self._log("the fleet ends: trainers save and leave (Ctrl-C again kills them) ...")
+        for each in _running(self._members):
             each.supervisor.stop()
-        while self._running(self._members) and self._signals.count == signals_before and time.monotonic() < deadline_s:
+        while _running(self._members) and self._signals.count == signals_before and time.monotonic() < deadline_s:
             self._update(stopping=True)
             time.sleep(POLL_S / 5)
-        for each in self._running(self._members):
+        for each in _running(self._members):
             each.state = "failed"
-            self._say(f"{each.member.name} still runs and is killed")
+            self._log(f"{each.member.name} still runs and is killed")
             each.supervisor.kill()
+
+
+def _running(members: Sequence[MemberState]) -> list[MemberState]:
+    return [each for each in members if each.state == "running"]

@@ -1,10 +1,11 @@
-"""Plan of a fleet: its trainers and evaluators, each with its command, run folder and resources."""
+"""Plan of a fleet: its members, each with its command, run folder and resources, and whether a cluster can run them."""
 
-import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from arena.policies.nn.user_module import ALLOWED_MODULES_VARIABLE
 from league.home import run_folder
@@ -12,10 +13,21 @@ from league.wire import Role
 from trainer.config.loading import parse_assignments, resolve
 from trainer.config.runtime import WORKER_NAME_MAX, check_name
 from trainer.distributed.launch import RankInfo, shard_config
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, TrainerError
 
 EVALUATOR_CPUS = 1.0
 """An evaluator computes with one thread."""
+
+SLACK = 1e-9
+"""Rounding error of fractional resources."""
+
+
+NodeSurvey = tuple[str, frozenset[str]]
+"""A node's version of this program, and the members whose run folders exist there."""
+
+
+class CapacityError(TrainerError):
+    """The cluster is too small or too busy for the fleet, or one of its nodes cannot run it."""
 
 
 @dataclass(frozen=True)
@@ -28,15 +40,30 @@ class Resources:
     def __str__(self) -> str:
         return f"{self.cpus:g} CPU" + (f", {self.gpus:g} GPU" if self.gpus else "")
 
+    def __add__(self, other: "Resources") -> "Resources":
+        return Resources(self.cpus + other.cpus, self.gpus + other.gpus)
+
+    @property
+    def bundle(self) -> dict[str, float]:
+        """The resources as a bundle of Ray's placement group."""
+        return {"CPU": self.cpus} | ({"GPU": self.gpus} if self.gpus else {})
+
+    def fit(self, node: "Resources") -> bool:
+        """Whether a node has as much; 3 times 0.1 fits into 0.3."""
+        return self.cpus <= node.cpus + SLACK and self.gpus <= node.gpus + SLACK
+
     @property
     def ranks(self) -> int:
-        """Processes that learn together, one for each GPU."""
+        """Number of ranks of a trainer: one for each GPU."""
         return max(1, int(self.gpus))
 
     @property
     def threads_per_rank(self) -> int:
-        """Whole CPUs of each of them, at least one."""
+        """Whole CPUs of each rank, at least one."""
         return max(1, int(self.cpus / self.ranks))
+
+
+NOTHING = Resources(0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -45,7 +72,7 @@ class Member:
 
     Attributes:
         name: Name in the fleet's output, and of the run folder.
-        kind: Its job.
+        kind: Type of worker.
         resources: CPUs and GPUs that Ray reserves for it.
         folder: Its run folder, an absolute path.
         command: Its command, after `python -m`.
@@ -86,11 +113,11 @@ class FleetSpec:
 def plan_members(spec: FleetSpec) -> tuple[Member, ...]:
     """Return the members, trainers first.
 
-    Learners are named by their role, from the second of a role on with its number, and have seeds of their own: with
-    the same one, lineages would begin as one and the same network.
+    Learners are named by their role; the second of a role gets the number 2. Each has its own seed, since with the same
+    seed they would start from the same weights.
 
     Raises:
-        ConfigError: There would be none, a role would be left out, or a trainer would refuse its settings.
+        ConfigError: The fleet would be empty, a role would have no trainer, or a trainer would reject its settings.
     """
     _check(spec)
     roles = [spec.roles[index % len(spec.roles)] for index in range(spec.trainers)]
@@ -106,11 +133,56 @@ def variables(overrides: Sequence[str], environ: Mapping[str, str]) -> dict[str,
     return {ALLOWED_MODULES_VARIABLE: modules} if modules else {}
 
 
+def check_capacity(members: Sequence[Member], nodes: Sequence[Resources]) -> None:
+    """Check that idle nodes could hold the fleet: in total, and each member on one node.
+
+    Raises:
+        CapacityError: They could not.
+    """
+    needed, available = sum((member.resources for member in members), NOTHING), sum(nodes, NOTHING)
+    too_large = [member.name for member in members if not any(member.resources.fit(node) for node in nodes)]
+    if too_large or not needed.fit(available):
+        problem = f"; {too_large[0]} fits on no single one" if too_large else ""
+        raise CapacityError(
+            f"the fleet needs {needed} in total ({describe(members)}), and the cluster has {available} "
+            f"(nodes: {'; '.join(map(str, nodes)) or 'none'}){problem}: give smaller numbers with "
+            "--trainers, --evaluators, --cpus-per-trainer or --gpus-per-trainer, or a larger cluster with --address"
+        )
+
+
+def check_nodes(surveys: Mapping[str, NodeSurvey], version: str, league: str) -> None:
+    """Check that all nodes have the driver's version, reach the league, and see the same run folders.
+
+    Raises:
+        CapacityError: A node has another version, or a run folder is not on shared storage.
+        ConfigError: The league has a loopback address, and there are several nodes.
+    """
+    if len(surveys) > 1 and urlsplit(league).hostname in ("127.0.0.1", "localhost", "::1"):
+        raise ConfigError(
+            f"--league {league} is another machine on each of the cluster's {len(surveys)} nodes: give the name by "
+            "which all of them reach the server"
+        )
+    begun = frozenset[str]().union(*(begun for _, begun in surveys.values()))
+    for address, (node_version, visible) in surveys.items():
+        if node_version != version:
+            raise CapacityError(
+                f"node {address} has echelon-league {node_version}, this machine {version}: install the same version"
+            )
+        if missing := begun - visible:
+            raise CapacityError(
+                f"node {address} does not see the run folder of {', '.join(sorted(missing))}, another node does: give "
+                "--runs a folder on storage that all nodes share"
+            )
+
+
+def describe(members: Sequence[Member]) -> str:
+    """Describe the resources of members, such as `2 x trainer (1 CPU, 1 GPU)`."""
+    alike = Counter((member.kind, member.resources) for member in members)
+    return ", ".join(f"{count} x {kind} ({resources})" for (kind, resources), count in alike.items())
+
+
 def _check(spec: FleetSpec) -> None:
-    cpus, gpus = spec.resources.cpus, spec.resources.gpus
-    for option, amount in (("--cpus-per-trainer", cpus), ("--gpus-per-trainer", gpus)):
-        if not math.isfinite(amount):
-            raise ConfigError(f"{option} is {amount:g}, which no machine has: give a number")
+    gpus = spec.resources.gpus
     if gpus > 1 and not gpus.is_integer():
         raise ConfigError(
             f"--gpus-per-trainer {gpus:g} is neither a part of one GPU nor a whole number of them: give {int(gpus)} "
@@ -120,8 +192,8 @@ def _check(spec: FleetSpec) -> None:
         raise ConfigError("--trainers 0 and --evaluators 0 make no fleet: give at least one of them")
     if len(spec.roles) > spec.trainers > 0:
         raise ConfigError(
-            f"--roles has {len(spec.roles)} roles for {spec.trainers} trainers, so that some would have none: give "
-            f"--trainers {len(spec.roles)} or more, or fewer roles"
+            f"--roles has {len(spec.roles)} roles for {spec.trainers} trainers, so some roles would have no trainer: "
+            f"give --trainers {len(spec.roles)} or more, or fewer roles"
         )
 
 
@@ -136,8 +208,8 @@ def _trainer(spec: FleetSpec, name: str, role: Role, index: int) -> Member:
     settings = [*spec.overrides, *_derived_settings(spec, index)]
     config = resolve(spec.environment, None, [*settings, f"league.learner={name}", f"league.role={role}"])
     shard_config(config, RankInfo(0, ranks, 0, ranks))
-    folder = run_folder(spec.runs, spec.environment, name)
     launch = ("torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m", "--") if ranks > 1 else ()
+    folder = run_folder(spec.runs, spec.environment, name)
     options = ("--environment", spec.environment, "--run", str(folder), "--learner", name, "--role", role)
     command = (*launch, "trainer", "run", *options, *(word for setting in settings for word in ("--set", setting)))
     return Member(name, "trainer", spec.resources, folder, command)

@@ -16,8 +16,7 @@ from typer import echo
 
 from arena.exit_status import PERMANENT
 from trainer.errors import ConfigError, TrainerError
-from trainer.fleet.members import Member, Resources
-from trainer.fleet.placement import CapacityError, NodeSurvey, bundle, check_capacity, check_nodes, describe
+from trainer.fleet.members import CapacityError, Member, NodeSurvey, Resources, check_capacity, check_nodes, describe
 from trainer.fleet.supervisor import Launch, Supervisor, describe_exit
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class RayCluster:
         check_capacity(members, list(map(_resources, nodes.values())))
         check_nodes(self._survey(members, list(nodes)), metadata.version("echelon-league"), league)
         self._indices = {member.name: index for index, member in enumerate(members)}
-        self.group = ray.util.placement_group([bundle(member) for member in members], strategy="PACK")
+        self.group = ray.util.placement_group([member.resources.bundle for member in members], strategy="PACK")
         if not self.group.wait(TIMEOUT_S):
             raise CapacityError(
                 f"the fleet needs {describe(members)}, and Ray found no place for all within {TIMEOUT_S:g} s; free in "
@@ -188,7 +187,7 @@ def connect(address: str | None, members: Sequence[Member], league: str) -> Iter
 
 def _survey_node(folders: Mapping[str, str]) -> NodeSurvey:
     begun = frozenset(name for name, folder in folders.items() if Path(folder).exists())
-    return NodeSurvey(metadata.version("echelon-league"), begun)
+    return metadata.version("echelon-league"), begun
 
 
 def _resources(amounts: Mapping[str, float]) -> Resources:

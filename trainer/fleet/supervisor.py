@@ -26,10 +26,6 @@ TRY_LATER_S = 30.0
 """Pause before a process that ended because the league does not answer is started again."""
 
 
-class MissingRunError(TrainerError):
-    """The run folder of a run that has begun does not exist on this node."""
-
-
 @dataclass(frozen=True)
 class Launch:
     """A member to run.
@@ -37,7 +33,7 @@ class Launch:
     Attributes:
         member: The member.
         environment: Variables added to the node's own environment, the league's token among them.
-        begun: Whether Ray has restarted it. A node that does not see its run folder then refuses to start it anew.
+        begun: Whether Ray has restarted it. A node without its run folder then refuses to start it.
     """
 
     member: Member
@@ -56,11 +52,11 @@ class Supervisor:
         """Run the process to its end, again while the league does not answer; return its exit status, -N for signal N.
 
         Raises:
-            MissingRunError: The run has begun, and this node does not see its run folder.
+            TrainerError: The run has begun, and its run folder does not exist on this node.
         """
         folder, node = launch.member.folder, socket.gethostname()
         if launch.begun and not folder.exists():
-            raise MissingRunError(
+            raise TrainerError(
                 f"{launch.member.name} was trained on another node, and {node} does not see its run folder {folder}: "
                 "give --runs a folder that all nodes share"
             )
@@ -76,7 +72,7 @@ class Supervisor:
         return exit_status
 
     def stop(self) -> None:
-        """Ask the process to save and leave. Call it once: the process takes a second SIGTERM as an order to hurry."""
+        """Ask the process to save and leave. Call it once: a second SIGTERM ends the process without saving."""
         self._stop.set()
         if self._process is not None:
             self._process.terminate()

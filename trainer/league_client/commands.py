@@ -11,7 +11,7 @@ class WorkerCommands:
         console: Prints changes.
 
     Attributes:
-        stop_requested: Whether the league told the worker to drain or stop.
+        stop_requested: Whether the league sent the command to drain or stop.
         quarantined: Whether the league excludes the worker's results.
     """
 

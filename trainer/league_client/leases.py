@@ -90,17 +90,22 @@ class LeaseScheduler:
         if not self._has_match(row):
             self._open_leases.pop(row, None)
             self._open_lease(row)
-        lease_in_use = self._open_leases.get(row)
-        if lease_in_use is None:
+        current = self._open_leases.get(row)
+        if current is None:
             return self._unrated_match()
-        lease_in_use.used += 1
-        return _leased_match(lease_in_use.lease, lease_in_use.used - 1, lease_in_use.opponent)
+        lease, sequence = current.lease, current.used
+        current.used += 1
+        seed = match_seed(lease.seed, sequence)
+        return MatchAssignment(
+            current.opponent, lease.learner_side == "away", seed, lease, sequence, self_play_match=False
+        )
 
     def refill(self) -> None:
         """Release unplayable leases, request new ones and load their opponents. Call it between rollouts."""
         self._offline_opponents = None
-        if self._unplayable:
-            self._release_unplayable(list(self._unplayable)[:LEASES_PER_CALL])
+        if lease_ids := list(self._unplayable)[:LEASES_PER_CALL]:
+            named = {each.player_id: each for lease_id in lease_ids for each in self._unplayable.pop(lease_id)}
+            self._release(lease_ids, list(named.values()))
         if self._leased_rows and len(self._queue) <= self.lease_rounds * self._leased_rows // 2:
             self._request_leases()
         self._prefetch()
@@ -153,10 +158,8 @@ class LeaseScheduler:
             resumed.append(MatchAssignment(opponent, each["away"], each["seed"], lease, sequence, self_play_match))
 
     def _has_match(self, row: int) -> bool:
-        lease_in_use = self._open_leases.get(row)
-        if lease_in_use is None or lease_in_use.used >= lease_in_use.lease.budget:
-            return False
-        return self._now() < lease_in_use.lease.expires_at
+        current = self._open_leases.get(row)
+        return current is not None and current.used < current.lease.budget and self._now() < current.lease.expires_at
 
     def _open_lease(self, row: int) -> None:
         now = self._now()
@@ -177,10 +180,6 @@ class LeaseScheduler:
             else:
                 self._open_leases[row] = _OpenLease(lease, opponent, self._first_unused(lease))
                 return
-
-    def _release_unplayable(self, lease_ids: list[str]) -> None:
-        named = {each.player_id: each for lease_id in lease_ids for each in self._unplayable.pop(lease_id)}
-        self._release(lease_ids, list(named.values()))
 
     def _first_unused(self, lease: Lease) -> int:
         return self._highest_sequence.get(lease.lease_id, -1) + 1
@@ -230,9 +229,8 @@ class LeaseScheduler:
         number, self.unrated_matches = self.unrated_matches, self.unrated_matches + 1
         if self._offline_opponents is None:  # cached: listing the folder takes longer than a short match
             self._offline_opponents = [SELF, *self._pool.available_offline()]
-        chosen = self._offline_opponents[
-            derive(self._seed, "unrated", number, "opponent") % len(self._offline_opponents)
-        ]
+        index = derive(self._seed, "unrated", number, "opponent") % len(self._offline_opponents)
+        chosen = self._offline_opponents[index]
         opponent = self._try_resolve(chosen, chosen) or self._live
         seed = derive(self._seed, "unrated", number, "match")
         return MatchAssignment(opponent, bool(number % 2), seed, None, number, self_play_match=False)
@@ -241,8 +239,3 @@ class LeaseScheduler:
 def _sides(lease: Lease) -> tuple[Seat, Seat]:
     """Return the opponent's side and the learner's."""
     return (lease.home, lease.away) if lease.learner_side == "away" else (lease.away, lease.home)
-
-
-def _leased_match(lease: Lease, sequence: int, opponent: Opponent) -> MatchAssignment:
-    away, seed = lease.learner_side == "away", match_seed(lease.seed, sequence)
-    return MatchAssignment(opponent, away, seed, lease, sequence, self_play_match=False)

@@ -12,7 +12,7 @@ import logging
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -115,13 +115,8 @@ class ResultSpool:
 
     def count_waiting(self) -> int:
         """Count the results that are synced and not delivered. This reads them all."""
-        numbers = [number for number in self._file_numbers() if self._delivered.file <= number <= self._number]
-        return sum(
-            len(self._path(number).read_bytes()[self._start_offset(number) :].splitlines()) for number in numbers
-        )
-
-    def _start_offset(self, number: int) -> int:
-        return self._delivered.offset if number == self._delivered.file else 0
+        files = [self._path(number).read_bytes() for number in range(self._delivered.file, self._number + 1)]
+        return b"".join(files)[self._delivered.offset :].count(b"\n")
 
     def highest_sequences(self) -> dict[str, int]:
         """Return the highest sequence of each lease, over all files that were not removed."""
@@ -216,8 +211,7 @@ class ResultSpool:
             return start
 
     def _write_delivered(self) -> None:
-        position = {"file": self._delivered.file, "offset": self._delivered.offset}
-        write_atomically(self.folder / "delivered.json", json.dumps(position).encode(), durably=False)
+        write_atomically(self.folder / "delivered.json", json.dumps(asdict(self._delivered)).encode(), durably=False)
 
     def _remove_delivered(self) -> None:
         """Remove delivered files. This comes before the position is written, to free space on a full disk.

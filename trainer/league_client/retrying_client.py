@@ -160,7 +160,7 @@ class RetryingClient:
         """Make a call if one is due; log a rejection and retry later.
 
         Args:
-            kind: RequestKind of the call. A rejection delays calls of this kind only.
+            kind: Kind of the call. A rejection delays calls of this kind only.
             call: The call.
             register: Registers the worker again, if the league does not know it any more.
         """

@@ -73,7 +73,7 @@ class SnapshotScheduler:
     def finish(self) -> bool:
         """Take a snapshot of the last weights of a finished run, unless there is one; false if the disk failed.
 
-        The league is not asked and no weights are reset. A run that is continued counts its next steps from here.
+        No decision is requested and no weights are reset. A continued run counts its next steps from here.
         """
         step = self._learner.steps
         return step == self._outbox.last_step or self._write_snapshot(step, None)

@@ -16,6 +16,15 @@ from trainer.monitoring.metrics import WIN_RATE, Metrics
 
 SEPARATOR = " · "
 
+COLUMNS = (
+    ("score", "charts/score", ".2f"),
+    ("steps/s", "charts/SPS", ",.0f"),
+    ("KL", "losses/approx_kl", ".4f"),
+    ("EV", "losses/explained_variance", ".2f"),
+    ("entropy", "losses/normalized_entropy", ".2f"),
+)
+"""Name, tag and format of the metrics in a line."""
+
 SPEEDS = 20
 """Updates whose median speed gives the estimated time left."""
 
@@ -115,11 +124,8 @@ def progress_parts(update: int, step: int, goal: Goal, speed: float, metrics: Me
     """
     share = f" ({min(100, 100 * step // goal.steps)}%)" if goal.ends else ""
     parts = [("update", str(update)), ("steps", f"{step:,}{share}"), _time_left(step, goal, speed)]
-    parts.append(("score", _number(metrics.get("charts/score"), ".2f")))
-    parts.append(("steps/s", _number(metrics.get("charts/SPS"), ",.0f")))
-    parts.append(("KL", _number(metrics.get("losses/approx_kl"), ".4f")))
-    parts.append(("EV", _number(metrics.get("losses/explained_variance"), ".2f")))
-    parts.append(("entropy", _number(metrics.get("losses/normalized_entropy"), ".2f")))
+    values = ((name, metrics.get(tag), pattern) for name, tag, pattern in COLUMNS)
+    parts += [(name, "-" if value is None else format(value, pattern)) for name, value, pattern in values]
     parts += _shares_of_time(metrics)
     rates = [(name.removeprefix(WIN_RATE), rate) for name, rate in metrics.items() if name.startswith(WIN_RATE)]
     return parts + [(name, f"{rate:.2f}") for name, rate in reversed(rates[-OPPONENTS:]) if rate is not None]
@@ -149,7 +155,3 @@ def _line(parts: list[Part], width: int | None) -> Text:
             break
         line.append_text(part)
     return line
-
-
-def _number(value: float | None, pattern: str) -> str:
-    return "-" if value is None else format(value, pattern)

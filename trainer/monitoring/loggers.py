@@ -103,7 +103,7 @@ class WeightsAndBiases:
         settings: Resolved settings.
 
     Raises:
-        ConfigError: The package is missing, nobody is logged in, or the service cannot be reached.
+        ConfigError: The package is missing, there is no login, or the service cannot be reached.
     """
 
     def __init__(self, folder: Path, name: str, settings: Mapping[str, Any]) -> None:

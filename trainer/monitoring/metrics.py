@@ -3,9 +3,10 @@
 import json
 import math
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import fmean
 
 from trainer.disk_retry import DiskRetry
 from trainer.durable_log import LineFile
@@ -68,7 +69,7 @@ class MatchStatistics:
 
     def win_rates(self) -> dict[str, float]:
         """Mean score against each recent opponent."""
-        return {name: _mean(scores) for name, scores in self._by_opponent.items()}
+        return {name: fmean(scores) for name, scores in self._by_opponent.items()}
 
     def metrics(self) -> dict[str, float | None]:
         """All statistics by tag."""
@@ -77,14 +78,14 @@ class MatchStatistics:
             "charts/self_play_episodes": float(self.self_play_episodes),
         }
         if others := self._against_others:
-            metrics["charts/score"] = sum(each.learner_score for each in others) / len(others)
+            metrics["charts/score"] = fmean(each.learner_score for each in others)
         if recent := others or self._against_itself:
             metrics |= {
-                "charts/episodic_return": sum(each.mean_return for each in recent) / len(recent),
-                "charts/episodic_length": sum(each.decisions for each in recent) / len(recent),
+                "charts/episodic_return": fmean(each.mean_return for each in recent),
+                "charts/episodic_length": fmean(each.decisions for each in recent),
             }
             metrics |= _components(recent)
-        metrics |= {f"{WIN_RATE_BY_BRANCH}{name}": _mean(scores) for name, scores in self._by_branch.items()}
+        metrics |= {f"{WIN_RATE_BY_BRANCH}{name}": fmean(scores) for name, scores in self._by_branch.items()}
         metrics |= {f"{MATCHES}{name}": float(len(scores)) for name, scores in self._by_opponent.items()}
         return metrics | {f"{WIN_RATE}{name}": rate for name, rate in self.win_rates().items()}
 
@@ -137,15 +138,11 @@ class MetricsLogger:
             self._lines.write(durably=True)
 
 
-def _mean(scores: Collection[float]) -> float:
-    return sum(scores) / len(scores)
-
-
 def _components(episodes: Sequence[CollectedMatch]) -> dict[str, float | None]:
     """Mean of each reward component, and its share of the summed absolute components."""
-    names, count = episodes[0].components, len(episodes)
+    names = episodes[0].components
     metrics: dict[str, float | None] = {
-        f"reward/{name}": sum(each.components[name] for each in episodes) / count for name in names
+        f"reward/{name}": fmean(each.components[name] for each in episodes) for name in names
     }
     sizes = {name: sum(abs(each.components[name]) for each in episodes) for name in names}
     whole = sum(sizes.values())

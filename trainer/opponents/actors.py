@@ -3,7 +3,6 @@
 import functools
 from collections import OrderedDict
 from collections.abc import Container, Sequence
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Int
@@ -20,21 +19,21 @@ INITIAL_SLOTS = 16
 """Slots of a new ensemble; they double as more are needed."""
 
 
-@runtime_checkable
-class OpponentActor(Protocol):
-    """Acts for a group of environments in one call."""
+class ScriptedActor:
+    """One policy that acts for all rows of its group."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
 
     def initial_state(self, rows: int) -> State:
-        """Return the recurrent state of rows at an episode start."""
-        ...
+        """See `Policy.initial_state`."""
+        return self._policy.initial_state(rows)
 
     def assign(self, opponents: Sequence[Opponent], rows_each: int) -> None:
-        """Set the opponents of the rows; each has `rows_each` consecutive rows."""
-        ...
+        """Set the opponents of the rows, `rows_each` consecutive rows each. Here all rows have the same policy."""
 
     def refresh_weights(self) -> None:
-        """Copy the learner's live weights, if they are used here."""
-        ...
+        """Do nothing: there are no weights."""
 
     def act(
         self, rows: AgentRows, view: ObservationView, state: State, rng: torch.Generator, actions: Actions
@@ -48,29 +47,6 @@ class OpponentActor(Protocol):
             rng: Source of the action noise.
             actions: Actions of all agents (E * N, ...); those of the rows are overwritten.
         """
-        ...
-
-
-class ScriptedActor:
-    """One policy that acts for all rows of its group."""
-
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-
-    def initial_state(self, rows: int) -> State:
-        """See `Policy.initial_state`."""
-        return self._policy.initial_state(rows)
-
-    def assign(self, opponents: Sequence[Opponent], rows_each: int) -> None:
-        """Do nothing: all rows have the same policy."""
-
-    def refresh_weights(self) -> None:
-        """Do nothing: there are no weights."""
-
-    def act(
-        self, rows: AgentRows, view: ObservationView, state: State, rng: torch.Generator, actions: Actions
-    ) -> State:
-        """See `OpponentActor.act`."""
         observation, episode_start = _copy_rows(rows, view)
         chosen, next_state = self._policy.act(observation, state, episode_start, rng)
         rows.scatter_actions(chosen, actions)
@@ -113,7 +89,7 @@ class StackedActor:
         return self._ensemble.initial_state(rows)
 
     def assign(self, opponents: Sequence[Opponent], rows_each: int) -> None:
-        """See `OpponentActor.assign`. The rows' recurrent state stays until their next episode start."""
+        """See `ScriptedActor.assign`. The rows' recurrent state stays until their next episode start."""
         current = {opponent.key: opponent for opponent in opponents}
         for key, opponent in current.items():
             if key not in self._slots:
@@ -132,7 +108,7 @@ class StackedActor:
     def act(
         self, rows: AgentRows, view: ObservationView, state: State, rng: torch.Generator, actions: Actions
     ) -> State:
-        """See `OpponentActor.act`."""
+        """See `ScriptedActor.act`."""
         match self._binding:
             case NativeBinding() as native:
                 return self._ensemble.step_native(view, RecurrentState(*state), native, rng, actions)
@@ -159,6 +135,10 @@ class StackedActor:
                     return self._slots.pop(key)
             self._ensemble.reserve(2 * slots)
         return len(self._slots)
+
+
+OpponentActor = ScriptedActor | StackedActor
+"""Acts for a group of environments in one call."""
 
 
 def group_key(opponent: Opponent) -> str:

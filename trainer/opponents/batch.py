@@ -4,11 +4,11 @@
 `OpponentBatch.assign` gives a fresh state to an environment whose new opponent belongs to another group.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from arena.environments.protocol import Observation
@@ -61,14 +61,19 @@ class OpponentBatch:
         if not side_changed and all(self._current.get(row) is opponent for row, opponent in assigned.items()):
             return
         self._current |= assigned
-        groups: dict[str, dict[int, Opponent]] = {}
-        for row, opponent in sorted(assigned.items()):
-            groups.setdefault(group_key(opponent), {})[row] = opponent
-        for name in list(self._groups):
-            self._remove(name, {row for row in assigned if row not in groups.get(name, {})})
-        for name, opponents in groups.items():
-            self._add(name, opponents)
-        self._update_rows()
+        joining: dict[str, dict[int, Opponent]] = {}
+        for row, opponent in assigned.items():
+            joining.setdefault(group_key(opponent), {})[row] = opponent
+        for name in {*self._groups, *joining}:
+            before = self._groups[name].opponents if name in self._groups else {}
+            own = joining.get(name, {})
+            leaving = before.keys() & assigned.keys() - own.keys()
+            if own or leaving:
+                self._regroup(name, {row: each for row, each in (before | own).items() if row not in leaving})
+        # Sorted, so that the random numbers of a row do not depend on the opponents of earlier matches.
+        self._groups = dict(sorted(self._groups.items()))
+        for group in self._groups.values():
+            group.rows = self._agents.opponent_rows(list(group.opponents))
 
     def refresh_weights(self) -> None:
         """Copy the learner's live weights to the actors that use them."""
@@ -85,45 +90,34 @@ class OpponentBatch:
             group.state = group.actor.act(group.rows, view, group.state, rng, actions)
         return actions
 
-    def _remove(self, name: str, environments: set[int]) -> None:
-        group = self._groups[name]
-        remaining = [index for index, row in enumerate(group.opponents) if row not in environments]
-        if not remaining:
-            del self._groups[name]
-        elif len(remaining) < len(group.opponents):
-            self._select(group, remaining)
-            self._assign_actor(group)
-
-    def _add(self, name: str, opponents: dict[int, Opponent]) -> None:
-        group = self._groups.get(name)
+    def _regroup(self, name: str, opponents: dict[int, Opponent]) -> None:
+        """Set the environments of a group: those that were in it before keep their state, others get a fresh one."""
+        group = self._groups.pop(name, None)
+        if not opponents:
+            return
+        agents = self._agents
         if group is None:
-            representative, agents = next(iter(opponents.values())), self._agents
+            representative = next(iter(opponents.values()))
             actor = make_actor(representative, agents.agents_per_env, agents.device, self._device_cache_bytes)
-            group = self._groups[name] = _Group(actor, {}, actor.initial_state(0), agents.opponent_rows([]))
-        added = len(opponents.keys() - group.opponents.keys())
-        group.opponents |= opponents
-        if added:
-            fresh = group.actor.initial_state(added * self._agents.agents_per_side)
-            group.state = _map_state(lambda *parts: torch.cat(parts), group.state, fresh)
-            self._select(group, sorted(range(len(group.opponents)), key=list(group.opponents).__getitem__))
-        self._assign_actor(group)
+            group = _Group(actor, {}, actor.initial_state(0), agents.opponent_rows([]))
+        if opponents.keys() != group.opponents.keys():
+            opponents = dict(sorted(opponents.items()))
+            staying = group.opponents.keys() & opponents.keys()
+            source, target = (self._rows_in(each, staying) for each in (group.opponents, opponents))
+            group.state = _map_state(
+                lambda new, old: new.index_copy(0, target.to(new.device), old[source.to(old.device)]),
+                group.actor.initial_state(len(opponents) * agents.agents_per_side),
+                group.state,
+            )
+        group.opponents = opponents
+        group.actor.assign(list(opponents.values()), agents.agents_per_side)
+        self._groups[name] = group
 
-    def _assign_actor(self, group: _Group) -> None:
-        group.actor.assign(list(group.opponents.values()), self._agents.agents_per_side)
-
-    def _select(self, group: _Group, indices: Sequence[int]) -> None:
-        """Reduce a group to some of its environments, in the given order."""
-        environments = list(group.opponents)
-        group.opponents = {environments[index]: group.opponents[environments[index]] for index in indices}
+    def _rows_in(self, environments: Iterable[int], chosen: Set[int]) -> Int[Tensor, " r"]:
+        """Return the rows of the chosen environments in a group of environments."""
+        indices = torch.tensor([index for index, each in enumerate(environments) if each in chosen], dtype=torch.int64)
         n = self._agents.agents_per_side
-        rows = (torch.tensor(indices).unsqueeze(1) * n + torch.arange(n)).flatten()
-        group.state = _map_state(lambda part: part[rows.to(part.device)], group.state)
-
-    def _update_rows(self) -> None:
-        # Sorted, so that the random numbers of a row do not depend on the opponents of earlier matches.
-        self._groups = dict(sorted(self._groups.items()))
-        for group in self._groups.values():
-            group.rows = self._agents.opponent_rows(list(group.opponents))
+        return (indices.unsqueeze(1) * n + torch.arange(n)).flatten()
 
 
 def _map_state(change: Callable[..., Tensor], *states: State) -> State:

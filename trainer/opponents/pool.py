@@ -99,7 +99,7 @@ class OpponentPool:
                 return
             with suppress(UnusableOpponentError):
                 self.resolve(checkpoint, checkpoint)
-                prefetched.add(checkpoint)
+                prefetched |= {checkpoint} & self._loaded.keys()
 
     def available_offline(self) -> list[str]:
         """Checkpoints in memory or in the disk cache, sorted."""

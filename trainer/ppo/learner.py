@@ -55,8 +55,8 @@ class Learner:
         self.config, self._spec, self._ranks = config, spec, ranks
         device = torch.device(config.run.device)
         self.network = build_network(config.network, spec, config.run.seed).to(device).eval()
-        self.rng = _generator(device, derive(config.run.seed, "acting", ranks.number))
-        self._update_rng = _generator(device, derive(config.run.seed, "update", ranks.number))
+        self.rng = _generator(device, derive(config.run.seed, "acting", ranks.rank))
+        self._update_rng = _generator(device, derive(config.run.seed, "update", ranks.rank))
         played = config.environment
         self.rows = (played.num_envs + len(played.self_play_rows)) * max(spec.agents_per_side)
         self.ppo = self.make_ppo()
@@ -91,7 +91,7 @@ class Learner:
     @property
     def env_steps_per_update(self) -> int:
         """Environment steps of a rollout, over all ranks."""
-        return self.config.rollout.num_steps * self.config.environment.num_envs * self._ranks.count
+        return self.config.rollout.num_steps * self.config.environment.num_envs * self._ranks.world_size
 
     def learn(self, rollout: RolloutBuffer, should_stop: Callable[[], bool]) -> dict[str, float | None]:
         """Update the weights by one rollout, then the observation statistics for the next one; return metrics.
@@ -233,7 +233,7 @@ class Learner:
         if saved.shape == rng.get_state().shape:
             rng.set_state(saved)
         else:
-            rng.manual_seed(derive(self.config.run.seed, purpose, self._ranks.number, steps))
+            rng.manual_seed(derive(self.config.run.seed, purpose, self._ranks.rank, steps))
 
     def _moments(self) -> dict[str, RunningMoments]:
         return {

@@ -1,7 +1,7 @@
 """Rollout collector: plays the learner against its assigned opponents and fills one rollout buffer per call.
 
 `collect` calls `VectorWorker.step` for each batch of environments and each step. The worker stores observations,
-actions and rewards in the buffer; the collector hands finished matches on and assigns the next ones.
+actions and rewards in the buffer; the collector reports finished matches and assigns the next ones.
 """
 
 from collections import deque
@@ -198,7 +198,7 @@ class RolloutCollector:
 
         A rank that stopped alone would leave the others waiting in their next collective call.
         """
-        if self._process_group.count == 1:
+        if self._process_group.world_size == 1:
             return should_stop()
         return chunk_start and any_of(self._process_group, should_stop(), self._device)
 

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from arena.environments import EnvironmentSpec, make
 from arena.environments.protocol import Environment
-from arena.policies import ActorCritic
 from arena.policies.nn.actor_critic import make_on_meta
 from trainer.algorithms import Algorithm, make_algorithm
 from trainer.config.algorithm import CompileBackend
+from trainer.config.loading import merge, validate
 from trainer.config.schema import TrainerConfig
-from trainer.config.validation import check_discount, check_minibatches
+from trainer.config.validation import check_environment
 from trainer.ppo.ppo import max_micro_batch
 from trainer.ppo.targets.gae import horizon
 from trainer.rollout.buffer import RolloutBuffer
@@ -38,21 +38,6 @@ PROGRAM = "program and libraries"
 
 PROBE_ROWS = 2
 """Environments of the small update that measures memory per sample."""
-
-
-@runtime_checkable
-class MeasuredEnvironment(Environment, Protocol):
-    """An environment that reports its memory."""
-
-    @property
-    def own_bytes(self) -> int:
-        """Bytes of all matches together, without observations."""
-        ...
-
-    @property
-    def shared_bytes(self) -> int:
-        """Bytes that all matches share."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -123,17 +108,42 @@ def estimate_run(config: TrainerConfig, ranks: int = 1) -> RunEstimate:
         ConfigError: Settings do not fit the environment.
     """
     env = make(config.environment.name, num_envs=1, device=config.run.device)
-    check_discount(env, config.ppo.gamma)
-    check_minibatches(config, env.spec)
+    check_environment(config, env)
     CurriculumSchedule.from_settings([env], config.curriculum)
-    return _estimate(config, env, ranks)
+    shape, ppo, learner = config.rollout, config.ppo, make_algorithm(config, env.spec)
+    env_steps = ranks * shape.num_steps * config.environment.num_envs
+    samples = shape.num_steps * learner.rows // ppo.num_minibatches
+    goal = "run.total_timesteps" if config.run.total_timesteps else "schedules.horizon_steps"
+    parameters: dict[str, int] = {}
+    for name, parameter in learner.network.named_parameters():
+        part = name.partition(".")[0]
+        parameters[part] = parameters.get(part, 0) + parameter.numel()
+    return RunEstimate(
+        environment=env.spec.name,
+        signature=env.spec.signature,
+        device=config.run.device,
+        parameters=parameters,
+        ranks=ranks,
+        env_steps_per_update=env_steps,
+        agent_steps_per_update=ranks * shape.num_steps * learner.rows,
+        samples_per_minibatch=ranks * samples,
+        optimizer_steps_per_update=ppo.update_epochs * ppo.num_minibatches,
+        updates=-(-(config.run.total_timesteps or config.schedules.horizon_steps) // env_steps),
+        goal=goal,
+        decisions_ahead=horizon(ppo.gamma, ppo.gae_lambda),
+        memory_bytes=_memory(config, env, learner, samples, sum(parameters.values())),
+        machine_bytes=physical_bytes(),
+        device_bytes=device_bytes(torch.device(config.run.device)),
+        opponents_limit_bytes=config.league.memory_cache_bytes + config.league.device_cache_bytes,
+    )
 
 
 def print_estimate(estimate: RunEstimate, console: Console) -> None:
     """Print the estimate as tables."""
-    sizes = {f"ranks, with {estimate.env_steps_per_update // estimate.ranks:,} of the steps each": f"{estimate.ranks}"}
-    sizes = {
-        **(sizes if estimate.ranks > 1 else {}),
+    several = estimate.ranks > 1
+    steps_per_rank = estimate.env_steps_per_update // estimate.ranks
+    sizes = {f"ranks, with {steps_per_rank:,} of the steps each": f"{estimate.ranks}"} if several else {}
+    sizes |= {
         "environment steps per update": f"{estimate.env_steps_per_update:,}",
         "agents' steps per update": f"{estimate.agent_steps_per_update:,}",
         "samples per minibatch": f"{estimate.samples_per_minibatch:,}",
@@ -141,16 +151,15 @@ def print_estimate(estimate: RunEstimate, console: Console) -> None:
         f"updates until {estimate.goal}": f"{estimate.updates:,}",
         "advantages look ahead": f"{estimate.decisions_ahead:.1f} decisions",
     }
-    parameters = {part: f"{count:,}" for part, count in estimate.parameters.items()}
-    memory = {part: _mebibytes(size) for part, size in estimate.memory_bytes.items()}
+    totals = estimate.as_json()
+    parameters = {**estimate.parameters, "in all": totals["parameters_in_all"]}
+    memory = {**estimate.memory_bytes, "in all": totals["bytes_in_all"]}
+    where = ", of each rank" if several else ""
+    where += "" if estimate.device == "cpu" else f", all but the first on {estimate.device}"
     console.print(Text(f"{estimate.environment}, signature {estimate.signature}", "bold"))
     console.print(_table("", sizes))
-    console.print(_table("parameters", parameters | {"in all": f"{sum(estimate.parameters.values()):,}"}))
-    where = ", of each rank" if estimate.ranks > 1 else ""
-    where += "" if estimate.device == "cpu" else f", all but the first on {estimate.device}"
-    console.print(
-        _table(f"memory, estimated{where}", memory | {"in all": _mebibytes(sum(estimate.memory_bytes.values()))})
-    )
+    console.print(_table("parameters", {part: f"{count:,}" for part, count in parameters.items()}))
+    console.print(_table(f"memory, estimated{where}", {part: _mebibytes(size) for part, size in memory.items()}))
     if estimate.shortage:
         remedy = "lower environment.num_envs or rollout.num_steps, and ppo.micro_batch_size for the update"
         console.print(Text(f"{estimate.shortage}: {remedy}", "bold red"))
@@ -158,80 +167,35 @@ def print_estimate(estimate: RunEstimate, console: Console) -> None:
     console.print(Text(f"opponents may take {limit} more (league.memory_cache_bytes, league.device_cache_bytes)"))
 
 
-def _estimate(config: TrainerConfig, env: Environment, ranks: int) -> RunEstimate:
-    spec, shape, ppo = env.spec, config.rollout, config.ppo
-    learner = make_algorithm(config, spec)
-    env_steps = ranks * shape.num_steps * config.environment.num_envs
-    samples = shape.num_steps * learner.rows // ppo.num_minibatches
-    total = config.run.total_timesteps or config.schedules.horizon_steps
-    return RunEstimate(
-        environment=spec.name,
-        signature=spec.signature,
-        device=config.run.device,
-        parameters=_parameters(learner.network),
-        ranks=ranks,
-        env_steps_per_update=env_steps,
-        agent_steps_per_update=ranks * shape.num_steps * learner.rows,
-        samples_per_minibatch=ranks * samples,
-        optimizer_steps_per_update=ppo.update_epochs * ppo.num_minibatches,
-        updates=-(-total // env_steps),
-        goal="run.total_timesteps" if config.run.total_timesteps else "schedules.horizon_steps",
-        decisions_ahead=horizon(ppo.gamma, ppo.gae_lambda),
-        memory_bytes=_memory(config, env, learner, samples),
-        machine_bytes=physical_bytes(),
-        device_bytes=device_bytes(torch.device(config.run.device)),
-        opponents_limit_bytes=config.league.memory_cache_bytes + config.league.device_cache_bytes,
-    )
-
-
-def _parameters(network: ActorCritic) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name, parameter in network.named_parameters():
-        part = name.partition(".")[0]
-        counts[part] = counts.get(part, 0) + parameter.numel()
-    return counts
-
-
-def _memory(config: TrainerConfig, env: Environment, learner: Algorithm, samples: int) -> dict[str, int]:
-    rollout = _meta_buffer(config, learner)
-    micro_batch = min(samples, max_micro_batch(config.ppo, torch.device(config.run.device)))
-    update = micro_batch * _update_bytes_per_sample(config, env.spec)
-    weights = FLOAT_BYTES * sum(_parameters(learner.network).values())
-    return {
-        PROGRAM: _program_bytes(),  # all libraries are loaded by now
-        "network and optimiser": (COPIES_OF_WEIGHTS + int(config.league.averages)) * weights,
-        "rollout": sum(tensor.nbytes for tensor in vars(rollout).values()),
-        "update": max(update, rollout.observation.nbytes),  # the statistics copy the observations of active agents
-        "environment": _environment_bytes(config, env),
-    }
-
-
-def _meta_buffer(config: TrainerConfig, learner: Algorithm) -> RolloutBuffer:
-    """The rollout buffer of this run on the meta device, which allocates nothing."""
-    shape = config.rollout
-    network = make_on_meta(learner.network.architecture).to("meta")
-    with torch.device("meta"):
-        return RolloutBuffer.allocate(
+def _memory(
+    config: TrainerConfig, env: Environment, learner: Algorithm, samples: int, parameters: int
+) -> dict[str, int]:
+    """Peak memory by part, computed from the shapes of one match and a small update."""
+    shape, spec = config.rollout, env.spec
+    with torch.device("meta"):  # allocates nothing
+        network = make_on_meta(learner.network.architecture).to("meta")
+        rollout = RolloutBuffer.allocate(
             network, steps=shape.num_steps, rows=learner.rows, bptt_horizon=shape.bptt_horizon
         )
+    micro_batch = min(samples, max_micro_batch(config.ppo, torch.device(config.run.device)))
+    update = micro_batch * _update_bytes_per_sample(config, spec)
+    observations = OBSERVATIONS_ALIVE * FLOAT_BYTES * spec.num_agents * spec.observation_size
+    own, shared = getattr(env, "own_bytes", 0), getattr(env, "shared_bytes", 0)
+    give_back_freed_memory()
+    return {
+        PROGRAM: process_memory(os.getpid()).now_bytes,  # all libraries are loaded by now
+        "network and optimiser": (COPIES_OF_WEIGHTS + int(config.league.averages)) * FLOAT_BYTES * parameters,
+        "rollout": sum(tensor.nbytes for tensor in vars(rollout).values()),
+        "update": max(update, rollout.observation.nbytes),  # the statistics copy the observations of active agents
+        "environment": shared + config.environment.num_envs * (own + observations),
+    }
 
 
 def _update_bytes_per_sample(config: TrainerConfig, spec: EnvironmentSpec) -> int:
     """Bytes that autograd saves per sample, measured in a small update."""
-    small = config.model_copy(
-        update={
-            "environment": config.environment.model_copy(update={"num_envs": PROBE_ROWS}),
-            "ppo": config.ppo.model_copy(
-                update={
-                    "update_epochs": 1,
-                    "num_minibatches": 1,
-                    "compile": CompileBackend.NONE,
-                    "micro_batch_size": sys.maxsize,
-                }
-            ),
-        }
-    )
-    learner = make_algorithm(small, spec)
+    one_batch = {"update_epochs": 1, "num_minibatches": 1, "micro_batch_size": sys.maxsize}
+    small = {"environment": {"num_envs": PROBE_ROWS}, "ppo": {**one_batch, "compile": CompileBackend.NONE}}
+    learner = make_algorithm(validate(merge(config.model_dump(), small)), spec)
     rollout = learner.allocate()
     rollout.active.fill_(True)
     rollout.mask.fill_(True)
@@ -247,19 +211,6 @@ def _update_bytes_per_sample(config: TrainerConfig, spec: EnvironmentSpec) -> in
     return sum(saved.values()) // (len(rollout.reward) * learner.rows)
 
 
-def _environment_bytes(config: TrainerConfig, env: Environment) -> int:
-    """Memory of all matches, computed from one."""
-    own, shared = (env.own_bytes, env.shared_bytes) if isinstance(env, MeasuredEnvironment) else (0, 0)
-    observations = OBSERVATIONS_ALIVE * FLOAT_BYTES * env.spec.num_agents * env.spec.observation_size
-    return shared + config.environment.num_envs * (own + observations)
-
-
-def _program_bytes() -> int:
-    """Resident memory of this process, without freed memory of the kernel compiler; 0 if unknown."""
-    give_back_freed_memory()
-    return process_memory(os.getpid()).now_bytes
-
-
 def _mebibytes(size: int) -> str:
     return f"{size / 2**20:,.1f} MiB"
 
@@ -268,6 +219,6 @@ def _table(title: str, rows: Mapping[str, str]) -> Table:
     table = Table(box=None, pad_edge=False, show_header=bool(title), padding=(0, 3, 0, 0))
     table.add_column(title, min_width=30)
     table.add_column("", justify="right", min_width=14)
-    for name, value in rows.items():
-        table.add_row(name, value)
+    for row in rows.items():
+        table.add_row(*row)
     return table

@@ -15,7 +15,7 @@ from trainer.checkpointing.resume import check_changes, check_origin
 from trainer.checkpointing.run_directory import RunDirectory
 from trainer.checkpointing.saver import SavedComponents, StateSaver, saved_registration
 from trainer.config.schema import TrainerConfig
-from trainer.config.validation import check_discount, check_minibatches
+from trainer.config.validation import check_environment
 from trainer.disk_retry import DiskRetry
 from trainer.distributed.coordinator import Coordinator
 from trainer.league_client.leases import LeaseScheduler
@@ -33,7 +33,6 @@ from trainer.monitoring.report.reader import read_recent
 from trainer.opponents.checkpoint_cache import CheckpointCache
 from trainer.opponents.pool import SELF, Opponent, OpponentPool
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup
-from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.collector import CollectedMatch, RolloutCollector
 from trainer.rollout.curriculum import CurriculumSchedule
 from trainer.rollout.make_envs import make_env_batches
@@ -57,6 +56,7 @@ class TrainingSession:
         offline: Train without a league, against the learner itself and its own snapshots.
 
     Attributes:
+        config, folder, console, run_context, ranks: As given.
         curriculum: Schedule of the environments' lessons; None without a curriculum.
         learner: Network, optimiser and their update.
         statistics: Statistics of recent matches.
@@ -68,7 +68,7 @@ class TrainingSession:
         saver: Saves the state that a restart resumes from.
         provenance: Record of the sessions of this run.
         collector: Plays the environments.
-        coordinator: Exchanges messages with the other ranks; None if there is one rank.
+        coordinator: Exchanges messages with the other ranks.
         disk: Retries writes while the disk is full.
 
     Raises:
@@ -90,22 +90,21 @@ class TrainingSession:
         own: TrainerConfig | None = None,
         offline: bool = False,
     ) -> None:
-        self._config, self._folder, self._console, self._run_context = config, folder, console, run_context
-        self._own, self._ranks = own or config, ranks
+        self.config, self.folder, self.console, self.run_context = config, folder, console, run_context
+        self._own, self.ranks = own or config, ranks
         self.disk = DiskRetry(console.print)
         environment = self._own.environment
         saved = self._load(declare(environment.name))  # before kernels are compiled for a run that may be refused
         with console.waiting(f"opening {environment.num_envs} x {environment.name}", COMPILING):
             self._batches = make_env_batches(environment, self._own.run)
         spec = self._batches[0].spec
-        check_discount(self._batches[0], config.ppo.gamma)
-        check_minibatches(self._own, spec)
+        check_environment(self._own, self._batches[0])
         self.curriculum = CurriculumSchedule.from_settings(self._batches, config.curriculum)
         self.learner = make_algorithm(self._own, spec, ranks)
         self.statistics = MatchStatistics()
         self.monitor = Monitor(Setup.of(config.model_dump()))
         role_numbers = RoleNumbers(**config.given_role_numbers)
-        self._membership = LeagueSession(client, config.league, spec, version, folder.instance(), role_numbers)
+        self._league_session = LeagueSession(client, config.league, spec, version, folder.instance(), role_numbers)
         if not offline:
             self._register(saved)
         cache = CheckpointCache(folder.opponents, config.league.disk_cache_bytes)
@@ -114,7 +113,7 @@ class TrainingSession:
         self.spool = ResultSpool(folder.spool)
         self.league_sync = LeagueSync(
             client,
-            self._membership,
+            self._league_session,
             self.spool,
             self.outbox,
             disk=self.disk,
@@ -126,7 +125,7 @@ class TrainingSession:
             self.learner,
             self.outbox,
             self.league_sync,
-            self._membership,
+            self._league_session,
             disk=self.disk,
             console=console,
         )
@@ -137,21 +136,27 @@ class TrainingSession:
             self._resume(saved)
         folder.save_settings(config)
         self.provenance = self._begin_provenance(spec)
-        self.coordinator = self._start_coordinator(saved)
+        leased_self_play = not environment.self_play_rows
+        self.coordinator = Coordinator(ranks, self.learner, self._league_session, self_play=leased_self_play)
+        self.coordinator.begin(
+            0 if self.curriculum is None else self.curriculum.taught_at,
+            [] if saved is None else saved.counters["ranks"],
+            self.spool.highest_sequences(),
+        )
         self.receive_reports(self.learner.steps)
         self.send_command(stop=False)
         self.collector = self._make_collector()
 
     def save(self) -> bool:
         """Save the state of the run after the results that it counts; return False if the disk is full."""
-        return self.saver.save(self.collector.pending, self.coordinator.states if self.coordinator else ())
+        return self.saver.save(self.collector.pending, self.coordinator.states)
 
     def maybe_snapshot(self, metrics: Mapping[str, float | None]) -> bool:
         """Take a snapshot and reset the learner as the league decides; return whether there is something to save."""
         if not self._snapshots.maybe_snapshot(metrics):
             return False
         if self.learner.began_step == self.learner.steps:
-            self.monitor = Monitor(Setup.of(self._config.model_dump()))
+            self.monitor = Monitor(Setup.of(self.config.model_dump()))
         return True
 
     def write_last_snapshot(self) -> bool:
@@ -160,17 +165,11 @@ class TrainingSession:
 
     def receive_reports(self, learner_step: int) -> None:
         """Receive the other ranks' reports, whose matches were played by the weights of `learner_step`."""
-        if self.coordinator is not None:
-            self.coordinator.receive(partial(self._record_match, learner_step), self._live)
+        self.coordinator.receive(partial(self._record_match, learner_step), self._live)
 
     def send_command(self, *, stop: bool, save: bool = False, reset: bool = False) -> None:
         """Answer the other ranks' reports; see `StepCommand`."""
-        if self.coordinator is not None:
-            self.coordinator.command(self.statistics.episodes, stop=stop, save=save, reset=reset)
-
-    def merge_across_ranks(self, buffer: RolloutBuffer, metrics: dict[str, float | None]) -> dict[str, float | None]:
-        """Merge the metrics of an update with those in the other ranks' reports; unchanged if there is one rank."""
-        return metrics if self.coordinator is None else self.coordinator.merge_metrics(buffer, metrics)
+        self.coordinator.command(self.statistics.episodes, stop=stop, save=save, reset=reset)
 
     def advance_curriculum(self) -> None:
         """Switch the environments to the lesson that is due."""
@@ -183,59 +182,59 @@ class TrainingSession:
         Raises:
             StateError: It cannot be read, or belongs to another run.
         """
-        saved = state_format.load(self._folder.state)
+        saved = state_format.load(self.folder.state)
         if saved is not None:
-            check_origin(spec, self._config.league.learner, saved, self._folder)
-            if changed := check_changes(self._folder, self._config):
-                self._console.print(f"settings that changed: {', '.join(map(str, changed))}")
+            check_origin(spec, self.config.league.learner, saved, self.folder)
+            if changed := check_changes(self.folder, self.config):
+                self.console.print(f"settings that changed: {', '.join(map(str, changed))}")
         return saved
 
     def _register(self, saved: SavedState | None) -> None:
         """Register with the league. A run that was registered before starts without it; any other waits for it."""
         known = saved_registration(saved)
         if known is not None:
-            self._membership.registration = known
-            self._membership.register()
+            self._league_session.registration = known
+            self._league_session.register()
         else:
-            self._membership.wait_until_registered(self._run_context)
+            self._league_session.wait_until_registered(self.run_context)
             self._warn_of_another_run(saved)
 
     def _warn_of_another_run(self, saved: SavedState | None) -> None:
         """Warn if the league knows this learner from another run."""
-        if step := self._membership.learner_step:
-            name = self._config.league.learner
+        if step := self._league_session.learner_step:
+            name = self.config.league.learner
             own = (
                 "has no saved state and starts at step 0"
                 if saved is None
                 else f"was trained offline and continues at step {saved.counters['steps']:,}"
             )
-            self._console.print(
-                f"learner {name!r} is at step {step:,} in this league, but {self._folder.path} {own}: two runs under "
+            self.console.print(
+                f"learner {name!r} is at step {step:,} in this league, but {self.folder.path} {own}: two runs under "
                 "one name spoil its rating and its snapshots; stop and choose another --learner, or continue the "
                 "other run with --run ITS_FOLDER --resume",
                 "yellow",
             )
 
     def _make_lease_scheduler(self, spec: EnvironmentSpec, cache: CheckpointCache) -> LeaseScheduler:
-        league, environment = self._config.league, self._own.environment
+        league, environment = self.config.league, self._own.environment
         self._live = NetworkPolicy(self.learner.network, spec.name, spec.signature)
         pool = OpponentPool(
             spec,
-            self._membership.download,
+            self._league_session.download,
             cache,
             memory_limit_bytes=league.memory_cache_bytes,
             device="cpu",  # opponents are copied to the acting device when they play
-            modules=[self._config.network.module],
+            modules=[self.config.network.module],
         )
         return LeaseScheduler(
             pool,
             Opponent(SELF, league.learner, self._live),
-            request=partial(self._membership.lease, self_play=not environment.self_play_rows),
-            release=self._membership.release,
-            now=self._run_context.now,
+            request=partial(self._league_session.lease, self_play=not environment.self_play_rows),
+            release=self._league_session.release,
+            now=self.run_context.now,
             rows=environment.num_envs,
             self_play=environment.self_play_rows,
-            seed=self._config.run.seed,
+            seed=self.config.run.seed,
         )
 
     def _make_saver(self, spec: EnvironmentSpec) -> StateSaver:
@@ -244,40 +243,29 @@ class TrainingSession:
             statistics=self.statistics,
             curriculum=self.curriculum,
             outbox=self.outbox,
-            league_session=self._membership,
+            league_session=self._league_session,
             leases=self.leases,
             spool=self.spool,
         )
-        return StateSaver(self._folder, spec, self._config.league.learner, components, self.disk)
+        return StateSaver(self.folder, spec, self.config.league.learner, components, self.disk)
 
     def _resume(self, saved: SavedState) -> None:
         self.saver.restore(saved)
-        for record in read_recent(self._folder.path):
+        for record in read_recent(self.folder.path):
             if record.update <= self.learner.updates:
                 self.monitor.update(record.update, record.metrics)
-        self._console.print(f"resumed at step {self.learner.steps:,}")
+        self.console.print(f"resumed at step {self.learner.steps:,}")
 
     def _begin_provenance(self, spec: EnvironmentSpec) -> Provenance:
         run = {
             "environment": spec.name,
             "signature": spec.signature,
-            "learner": self._config.league.learner,
-            "seed": self._config.run.seed,
+            "learner": self.config.league.learner,
+            "seed": self.config.run.seed,
         }
-        provenance = Provenance(self._folder.path, self.disk)
-        provenance.begin_session(run, self._run_context.now(), self.learner.steps)
+        provenance = Provenance(self.folder.path, self.disk)
+        provenance.begin_session(run, self.run_context.now(), self.learner.steps)
         return provenance
-
-    def _start_coordinator(self, saved: SavedState | None) -> Coordinator | None:
-        """Send the initial state to the other ranks; None if there is one rank."""
-        if self._ranks.count == 1:
-            return None
-        leased_self_play = not self._own.environment.self_play_rows
-        coordinator = Coordinator(self._ranks, self.learner, self._membership, self_play=leased_self_play)
-        states = [] if saved is None else saved.counters["ranks"]
-        taught_at = 0 if self.curriculum is None else self.curriculum.taught_at
-        coordinator.begin(taught_at, states, self.spool.highest_sequences())
-        return coordinator
 
     def _make_collector(self) -> RolloutCollector:
         return RolloutCollector(
@@ -287,8 +275,8 @@ class TrainingSession:
             self._on_match,
             self.learner.rng,
             self_play=self._own.environment.self_play_rows,
-            device_cache_bytes=self._config.league.device_cache_bytes,
-            process_group=self._ranks,
+            device_cache_bytes=self.config.league.device_cache_bytes,
+            process_group=self.ranks,
         )
 
     def _on_match(self, match: CollectedMatch) -> None:

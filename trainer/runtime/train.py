@@ -3,76 +3,34 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 
-from trainer.checkpointing.run_directory import RunDirectory
-from trainer.config.schema import TrainerConfig
 from trainer.errors import RankLostError, UnsavedError
-from trainer.league_client.retrying_client import RetryingClient
-from trainer.monitoring.console import Goal, RunConsole
+from trainer.monitoring.console import Goal
 from trainer.monitoring.health.monitor import HEALTH
 from trainer.monitoring.loggers import Tracker
 from trainer.monitoring.metrics import MetricsLogger
-from trainer.process_group import SINGLE_PROCESS, ProcessGroup
 from trainer.runtime.session import COMPILING, TrainingSession
-from trainer.shutdown import RunContext
 
 Metrics = dict[str, float | None]
 
 
 class Trainer:
-    """Trains one learner in its run directory, which must be locked.
+    """Trains one learner.
 
     Calls to the league are made between rollouts, with a short timeout, and are skipped while it is unreachable, so
     that an outage of the league never stops training. Writes that fail because the disk is full are retried.
 
     Args:
-        config: Settings of the whole run.
-        folder: The run directory.
-        client: Client of the league.
-        trackers: Opens the metric writers of this session, given the environment step at which it starts. They are
+        session: Objects of the run.
+        loggers: Opens the metric loggers of this session, given the environment step at which it starts. They are
             closed at the end of the run.
-        version: Version of this program.
-        console: Prints progress.
-        run_context: Clock and stop flag.
-        ranks: Process group. This process is rank 0, which alone calls the league and writes the run directory.
-        own: This rank's share of the settings; `config` if there is one rank.
-        offline: Train without a league, against the learner itself and its own snapshots.
-
-    Raises:
-        ConfigError: Settings do not fit the environment.
-        StateError: The saved state cannot be read, or belongs to another run.
-        LeagueError: The league rejects the learner, or did not answer a new run in time.
     """
 
-    def __init__(
-        self,
-        config: TrainerConfig,
-        folder: RunDirectory,
-        client: RetryingClient,
-        *,
-        trackers: Callable[[int], Sequence[Tracker]],
-        version: str,
-        console: RunConsole,
-        run_context: RunContext,
-        ranks: ProcessGroup = SINGLE_PROCESS,
-        own: TrainerConfig | None = None,
-        offline: bool = False,
-    ) -> None:
-        self._config, self._folder, self._trackers = config, folder, trackers
-        self._console, self._run_context = console, run_context
-        self.session = TrainingSession(
-            config,
-            folder,
-            client,
-            version=version,
-            console=console,
-            run_context=run_context,
-            ranks=ranks,
-            own=own,
-            offline=offline,
-        )
-        self.learner, self.statistics, self.spool = self.session.learner, self.session.statistics, self.session.spool
-        self._last_update_at = run_context.clock()
-        self._first_iteration = True
+    def __init__(self, session: TrainingSession, loggers: Callable[[int], Sequence[Tracker]]) -> None:
+        self.session, self._loggers = session, loggers
+        self.learner, self.statistics, self.spool = session.learner, session.statistics, session.spool
+        self._config, self._folder, self._console = session.config, session.folder, session.console
+        self._run_context = session.run_context
+        self._last_update_at = self._run_context.clock()
 
     def run(self) -> None:
         """Train until the run is complete, a signal comes, or the league stops this worker; then save and deliver.
@@ -83,7 +41,7 @@ class Trainer:
             UnsavedError: The disk is full, and a signal came before the last state could be written.
         """
         with closing(
-            MetricsLogger(self._folder.path, self._trackers(self.learner.steps), self.session.disk)
+            MetricsLogger(self._folder.path, self._loggers(self.learner.steps), self.session.disk)
         ) as metrics_logger:
             try:
                 metrics = self._train(metrics_logger)
@@ -109,6 +67,7 @@ class Trainer:
             self.save()
         buffer = learner.allocate()
         metrics: Metrics = {}
+        waiting: AbstractContextManager[None] = self._first_iteration_notice()
         session.receive_reports(learner.steps)
         stop = self._should_stop()
         session.send_command(stop=stop)
@@ -117,16 +76,17 @@ class Trainer:
             session.leases.refill()
 
             started, step = clock(), learner.steps
-            with self._first_iteration_notice():
+            with waiting:
                 complete = session.collector.collect(buffer, self._should_stop)
                 collected = clock()
                 losses = learner.learn(buffer, self._run_context.stopping) if complete else {}
+            waiting = nullcontext()
 
             session.receive_reports(step)
             if not complete:  # a signal cut the rollout short
                 session.send_command(stop=True)
                 break
-            metrics = session.merge_across_ranks(buffer, losses) | self._speed(started, collected)
+            metrics = session.coordinator.merge_metrics(buffer, losses) | self._speed(started, collected)
             self._report(metrics, metrics_logger)
             stop = self._save_and_sync(metrics)
         return metrics
@@ -162,8 +122,8 @@ class Trainer:
             self.save()
         if not self._run_context.stopping():
             session.league_sync.sync(step, metrics)
-        # The other ranks already have their command, so a later stop request ends the next rollout instead.
-        return stop if session.coordinator is not None else self._should_stop()
+        # other ranks already have their command, so a later stop request ends the next rollout instead
+        return stop if session.ranks.world_size > 1 else self._should_stop()
 
     def _should_stop(self) -> bool:
         stop_requested = self.session.league_sync.commands.stop_requested
@@ -188,9 +148,6 @@ class Trainer:
 
     def _first_iteration_notice(self) -> AbstractContextManager[None]:
         """Print that the first iteration is under way; later ones are visible from their progress lines."""
-        if not self._first_iteration:
-            return nullcontext()
-        self._first_iteration = False
         num_envs, num_steps = self._config.environment.num_envs, self._config.rollout.num_steps
         return self._console.waiting(f"first rollout: {num_envs} environments x {num_steps} decisions", COMPILING)
 
@@ -212,7 +169,7 @@ class Trainer:
         return all((snapshot_written, self.save(), metrics_logger.flush()))
 
     def _finish(self, metrics: Metrics, *, saved: bool) -> None:
-        """Deliver waiting results and snapshots. Leases are kept: a restart goes on with them, or they expire."""
+        """Deliver waiting results and snapshots. Leases stay: a restart uses them, or they expire."""
         delivery = self.session.league_sync.close(self.learner.steps, metrics)
         if not saved:
             raise UnsavedError(

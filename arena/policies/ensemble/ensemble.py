@@ -9,7 +9,7 @@ from torch import Tensor
 
 from arena.environments.protocol import Actions, Observation
 from arena.errors import ArenaError
-from arena.policies.ensemble.frozen_layers import Backend, Step
+from arena.policies.ensemble.frozen_layers import Step
 from arena.policies.ensemble.loop_backend import LoopBackend
 from arena.policies.ensemble.native_step import ActionNoise, NativeStep, NetworkOutputs, ObservationView, StepBuffers
 from arena.policies.ensemble.torch_backend import TorchBackend
@@ -67,7 +67,9 @@ class PolicyEnsemble:
         self.kind = stacking_key(architecture)
         self._layout, self._device = ActionLayout(architecture.heads), device
         self._native = make_native_backend(architecture, slots, device)
-        self._backend: Backend = self._native or _make_torch_backend(architecture, slots, device)
+        self._backend: NativeBackend | TorchBackend | LoopBackend = self._native or (
+            TorchBackend if architecture.is_stackable else LoopBackend
+        )(architecture, slots, device)
         self._scale = torch.ones(slots, self._layout.parameter_size, device=device)
         self._units = state_size(architecture)
 
@@ -212,12 +214,6 @@ class LiveNetwork:
 def stacking_key(architecture: Architecture) -> Architecture:
     """Return the part of an architecture that policies of one ensemble share: all but `initial_log_std`."""
     return replace(architecture, initial_log_std=0.0)
-
-
-def _make_torch_backend(architecture: Architecture, slots: int, device: torch.device) -> Backend:
-    if architecture.is_stackable:
-        return TorchBackend(architecture, slots, device)
-    return LoopBackend(architecture, slots, device)
 
 
 def make_native_backend(architecture: Architecture, slots: int, device: torch.device) -> "NativeBackend | None":

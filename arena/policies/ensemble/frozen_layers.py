@@ -1,11 +1,11 @@
-"""The layers of a frozen network as plain matrices, and the protocol of the backends that multiply them."""
+"""The layers of a frozen network as plain matrices, which the backends multiply."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from arena.policies.nn.actor_critic import ActorCritic, NetworkOutput, allocate_weights, make_on_meta
@@ -14,26 +14,24 @@ from arena.policies.nn.packed_runs import RecurrentState
 from arena.policies.nn.recurrent import FeedforwardCore, LSTMCore
 from arena.policies.nn.set_encoder import SetEncoder
 
+Step = Callable[[Float[Tensor, "R D"], RecurrentState, Bool[Tensor, " R"], Bool[Tensor, " R"]], NetworkOutput]
+"""One decision of R rows: observations, state, episode starts and active rows; see `ActorCritic.step`."""
+
 
 @dataclass(frozen=True)
-class Affine:
-    """x -> weight x + bias."""
+class FrozenLayer:
+    """Affine map z = weight x + bias, and what its activation needs.
+
+    Attributes:
+        weight: One row per output.
+        bias: One number per output.
+        norm: Scale and offset of LayerNorm before ReLU: max(0, scale LayerNorm(z) + offset). None for tanh(z), and for
+            layers without an activation.
+    """
 
     weight: Float[Tensor, "out in"]
     bias: Float[Tensor, " out"]
-
-
-@dataclass(frozen=True)
-class TanhLinear(Affine):
-    """x -> tanh(weight x + bias)."""
-
-
-@dataclass(frozen=True)
-class NormReluLinear(Affine):
-    """x -> max(0, scale z + offset), where z is weight x + bias after LayerNorm without its affine part."""
-
-    scale: Float[Tensor, " out"]
-    offset: Float[Tensor, " out"]
+    norm: tuple[Float[Tensor, " out"], Float[Tensor, " out"]] | None = None
 
 
 @dataclass(frozen=True)
@@ -51,23 +49,26 @@ class FrozenLayers:
 
     mean: Float[Tensor, " D"]
     inverse_std: Float[Tensor, " D"]
-    members: tuple[TanhLinear | NormReluLinear, ...]
-    hidden: tuple[TanhLinear | NormReluLinear, ...]
-    gates: Affine | None
-    readout: Affine
+    members: tuple[FrozenLayer, ...]
+    hidden: tuple[FrozenLayer, ...]
+    gates: FrozenLayer | None
+    readout: FrozenLayer
 
     @classmethod
+    @torch.no_grad()
     def of(cls, network: ActorCritic) -> "FrozenLayers":
         """Return the current layers of a network."""
-        core = network.core
-        hidden = _encoder(network.encoder)
+        core, members = network.core, [each.layer for each in network.sets if isinstance(each, SetEncoder)]
+        hidden, gates = _layers(network.encoder), None
         if isinstance(core, FeedforwardCore):
-            hidden.append(_tanh_linear(core.layer))
-        gates = _gates(core) if isinstance(core, LSTMCore) else None
+            hidden.append(FrozenLayer(core.layer.weight, core.layer.bias))
+        if isinstance(core, LSTMCore):
+            weight_ih, weight_hh, bias_ih, bias_hh = core.lstm.all_weights[0]
+            gates = FrozenLayer(torch.cat([weight_ih, weight_hh], dim=1), bias_ih + bias_hh)
         return cls(
             mean=network.observation_mean,
             inverse_std=network.observation_std.reciprocal(),
-            members=tuple(_encoder(each.layer)[0] for each in network.sets if isinstance(each, SetEncoder)),
+            members=tuple(_layers(each)[0] for each in members),
             hidden=tuple(hidden),
             gates=gates,
             readout=_readout(network),
@@ -87,73 +88,20 @@ def hidden_widths(architecture: Architecture) -> tuple[int, ...]:
     return (*architecture.encoder_sizes, *core)
 
 
-def _encoder(encoder: nn.Sequential) -> list[TanhLinear | NormReluLinear]:
-    layers: list[TanhLinear | NormReluLinear] = []
-    for module, follower in itertools.pairwise(encoder):
-        if isinstance(module, nn.Linear):
-            layers.append(
-                _norm_relu_linear(module, follower) if isinstance(follower, nn.LayerNorm) else _tanh_linear(module)
-            )
-    return layers
+def _layers(encoder: nn.Sequential) -> list[FrozenLayer]:
+    return [
+        FrozenLayer(
+            module.weight,
+            module.bias,
+            (follower.weight, follower.bias) if isinstance(follower, nn.LayerNorm) else None,
+        )
+        for module, follower in itertools.pairwise(encoder)
+        if isinstance(module, nn.Linear)
+    ]
 
 
-def _tanh_linear(layer: nn.Linear) -> TanhLinear:
-    return TanhLinear(layer.weight.detach(), layer.bias.detach())
-
-
-def _norm_relu_linear(layer: nn.Linear, norm: nn.LayerNorm) -> NormReluLinear:
-    return NormReluLinear(layer.weight.detach(), layer.bias.detach(), norm.weight.detach(), norm.bias.detach())
-
-
-def _gates(core: LSTMCore) -> Affine:
-    weight_ih, weight_hh, bias_ih, bias_hh = (each.detach() for each in core.lstm.all_weights[0])
-    return Affine(torch.cat([weight_ih, weight_hh], dim=1), bias_ih + bias_hh)
-
-
-def _readout(network: ActorCritic) -> Affine:
+def _readout(network: ActorCritic) -> FrozenLayer:
     """Merge actor, critic and the affine part of the LayerNorm before them into one layer."""
-    weight = torch.cat([network.actor.weight, network.critic.weight]).detach()
-    bias = torch.cat([network.actor.bias, network.critic.bias]).detach()
-    return Affine(weight * network.norm.weight.detach(), bias + weight @ network.norm.bias.detach())
-
-
-@runtime_checkable
-class Step(Protocol):
-    """One decision of R rows; see `ActorCritic.step`."""
-
-    def __call__(
-        self,
-        values: Float[Tensor, "R D"],
-        state: RecurrentState,
-        episode_start: Bool[Tensor, " R"],
-        active: Bool[Tensor, " R"],
-    ) -> NetworkOutput:
-        """Advance all rows by one decision."""
-        ...
-
-
-@runtime_checkable
-class Backend(Protocol):
-    """Storage and inference for K networks of one architecture."""
-
-    @property
-    def slots(self) -> int:
-        """K."""
-        ...
-
-    @property
-    def size_bytes(self) -> int:
-        """Memory of all slots, in bytes."""
-        ...
-
-    def reserve(self, slots: int) -> None:
-        """Grow to `slots` slots; existing slots keep their networks."""
-        ...
-
-    def put(self, slot: int, network: ActorCritic) -> None:
-        """Copy a network's weights into a slot."""
-        ...
-
-    def step_for(self, slot_of_row: Int[Tensor, " R"]) -> Step:
-        """Return a step for rows in these slots, given on the host. It stays valid when slots get other networks."""
-        ...
+    weight = torch.cat([network.actor.weight, network.critic.weight])
+    bias = torch.cat([network.actor.bias, network.critic.bias])
+    return FrozenLayer(weight * network.norm.weight, bias + weight @ network.norm.bias)

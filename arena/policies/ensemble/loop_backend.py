@@ -47,8 +47,9 @@ class LoopBackend:
 
     def step_for(self, slot_of_row: Int[Tensor, " R"]) -> Step:
         """Return a step for rows in these slots."""
-        rows = {slot: (slot_of_row == slot).nonzero().squeeze(1) for slot in set(slot_of_row.tolist())}
-        return partial(self._step, {slot: own.to(self._device) for slot, own in rows.items()})
+        slots = set(slot_of_row.tolist())
+        rows_of_slot = {slot: (slot_of_row == slot).nonzero().squeeze(1).to(self._device) for slot in slots}
+        return partial(self._step, rows_of_slot)
 
     def _step(
         self,
@@ -58,23 +59,13 @@ class LoopBackend:
         episode_start: Bool[Tensor, " R"],
         active: Bool[Tensor, " R"],
     ) -> NetworkOutput:
-        outputs = [
-            (rows, self._network(slot).step(values[rows], _rows_of(state, rows), episode_start[rows], active[rows]))
-            for slot, rows in rows_of_slot.items()
-        ]
-        place = torch.cat([rows for rows, _ in outputs]).argsort()
-        parameters, value, hidden, cell = (
-            torch.cat(parts)[place]
-            for parts in zip(*((each.parameters, each.value, *each.state) for _, each in outputs), strict=True)
-        )
-        return NetworkOutput(parameters, value, RecurrentState(hidden, cell))
-
-    def _network(self, slot: int) -> ActorCritic:
-        network = self._networks[slot]
-        if network is None:
-            raise ArenaError(f"slot {slot} holds no network: put one there before its rows act")
-        return network
-
-
-def _rows_of(state: RecurrentState, rows: Int[Tensor, " r"]) -> RecurrentState:
-    return RecurrentState(*(part[rows] for part in state))
+        outputs = []
+        for slot, rows in rows_of_slot.items():
+            if (network := self._networks[slot]) is None:
+                raise ArenaError(f"slot {slot} holds no network: put one there before its rows act")
+            own_state = RecurrentState(*(part[rows] for part in state))
+            output = network.step(values[rows], own_state, episode_start[rows], active[rows])
+            outputs.append((output.parameters, output.value, *output.state))
+        order = torch.cat(list(rows_of_slot.values())).argsort()
+        parameters, value, *after = (torch.cat(parts)[order] for parts in zip(*outputs, strict=True))
+        return NetworkOutput(parameters, value, RecurrentState(*after))

@@ -15,7 +15,7 @@ from torch import Tensor
 from arena.environments.protocol import Actions
 from arena.environments.spec import HeadKind
 from arena.native import Launch, openmp, require_memory, source, wp
-from arena.policies.ensemble.frozen_layers import Affine, FrozenLayers, NormReluLinear, Step, hidden_widths
+from arena.policies.ensemble.frozen_layers import FrozenLayer, FrozenLayers, Step, hidden_widths
 from arena.policies.ensemble.native_step import ActionNoise, NativeStep, NetworkOutputs, ObservationView, StepBuffers
 from arena.policies.nn.actor_critic import ActorCritic, NetworkOutput
 from arena.policies.nn.architecture import Architecture
@@ -31,7 +31,7 @@ MIN_ROWS_PER_THREAD = 24
 POINTERS, AGENT_POINTERS = 15, 9
 """Addresses of a call, and those of a bound step besides its heads', as in `policy_step.h`."""
 
-SLOTS, PARTS, SCRATCH, OBSERVED = 0, 4, 5, 8
+SLOTS, THREADS, SCRATCH, OBSERVED = 0, 4, 5, 8
 """Indices of the slots, the threads, the scratch size per thread and the observation size in the sizes of a call."""
 
 KINDS = {HeadKind.GAUSSIAN: 0, HeadKind.BERNOULLI: 1, HeadKind.CATEGORICAL: 2}
@@ -67,6 +67,10 @@ class NativeBackend:
 
     Inactive rows are skipped; their parameters and values are 0. Results of a row are bit-equal for every batch that
     it is part of. Threads may share an instance; calls are serialised.
+
+    Attributes:
+        weights: Packed weights of all slots.
+        sizes: `Sizes` of a call, as in `policy_step.h`.
     """
 
     def __init__(self, architecture: Architecture, slots: int) -> None:
@@ -74,36 +78,36 @@ class NativeBackend:
         widths = (architecture.observation_size, *hidden_widths(architecture))
         units = 0 if shapes.gates is None else architecture.recurrent_size
         self._observed, self._units, self._columns = widths[0], units, len(shapes.readout.bias)
-        self._weights = torch.zeros(slots, len(_pack(shapes)))
+        self.weights = torch.zeros(slots, len(_pack(shapes)))
         self._scratch = torch.empty(1, CHUNK * (PANEL + 2 * (max(widths) + units)))
-        rectified = sum(isinstance(layer, NormReluLinear) for layer in shapes.hidden)
-        shape = [*self._weights.shape, units, self._columns, 1, self._scratch.shape[1]]
+        rectified = sum(layer.norm is not None for layer in shapes.hidden)
+        shape = [*self.weights.shape, units, self._columns, 1, self._scratch.shape[1]]
         shape += [rectified, len(widths) - 1, *widths]
-        self._sizes = shape + [0] * (MOST_LAYERS + 1 - len(widths))
-        self._launch = Launch(step_all, len(self._sizes), POINTERS)
+        self.sizes = shape + [0] * (MOST_LAYERS + 1 - len(widths))
+        self._launch = Launch(step_all, len(self.sizes), POINTERS)
         self._launches: dict[ActionLayout, Launch] = {}
 
     @property
     def slots(self) -> int:
         """K."""
-        return len(self._weights)
+        return len(self.weights)
 
     @property
     def size_bytes(self) -> int:
         """Memory of all slots, in bytes."""
-        return self._weights.nbytes
+        return self.weights.nbytes
 
     @torch.inference_mode()
     def reserve(self, slots: int) -> None:
         """Grow to `slots` slots; existing slots keep their networks."""
-        grown = self._weights.new_zeros(slots, self._weights.shape[1])
-        grown[: self.slots] = self._weights
-        self._weights = grown
+        grown = self.weights.new_zeros(slots, self.weights.shape[1])
+        grown[: self.slots] = self.weights
+        self.weights = grown
 
     @torch.inference_mode()
     def put(self, slot: int, network: ActorCritic) -> None:
         """Copy a network's weights into a slot."""
-        self._weights[slot] = _pack(FrozenLayers.of(network))
+        self.weights[slot] = _pack(FrozenLayers.of(network))
 
     def step_for(self, slot_of_row: Int[Tensor, " R"]) -> Step:
         """Return a step for rows in these slots."""
@@ -124,10 +128,10 @@ class NativeBackend:
         inputs = [tensor.contiguous() for tensor in given]
         after = RecurrentState(*(torch.empty_like(part) for part in inputs[1:3]))
         readout = values.new_empty(len(order), self._columns)
-        parts, team = _thread_team(len(order))
-        scratch = self._scratch = _scratch_for(self._scratch, parts)  # another thread may replace the slots' own
-        tensors = (self._weights, first, order, *inputs, *after, readout, scratch)
-        sizes = [len(first) - 1, *self._sizes[1:4], parts, *self._sizes[5:]]
+        threads, team = _thread_team(len(order))
+        scratch = self._scratch = _scratch_for(self._scratch, threads)  # another thread may replace the slots' own
+        tensors = (self.weights, first, order, *inputs, *after, readout, scratch)
+        sizes = [len(first) - 1, *self.sizes[1:4], threads, *self.sizes[5:]]
         self._launch(sizes, [*(tensor.data_ptr() for tensor in tensors), *team])
         return NetworkOutput(readout[:, :-1], readout[:, -1], after)
 
@@ -144,16 +148,6 @@ class NativeBackend:
             pointers = POINTERS + AGENT_POINTERS + 2 * len(layout.heads)
             self._launches[layout] = Launch(step_all, sizes, pointers)
         return self._launches[layout]
-
-    @property
-    def weights(self) -> Float[Tensor, "K slot_size"]:
-        """Packed weights of all slots."""
-        return self._weights
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """`Sizes` of a call, as in `policy_step.h`."""
-        return tuple(self._sizes)
 
 
 class _BoundStep:
@@ -182,9 +176,9 @@ class _BoundStep:
     ) -> None:
         """Run the step; see `NativeStep`."""
         values, active, episode_start, masks = self._checked(view)
-        parts, team = _thread_team(len(self._order))
-        self._scratch = _scratch_for(self._scratch, parts)
-        self._sizes[PARTS] = parts
+        threads, team = _thread_team(len(self._order))
+        self._scratch = _scratch_for(self._scratch, threads)
+        self._sizes[THREADS] = threads
         rows = (self._first, self._order, buffers.observation, *state, buffers.episode_start, buffers.active)
         call = (self._networks.weights, *rows, *outputs.state, outputs.outputs, self._scratch)
         own = (view.agent_index, view.present, values, active, episode_start, *noise, buffers.mask, buffers.raw)
@@ -198,10 +192,15 @@ class _BoundStep:
         Raises:
             ArenaError: A tensor has another shape or type, or is not on the CPU.
         """
-        seen, environments = view.observation, len(view.episode_start)
+        observation, environments = view.observation, len(view.episode_start)
         all_agents = (environments, self._agents)
         heads = [head for head in self._layout.heads if head.masked]
-        given = (seen.values, seen.active, view.episode_start, *(seen.masks[head.name] for head in heads))
+        given = (
+            observation.values,
+            observation.active,
+            view.episode_start,
+            *(observation.masks[head.name] for head in heads),
+        )
         shapes = (
             (*all_agents, self._sizes[OBSERVED]),
             all_agents,
@@ -225,30 +224,30 @@ def _thread_team(rows: int) -> tuple[int, tuple[int, ...]]:
     return (min(torch.get_num_threads(), max(1, rows // MIN_ROWS_PER_THREAD)), team) if team else (1, (0, 0, 0))
 
 
-def _scratch_for(scratch: Float[Tensor, "threads _"], parts: int) -> Float[Tensor, "parts _"]:
-    """Return scratch memory for at least `parts` threads."""
-    return scratch if len(scratch) >= parts else scratch.new_empty(parts, scratch.shape[1])
+def _scratch_for(scratch: Float[Tensor, "allocated _"], threads: int) -> Float[Tensor, "threads _"]:
+    """Return scratch memory for at least `threads` threads."""
+    return scratch if len(scratch) >= threads else scratch.new_empty(threads, scratch.shape[1])
 
 
 def _pack(layers: FrozenLayers) -> Float[Tensor, " slot_size"]:
     """Concatenate statistics, hidden layers, gates and output heads."""
     parts = [layers.mean, layers.inverse_std]
     for layer in layers.hidden:
-        parts += [_panels(layer), layer.scale, layer.offset] if isinstance(layer, NormReluLinear) else [_panels(layer)]
+        parts += [_panels(layer), *(layer.norm or ())]
     parts += [] if layers.gates is None else [_panels(_interleave_gates(layers.gates))]
     return torch.cat([*parts, _panels(layers.readout)])
 
 
-def _panels(layer: Affine) -> Float[Tensor, " size"]:
+def _panels(layer: FrozenLayer) -> Float[Tensor, " size"]:
     """Arrange a layer in panels of 64 columns, zero-padded: a row of biases, then one row per input."""
     rows = torch.cat([layer.bias.unsqueeze(0), layer.weight.t()])
     return F.pad(rows, (0, -rows.shape[1] % PANEL)).reshape(len(rows), -1, PANEL).transpose(0, 1).flatten()
 
 
-def _interleave_gates(gates: Affine) -> Affine:
+def _interleave_gates(gates: FrozenLayer) -> FrozenLayer:
     """Reorder gates so that the four gates of 16 units are adjacent."""
 
-    def step_for(part: Tensor) -> Tensor:
+    def interleave(part: Tensor) -> Tensor:
         return part.reshape(4, -1, LANES, *part.shape[1:]).transpose(0, 1).flatten(0, 2)
 
-    return Affine(step_for(gates.weight), step_for(gates.bias))
+    return FrozenLayer(interleave(gates.weight), interleave(gates.bias))

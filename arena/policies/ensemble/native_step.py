@@ -1,6 +1,7 @@
-"""Protocol of a fused native step: read observations, evaluate the network, sample and write actions."""
+"""Fused native step: read observations, evaluate the network, sample and write actions."""
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -57,18 +58,9 @@ class NetworkOutputs(NamedTuple):
     state: RecurrentState
 
 
-@runtime_checkable
-class NativeStep(Protocol):
-    """One decision of R rows, from observations to actions. Actions of inactive rows are undefined."""
+NativeStep = Callable[[ObservationView, RecurrentState, ActionNoise, StepBuffers, NetworkOutputs, Actions], None]
+"""One decision of R rows, from observations to actions.
 
-    def __call__(
-        self,
-        view: ObservationView,
-        state: RecurrentState,
-        noise: ActionNoise,
-        buffers: StepBuffers,
-        outputs: NetworkOutputs,
-        actions: Actions,
-    ) -> None:
-        """Fill the buffers and outputs, and write actions into those of all agents (E * N, ...)."""
-        ...
+It fills buffers and outputs, and writes actions into those of all agents (E * N, ...). Actions of inactive rows are
+undefined.
+"""

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.policies.ensemble.frozen_layers import FrozenLayers, NormReluLinear, Step
+from arena.policies.ensemble.frozen_layers import FrozenLayers, Step
 from arena.policies.nn.actor_critic import OBSERVATION_CLIP, ActorCritic, NetworkOutput
 from arena.policies.nn.architecture import Architecture
 from arena.policies.nn.packed_runs import RecurrentState, reset_rows
@@ -86,8 +86,8 @@ class TorchBackend:
         self._device, self._recurrent = device, shapes.gates is not None
         self._sets, self._rest = architecture.sets, remaining_slices(architecture.observation_size, architecture.sets)
         self._parts = head_rows(architecture.heads, architecture.sets).values()
-        self._rectified = [isinstance(layer, NormReluLinear) for layer in shapes.hidden]
-        self._members_rectified = [isinstance(layer, NormReluLinear) for layer in shapes.members]
+        self._rectified = [layer.norm is not None for layer in shapes.hidden]
+        self._members_rectified = [layer.norm is not None for layer in shapes.members]
         self._stacks = [torch.zeros(slots, *tensor.shape, device=device) for tensor in _stacked_tensors(shapes)]
 
     @property
@@ -118,7 +118,7 @@ class TorchBackend:
 
     def _step(
         self,
-        plan: RowLayout,
+        row_layout: RowLayout,
         values: Float[Tensor, "R D"],
         state: RecurrentState,
         episode_start: Bool[Tensor, " R"],
@@ -126,34 +126,36 @@ class TorchBackend:
     ) -> NetworkOutput:
         layers = _Layers(self._stacks)
         before = reset_rows(state, episode_start)
-        features, members = self._encode(plan, layers, values[plan.source_row])
+        features, members = self._encode(row_layout, layers, values[row_layout.source_row])
         for rectified in self._rectified:
-            features = layers.hidden(plan, features, rectified=rectified)
-        placed = RecurrentState(*(part[plan.source_row] for part in before))
+            features = layers.hidden(row_layout, features, rectified=rectified)
+        placed = RecurrentState(*(part[row_layout.source_row] for part in before))
         if self._recurrent:
-            placed = _lstm_cell(layers.affine(plan, torch.cat([features, placed.hidden], dim=-1)), placed.cell)
+            placed = _lstm_cell(layers.affine(row_layout, torch.cat([features, placed.hidden], dim=-1)), placed.cell)
             features = placed.hidden
-        readout = layers.affine(plan, F.layer_norm(features, features.shape[-1:]))
+        readout = layers.affine(row_layout, F.layer_norm(features, features.shape[-1:]))
         parameters = head_parameters(self._parts, readout[:, :-1], members) if members else readout[:, :-1]
         rows = active.unsqueeze(-1)
-        after = (torch.where(rows, new[plan.padded_row], old) for new, old in zip(placed, before, strict=True))
-        return NetworkOutput(parameters[plan.padded_row], readout[plan.padded_row, -1], RecurrentState(*after))
+        after = (torch.where(rows, new[row_layout.padded_row], old) for new, old in zip(placed, before, strict=True))
+        return NetworkOutput(
+            parameters[row_layout.padded_row], readout[row_layout.padded_row, -1], RecurrentState(*after)
+        )
 
     def _encode(
-        self, plan: RowLayout, layers: "_Layers", seen: Float[Tensor, "padded D"]
+        self, row_layout: RowLayout, layers: "_Layers", observations: Float[Tensor, "padded D"]
     ) -> tuple[Tensor, list[Tensor]]:
         """Return the first hidden layer's input, and the encoded members of every set."""
-        present_mask = [layout.present_mask(seen) for layout in self._sets]
-        layers.normalise(plan, seen)
+        present_mask = [layout.present_mask(observations) for layout in self._sets]
+        layers.normalise(row_layout, observations)
         members = []
         for layout, own, rectified in zip(self._sets, present_mask, self._members_rectified, strict=True):
-            rows = layout.rows(seen, own).flatten(0, 1)
-            made = layers.hidden(plan.repeat_rows(layout.members), rows, rectified=rectified)
-            members.append(made.view(len(seen), layout.members, layout.width))
+            rows = layout.rows(observations, own).flatten(0, 1)
+            encoded = layers.hidden(row_layout.repeat_rows(layout.members), rows, rectified=rectified)
+            members.append(encoded.view(len(observations), layout.members, layout.width))
         if not members:
-            return seen, members
+            return observations, members
         summaries = [layout.summary(*each) for layout, *each in zip(self._sets, members, present_mask, strict=True)]
-        return torch.cat([*(seen[:, place] for place in self._rest), *summaries], dim=-1), members
+        return torch.cat([*(observations[:, columns] for columns in self._rest), *summaries], dim=-1), members
 
 
 def _padded_width(counts: Int[Tensor, " slots"]) -> int:
@@ -170,8 +172,7 @@ def _stacked_tensors(layers: FrozenLayers) -> list[Tensor]:
     gates = [] if layers.gates is None else [layers.gates]
     parts = [layers.mean[None], layers.inverse_std[None]]
     for layer in (*layers.members, *layers.hidden, *gates, layers.readout):
-        parts += [layer.weight.t(), layer.bias[None]]
-        parts += [layer.scale[None], layer.offset[None]] if isinstance(layer, NormReluLinear) else []
+        parts += [layer.weight.t(), layer.bias[None], *(each[None] for each in layer.norm or ())]
     return parts
 
 
@@ -181,30 +182,30 @@ class _Layers:
     def __init__(self, stacks: Iterable[Tensor]) -> None:
         self._following = iter(stacks)
 
-    def normalise(self, plan: RowLayout, seen: Float[Tensor, "padded D"]) -> None:
-        """Normalise and clip observations in place."""
+    def normalise(self, row_layout: RowLayout, observations: Float[Tensor, "padded D"]) -> None:
+        """Normalise and clip observations in columns."""
         mean, inverse_std = next(self._following), next(self._following)
-        for segment in plan.segments:
-            segment.split(seen).sub_(mean[segment.slots]).mul_(inverse_std[segment.slots])
-        seen.clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
+        for segment in row_layout.segments:
+            segment.split(observations).sub_(mean[segment.slots]).mul_(inverse_std[segment.slots])
+        observations.clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
-    def affine(self, plan: RowLayout, features: Float[Tensor, "padded in"]) -> Float[Tensor, "padded out"]:
+    def affine(self, row_layout: RowLayout, features: Float[Tensor, "padded in"]) -> Float[Tensor, "padded out"]:
         """Apply the next layer's weight (K, in, out) and bias (K, 1, out)."""
         weight, bias = next(self._following), next(self._following)
         product = features.new_empty(len(features), weight.shape[-1])
-        for segment in plan.segments:
+        for segment in row_layout.segments:
             slots = segment.slots
             torch.baddbmm(bias[slots], segment.split(features), weight[slots], out=segment.split(product))
         return product
 
-    def hidden(self, plan: RowLayout, features: Tensor, *, rectified: bool) -> Tensor:
+    def hidden(self, row_layout: RowLayout, features: Tensor, *, rectified: bool) -> Tensor:
         """Apply the next layer, then tanh, or LayerNorm with scale and offset (K, 1, out) and ReLU."""
-        product = self.affine(plan, features)
+        product = self.affine(row_layout, features)
         if not rectified:
             return product.tanh_()
         scale, offset = next(self._following), next(self._following)
         normed = F.layer_norm(product, product.shape[-1:])
-        for segment in plan.segments:
+        for segment in row_layout.segments:
             segment.split(normed).mul_(scale[segment.slots]).add_(offset[segment.slots])
         return normed.relu_()
 

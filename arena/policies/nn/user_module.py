@@ -7,9 +7,11 @@ import os
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
+from pydantic import Field
 from torch import Tensor, nn
 
 from arena.environments.spec import Channels, ChoiceBlock, EnvironmentSpec, ImageBlock, MemberMask, ObservationBlock
@@ -46,7 +48,7 @@ class Input:
         options: Number of categories of each entry of CHOICES; empty for other kinds.
         start: First index in the flat observation.
         limit: Divisor of an IMAGE; 1 for other kinds.
-        channels_last: Whether the environment gives an image as (height, width, depth).
+        channels_last: Whether the environment gives an image as (height, width, depth); `turned` in checkpoints.
     """
 
     name: str
@@ -55,7 +57,7 @@ class Input:
     options: tuple[int, ...]
     start: int
     limit: float
-    channels_last: bool
+    channels_last: Annotated[bool, Field(validation_alias="turned", serialization_alias="turned")]
 
     @classmethod
     def of(cls, block: ObservationBlock, start: int) -> "Input":
@@ -120,17 +122,17 @@ class ModuleLayout:
         """
         found = _find(self.path)
         try:
-            made = found({each.name: each for each in self.inputs}, features)
+            module = found({each.name: each for each in self.inputs}, features)
         except Exception as error:  # whatever the user's code raises
             raise NetworkModuleError(
                 f"network module {self.path} cannot be created ({type(error).__name__}: {error}): its constructor must "
                 "take the inputs and the number of output features"
             ) from error
-        if not isinstance(made, nn.Module):
+        if not isinstance(module, nn.Module):
             raise NetworkModuleError(
-                f"network module {self.path} creates a {type(made).__name__}: name a subclass of torch.nn.Module"
+                f"network module {self.path} creates a {type(module).__name__}: name a subclass of torch.nn.Module"
             )
-        return made
+        return module
 
     def read(self, scaled: Float[Tensor, "N D"]) -> dict[str, Tensor]:
         """Return all blocks of scaled observations by name."""
@@ -171,11 +173,11 @@ class ModuleCore(nn.Module):
 
     def step(self, scaled: Float[Tensor, "R D"], state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """Advance R rows by one step."""
-        seen = self._layout.read(scaled)
+        blocks = self._layout.read(scaled)
         if not self.state_size:
-            features: Tensor = self.module(seen)
+            features: Tensor = self.module(blocks)
             return features, state
-        features, memory = self.module(seen, state.hidden)
+        features, memory = self.module(blocks, state.hidden)
         return features, state._replace(hidden=memory)
 
     def sequence(self, scaled: Float[Tensor, "N D"], state: RecurrentState, runs: PackedRuns) -> Float[Tensor, "N H"]:
@@ -194,9 +196,9 @@ class ModuleCore(nn.Module):
             return self.step(scaled, state)[0], scaled.new_zeros(len(scaled), 0)
         memory, features, memories = state.hidden.detach(), [], []
         for rows in torch.split(scaled, runs.first.diff().tolist()):
-            after, kept = self.step(rows, RecurrentState(memory[: len(rows)], memory[: len(rows)]))
-            memory = kept.hidden
-            features.append(after)
+            output, state_after = self.step(rows, RecurrentState(memory[: len(rows)], memory[: len(rows)]))
+            memory = state_after.hidden
+            features.append(output)
             memories.append(memory)
         return torch.cat(features), torch.cat(memories)
 

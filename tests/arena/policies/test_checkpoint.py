@@ -302,30 +302,46 @@ def test_unreadable_architecture_is_refused(data: bytes, architecture: str):
 
 
 @pytest.mark.parametrize(
-    "strange",
+    ("strange", "problem"),
     [
-        {"initial_log_std": 10**30},
-        {
-            "images": [
-                {
-                    "start": 0,
-                    "height": 1,
-                    "width": 1,
-                    "depth": 1,
-                    "channels_first": True,
-                    "limit": 1.0,
-                    "channels": [],
-                }
-            ],
-            "embeddings": [],
-            "module": None,
-        },
+        ({"initial_log_std": 10**30}, "unreadable"),
+        ({"recurrent_size": "4"}, "unreadable"),
+        ({"recurrent_size": 4.5}, "unreadable"),
+        ({"recurrent_size": 4.0}, "unreadable"),
+        ({"recurrent_size": True}, "unreadable"),
+        ({"layers": 2}, "unreadable"),
+        (
+            {
+                "images": [
+                    {
+                        "start": 0,
+                        "height": 1,
+                        "width": 1,
+                        "depth": 1,
+                        "channels_first": True,
+                        "limit": 1.0,
+                        "channels": [],
+                    }
+                ],
+                "embeddings": [],
+                "module": None,
+            },
+            "impossible",
+        ),
     ],
-    ids=["a number beyond all", "an image without convolutions"],
+    ids=[
+        "a number beyond all",
+        "text",
+        "a fraction",
+        "a whole float",
+        "a boolean",
+        "an unknown field",
+        "an image without convolutions",
+    ],
 )
-def test_impossible_architecture_is_refused(data: bytes, strange: dict):
+def test_impossible_architecture_is_refused(data: bytes, strange: dict, problem: str):
     architecture = json.loads(header(data)["__metadata__"]["architecture"]) | strange
-    with pytest.raises(CheckpointError, match="x has an impossible architecture"):
+    with pytest.raises(CheckpointError, match=f"x has an {problem} architecture"):
         checkpoint.decode(rewritten(data, architecture=json.dumps(architecture)), source="x")
 
 
@@ -357,7 +373,7 @@ def test_missing_file_is_named(tmp_path: Path):
         checkpoint.load(tmp_path)
 
 
-def test_policy_of_the_first_format_is_read_for_ever():
+def test_policy_of_format_1_can_be_read():
     """The file was written when format 1 was the only one; whoever makes another writes the way from this one."""
     policy = checkpoint.load(Path(__file__).parent / "vectors" / "policy_v1.safetensors")
 

@@ -30,7 +30,7 @@ def test_it_takes_the_likeliest_legal_option_and_draws_nothing():
     assert all(torch.equal(one, other) for one, other in zip(state, output.state, strict=True))
 
 
-def test_what_is_no_network_plays_as_it_does():
+def test_other_policies_are_returned_unchanged():
     env = make(LEDUC, num_envs=1)
     random = RandomPolicy(env.spec.heads)
     assert greedy(random) is random

@@ -34,12 +34,12 @@ def test_a_learner_that_has_not_learned_yet_is_saved(play, tmp_path):
     assert state.load(tmp_path / "state") is not None
 
 
-def test_where_there_is_no_state_there_is_nothing_to_resume(tmp_path):
+def test_missing_state_loads_as_none(tmp_path):
     assert state.load(tmp_path / "state") is None
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "problem"),
     [
         ("cut short", "cannot be read"),
         ("pickle", "cannot be read"),
@@ -49,7 +49,7 @@ def test_where_there_is_no_state_there_is_nothing_to_resume(tmp_path):
         ("of no version", "has format version ''; this version reads 2"),
     ],
 )
-def test_a_state_that_cannot_be_read_is_refused_in_one_line(tmp_path, damage, told):
+def test_a_state_that_cannot_be_read_is_refused_in_one_line(tmp_path, damage, problem):
     path = tmp_path / "state"
     match damage:
         case "cut short":
@@ -65,7 +65,7 @@ def test_a_state_that_cannot_be_read_is_refused_in_one_line(tmp_path, damage, to
             save_file({"a": torch.zeros(1)}, path, {"format": state.FORMAT, "format_version": "3"})
         case "of no version":
             save_file({"a": torch.zeros(1)}, path, {"format": state.FORMAT})
-    with pytest.raises(StateError, match=told) as error:
+    with pytest.raises(StateError, match=problem) as error:
         state.load(path)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
@@ -99,7 +99,7 @@ def test_no_changed_bit_of_a_state_goes_unnoticed(tmp_path):
         assert bool(saved.tensors["b"]), place
 
 
-def test_a_damaged_state_says_so_and_what_to_do(tmp_path):
+def test_damaged_state_is_rejected_with_a_remedy(tmp_path):
     path = tmp_path / "state"
     state.save(path, {"a": torch.zeros(1000)}, {})
     data = bytearray(path.read_bytes())
@@ -142,7 +142,7 @@ def test_weights_of_another_size_are_refused_by_name(play):
 
 
 @pytest.mark.parametrize("missing", ["rewards.count", "rng.update"])
-def test_a_state_without_something_is_refused_by_name(play, missing):
+def test_missing_tensor_is_named(play, missing):
     played = play()
     tensors = played.learner.tensors()
     del tensors[missing]
@@ -179,7 +179,7 @@ for prepare in deaths:
 """
 
 
-def test_a_run_that_moves_to_another_kind_of_device_draws_anew_from_its_seed(play):
+def test_rng_is_seeded_again_on_another_kind_of_device(play):
     """The state of a GPU's generator has 16 bytes, that of a CPU's 5,056: neither can be put into the other."""
     tensors = play().learner.tensors()
     elsewhere = tensors | {name: torch.zeros(16, dtype=torch.uint8) for name in ("rng.acting", "rng.update")}
@@ -193,17 +193,17 @@ def test_a_run_that_moves_to_another_kind_of_device_draws_anew_from_its_seed(pla
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a process is ended where its file has so many bytes")
-def test_kill_9_in_the_middle_of_saving_leaves_a_whole_state(tmp_path):
+def test_kill_9_during_a_save_leaves_a_complete_state(tmp_path):
     """Two savers end while they write, one before what it wrote is on the disk, one before that takes its place."""
     path = tmp_path / "state"
     command = [sys.executable, "-c", SAVER, str(path)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     too_large, killed = int(signal.SIGXFSZ), int(signal.SIGKILL)
-    assert said == [f"{too_large} 0", f"{too_large} 0", f"{killed} 0", f"{killed} 0"]
+    assert printed == [f"{too_large} 0", f"{too_large} 0", f"{killed} 0", f"{killed} 0"]
     assert (state.load(path).tensors["numbers"] == 0.0).all()
 
 
-def test_a_state_of_this_format_is_resumed_for_ever(play, never):
+def test_state_of_format_2_can_be_resumed(play, never):
     """The file was written when its format was the latest."""
     saved = state.load(Path(__file__).parent / "vectors" / "state_v2.safetensors")
     played = play(network={"encoder_sizes": [3], "recurrent_size": 2})

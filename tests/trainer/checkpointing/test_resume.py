@@ -16,13 +16,13 @@ def folder(tmp_path):
     return folder
 
 
-def told(folder, *assignments):
+def changes(folder, *assignments):
     return [str(each) for each in check_changes(folder, resolve("rps", None, ["ppo.gamma=0.5", *assignments]))]
 
 
 def test_settings_that_changed_are_named_with_both_values(folder):
-    assert told(folder) == []
-    assert told(folder, "ppo.clip_coef=0.1", "run.threads=2", "network.encoder_sizes=[16]") == [
+    assert changes(folder) == []
+    assert changes(folder, "ppo.clip_coef=0.1", "run.threads=2", "network.encoder_sizes=[16]") == [
         "run.threads 1 -> 2",
         "ppo.clip_coef 0.3 -> 0.1",
     ]
@@ -31,11 +31,11 @@ def test_settings_that_changed_are_named_with_both_values(folder):
 @pytest.mark.parametrize(
     "assignment", ["network.encoder_sizes=[8, 8]", "network.core=lstm", "run.seed=1", "league.role=main_exploiter"]
 )
-def test_what_was_learned_under_other_settings_does_not_go_on(folder, assignment):
+def test_changed_immutable_setting_is_rejected(folder, assignment):
     key = assignment.partition("=")[0]
-    told_of = rf"has other settings \({key} .* -> .*choose another --run"
-    with pytest.raises(StateError, match=told_of) as error:
-        told(folder, assignment, "ppo.clip_coef=0.1")
+    message = rf"has other settings \({key} .* -> .*choose another --run"
+    with pytest.raises(StateError, match=message) as error:
+        changes(folder, assignment, "ppo.clip_coef=0.1")
     assert "ppo.clip_coef" not in str(error.value)
 
 
@@ -48,19 +48,19 @@ def test_a_setting_that_an_older_version_did_not_know_had_its_default():
 
 def test_settings_that_cannot_be_read_are_not_compared(folder):
     folder.settings.write_text("[[")
-    assert told(folder, "ppo.clip_coef=0.1") == []
+    assert changes(folder, "ppo.clip_coef=0.1") == []
     folder.settings.unlink()
-    assert told(folder, "ppo.clip_coef=0.1") == []
+    assert changes(folder, "ppo.clip_coef=0.1") == []
 
 
-def test_resuming_takes_the_settings_of_the_run_and_what_is_given_wins(folder):
+def test_given_settings_override_those_of_the_resumed_run(folder):
     config = resolve(None, None, ["ppo.clip_coef=0.1"], load_settings(folder))
     assert (config.environment.name, config.ppo.gamma, config.ppo.clip_coef) == ("rps", 0.5, 0.1)
     assert resolve(None, None, [], load_settings(folder)) == resolve("rps", None, ["ppo.gamma=0.5"])
     assert parse_assignments(["ppo.clip_coef=0.1"])["ppo"]["clip_coef"] != resolve("rps", None, []).ppo.clip_coef
 
 
-def test_there_must_be_something_to_resume(folder, tmp_path):
+def test_resume_requires_a_saved_state(folder, tmp_path):
     with pytest.raises(ConfigError, match="holds no saved state to resume"):
         load_settings(RunDirectory(tmp_path / "elsewhere"))
     folder.settings.write_text("[[")
@@ -82,7 +82,7 @@ def test_a_section_that_was_garbled_is_compared_as_if_it_had_its_defaults():
     assert changed_settings({"environment": {"name": "my-game"}, "ppo": 3}, resolve("my-game", None, [])) == []
 
 
-def test_settings_come_back_from_what_a_run_wrote(folder):
+def test_saved_settings_can_be_read_again(folder):
     assert folder.settings.read_text() == to_toml(resolve("rps", None, ["ppo.gamma=0.5"]))
 
 

@@ -15,7 +15,7 @@ def test_a_run_keeps_its_identity_and_another_has_another(tmp_path):
         assert folder.instance() != other.instance()
 
 
-def test_a_full_disk_gives_no_identity_and_stops_nothing(tmp_path, monkeypatch):
+def test_full_disk_gives_no_instance_id_and_does_not_stop_the_run(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(errno.ENOSPC, "no space left on device")
 
@@ -27,7 +27,7 @@ def test_a_full_disk_gives_no_identity_and_stops_nothing(tmp_path, monkeypatch):
         assert RunDirectory(path).instance() is not None
 
 
-def test_a_folder_in_which_nothing_came_of_the_run_is_not_left_behind(tmp_path):
+def test_unused_run_folder_is_removed(tmp_path):
     folder = RunDirectory(tmp_path / "runs" / "a")
     with pytest.raises(RuntimeError, match="refused"), folder.locked():
         refuse(folder)
@@ -35,7 +35,7 @@ def test_a_folder_in_which_nothing_came_of_the_run_is_not_left_behind(tmp_path):
 
 
 @pytest.mark.parametrize("inner", ["", "spool", "opponents", "snapshots"])
-def test_what_a_crash_left_half_written_in_a_run_folder_goes_at_the_next_start(tmp_path, inner):
+def test_partial_files_of_a_crash_are_removed_at_the_next_start(tmp_path, inner):
     half = tmp_path / "run" / inner / ".file.0123456789abcdef"
     half.parent.mkdir(parents=True)
     half.touch()

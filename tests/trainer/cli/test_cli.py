@@ -54,7 +54,7 @@ def test_the_gpu_preset_without_a_gpu_is_refused_in_one_line(capsys):
 
 
 @pytest.mark.parametrize("environment", ["mech-duel", "mech-company", "openspiel:kuhn_poker", "rps"])
-def test_the_gpu_preset_can_be_looked_at_without_a_gpu(capsys, environment):
+def test_the_gpu_preset_has_a_dry_run_without_a_gpu(capsys, environment):
     fewer = ["--set", "environment.num_envs=16"]
     run("run", "--environment", environment, "--preset", "gpu", "--dry-run", "--set", "run.device=cpu", *fewer)
     assert 'precision = "bfloat16"' in capsys.readouterr().out
@@ -71,7 +71,7 @@ def test_a_dry_run_prints_the_resolved_settings_and_the_number_of_parameters(cap
     assert "memory, estimated" in text
 
 
-def test_settings_of_the_variable_hold_for_every_trainer_and_yield_to_those_of_the_command(capsys, monkeypatch):
+def test_options_override_the_settings_of_the_variable(capsys, monkeypatch):
     monkeypatch.setenv("TRAINER_SET", "ppo.gamma=0.5 run.total_timesteps=99")
     run("run", "--dry-run", "--json", "--environment", "recall", "--set", "ppo.gamma=0.6")
     told = json.loads(capsys.readouterr().out)["settings"]
@@ -81,7 +81,7 @@ def test_settings_of_the_variable_hold_for_every_trainer_and_yield_to_those_of_t
     assert "unknown setting 'ppo.gama'" in capsys.readouterr().err
 
 
-def test_a_dry_run_has_all_numbers_of_the_role(capsys):
+def test_a_dry_run_has_all_role_settings(capsys):
     given = ["--environment", "rps", "--role", "league_exploiter", "--set", "role.weighting=nemesis"]
     run("run", "--dry-run", "--json", *given)
     role = json.loads(capsys.readouterr().out)["role"]
@@ -92,7 +92,7 @@ def test_a_dry_run_has_all_numbers_of_the_role(capsys):
     assert "role: name league_exploiter, snapshot_steps 256" in capsys.readouterr().out
 
 
-def test_a_dry_run_gives_scripts_settings_and_sizes(capsys):
+def test_a_dry_run_has_settings_and_sizes_as_json(capsys):
     run("run", "--dry-run", "--json", "--environment", "recall", "--set", "ppo.gamma=0.5")
     told = json.loads(capsys.readouterr().out)
     assert told["settings"]["ppo"]["gamma"] == 0.5
@@ -100,14 +100,14 @@ def test_a_dry_run_gives_scripts_settings_and_sizes(capsys):
     assert set(told["memory_bytes"]) >= {"rollout", "update", "environment", "network and optimiser"}
 
 
-def test_resuming_where_there_is_nothing_is_bad_usage(capsys):
+def test_resuming_without_a_saved_state_is_bad_usage(capsys):
     run("run", "--resume", "--learner", "second", expect=2)
     message = capsys.readouterr().err
     assert message.startswith("trainer: var/runs/mech-duel/second holds no saved state to resume")
     assert message.count("\n") == 1
 
 
-def test_the_run_folder_is_named_by_the_game_and_the_learner_wherever_they_are_given(capsys, tmp_path):
+def test_the_run_folder_is_named_after_the_game_and_the_learner(capsys, tmp_path):
     run("run", "--resume", "--environment", "race:Race", expect=2)
     (tmp_path / "rps.toml").write_text('[environment]\nname = "rps:rounds=2"\n[league]\nlearner = "third"\n')
     run("run", "--resume", "--config", "rps.toml", expect=2)
@@ -120,7 +120,7 @@ def test_the_run_folder_is_named_by_the_game_and_the_learner_wherever_they_are_g
     ("command", "missing"),
     [("run", "jaxtyping"), ("run", "torch"), ("evaluate", "warp"), ("run", "tensorboard"), ("doctor", "jaxtyping")],
 )
-def test_a_missing_part_of_the_extra_is_named_with_its_remedy_in_one_line(command, missing, tmp_path):
+def test_a_missing_package_is_reported_with_its_extra_in_one_line(command, missing, tmp_path):
     """In an interpreter of its own that cannot import it; status 78 tells supervisors that no restart helps."""
     program = f"import sys; sys.modules[{missing!r}] = None; from trainer.cli import main; main()"
     game = ("--environment", "mech-duel") if command != "doctor" else (".",)
@@ -147,7 +147,7 @@ def test_resuming_takes_the_settings_of_the_run_folder(capsys, tmp_path):
     assert told["league"]["learner"] == "third"
 
 
-def test_a_missing_tracker_is_said_before_anything_is_begun(capsys, monkeypatch):
+def test_missing_wandb_is_reported_before_the_run_starts(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     run("run", "--environment", "rps", "--wandb", expect=2)
     message = capsys.readouterr().err
@@ -178,7 +178,7 @@ def test_a_missing_tracker_is_said_before_anything_is_begun(capsys, monkeypatch)
         (["--set", "league.connect_s=0", "--url", "http://127.0.0.1:9"], 75, "start it with `league serve`"),
     ],
 )
-def test_what_a_user_can_cause_is_one_line_without_a_traceback(capsys, caplog, tmp_path, arguments, status, message):
+def test_user_errors_are_one_line_without_a_traceback(capsys, caplog, tmp_path, arguments, status, message):
     run("run", "--environment", "rps", *arguments, expect=status)
     error = capsys.readouterr().err
     assert error.startswith("trainer: ")
@@ -227,7 +227,7 @@ def test_a_run_without_a_league_trains_offline_and_reports_it_in_one_line(capsys
     ],
     ids=["option", "variable", "exploiter"],
 )
-def test_a_league_that_is_named_or_needed_must_answer(capsys, monkeypatch, arguments, variables):
+def test_a_named_or_needed_league_must_answer(capsys, monkeypatch, arguments, variables):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     run("run", "--environment", "rps", *TINY, *arguments, expect=75)
@@ -237,7 +237,7 @@ def test_a_league_that_is_named_or_needed_must_answer(capsys, monkeypatch, argum
 
 
 @pytest.mark.parametrize(("given", "named"), [([], "from var/league.url"), (["--league"], "check the address")])
-def test_a_trainer_looks_for_the_league_where_one_was_started_last(capsys, tmp_path, given, named):
+def test_a_trainer_uses_the_address_of_the_last_started_league(capsys, tmp_path, given, named):
     with reserved() as port:
         publish_address(tmp_path / "var", f"http://127.0.0.1:{port}")
         league = [*given, f"http://127.0.0.1:{port}"] if given else []
@@ -252,7 +252,7 @@ def test_an_unknown_option_is_bad_usage(capsys):
     assert "No such option" in capsys.readouterr().err
 
 
-def test_a_gpu_where_there_is_none_is_refused(capsys):
+def test_a_missing_gpu_is_refused(capsys):
     import torch
 
     device = f"cuda:{torch.cuda.device_count()}"
@@ -271,12 +271,12 @@ def test_an_evaluator_of_an_unknown_environment_is_refused(capsys):
     assert "unknown environment 'chess'" in capsys.readouterr().err
 
 
-def test_an_evaluator_whose_games_step_whole_batches_is_given_no_processes(capsys):
+def test_processes_are_refused_for_batched_games(capsys):
     run("evaluate", "--environment", "rps", "--environment", "recall", "--processes", "2", expect=2)
     assert "none of rps, recall plays one match at a time" in " ".join(capsys.readouterr().err.replace("│", "").split())
 
 
-def test_bench_prints_numbers_that_people_read(capsys):
+def test_bench_prints_text(capsys):
     small = ["environment.num_envs=8", "rollout.num_steps=32", "network.recurrent_size=8"]
     run("bench", "--consistency", *(word for each in small for word in ("--set", each)))
     name, errors, largest = capsys.readouterr().out.splitlines()
@@ -287,16 +287,12 @@ def test_bench_prints_numbers_that_people_read(capsys):
     assert not set("[]") & set(errors)
 
 
-def test_bench_prints_json_that_scripts_read(capsys):
+def test_bench_prints_json(capsys):
     small = [f"--set={each}" for each in ("environment.num_envs=4", "rollout.num_steps=16", "network.recurrent_size=8")]
     run("bench", "--iterations", "1", "--json", *small)
     values = json.loads(capsys.readouterr().out)
     assert values["environment"] == "synthetic"
     assert values["env_steps_per_s"] > 0
-    run("bench", "--acting", "32", "--iterations", "1", "--json", *small)
-    values = json.loads(capsys.readouterr().out)
-    assert values["rows"] == 32
-    assert values["acting_steps_per_s"] > 0
     run("bench", "--environment", "rps", "--opponents", "2", "--iterations", "1", "--json", *small)
     values = json.loads(capsys.readouterr().out)
     assert (values["opponents"], values["self_play_envs"]) == (2, 1)
@@ -309,14 +305,11 @@ def test_bench_prints_json_that_scripts_read(capsys):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--acting", "8", "--consistency"],
         ["--iterations", "3", "--consistency"],
-        ["--opponents", "2", "--acting", "8", "--environment", "rps"],
         ["--opponents", "2"],
-        ["--end-chance", "0.0", "--environment", "rps"],
     ],
 )
-def test_bench_refuses_what_would_change_nothing(capsys, arguments):
+def test_bench_refuses_options_without_effect(capsys, arguments):
     run("bench", *arguments, expect=2)
     message = capsys.readouterr().err
     assert message.startswith(f"trainer: {' '.join(arguments[:2])} changes nothing with ")

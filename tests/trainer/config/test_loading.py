@@ -7,7 +7,17 @@ from arena.environments.mech.composition import PRESETS
 from arena.environments.mech.rewards import RewardWeights
 from arena.environments.registry import declare
 from arena.policies import CoreKind
-from trainer.config.loading import describe, parse_assignments, preset, resolve, sections, to_toml, validate
+from trainer.config.loading import (
+    RENAMED,
+    parse_assignments,
+    preset,
+    resolve,
+    sections,
+    setting_schemas,
+    settings_help,
+    to_toml,
+    validate,
+)
 from trainer.errors import ConfigError
 
 
@@ -19,24 +29,24 @@ def test_defaults_are_a_valid_configuration_for_mech_duel():
 
 
 @pytest.mark.parametrize("environment", names())
-def test_every_built_in_environment_has_a_preset_of_its_own(environment):
+def test_every_built_in_environment_has_a_preset(environment):
     assert preset(environment)["environment"]["name"] == environment
     assert resolve(environment, None, []).environment.name == environment
 
 
 @pytest.mark.parametrize("environment", PRESETS)
-def test_training_discounts_as_the_shaping_of_rewards_does(environment):
+def test_presets_have_the_discount_of_the_reward_shaping(environment):
     assert resolve(environment, None, []).ppo.gamma == RewardWeights().gamma
 
 
 @pytest.mark.parametrize("environment", names())
-def test_presets_name_heads_that_there_are(environment):
+def test_presets_name_existing_heads(environment):
     settings = resolve(environment, None, []).ppo
     assert {*settings.ent_coef_per_head, *settings.entropy_floors} <= {head.name for head in declare(environment).heads}
 
 
 @pytest.mark.parametrize("environment", [*names(), "my-game"])
-def test_recurrent_networks_go_over_a_rollout_twice_at_most(environment):
+def test_recurrent_presets_have_at_most_two_epochs(environment):
     """Their stored states go stale as weights move."""
     config = resolve(environment, None, [])
     assert config.ppo.update_epochs <= 2 or config.network.core is CoreKind.FEEDFORWARD
@@ -45,12 +55,12 @@ def test_recurrent_networks_go_over_a_rollout_twice_at_most(environment):
 @pytest.mark.parametrize(
     ("share", "num_envs", "rows"), [(0.95, 128, 122), (0.95, 8, 7), (0.8, 2, 1), (0.99, 1, 0), (1.0, 8, 8), (0.0, 8, 0)]
 )
-def test_some_environment_is_left_to_others_unless_all_are_for_self_play(share, num_envs, rows):
+def test_self_play_leaves_one_environment_unless_its_share_is_1(share, num_envs, rows):
     settings = validate({"environment": {"self_play": share, "num_envs": num_envs}}).environment
     assert len(settings.self_play_rows) == rows
 
 
-def test_defaults_are_those_on_which_the_reviews_were_settled():
+def test_defaults_agree_with_the_checklist():
     """Where they contradict each other docs/checklist.md says which one was followed."""
     config = validate({})
     assert (config.ppo.clip_range_vf, config.ppo.huber_delta, config.ppo.vf_coef) == (0.0, 0.0, 0.5)
@@ -61,7 +71,7 @@ def test_defaults_are_those_on_which_the_reviews_were_settled():
 
 
 @pytest.mark.parametrize("environment", [*names(), "openspiel:kuhn_poker", "my-game"])
-def test_every_environment_takes_the_gpu_preset_on_top_of_its_own(environment):
+def test_the_gpu_preset_applies_to_every_environment(environment):
     plain, config = resolve(environment, None, []), resolve(environment, None, [], overlay="gpu")
     assert (config.run.device, config.ppo.precision, config.ppo.compile) == ("cuda", "bfloat16", "inductor")
     assert config.environment.num_envs >= plain.environment.num_envs
@@ -84,7 +94,7 @@ def test_an_environment_without_a_preset_takes_the_defaults():
     assert resolve("my-game", None, []) == defaults
 
 
-def test_a_game_may_have_a_preset_over_that_of_its_family():
+def test_a_game_preset_overrides_its_family_preset():
     tic_tac_toe, kuhn = (resolve(f"openspiel:{game}", None, []) for game in ("tic_tac_toe", "kuhn_poker"))
     assert tic_tac_toe.network.core == "feedforward" != kuhn.network.core
     assert tic_tac_toe.ppo.gamma == kuhn.ppo.gamma == 1.0, "what it does not say is its family's"
@@ -93,7 +103,7 @@ def test_a_game_may_have_a_preset_over_that_of_its_family():
 
 
 @pytest.mark.parametrize("role", ["main_exploiter", "league_exploiter"])
-def test_numbers_of_a_main_in_a_preset_are_not_an_exploiters(role):
+def test_role_settings_of_a_preset_apply_to_mains_only(role):
     assert resolve("openspiel:tic_tac_toe", None, []).role.uniform_share == 0.5
     assert resolve("openspiel:tic_tac_toe", None, [f"league.role={role}"]).role.uniform_share is None
 
@@ -136,14 +146,14 @@ def test_the_environment_option_wins_over_the_file(tmp_path):
         ("ppo.gamma", "cannot read the setting 'ppo.gamma'"),
         (
             "rollout.bptt_horizon=7",
-            "rollout.num_steps is 64, which is no multiple of rollout.bptt_horizon 7: set it to",
+            "rollout.num_steps is 64, which is not a multiple of rollout.bptt_horizon 7: set it to",
         ),
         ("ppo.ent_coef_per_head={comm = -1}", "ppo.ent_coef_per_head.comm is -1: give a number of at least 0"),
         (
             "ppo.ent_coef_per_head=3",
             "ppo.ent_coef_per_head is 3: give a table { NAME = VALUE }, each value a number of",
         ),
-        ("ppo.burn_in=16", "ppo.burn_in is 16, which leaves nothing to learn from of a rollout.bptt_horizon of 16"),
+        ("ppo.burn_in=16", "ppo.burn_in is 16, which leaves no steps with a loss in a rollout.bptt_horizon of 16"),
         ("league.role=spy", "league.role is 'spy': give one of main, main_exploiter, league_exploiter"),
         ("league.learner=a/b", "league.learner is 'a/b': give 1 to 56 letters, digits, spaces and any of"),
         (f"league.learner={60 * 'x'}", "xx': it has 60 characters; give at most 56"),
@@ -157,7 +167,7 @@ def test_the_environment_option_wins_over_the_file(tmp_path):
         ("curriculum.map_share=0.5", "set curriculum.matches too, or leave curriculum.map_share out"),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_refused_by_name_in_one_line(text, message):
+def test_an_invalid_setting_is_refused_by_name_in_one_line(text, message):
     with pytest.raises(ConfigError) as error:
         resolve(None, None, [text])
     assert message in str(error.value)
@@ -165,7 +175,7 @@ def test_a_setting_that_cannot_be_used_is_refused_by_name_in_one_line(text, mess
 
 
 @pytest.mark.parametrize("section", sections())
-def test_every_setting_that_is_of_the_wrong_kind_is_refused_in_our_own_words(section):
+def test_every_setting_of_a_wrong_type_has_a_readable_error(section):
     for key, field in sections()[section].model_fields.items():
         wrong = [] if field.default is None else None
         with pytest.raises(ConfigError, match=rf"^{section}\.{key} is (None|\[\]): give (?!.*Input)"):
@@ -175,18 +185,27 @@ def test_every_setting_that_is_of_the_wrong_kind_is_refused_in_our_own_words(sec
 @pytest.mark.parametrize(
     ("unknown", "nearest"),
     [
-        ("ppo.clip", "ppo.clip_coef"),
-        ("ppo.epochs", "ppo.update_epochs"),
-        ("rollout.steps", "rollout.num_steps"),
-        ("run.total_steps", "run.total_timesteps"),
-        ("schedules.learning_rate", "optimizer.learning_rate"),
-        ("ppo.ent_coef", "ppo.normalized_ent_coef"),
+        *RENAMED.items(),
+        ("normalization.window", "normalization.return_window"),
+        ("optimizer.max_gradient_norm", "optimizer.max_grad_norm"),
+        ("ppo.magnet", "ppo.magnet_coef"),
+        ("ppo.microbatch", "ppo.micro_batch_size"),
+        ("ppo.minibatches", "ppo.num_minibatches"),
         ("ppo.gae_lamda", "ppo.gae_lambda"),
+        ("schedules.learning_rate", "optimizer.learning_rate"),
+        ("schedules.learning_rate_final", "optimizer.learning_rate_final"),
+        ("schedules.learning_rate_warm_up_steps", "optimizer.learning_rate_warm_up_steps"),
     ],
 )
-def test_an_unknown_key_is_answered_with_the_nearest_one(unknown, nearest):
+def test_an_unknown_or_renamed_key_is_answered_with_its_present_name(unknown, nearest):
     with pytest.raises(ConfigError, match=rf"^unknown setting '{unknown}': the nearest is '{nearest}'"):
         resolve(None, None, [f"{unknown}=1"])
+
+
+@pytest.mark.parametrize("name", RENAMED.values())
+def test_renamed_settings_exist(name):
+    section, _, key = name.partition(".")
+    assert key in sections()[section].model_fields
 
 
 def test_an_unknown_key_of_the_file_is_refused_by_name(tmp_path):
@@ -199,26 +218,26 @@ def test_an_unknown_key_of_the_file_is_refused_by_name(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["[ppo\n", "\x00\xff"])
-def test_a_file_that_is_no_toml_is_refused(tmp_path, content):
+def test_a_file_that_is_not_toml_is_refused(tmp_path, content):
     file = tmp_path / "run.toml"
     file.write_bytes(content.encode("latin-1"))
     with pytest.raises(ConfigError, match="is not TOML"):
         resolve(None, file, [])
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot read .*nothing.toml: No such file"):
         resolve(None, tmp_path / "nothing.toml", [])
 
 
-def test_a_key_outside_of_a_section_is_refused(tmp_path):
+def test_a_key_without_a_section_is_refused(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("ppo = 3\n")
     with pytest.raises(ConfigError, match=r"ppo is 3: it is a section"):
         resolve(None, file, [])
 
 
-def test_values_are_read_as_toml_and_text_as_text():
+def test_assigned_values_are_toml_or_text():
     parsed = parse_assignments(["network.encoder_sizes=[64, 32]", "league.learner=second", 'run.device="cpu"'])
     assert parsed == {
         "network": {"encoder_sizes": [64, 32]},
@@ -227,7 +246,7 @@ def test_values_are_read_as_toml_and_text_as_text():
     }
 
 
-def test_the_resolved_configuration_is_a_file_that_gives_itself():
+def test_the_resolved_configuration_round_trips_through_toml():
     heads = "ppo.ent_coef_per_head={answer = 0.5, 'odd one' = 2}"
     odd = """run.device='a "quoted" \\ path'"""
     config = resolve("recall", None, ["network.encoder_sizes=[16, 8]", "league.learner=with space", heads, odd])
@@ -236,17 +255,17 @@ def test_the_resolved_configuration_is_a_file_that_gives_itself():
 
 
 def test_every_setting_has_a_description_a_default_and_a_line_of_help():
-    text = describe()
+    text = settings_help()
     for section, model in sections().items():
         assert model.__doc__
         for key, field in model.model_fields.items():
-            assert field.description, f"{section}.{key}"
+            assert setting_schemas()[section][key]["description"], f"{section}.{key}"
             assert not field.is_required()
             assert f"\n  {section}.{key}{' = ' if field.default is not None else ''}" in text
 
 
-def test_help_fits_a_window_of_eighty_columns_and_gives_ranges():
-    text = describe()
+def test_help_fits_80_columns_and_has_ranges():
+    text = settings_help()
     assert max(map(len, text.splitlines())) <= 76
     assert "ppo.clip_coef = 0.2 (> 0, < 1): Clip range" in text
     assert "run.threads = 1 (>= 1, <= 256): Torch threads" in text

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import Threads
+from ranks import ThreadGroup
 from small_runs import logged, rps, same_results, spooled
 from two_ranks import SECOND_OF_TWO, Run, together
 from typer.testing import CliRunner
@@ -38,7 +38,7 @@ LAUNCHED = {"TORCHELASTIC_RUN_ID": "x", "RANK": "3", "WORLD_SIZE": "4", "LOCAL_R
 # --- whose share -----------------------------------------------------------------------------------------------------
 
 
-def test_places_are_those_that_torchrun_gave():
+def test_rank_info_is_read_from_torchruns_variables():
     assert rank_info(LAUNCHED) == RankInfo(3, 4, 1, 2)
     assert rank_info({**LAUNCHED, "WORLD_SIZE": "1", "RANK": "0"}) == SINGLE_RANK
     assert rank_info({"RANK": "3", "WORLD_SIZE": "4"}) == SINGLE_RANK, "a Slurm job without torchrun is one process"
@@ -64,12 +64,12 @@ def test_ranks_share_environments_and_take_a_gpu_each():
         ("run.device=cuda:0", SECOND_OF_TWO, "run.device is cuda:0, but 2 ranks of this machine need one GPU each"),
     ],
 )
-def test_shares_that_do_not_come_out_even_are_refused(setting, place, said):
+def test_uneven_shares_of_environments_are_refused(setting, place, said):
     with pytest.raises(ConfigError, match=said):
         shard_config(rps(setting), place)
 
 
-def test_a_dry_run_under_torchrun_is_printed_once_and_says_what_all_ranks_do(monkeypatch):
+def test_a_dry_run_under_torchrun_is_printed_once_for_all_ranks(monkeypatch):
     command = ["run", "--environment", "rps", "--dry-run", "--set", "environment.num_envs=8"]
     alone = CliRunner().invoke(app, command).output
     assert "ranks, with" not in alone
@@ -105,27 +105,27 @@ def started(monkeypatch):
 PATIENCE = timedelta(seconds=9)
 
 
-def test_ranks_on_gpus_wait_for_a_call_to_end_so_that_its_failure_is_raised(started):
+def test_nccl_calls_block_so_that_failures_are_raised(started):
     device = torch.device("cuda:1")
     torchrun.start_group(device, PATIENCE)
     (group,) = started
     assert (group["backend"], group["device_id"], group["timeout"], group["waits"]) == ("nccl", device, PATIENCE, "1")
 
 
-def test_ranks_on_gpus_leave_to_the_user_whether_calls_wait(started, monkeypatch):
+def test_nccl_blocking_wait_of_the_user_stays(started, monkeypatch):
     monkeypatch.setenv(torchrun.BLOCKING_WAIT, "0")
     torchrun.start_group(torch.device("cuda:1"), PATIENCE)
     assert started[0]["waits"] == "0"
 
 
-def test_ranks_on_cpus_meet_on_gloo(started):
+def test_ranks_on_cpus_use_gloo(started):
     torchrun.start_group(torch.device("cpu"), PATIENCE)
     (group,) = started
     assert (group["backend"], group["timeout"], group["waits"]) == ("gloo", PATIENCE, None)
     assert "device_id" not in group
 
 
-def test_messages_between_ranks_on_gpus_wait_no_longer_than_the_settings_say(monkeypatch):
+def test_messages_between_gpu_ranks_have_the_timeout_of_the_settings(monkeypatch):
     asked = []
     monkeypatch.setattr(dist, "get_backend", lambda: "nccl")
     monkeypatch.setattr(dist, "new_group", lambda **options: asked.append(options))
@@ -153,7 +153,7 @@ def test_a_rank_that_failed_does_not_wait_for_others_as_it_leaves(monkeypatch, b
 
 
 @pytest.mark.parametrize("error", [None, RankLostError, KeyboardInterrupt])
-def test_whoever_leaves_by_an_error_leaves_alone(monkeypatch, started, error):
+def test_a_failed_rank_leaves_the_group_alone(monkeypatch, started, error):
     ways = []
     monkeypatch.setattr(torchrun, "die_with_parent", lambda pid: None)
     monkeypatch.setattr(torchrun, "TorchProcessGroup", lambda *arguments: None)
@@ -171,13 +171,13 @@ def test_whoever_leaves_by_an_error_leaves_alone(monkeypatch, started, error):
 @pytest.mark.parametrize(
     ("restarts", "shared", "refused"), [("3", "True", True), ("3", "False", False), ("0", "True", False)]
 )
-def test_restarts_with_a_store_that_keeps_addresses_of_killed_ranks_are_refused(restarts, shared, refused):
+def test_restarts_with_a_shared_store_are_refused(restarts, shared, refused):
     launched = {**LAUNCHED, "TORCHELASTIC_MAX_RESTARTS": restarts, "TORCHELASTIC_USE_AGENT_STORE": shared}
     with pytest.raises(ConfigError, match=r"--max-restarts 3, .*=1") if refused else nullcontext():
         torchrun.require_own_store(launched)
 
 
-def test_what_nccl_raises_is_a_lost_rank(monkeypatch):
+def test_nccl_errors_are_lost_ranks(monkeypatch):
     message = "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7) ran for 9000 milliseconds"
 
     def fail(values):
@@ -194,8 +194,8 @@ def test_what_nccl_raises_is_a_lost_rank(monkeypatch):
 # --- what they say ---------------------------------------------------------------------------------------------------
 
 
-def test_ranks_of_other_settings_or_versions_are_named_on_every_rank():
-    first, second = Threads(2).seats()
+def test_differing_settings_or_versions_are_reported_on_every_rank():
+    first, second = ThreadGroup(2).ranks()
     one, other = together(
         lambda: assert_same_config(first, rps("run.device=cuda:0"), "1.0"),
         lambda: assert_same_config(second, rps("run.device=cuda:1", "ppo.gamma=0.5"), "1.1"),
@@ -219,15 +219,15 @@ def lease():
 
 
 @pytest.mark.parametrize("leased", [True, False])
-def test_a_match_of_another_rank_is_counted_as_it_was_played(leased):
+def test_match_messages_round_trip(leased):
     opponent = Opponent("baseline:random", "random", make_baseline("rps", "random"))
     assignment = MatchAssignment(opponent, True, 2**62 + 3, lease() if leased else None, 3, self_play_match=not leased)
     episode = CollectedMatch(assignment, 0.25, "mate", 7, 1.5, {"speed": 0.1})
     report = RankReport(matches=[MatchMessage.of(episode)], decisions=7, metrics={}, **PendingLeaseRequests().take())
-    assert RankReport.model_validate_json(report.encode()).matches[0].episode(opponent.policy) == episode
+    assert RankReport.model_validate_json(report.encode()).matches[0].match(opponent.policy) == episode
 
 
-def test_lease_requests_ask_once_and_return_the_leases_that_were_granted():
+def test_granted_leases_are_returned_by_the_next_request():
     requests, player = PendingLeaseRequests(), UnplayablePlayer(player_id=3, reason="torn")
     answer = LeaseAnswer(items=[lease()], next_poll_s=1.0)
     assert requests.request(8) is None
@@ -238,7 +238,7 @@ def test_lease_requests_ask_once_and_return_the_leases_that_were_granted():
     assert requests.request(8) is None
 
 
-def test_lease_requests_give_back_no_more_leases_at_a_time_than_a_call_takes():
+def test_a_report_returns_no_more_leases_than_a_call_takes():
     requests, unwanted = PendingLeaseRequests(), [f"lease {number}" for number in range(LEASES_PER_CALL + 2)]
     requests.release(unwanted[:2], [])
     requests.release(unwanted[2:], [])
@@ -247,7 +247,7 @@ def test_lease_requests_give_back_no_more_leases_at_a_time_than_a_call_takes():
     assert all(ReleaseRequest(worker_id="one", lease_ids=each) for each in given)
 
 
-def test_figures_are_those_over_the_decisions_of_all_ranks():
+def test_merged_metrics_are_weighted_by_decisions():
     generator = torch.Generator().manual_seed(0)
     whole = torch.randn(40, generator=generator)
     parts = whole[:30], whole[30:] + 2.0
@@ -281,7 +281,7 @@ def assert_same(one, other):
         assert torch.equal(tensor, other[name]), name
 
 
-def test_two_ranks_are_one_run_and_the_league_hears_of_one_trainer(run, client, tmp_path):
+def test_two_ranks_are_one_trainer_for_the_league(run, client, tmp_path):
     assert run.go("run.total_timesteps=512", "league.snapshot_every_steps=256") == [None, None]
     assert_same(run.shared(0), run.shared(1))
     assert [learner.steps for learner in run.learners] == [512, 512]
@@ -296,7 +296,7 @@ def test_two_ranks_are_one_run_and_the_league_hears_of_one_trainer(run, client, 
     assert not torch.equal(*chances), "ranks that drew the same chance would play the same matches"
 
 
-def test_ranks_go_on_with_what_each_had(run, client, tmp_path):
+def test_ranks_resume_with_their_own_state(run, client, tmp_path):
     run.go("run.total_timesteps=256")
     before = [learner.rng.get_state() for learner in run.learners]
     assert len(run.saved().counters["ranks"]) == 1
@@ -309,7 +309,7 @@ def test_ranks_go_on_with_what_each_had(run, client, tmp_path):
     assert same_results(spooled(tmp_path), logged(client))
 
 
-def test_a_run_goes_on_with_another_number_of_ranks(run, client, tmp_path):
+def test_a_run_resumes_with_another_number_of_ranks(run, client, tmp_path):
     """Nothing is counted twice or lost, whoever leased it, and the weights are the run's."""
     run.go("run.total_timesteps=128")
     assert len(run.saved().counters["ranks"]) == 1
@@ -352,7 +352,7 @@ def duel(*settings):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_ranks_are_taught_the_same_lessons_by_the_matches_of_both(run, tmp_path):
+def test_ranks_share_the_lessons_of_a_curriculum(run, tmp_path):
     seen = []
 
     def look(_):
@@ -370,7 +370,7 @@ def test_ranks_are_taught_the_same_lessons_by_the_matches_of_both(run, tmp_path)
     assert 0 < len(spooled(tmp_path)) < run.session.statistics.episodes - 12, "matches of a lesson are not reported"
 
 
-def test_a_learner_that_begins_anew_does_so_on_all_ranks(run):
+def test_a_reset_learner_is_reset_on_all_ranks(run):
     exploiter = ["league.role=main_exploiter", "role.reset=1.0", "environment.self_play=0.0"]
     steps = ["run.total_timesteps=192", "league.snapshot_every_steps=128", "role.snapshot_steps=128"]
     assert run.go(*exploiter, *steps) == [None, None]

@@ -9,7 +9,7 @@ from ranks import learn_alone, learn_in_turn, learn_together, settings, share
 
 from trainer.ppo.learner import Learner
 from trainer.ppo.update_metrics import MetricAccumulator
-from trainer.process_group import SingleProcess
+from trainer.process_group import ProcessGroup
 
 NEXT_OBSERVATION = {"trainer.ppo.extra_losses:NextObservationLoss": 0.5}
 
@@ -48,7 +48,7 @@ def _one_thread():
 
 
 @pytest.mark.usefixtures("_one_thread")
-def test_two_ranks_come_to_the_bits_of_one_process_that_goes_through_both_halves(tmp_path, rollouts):
+def test_two_ranks_are_bit_identical_to_one_process_over_both_halves(tmp_path, rollouts):
     """What goes between processes, and in which order it is added, changes nothing."""
     one, other = learn_together(tmp_path, settings(3), halves(rollouts))
     assert_equal_ranks(one, other)
@@ -65,7 +65,7 @@ def precision(request, monkeypatch):
     torch.set_default_dtype(torch.float32)
 
 
-def test_both_halves_are_the_whole_but_for_the_rounding_of_sums(rollouts, precision):
+def test_two_halves_equal_the_whole_up_to_rounding(rollouts, precision):
     """A sum over all decisions is that of two sums but for its last bits: in double precision those are far smaller."""
     dtype, near = precision
     for rollout in rollouts:
@@ -82,7 +82,7 @@ def test_both_halves_are_the_whole_but_for_the_rounding_of_sums(rollouts, precis
         )
 
 
-def test_ranks_weigh_as_much_as_they_have_samples(tmp_path, rollouts):
+def test_ranks_are_weighted_by_their_samples(tmp_path, rollouts):
     """An idle half of one rank's decisions: means of means would be another gradient."""
     for rollout in rollouts:
         rollout.active[:, 0] = False
@@ -94,7 +94,7 @@ def test_ranks_weigh_as_much_as_they_have_samples(tmp_path, rollouts):
 
 
 @pytest.mark.parametrize("burn_in", [0, 3])
-def test_predictions_weigh_as_much_as_there_are_on_a_rank(tmp_path, rollouts, burn_in):
+def test_predictions_are_weighted_by_their_number_on_each_rank(tmp_path, rollouts, burn_in):
     """One rank's runs are shorter than the other's; with burn-in nothing at all is learned from them."""
     for rollout in rollouts:
         rollout.active[3::4, :3] = False
@@ -108,7 +108,7 @@ def test_predictions_weigh_as_much_as_there_are_on_a_rank(tmp_path, rollouts, bu
         torch.testing.assert_close(one[name], alone[name], atol=2e-6, rtol=2e-5)
 
 
-def test_a_rank_on_which_nobody_acts_learns_what_the_others_do(tmp_path, rollouts):
+def test_a_rank_without_decisions_gets_the_same_update(tmp_path, rollouts):
     """Two minibatches: it goes through both with nothing, and moves as they do."""
     for rollout in rollouts:
         rollout.active[:, :3] = False
@@ -119,7 +119,7 @@ def test_a_rank_on_which_nobody_acts_learns_what_the_others_do(tmp_path, rollout
     assert not torch.equal(one["network.critic.weight"], untaught["network.critic.weight"])
 
 
-def test_ranks_raise_the_entropy_of_the_same_heads_as_one_process(tmp_path, rollouts):
+def test_entropy_floors_apply_to_the_same_heads_as_in_one_process(tmp_path, rollouts):
     """Also on a rank on which nobody acts."""
     for rollout in rollouts:
         rollout.active[:, :3] = False
@@ -130,7 +130,7 @@ def test_ranks_raise_the_entropy_of_the_same_heads_as_one_process(tmp_path, roll
     assert one["under_floor"].tolist() == alone["under_floor"].tolist() == [False, False, True]
 
 
-def test_all_ranks_stop_at_the_kl_of_all(tmp_path, rollouts):
+def test_the_kl_stop_uses_the_kl_of_all_ranks(tmp_path, rollouts):
     """Ranks that stopped by their own figures would wait for each other for ever, or part."""
     config = settings(3, target_kl=1e-5, update_epochs=8)
     one, other = learn_together(tmp_path, config, halves(rollouts))
@@ -138,7 +138,7 @@ def test_all_ranks_stop_at_the_kl_of_all(tmp_path, rollouts):
     assert_equal_ranks(one, other)
 
 
-def test_what_is_not_finite_on_one_rank_reaches_the_weights_of_none(tmp_path, rollouts):
+def test_nan_on_one_rank_changes_no_weights(tmp_path, rollouts):
     mine, theirs = halves(rollouts)
     theirs[1].reward[3, 1] = torch.nan
     one, other = learn_together(tmp_path, settings(3), [mine, theirs])
@@ -147,10 +147,10 @@ def test_what_is_not_finite_on_one_rank_reaches_the_weights_of_none(tmp_path, ro
     assert all(bool(torch.isfinite(tensor).all()) for tensor in one.values())
 
 
-class Beside(SingleProcess):
+class Beside(ProcessGroup):
     """This rank and another, which has as many samples, a gradient like this one's and a loss of its own."""
 
-    count = 2
+    world_size = 2
 
     def __init__(self, loss):
         self._loss = loss
@@ -161,7 +161,7 @@ class Beside(SingleProcess):
 
 
 @pytest.mark.parametrize(("loss", "moves"), [(1.0, True), (torch.nan, False), (torch.inf, False)])
-def test_a_loss_that_is_not_finite_on_another_rank_moves_no_weights_here(loss, moves):
+def test_a_nan_loss_on_another_rank_changes_no_weights(loss, moves):
     """Its gradient may well be finite."""
     ppo = Learner(settings(3), fake_spec(), Beside(loss)).ppo
     before = ppo.optimizer.values.clone()

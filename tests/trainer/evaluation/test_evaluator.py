@@ -42,13 +42,13 @@ SPEC = make("rps", num_envs=1).spec
 
 
 @pytest.fixture
-def link(client, outside):
+def retrying_client(client, outside):
     return RetryingClient(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
 
 
-def publish(client, link, steps):
+def publish(client, retrying_client, steps):
     """Make a learner with snapshots at these steps."""
-    member = LeagueSession(link, LeagueSettings(), SPEC, "0")
+    member = LeagueSession(retrying_client, LeagueSettings(), SPEC, "0")
     member.register()
     for step in steps:
         torch.manual_seed(step)
@@ -57,7 +57,7 @@ def publish(client, link, steps):
 
 
 @pytest.fixture
-def worker_of(tmp_path, client, link, outside):
+def worker_of(tmp_path, client, retrying_client, outside):
     spools = []
 
     def start(*, rounds=1, duty=0.5, budget=3, num_envs=12, record_every_s=None, console=None):
@@ -66,13 +66,13 @@ def worker_of(tmp_path, client, link, outside):
         cache = CheckpointCache(tmp_path / "opponents", 2**20)
         pool = OpponentPool(
             SPEC,
-            lambda sha256: link.try_call("downloads", lambda client: client.download(sha256)),
+            lambda sha256: retrying_client.try_call("downloads", lambda client: client.download(sha256)),
             cache,
             memory_limit_bytes=2**20,
             device="cpu",
         )
         worker = EvaluationWorker(
-            EvaluatorSession(link, [SPEC], name="evaluator", version="0"),
+            EvaluatorSession(retrying_client, [SPEC], name="evaluator", version="0"),
             {"rps": pool},
             spool,
             EvaluationBudget({"rps": num_envs}, budget, duty),
@@ -113,8 +113,8 @@ def matches_of(client):
     return list(found.values())
 
 
-def test_rating_matches_are_played_on_both_sides_of_the_same_seeds_and_reported(worker_of, client, link):
-    publish(client, link, [1, 2, 3])
+def test_rating_matches_are_played_on_both_sides_of_the_same_seeds_and_reported(worker_of, client, retrying_client):
+    publish(client, retrying_client, [1, 2, 3])
     worker, _ = worker_of(budget=3)
     worker.run()
     matches = matches_of(client)
@@ -128,9 +128,11 @@ def test_rating_matches_are_played_on_both_sides_of_the_same_seeds_and_reported(
         assert all((away, home) in pairs for home, away in pairs)
 
 
-def test_snapshots_whose_weights_make_no_sense_play_no_rated_match_and_are_quarantined(worker_of, client, link):
-    publish(client, link, [1, 2])
-    member = LeagueSession(link, LeagueSettings(), SPEC, "0")
+def test_snapshots_whose_weights_make_no_sense_play_no_rated_match_and_are_quarantined(
+    worker_of, client, retrying_client
+):
+    publish(client, retrying_client, [1, 2])
+    member = LeagueSession(retrying_client, LeagueSettings(), SPEC, "0")
     member.register()
     sound = encode(ActorCritic(Architecture.of(SPEC, encoder_sizes=(4,), recurrent_size=4)), SPEC)
     nonsense = [member.publish(damage(sound), step, None) for step, damage in enumerate((huge, not_numbers), start=3)]
@@ -143,10 +145,12 @@ def test_snapshots_whose_weights_make_no_sense_play_no_rated_match_and_are_quara
     assert [client.matches(each.id).items for each in nonsense] == [[], []]
 
 
-def test_a_player_whose_weights_are_integers_is_refused_where_the_league_has_it(worker_of, client, link, monkeypatch):
-    publish(client, link, [1])
+def test_a_player_whose_weights_are_integers_is_refused_where_the_league_has_it(
+    worker_of, client, retrying_client, monkeypatch
+):
+    publish(client, retrying_client, [1])
     monkeypatch.setattr(snapshots, "find_header_fault", lambda _: None)  # a league that took it before it was checked
-    member = LeagueSession(link, LeagueSettings(), SPEC, "0")
+    member = LeagueSession(retrying_client, LeagueSettings(), SPEC, "0")
     member.register()
     old = encode(ActorCritic(Architecture.of(SPEC, encoder_sizes=(4,), recurrent_size=4)), SPEC)
     integers = member.publish(as_integers(old), 2, None)
@@ -157,8 +161,8 @@ def test_a_player_whose_weights_are_integers_is_refused_where_the_league_has_it(
     assert client.matches(integers.id).items == []
 
 
-def test_how_both_sides_played_is_reported_with_each_match(worker_of, client, link):
-    publish(client, link, [1, 2])
+def test_how_both_sides_played_is_reported_with_each_match(worker_of, client, retrying_client):
+    publish(client, retrying_client, [1, 2])
     worker, _ = worker_of(budget=3)
     report, sent = worker._session.report, []
     worker._session.report = lambda results: sent.extend(results) or report(results)
@@ -170,8 +174,8 @@ def test_how_both_sides_played_is_reported_with_each_match(worker_of, client, li
         assert result.score == pytest.approx(0.5 + RPS_PAYOFF[home][away] / 6.0), "what they did is what they got"
 
 
-def test_a_match_is_recorded_now_and_then_and_sent_once_its_result_is_accepted(worker_of, client, link):
-    publish(client, link, [1, 2, 3])
+def test_a_match_is_recorded_now_and_then_and_sent_once_its_result_is_accepted(worker_of, client, retrying_client):
+    publish(client, retrying_client, [1, 2, 3])
     worker, _ = worker_of(rounds=3, record_every_s=1000.0)
     worker.run()
     (match,) = [match for match in matches_of(client) if has_recording(client, match.id)]
@@ -186,12 +190,12 @@ def has_recording(client, match_id):
         return False
 
 
-def test_pairs_of_an_open_gate_are_played_before_others(worker_of, client, link):
-    publish(client, link, [1, 2, 3])
+def test_pairs_of_an_open_gate_are_played_before_others(worker_of, client, retrying_client):
+    publish(client, retrying_client, [1, 2, 3])
     *_, candidate, champion = client.players("rps", kind="snapshot").items
     gate = client.gate(wire.GateCreate(candidate_id=candidate.id, champion_id=champion.id))
-    said = io.StringIO()
-    worker, _ = worker_of(budget=3, console=Console(file=said, width=200))
+    printed = io.StringIO()
+    worker, _ = worker_of(budget=3, console=Console(file=printed, width=200))
     worker.run()
     matches = matches_of(client)
     assert {match.kind for match in matches} == {"gate"}
@@ -199,11 +203,11 @@ def test_pairs_of_an_open_gate_are_played_before_others(worker_of, client, link)
         frozenset((candidate.id, champion.id))
     }
     assert client.show_gate(gate.id).games == len(matches) == worker.matches == 12
-    assert f"matches for gate {gate.id}" in said.getvalue()
+    assert f"matches for gate {gate.id}" in printed.getvalue()
 
 
-def test_as_many_pairs_are_played_at_once_as_there_is_room_for(worker_of, client, link, monkeypatch):
-    publish(client, link, [1, 2, 3, 4, 5])
+def test_as_many_pairs_are_played_at_once_as_there_is_room_for(worker_of, client, retrying_client, monkeypatch):
+    publish(client, retrying_client, [1, 2, 3, 4, 5])
     batches = []
 
     def seen(env, pairs, seeds, rng, *, watcher):
@@ -223,8 +227,8 @@ def test_leases_fill_the_environment_and_are_of_one_pair_at_least(num_envs, budg
     assert EvaluationBudget({"rps": num_envs}, budget, 1.0).lease_count("rps", 0) == leases
 
 
-def test_an_evaluator_that_is_to_leave_takes_no_more_leases(worker_of, client, link, outside):
-    publish(client, link, [1, 2, 3])
+def test_stopping_evaluator_requests_no_leases(worker_of, client, retrying_client, outside):
+    publish(client, retrying_client, [1, 2, 3])
     worker, _ = worker_of()
     worker._pools["another"] = worker._pools["rps"]
     worker._queues["another"] = worker._queues["rps"]
@@ -247,8 +251,8 @@ def test_an_evaluator_that_is_to_leave_takes_no_more_leases(worker_of, client, l
     assert True not in asked
 
 
-def test_its_share_of_the_time_is_bounded(worker_of, client, link, outside):
-    publish(client, link, [1, 2])
+def test_its_share_of_the_time_is_bounded(worker_of, client, retrying_client, outside):
+    publish(client, retrying_client, [1, 2])
     worker, _ = worker_of(rounds=40, duty=0.2)
     play = worker._play
 
@@ -263,8 +267,8 @@ def test_its_share_of_the_time_is_bounded(worker_of, client, link, outside):
     assert worker.matches / 12 * 10.0 <= 0.2 * (outside.time_s - began + 40.0)
 
 
-def test_it_beats_while_it_rests_from_a_long_round_and_heeds_the_answer(worker_of, client, link, outside):
-    publish(client, link, [1, 2])
+def test_heartbeats_are_sent_during_a_long_rest_and_commands_obeyed(worker_of, client, retrying_client, outside):
+    publish(client, retrying_client, [1, 2])
     worker, _ = worker_of(rounds=100, duty=0.1)
     play = worker._play
 
@@ -287,7 +291,7 @@ def test_it_beats_while_it_rests_from_a_long_round_and_heeds_the_answer(worker_o
     assert outside.time_s < 60.0 / 0.1
 
 
-def test_where_there_is_nothing_to_play_it_waits_as_the_league_says(worker_of, client, outside):
+def test_idle_evaluator_waits_for_the_poll_interval(worker_of, client, outside):
     worker, _ = worker_of(rounds=3)
     worker.run()
     assert worker.matches == 0
@@ -295,8 +299,8 @@ def test_where_there_is_nothing_to_play_it_waits_as_the_league_says(worker_of, c
     assert len(set(outside.pauses)) == 3
 
 
-def test_results_wait_while_the_league_is_away_and_come_once(worker_of, client, link, transport, outside):
-    publish(client, link, [1, 2])
+def test_results_wait_while_the_league_is_away_and_come_once(worker_of, client, retrying_client, transport, outside):
+    publish(client, retrying_client, [1, 2])
     worker, spool = worker_of()
     membership = worker._session
     report = membership.report
@@ -322,9 +326,9 @@ def test_results_wait_while_the_league_is_away_and_come_once(worker_of, client, 
     assert len(matches_of(client)) == played
 
 
-def test_a_call_that_is_swallowed_is_not_rested_from(worker_of, client, link, outside, transport):
+def test_lost_calls_do_not_lengthen_the_rest(worker_of, client, retrying_client, outside, transport):
     """Waiting for the network takes no share of a core: the rest follows from the time of playing alone."""
-    publish(client, link, [1, 2])
+    publish(client, retrying_client, [1, 2])
     worker, _ = worker_of(rounds=10**6, duty=0.25)
     request, play, ends = transport.request, worker._play, []
 
@@ -345,9 +349,9 @@ def test_a_call_that_is_swallowed_is_not_rested_from(worker_of, client, link, ou
     assert outside.time_s - began < 20 * 10.0
 
 
-def test_a_lease_call_that_failed_is_made_again_soon(worker_of, client, link, outside):
+def test_a_lease_call_that_failed_is_made_again_soon(worker_of, client, retrying_client, outside):
     """Not at the time at which the league asked to be asked again."""
-    publish(client, link, [1, 2])
+    publish(client, retrying_client, [1, 2])
     worker, _ = worker_of(rounds=10**6)
     worker._session.register()
     worker._session.next_poll_s = 1000.0
@@ -370,10 +374,12 @@ def test_a_lease_call_that_failed_is_made_again_soon(worker_of, client, link, ou
 
 
 @pytest.mark.parametrize("call", ["heartbeat", "report"])
-def test_a_heartbeat_or_a_delivery_that_failed_is_made_again_soon(worker_of, client, link, outside, call):
-    """Not when the next one would be due: the first of them after 30 s, the second after 2 s."""
-    publish(client, link, [1, 2])
+def test_a_failed_heartbeat_or_delivery_is_retried_soon(worker_of, client, retrying_client, outside, call):
+    """Before the next one is due: a heartbeat after 30 s, a delivery after 2 s."""
+    publish(client, retrying_client, [1, 2])
     worker, _ = worker_of(rounds=10**6)
+    if call == "heartbeat":
+        worker._play = lambda *_: outside.pause(0.1)  # real matches take long, and results do not matter here
     worker._session.register()
     made, times = getattr(client, call), []
 
@@ -389,8 +395,10 @@ def test_a_heartbeat_or_a_delivery_that_failed_is_made_again_soon(worker_of, cli
     assert times[3] - times[0] < 0.25 + 0.5 + 1.0 + 0.5
 
 
-def test_a_round_waits_for_players_that_the_network_has_not_let_through_yet(worker_of, client, link, outside):
-    publish(client, link, [1, 2, 3])
+def test_a_round_waits_for_players_that_the_network_has_not_let_through_yet(
+    worker_of, client, retrying_client, outside
+):
+    publish(client, retrying_client, [1, 2, 3])
     worker, _ = worker_of(rounds=10**6)
     download, play, failures = worker._pools["rps"]._download, worker._play, itertools.count()
     batches = []
@@ -408,8 +416,8 @@ def test_a_round_waits_for_players_that_the_network_has_not_let_through_yet(work
     assert batches == [4], "a round of a few matches takes as long as one of many"
 
 
-def test_what_an_evaluator_leaves_unplayed_is_given_back(worker_of, client, link, outside):
-    publish(client, link, [1, 2])
+def test_unplayed_leases_are_released_at_the_end(worker_of, client, retrying_client, outside):
+    publish(client, retrying_client, [1, 2])
     worker, _ = worker_of(rounds=3)
     granted, lease = [], worker._session.lease
 
@@ -427,10 +435,10 @@ def test_what_an_evaluator_leaves_unplayed_is_given_back(worker_of, client, link
             assert client.explain_lease(each.lease_id).released_at is not None
 
 
-def test_an_evaluator_says_at_its_end_how_many_results_wait(worker_of, client, link, transport):
-    publish(client, link, [1, 2])
-    told = io.StringIO()
-    worker, _ = worker_of(rounds=1, console=Console(file=told, width=500))
+def test_evaluator_prints_at_its_end_how_many_results_wait(worker_of, client, retrying_client, transport):
+    publish(client, retrying_client, [1, 2])
+    output = io.StringIO()
+    worker, _ = worker_of(rounds=1, console=Console(file=output, width=500))
     play = worker._play
 
     def gone_meanwhile(*batch):
@@ -440,19 +448,19 @@ def test_an_evaluator_says_at_its_end_how_many_results_wait(worker_of, client, l
     worker._play = gone_meanwhile
     worker.run()
     waits = "played 12 rating matches; delivered 0 results before exit, 12 wait in the spool"
-    assert waits in told.getvalue()
+    assert waits in output.getvalue()
     transport.down = False
-    told = io.StringIO()
-    worker, _ = worker_of(rounds=1, console=Console(file=told, width=500))
+    output = io.StringIO()
+    worker, _ = worker_of(rounds=1, console=Console(file=output, width=500))
     worker._play_round = lambda: False
     worker.run()
-    assert "all results are delivered" in told.getvalue()
+    assert "all results are delivered" in output.getvalue()
     assert len(matches_of(client)) == 12
 
 
 @pytest.fixture
 def full_disk(monkeypatch):
-    """Lets the disk refuse whatever grows, until it is told otherwise."""
+    """Let writes that grow a file fail until `full` is false."""
 
     class DiskRetry:
         full = True
@@ -469,12 +477,12 @@ def full_disk(monkeypatch):
 
 
 def test_a_full_disk_stops_no_matches_and_results_are_reported_once_there_is_room(
-    worker_of, client, link, outside, full_disk
+    worker_of, client, retrying_client, outside, full_disk
 ):
-    publish(client, link, [1, 2])
+    publish(client, retrying_client, [1, 2])
     worker, spool = worker_of(rounds=3)
-    pause, told = outside.pauses.append, []
-    worker._disk._log = told.append
+    pause, output = outside.pauses.append, []
+    worker._disk._log = output.append
 
     def room_after_two_rounds(seconds):
         outside.asked = len(outside.pauses) == 3
@@ -485,19 +493,19 @@ def test_a_full_disk_stops_no_matches_and_results_are_reported_once_there_is_roo
     worker.run()
     assert len(matches_of(client)) == worker.matches > 12
     assert spool.undelivered_bytes() == 0
-    assert len([line for line in told if line.startswith("cannot write results (No space left")]) == 1
-    assert told.count("results can be written again") == 1
+    assert len([line for line in output if line.startswith("cannot write results (No space left")]) == 1
+    assert output.count("results can be written again") == 1
 
 
-def test_an_evaluator_that_leaves_a_full_disk_says_what_is_lost(worker_of, client, link, full_disk, tmp_path):
-    publish(client, link, [1, 2])
+def test_evaluator_ending_on_a_full_disk_reports_lost_results(worker_of, client, retrying_client, full_disk, tmp_path):
+    publish(client, retrying_client, [1, 2])
     worker, _ = worker_of(rounds=1)
     with pytest.raises(UnsavedError, match=rf"{tmp_path}/spool \(.*No space left.*free space"):
         worker.run()
 
 
-def test_it_leaves_when_the_league_says_so(worker_of, client, link, outside):
-    publish(client, link, [1, 2])
+def test_evaluator_obeys_the_stop_command(worker_of, client, retrying_client, outside):
+    publish(client, retrying_client, [1, 2])
     worker, _ = worker_of(rounds=1000)
     worker._session.register()
     evaluator = next(each for each in client.workers().items if each.kind == "evaluator")
@@ -506,23 +514,23 @@ def test_it_leaves_when_the_league_says_so(worker_of, client, link, outside):
     assert not outside.asked
 
 
-def test_a_quarantine_is_said_once_with_the_reason_and_the_way_out(worker_of, client, link):
-    publish(client, link, [1, 2])
-    told = io.StringIO()
-    worker, _ = worker_of(rounds=60, console=Console(file=told, width=500))
+def test_quarantine_is_printed_once_with_reason_and_remedy(worker_of, client, retrying_client):
+    publish(client, retrying_client, [1, 2])
+    output = io.StringIO()
+    worker, _ = worker_of(rounds=60, console=Console(file=output, width=500))
     worker._session.register()
     own = worker._session.worker_id
     client.quarantine_worker(own, datetime.now(UTC), "broken build")
     worker.run()
-    assert told.getvalue().count("the league has quarantined this worker (broken build)") == 1
-    assert f"`league workers reinstate {own}`" in told.getvalue()
+    assert output.getvalue().count("the league has quarantined this worker (broken build)") == 1
+    assert f"`league workers reinstate {own}`" in output.getvalue()
     assert worker.matches == 0
 
 
-def test_pairs_that_cannot_be_played_are_given_back(worker_of, client, link):
-    publish(client, link, [1, 2])
-    told = io.StringIO()
-    worker, _ = worker_of(rounds=600, console=Console(file=told, width=500))
+def test_pairs_that_cannot_be_played_are_given_back(worker_of, client, retrying_client):
+    publish(client, retrying_client, [1, 2])
+    output = io.StringIO()
+    worker, _ = worker_of(rounds=600, console=Console(file=output, width=500))
     released = []
     membership = worker._session
     release = membership.release
@@ -533,14 +541,16 @@ def test_pairs_that_cannot_be_played_are_given_back(worker_of, client, link):
     assert released
     for lease_id in released[:20]:
         assert client.explain_lease(lease_id).released_at is not None
-    said = [
-        line for line in told.getvalue().splitlines() if "cannot play rating matches" in line and ": checkpoint" in line
+    printed = [
+        line
+        for line in output.getvalue().splitlines()
+        if "cannot play rating matches" in line and ": checkpoint" in line
     ]
-    assert len(released) > len(said) == len(set(said)) > 0, "each is said once"
+    assert len(released) > len(printed) == len(set(printed)) > 0, "each is printed once"
 
 
-def test_who_is_damaged_is_named_and_no_longer_paired(worker_of, client, link):
-    publish(client, link, [1, 2])
+def test_damaged_player_is_reported_and_no_longer_paired(worker_of, client, retrying_client):
+    publish(client, retrying_client, [1, 2])
     damaged = next(player for player in client.players("rps").items if player.kind == "snapshot")
     worker, _ = worker_of()
     pool = worker._pools["rps"]
@@ -569,7 +579,7 @@ def test_a_live_learner_is_not_rated_as_if_frozen(worker_of):
         _load_player(worker._pools["rps"], wire.Seat(player_id=1, checkpoint=None, name="main"))
 
 
-def test_processes_are_kept_from_round_to_round_and_play_the_same_matches():
+def test_processes_are_reused_between_rounds_and_play_the_same_matches():
     game, grounds = "zoo_games:relay", EnvironmentCache(2)
     players = [RandomPolicy(declare(game).heads) for _ in range(2)]
     rounds = [([1, 2, 3], 0), ([4, 5, 6], 1), ([7, 8], 2)]

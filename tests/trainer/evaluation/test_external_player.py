@@ -14,8 +14,10 @@ from arena.playing import FORFEIT
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from league.db.models import Lease, Match
+from league.errors import LeagueUnreachable
 from trainer import cli
 from trainer.config.schema import LeagueSettings
+from trainer.evaluation.external_player import Entry, ExternalPlayerSession
 from trainer.league_client.retrying_client import RetryingClient
 from trainer.league_client.session import LeagueSession
 
@@ -65,8 +67,8 @@ class Renamed(Sometimes):
 @pytest.fixture
 def league(transport, client, outside):
     """A league that listens, with a learner and three snapshots."""
-    link = RetryingClient(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
-    member = LeagueSession(link, LeagueSettings(), SPEC, "0")
+    retrying_client = RetryingClient(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
+    member = LeagueSession(retrying_client, LeagueSettings(), SPEC, "0")
     member.register()
     for step in (1, 2, 3):
         torch.manual_seed(step)
@@ -78,7 +80,7 @@ def league(transport, client, outside):
 
 @pytest.fixture
 def enter(league, tmp_path, monkeypatch, capsys):
-    """Run the command in this process, from a folder with bots; return what it said."""
+    """Run the command in this process, from a folder with bots; return what it printed."""
     (tmp_path / "entered_bots.py").write_text(BOTS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -88,9 +90,9 @@ def enter(league, tmp_path, monkeypatch, capsys):
         usual += ["--record-every-s", "0", "--answer-s", "600", "--start-s", "600"]
         with pytest.raises(SystemExit) as left:
             cli.main(["enter", "--name", name, "--policy", policy, *usual, *options])
-        said = capsys.readouterr()
-        assert left.value.code == expect, said.err
-        return said.out + said.err
+        printed = capsys.readouterr()
+        assert left.value.code == expect, printed.err
+        return printed.out + printed.err
 
     yield run
     sys.modules.pop("entered_bots", None)
@@ -105,11 +107,11 @@ def matches_of(client, player):
 
 
 def test_it_is_entered_plays_both_sides_of_its_pairs_and_goes_on_as_the_same_player(enter, client):
-    said = enter("entered_bots:stone")
+    printed = enter("entered_bots:stone")
     stone = external(client)
-    assert f"stone is player {stone.id} of rps: rating 1500 ± 700 after 0 games" in said
-    assert "rps: 8 rating matches of" in said
-    assert "played 16 rating matches" in said
+    assert f"stone is player {stone.id} of rps: rating 1500 ± 700 after 0 games" in printed
+    assert "rps: 8 rating matches of" in printed
+    assert "played 16 rating matches" in printed
     matches = matches_of(client, stone)
     assert len(matches) == 16
     assert {match.kind for match in matches} == {"rating"}
@@ -135,8 +137,8 @@ def test_a_process_plays_in_a_league(enter, client, tmp_path):
     assert external(client).metadata == {"form": "process", "identity": "recaller 1.0"}
 
 
-def test_what_is_not_allowed_loses_its_match_and_the_others_count(enter, client):
-    said = enter("entered_bots:Sometimes")
+def test_illegal_action_forfeits_its_match_and_others_count(enter, client):
+    printed = enter("entered_bots:Sometimes")
     player = external(client)
     matches = matches_of(client, player)
     assert len(matches) == 16
@@ -144,22 +146,22 @@ def test_what_is_not_allowed_loses_its_match_and_the_others_count(enter, client)
     assert len(lost) == 8
     for match in lost:
         assert match.score == (0.0 if match.home.player_id == player.id else 1.0)
-    assert said.count("forfeit: entered_bots:Sometimes: choice is 7, no option of 0 to 2") == 3
-    assert "further ones are not told" in said
+    assert printed.count("forfeit: entered_bots:Sometimes: choice is 7, no option of 0 to 2") == 3
+    assert "further ones are not told" in printed
 
 
 def test_a_policy_that_shows_its_fault_at_once_is_not_entered(enter, client):
-    said = enter("entered_bots:cheating", expect=1)
-    assert "choice is 7, no option" in said
-    assert "in a match against random and was not entered" in said
+    printed = enter("entered_bots:cheating", expect=1)
+    assert "choice is 7, no option" in printed
+    assert "in a match against random and was not entered" in printed
     assert client.players("rps", kind="external").items == []
     assert client.workers(name="entry-stone").items == []
 
 
 def test_a_policy_that_fails_ends_the_entry_and_what_was_played_before_counts(enter, client):
-    said = enter("entered_bots:Failing", expect=1)
-    assert "it failed with RuntimeError: out of ideas. Its unfinished matches do not count" in said
-    assert "Traceback" not in said
+    printed = enter("entered_bots:Failing", expect=1)
+    assert "it failed with RuntimeError: out of ideas. Its unfinished matches do not count" in printed
+    assert "Traceback" not in printed
     player = external(client)
     assert len(matches_of(client, player)) == 8, "the first of its batches"
     leases = {client.explain_lease(match.lease_id).state for match in matches_of(client, player)}
@@ -172,32 +174,32 @@ def test_a_policy_that_fails_ends_the_entry_and_what_was_played_before_counts(en
 
 def test_another_policy_under_the_same_name_is_refused(enter):
     enter("entered_bots:Sometimes", "--matches", "2")
-    said = enter("entered_bots:Renamed", expect=1)
-    assert "entered as sometimes 1, and is sometimes 2 now" in said
+    printed = enter("entered_bots:Renamed", expect=1)
+    assert "entered as sometimes 1, and is sometimes 2 now" in printed
 
 
 def test_an_entry_ends_where_its_player_is_out_of_play(enter, client):
     enter("entered_bots:stone", "--matches", "2")
     stone = external(client)
     client.retire(stone.id)
-    said = enter("entered_bots:stone", expect=1)
-    assert "stone is out of play" in said
-    assert f"league reinstate {stone.id}" in said
+    printed = enter("entered_bots:stone", expect=1)
+    assert "stone is out of play" in printed
+    assert f"league reinstate {stone.id}" in printed
 
 
 @pytest.mark.parametrize(
-    ("policy", "options", "code", "told"),
+    ("policy", "options", "code", "problem"),
     [
-        ("stone", (), 2, "is none of MODULE:ATTRIBUTE"),
+        ("stone", (), 2, "is not one of MODULE:ATTRIBUTE"),
         ("entered_bots:nobody", (), 1, "has no 'nobody'"),
-        ("entered_bots:stone", ("--name", "/etc"), 2, "is no name"),
+        ("entered_bots:stone", ("--name", "/etc"), 2, "is not a valid name"),
         ("entered_bots:stone", ("--environment", "recall"), 1, "head 'answer' is answered not"),
     ],
 )
-def test_what_cannot_be_entered_is_said_in_a_line(enter, client, policy, options, code, told):
-    said = " ".join(enter(policy, *options, expect=code).replace("│", " ").split())
-    assert told in said
-    assert "Traceback" not in said
+def test_invalid_entry_is_rejected_in_one_line(enter, client, policy, options, code, problem):
+    printed = " ".join(enter(policy, *options, expect=code).replace("│", " ").split())
+    assert problem in printed
+    assert "Traceback" not in printed
     assert client.players("rps", kind="external").items == []
 
 
@@ -207,3 +209,24 @@ def test_the_leases_of_matches_that_were_under_way_are_given_back(enter, transpo
         unplayed = Lease.id.not_in(select(Match.lease_id)), Lease.kind == "rating"
         states = set(session.scalars(select(Lease.state).where(*unplayed)))
     assert states == {"released"}
+
+
+def test_player_whose_registration_was_lost_is_registered_again(league, client, outside):
+    retrying_client = RetryingClient(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
+    lines, failures, enter = [], iter([True]), client.enter
+    session = ExternalPlayerSession(
+        retrying_client, SPEC, Entry("stone", "python", None), version="0", instance=None, print_line=lines.append
+    )
+
+    def lost_once(request):
+        if next(failures, False):
+            raise LeagueUnreachable("here", "no answer", "start it")
+        return enter(request)
+
+    client.enter = lost_once
+    assert not session.register()
+    outside.time_s += 10.0
+    assert session.register()
+    assert session.player.name == "stone"
+    assert len(lines) == 1
+    assert session.lease("rps", 2, 1) is not None

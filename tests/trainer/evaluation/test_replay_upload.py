@@ -22,7 +22,7 @@ def recording():
 
 
 class League:
-    """Takes recordings, until it is told to be away."""
+    """Accepts recordings unless `away`."""
 
     def __init__(self):
         self.away, self.got = False, {}
@@ -45,7 +45,7 @@ def test_each_environment_has_a_recording_of_its_own_every_so_often(clock):
     assert filmed == [[True, True], [False, False], [True, True], [False, False], [True, True]]
 
 
-def test_nothing_is_recorded_where_nobody_wants_it(clock):
+def test_nothing_is_recorded_without_an_interval(clock):
     assert ReplayUploader(None, clock).start_recording("rps") is None
 
 

@@ -70,7 +70,7 @@ def test_a_fleet_ends_with_its_trainers_and_stops_its_evaluators() -> None:
 
 
 @pytest.mark.parametrize(("answer", "message"), [(78, "with status 78"), (TrainerError("restarts used up"), "used up")])
-def test_a_fleet_goes_on_without_a_failed_member_and_reports_it(answer: Answer, message: str) -> None:
+def test_a_fleet_continues_without_a_failed_member_and_reports_it(answer: Answer, message: str) -> None:
     succeeded, messages = run(main=Scripted(answer), second=Scripted(None, None, None, 0))
     assert not succeeded
     assert messages[0].startswith("main failed")

@@ -10,8 +10,16 @@ import pytest
 
 from trainer import cli
 from trainer.errors import ConfigError
-from trainer.fleet.members import FleetSpec, Member, Resources, plan_members, variables
-from trainer.fleet.placement import CapacityError, NodeSurvey, bundle, check_capacity, check_nodes
+from trainer.fleet.members import (
+    CapacityError,
+    FleetSpec,
+    Member,
+    Resources,
+    check_capacity,
+    check_nodes,
+    plan_members,
+    variables,
+)
 from trainer.fleet.ray_cluster import connect
 
 ALL_ROLES = ("main", "main_exploiter", "league_exploiter")
@@ -35,7 +43,7 @@ def settings_of(member: Member) -> list[str]:
     return [word for before, word in itertools.pairwise(member.command) if before == "--set"]
 
 
-def test_learners_have_roles_in_turn_and_names_seeds_and_run_folders_of_their_own():
+def test_learners_take_roles_in_turn_with_their_own_names_seeds_and_folders():
     members = plan_members(spec(trainers=4, evaluators=2, roles=ALL_ROLES, prefix="b-"))
     names = ["b-main", "b-main-exploiter", "b-league-exploiter", "b-main-2", "b-evaluator", "b-evaluator-2"]
     assert [member.name for member in members] == names
@@ -45,19 +53,19 @@ def test_learners_have_roles_in_turn_and_names_seeds_and_run_folders_of_their_ow
     assert [settings_of(member) for member in trainers] == [[f"run.seed={seed}"] for seed in range(4)]
 
 
-def test_seeds_go_on_from_the_one_that_is_given_and_overrule_it():
+def test_seeds_count_up_from_the_given_one():
     members = plan_members(spec(overrides=("run.seed=7",)))
     assert [settings_of(member) for member in members[:2]] == [["run.seed=7", f"run.seed={seed}"] for seed in (7, 8)]
 
 
-def test_a_trainer_learns_on_its_gpu_and_with_all_its_cpus_unless_settings_say_otherwise():
+def test_settings_override_a_trainers_gpu_and_threads():
     first = plan_members(spec(resources=Resources(4.0, 1.0)))[0]
     assert settings_of(first) == ["run.seed=0", "run.device=cuda:0", "run.threads=4"]
     own = ("run.device=cpu", "run.threads=2")
     assert settings_of(plan_members(spec(resources=Resources(4.0, 1.0), overrides=own))[0]) == [*own, "run.seed=0"]
 
 
-def test_a_trainer_with_several_gpus_is_a_rank_on_each_and_shares_its_cpus_among_them():
+def test_a_trainer_with_several_gpus_has_a_rank_on_each():
     first, _, evaluator = plan_members(spec(resources=Resources(5.0, 2.0), overrides=("environment.num_envs=8",)))
     launch = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--")
     assert first.command[:8] == (*launch, "trainer", "run")
@@ -79,19 +87,19 @@ def test_a_trainer_with_several_gpus_is_a_rank_on_each_and_shares_its_cpus_among
         ({"trainers": 0, "prefix": "../"}, "--prefix '../' makes '../evaluator' of an evaluator: give 1 to 64"),
     ],
 )
-def test_what_trainers_would_refuse_is_refused_before_anything_starts(given, told):
+def test_invalid_trainer_settings_are_refused_before_the_start(given, told):
     with pytest.raises(ConfigError, match=told):
         plan_members(spec(**given))
 
 
-def test_all_members_may_run_the_network_module_that_the_settings_name():
+def test_network_modules_of_the_settings_are_allowed_in_all_members():
     assert variables(("network.module=mine:Net",), {"ARENA_MODULES": "other:Net"}) == {
         "ARENA_MODULES": "other:Net,mine:Net"
     }
     assert variables((), {"PATH": "/bin"}) == {}
 
 
-def test_a_fleet_that_idle_nodes_could_not_hold_is_refused():
+def test_a_fleet_larger_than_the_cluster_is_refused():
     members = plan_members(spec(trainers=4, evaluators=2, resources=Resources(1.0, 1.0)))
     check_capacity(members, [Resources(4.0, 2.0), Resources(2.0, 2.0)])
     with pytest.raises(
@@ -112,23 +120,23 @@ def test_fractions_of_resources_add_up():
     check_capacity(plan_members(spec(trainers=3, evaluators=0, resources=Resources(0.1, 0.1))), [Resources(0.3, 0.3)])
 
 
-def test_a_bundle_has_what_a_member_needs():
+def test_a_bundle_has_the_resources_of_its_member():
     trainer, _, evaluator = plan_members(spec(resources=Resources(2.0, 1.0)))
-    assert bundle(trainer) == {"CPU": 2.0, "GPU": 1.0}
-    assert bundle(evaluator) == {"CPU": 1.0}
+    assert trainer.resources.bundle == {"CPU": 2.0, "GPU": 1.0}
+    assert evaluator.resources.bundle == {"CPU": 1.0}
 
 
 def test_nodes_must_have_one_version_and_see_the_same_runs():
-    league, here = "http://league:8000", NodeSurvey("1.0", frozenset({"main"}))
+    league, here = "http://league:8000", ("1.0", frozenset({"main"}))
     check_nodes({"a": here, "b": here}, "1.0", league)
     with pytest.raises(CapacityError, match=r"node b has echelon-league 0\.9, this machine 1\.0: install"):
-        check_nodes({"a": here, "b": NodeSurvey("0.9", here.begun)}, "1.0", league)
+        check_nodes({"a": here, "b": ("0.9", here[1])}, "1.0", league)
     with pytest.raises(CapacityError, match="node b does not see the run folder of main, another node does"):
-        check_nodes({"a": here, "b": NodeSurvey("1.0", frozenset())}, "1.0", league)
+        check_nodes({"a": here, "b": ("1.0", frozenset())}, "1.0", league)
 
 
 def test_a_league_on_loopback_is_refused_for_several_nodes():
-    node = NodeSurvey("1.0", frozenset())
+    node = ("1.0", frozenset())
     check_nodes({"a": node}, "1.0", "http://127.0.0.1:8000")
     with pytest.raises(ConfigError, match="another machine on each of the cluster's 2"):
         check_nodes({"a": node, "b": node}, "1.0", "http://localhost:8000")
@@ -140,7 +148,7 @@ def run(*arguments, expect=0):
     assert left.value.code == expect
 
 
-def test_a_dry_run_prints_who_would_run_where_with_what(capsys, monkeypatch):
+def test_a_dry_run_prints_members_resources_and_commands(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     given = ["--environment", "rps", "--trainers", "4", "--evaluators", "2", "--gpus-per-trainer", "1"]
     run(*given, "--address", "auto", "--dry-run")
@@ -164,7 +172,7 @@ def test_a_narrow_terminal_folds_commands_and_cuts_none(capsys, monkeypatch):
     assert table.count("r" * 10) >= 2
 
 
-def test_a_dry_run_says_what_this_machine_lacks(capsys, monkeypatch):
+def test_a_dry_run_reports_missing_capacity(capsys, monkeypatch):
     monkeypatch.setattr("trainer.cli.fleet._this_machine", lambda: Resources(2.0, 0.0))
     given = ["--environment", "rps", "--trainers", "2"]
     run(*given, "--dry-run")
@@ -180,16 +188,16 @@ def test_a_dry_run_says_what_this_machine_lacks(capsys, monkeypatch):
         (["--environment", "rps", "--json"], "--dry-run"),
         (["--environment", "nowhere"], "nowhere"),
         (["--environment", "rps", "--gpus-per-trainer", "1.5"], "--gpus-per-trainer 1.5 is neither"),
-        (["--environment", "rps", "--gpus-per-trainer", "inf"], "--gpus-per-trainer is inf, which no machine has"),
-        (["--environment", "rps", "--cpus-per-trainer", "inf"], "--cpus-per-trainer is inf, which no machine has"),
+        (["--environment", "rps", "--gpus-per-trainer", "inf"], "Invalid value for '--gpus-per-trainer'"),
+        (["--environment", "rps", "--cpus-per-trainer", "inf"], "Invalid value for '--cpus-per-trainer'"),
     ],
 )
-def test_bad_usage_is_told_with_status_2(capsys, given, told):
+def test_bad_usage_exits_with_2(capsys, given, told):
     run(*given, expect=2)
     assert told in capsys.readouterr().err
 
 
-def test_a_dry_run_needs_no_ray_and_without_it_a_fleet_names_the_way_out(capsys, monkeypatch):
+def test_without_ray_a_dry_run_works_and_a_fleet_names_its_extra(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     run("--environment", "rps", "--dry-run")
     run("--environment", "rps", "--evaluators", "0", expect=2)
@@ -229,6 +237,6 @@ def test_a_cluster_that_does_not_answer_may_want_a_token(monkeypatch, error):
     assert "RAY_AUTH_MODE=token" in refusal(monkeypatch, "ray://head:10001", error)
 
 
-def test_a_cluster_that_did_not_start_says_why(monkeypatch):
+def test_a_failed_start_of_the_cluster_is_reported_with_its_reason(monkeypatch):
     broken = RuntimeError("Initialization failure from server:\nTraceback:\n  ...\nRuntimeError: no start\n")
     assert "(Initialization failure from server: RuntimeError: no start)" in refusal(monkeypatch, None, broken)

@@ -20,8 +20,7 @@ from league.client import LeagueClient
 from trainer.errors import TrainerError
 from trainer.fleet import ray_cluster
 from trainer.fleet.driver import Fleet, MemberState
-from trainer.fleet.members import Member, Resources
-from trainer.fleet.placement import CapacityError
+from trainer.fleet.members import CapacityError, Member, Resources
 from trainer.fleet.ray_cluster import RayCluster
 from trainer.fleet.supervisor import LOG, Launch
 
@@ -66,9 +65,7 @@ def ended(handle: ray_cluster.RemoteSupervisor) -> int:
     return status
 
 
-def test_a_member_that_always_dies_is_restarted_so_many_times(
-    ray: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_restarts_of_a_member_are_limited(ray: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_cluster, "MAX_RESTARTS", 1)
     dying = member(tmp_path, "print('alive'); import os; os.abort()")
     with started(ray, dying) as handle, pytest.raises(TrainerError, match="Ray restarts it 1 times"):
@@ -92,7 +89,9 @@ def test_secrets_reach_the_process_of_a_member(ray: ModuleType, tmp_path: Path) 
         assert ended(handle) == 0
 
 
-def test_a_fleet_without_room_is_refused(ray: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fleet_without_free_resources_is_refused(
+    ray: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ray_cluster, "TIMEOUT_S", 20.0)
     with pytest.raises(CapacityError, match=r"needs 3 CPU in total .* the cluster has 2 CPU .* fits on no single one"):
         RayCluster(ray, [member(tmp_path, "pass", cpus=3.0)], LEAGUE)
@@ -151,7 +150,7 @@ def fleet(served: Served, runs: Path, *options: str) -> Iterator[Command]:
         process.wait()
 
 
-def test_a_member_that_is_killed_comes_back_and_ctrl_c_ends_all(tmp_path: Path) -> None:
+def test_a_killed_member_resumes_and_ctrl_c_ends_the_fleet(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     with serving(tmp_path) as served:
         with fleet(served, runs) as running:
@@ -166,7 +165,7 @@ def test_a_member_that_is_killed_comes_back_and_ctrl_c_ends_all(tmp_path: Path) 
             # a busy machine may not be done leaving in time: that loses nothing either
             assert left or "still runs and is killed" in running.output(), running.output()
             assert not running.members("run") + running.members("evaluate")
-            assert "the same command goes on" in running.output()
+            assert "the same command continues" in running.output()
         with fleet(served, runs, "--set", "run.total_timesteps=1", "--evaluators", "0") as running:
             assert running.process.wait() == 0, running.output()
         with LeagueClient(served.url) as client:

@@ -11,9 +11,10 @@ import pytest
 from distant_league import until
 
 from arena.exit_status import TRY_LATER
+from trainer.errors import TrainerError
 from trainer.fleet import supervisor as module
 from trainer.fleet.members import Member, Resources
-from trainer.fleet.supervisor import Launch, MissingRunError, Supervisor, describe_exit
+from trainer.fleet.supervisor import Launch, Supervisor, describe_exit
 
 LEARNER = """
 import os, pathlib, signal, sys
@@ -116,9 +117,9 @@ def test_a_stopped_supervisor_starts_nothing(launch: Callable[..., Launch]) -> N
     assert not (launch().member.folder / "output.log").exists()
 
 
-def test_a_node_without_the_run_folder_refuses_to_begin_the_run_anew(launch: Callable[..., Launch]) -> None:
+def test_a_node_without_the_run_folder_refuses_a_restart(launch: Callable[..., Launch]) -> None:
     begun = launch("misused", begun=True)
-    with pytest.raises(MissingRunError, match="give --runs a folder that all nodes share"):
+    with pytest.raises(TrainerError, match="give --runs a folder that all nodes share"):
         Supervisor().run(begun)
     assert not begun.member.folder.exists()
     begun.member.folder.mkdir(parents=True)

@@ -25,13 +25,13 @@ def alarms(client):
     """What the league has to tell, update by update; every call for it is counted."""
 
     class LeagueAlerts:
-        told, calls, away = [], 0, False
+        active, calls, away = [], 0, False
 
     def regressions(environment):
         LeagueAlerts.calls += 1
         if LeagueAlerts.away:
             raise LeagueUnreachable("here", "no answer", "start it")
-        return wire.Page[wire.Regression](items=LeagueAlerts.told, next_cursor=None)
+        return wire.Page[wire.Regression](items=LeagueAlerts.active, next_cursor=None)
 
     client.regressions = regressions
     return LeagueAlerts
@@ -40,23 +40,23 @@ def alarms(client):
 def run(worker, outside, alarms, opponents_by_update):
     """Train as long as there is something to tell, a minute an update."""
     learn = worker.learner.learn
-    own = worker.session._membership.registration.player_id
+    own = worker.session._league_session.registration.player_id
 
     def a_minute_later(*arguments):
         outside.time_s += 60.0
-        alarms.told = [regression(own, each) for each in opponents_by_update[worker.learner.updates]]
+        alarms.active = [regression(own, each) for each in opponents_by_update[worker.learner.updates]]
         return learn(*arguments)
 
     worker.learner.learn = a_minute_later
     worker.run()
 
 
-def test_an_alarm_about_the_learner_is_said_once_and_so_is_its_end(worker_of, client, outside, alarms):
+def test_alarm_and_its_end_are_printed_once(worker_of, client, outside, alarms):
     lines = []
     worker = worker_of(client, rps("run.total_timesteps=320"), lines=lines)
     run(worker, outside, alarms, [[7], [7], [7, 8], [8], []])
-    said = [line for line in lines if line.startswith(("alarm:", "over:"))]
-    assert said == [
+    printed = [line for line in lines if line.startswith(("alarm:", "over:"))]
+    assert printed == [
         "alarm: main loses to main@7, which it used to beat: score 0.80 of 60 matches, then 0.20 of 40 matches; "
         "see `league regressions`",
         "alarm: main loses to main@8, which it used to beat: score 0.80 of 60 matches, then 0.20 of 40 matches; "
@@ -67,15 +67,15 @@ def test_an_alarm_about_the_learner_is_said_once_and_so_is_its_end(worker_of, cl
     assert alarms.calls == 5
 
 
-def test_alarms_about_others_are_not_said(worker_of, client, alarms):
+def test_alarms_about_other_learners_are_not_printed(worker_of, client, alarms):
     lines = []
-    alarms.told = [regression(12345, 7)]
+    alarms.active = [regression(12345, 7)]
     worker_of(client, rps("run.total_timesteps=128"), lines=lines).run()
     assert alarms.calls == 1, "two updates are within a minute"
     assert not [line for line in lines if line.startswith(("alarm:", "over:"))]
 
 
-def test_the_league_watches_mains_alone_and_is_not_asked_for_others(worker_of, client, alarms):
+def test_only_main_learners_request_alarms(worker_of, client, alarms):
     worker_of(client, rps("run.total_timesteps=64", "league.role=main_exploiter")).run()
     assert alarms.calls == 0
 

@@ -27,12 +27,12 @@ def census(transport):
 
 
 @pytest.fixture
-def link(client, outside):
+def retrying_client(client, outside):
     return RetryingClient(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
 
 
-def test_a_trainer_beats_less_often_as_long_as_the_league_has_many_workers(census, link):
-    member = LeagueSession(link, LeagueSettings(heartbeat_s=10.0), SPEC, "0")
+def test_trainer_sends_heartbeats_less_often_if_the_league_has_many_workers(census, retrying_client):
+    member = LeagueSession(retrying_client, LeagueSettings(heartbeat_s=10.0), SPEC, "0")
     assert member.register()
     spans_s = []
     for census.present in (2, 5_000, 100_000, 500):
@@ -41,8 +41,8 @@ def test_a_trainer_beats_less_often_as_long_as_the_league_has_many_workers(censu
     assert spans_s == [10.0, pytest.approx(45.0, abs=5.0), pytest.approx(108.0, abs=12.0), 10.0]
 
 
-def test_an_evaluator_beats_less_often_as_long_as_the_league_has_many_workers(census, link):
-    member = EvaluatorSession(link, [SPEC], name="evaluator", version="0")
+def test_evaluator_sends_heartbeats_less_often_if_the_league_has_many_workers(census, retrying_client):
+    member = EvaluatorSession(retrying_client, [SPEC], name="evaluator", version="0")
     assert member.register()
     spans_s = []
     for census.present in (2, 10_000, 2):
@@ -51,9 +51,9 @@ def test_an_evaluator_beats_less_often_as_long_as_the_league_has_many_workers(ce
     assert spans_s == [HEARTBEAT_MAX_S, pytest.approx(90.0, abs=10.0), HEARTBEAT_MAX_S]
 
 
-def test_a_league_that_is_away_changes_nothing(census, link, transport):
+def test_unreachable_league_does_not_change_the_heartbeat_interval(census, retrying_client, transport):
     census.present = 5_000
-    member = LeagueSession(link, LeagueSettings(heartbeat_s=10.0), SPEC, "0")
+    member = LeagueSession(retrying_client, LeagueSettings(heartbeat_s=10.0), SPEC, "0")
     assert member.register()
     member.heartbeat(1, {}, [])
     told_s = member.heartbeat_s
@@ -62,6 +62,6 @@ def test_a_league_that_is_away_changes_nothing(census, link, transport):
     assert member.heartbeat_s == told_s > 10.0
 
 
-def test_an_older_league_does_not_say_how_often_to_beat():
+def test_heartbeat_interval_is_optional_in_answers():
     answer = wire.HeartbeatAnswer.model_validate({"command": "continue", "next_poll_s": 1.0})
     assert answer.next_heartbeat_s == 0.0

@@ -70,7 +70,7 @@ def leaving():
 
 
 @pytest.fixture
-def link(leaving):
+def retrying_client(leaving):
     with httpx2.Client() as http:
         client = LeagueClient(http=http)
         yield RetryingClient(client, clock=lambda: leaving.time_s, rng=random.Random(0), backoff_max_s=60.0)
@@ -87,27 +87,27 @@ def spool(tmp_path):
 
 
 @pytest.fixture
-def leave(leaving, link, spool):
+def leave(leaving, retrying_client, spool):
     """Deliver for the last time."""
 
     def report(results):
-        return link.call_or_skip("results", lambda client: leaving.answer(results), lambda client: None)
+        return retrying_client.call_or_skip("results", lambda client: leaving.answer(results), lambda client: None)
 
     def deliver(report):
         spool.deliver(report)
         return True
 
-    return lambda: LastCalls(link, leaving.run_context()).deliver(spool, deliver, report)
+    return lambda: LastCalls(retrying_client, leaving.run_context()).deliver(spool, deliver, report)
 
 
-def test_a_back_off_of_a_minute_holds_up_no_last_delivery(leaving, link, leave):
+def test_last_delivery_ignores_earlier_back_offs(leaving, retrying_client, leave):
     leaving.faults = 30 * [UNREACHABLE]
     while leaving.faults:
-        link.call_or_skip("results", lambda client: leaving.answer([]), lambda client: None)
-        leaving.time_s += link.wait_s("results")
-    link.call_or_skip("results", lambda client: leaving.answer([]), lambda client: None)
+        retrying_client.call_or_skip("results", lambda client: leaving.answer([]), lambda client: None)
+        leaving.time_s += retrying_client.wait_s("results")
+    retrying_client.call_or_skip("results", lambda client: leaving.answer([]), lambda client: None)
     leaving.faults = [UNREACHABLE]
-    link.call_or_skip("results", lambda client: leaving.answer([]), lambda client: None)
+    retrying_client.call_or_skip("results", lambda client: leaving.answer([]), lambda client: None)
     leaving.signal_s = leaving.time_s
     assert (leave().delivered, leave().waiting) == (5, 0)
 
@@ -123,14 +123,14 @@ def test_deliveries_are_repeated_until_the_grace_ends(leaving, leave, fault):
     assert leaving.time_s < leaving.signal_s + GRACE_S
 
 
-def test_a_call_that_the_signal_has_cut_short_is_made_again(leaving, link, leave):
+def test_a_call_that_the_signal_has_cut_short_is_made_again(leaving, retrying_client, leave):
     leaving.faults = [CallCutShortError("a signal came")]
-    link.call_or_skip("results", lambda client: leaving.answer([]), lambda client: None)
+    retrying_client.call_or_skip("results", lambda client: leaving.answer([]), lambda client: None)
     leaving.signal_s = leaving.time_s
     assert leave().waiting == 0
 
 
-def test_a_signal_during_the_last_delivery_ends_it_no_sooner_than_the_grace(leaving, link, leave):
+def test_a_signal_during_the_last_delivery_ends_it_no_sooner_than_the_grace(leaving, retrying_client, leave):
     leaving.faults = [UNREACHABLE, CallCutShortError("a signal came"), UNREACHABLE]
     answer = leaving.answer
 
@@ -154,12 +154,12 @@ def test_a_league_that_stays_away_is_called_until_the_grace_ends_and_results_wai
     assert "run the same command again" in str(delivery)
 
 
-def test_calls_that_are_swallowed_leave_time_for_others(leaving, link, leave):
+def test_lost_calls_leave_time_for_retries(leaving, retrying_client, leave):
     leaving.signal_s = leaving.time_s
     leaving.lasts_s = CALL_S
     leaving.faults = 3 * [UNREACHABLE]
     assert leave().waiting == 0
-    assert link._client.timeout_s == CALL_S
+    assert retrying_client._client.timeout_s == CALL_S
 
 
 def test_a_worker_that_comes_late_to_its_end_delivers_all_the_same(leaving, leave):
@@ -167,7 +167,7 @@ def test_a_worker_that_comes_late_to_its_end_delivers_all_the_same(leaving, leav
     assert leave().waiting == 0
 
 
-def test_a_worker_that_comes_late_to_its_end_does_not_insist(leaving, leave):
+def test_late_worker_retries_only_briefly(leaving, leave):
     leaving.signal_s, leaving.faults = leaving.time_s - 2.0 * GRACE_S, 1000 * [UNREACHABLE]
     began = leaving.time_s
     assert leave().waiting == 5

@@ -218,7 +218,7 @@ def test_opponents_whose_weights_make_no_sense_are_reported_and_others_played(bo
     assert "actor.bias" in reported.reason
 
 
-def test_an_opponent_that_cannot_be_played_is_said_once_and_not_at_every_draw(book_of, league, caplog):
+def test_unplayable_opponent_is_logged_once(book_of, league, caplog):
     league.seats, league.budget = [BROKEN, STRANGER, RANDOM], 1
     book = book_of(rows=6)
     drawn = [book.next_match(0) for _ in range(3)]
@@ -233,7 +233,7 @@ def test_only_unusable_opponents_do_not_hang_a_draw(book_of, league):
     assert drawn.opponent is LIVE
 
 
-def test_while_the_league_is_away_opponents_at_hand_are_played_unrated(book_of, league):
+def test_cached_opponents_are_played_unrated_while_the_league_is_unreachable(book_of, league):
     book = book_of()
     book.next_match(0), book.next_match(0)
     league.away = True
@@ -247,7 +247,7 @@ def test_while_the_league_is_away_opponents_at_hand_are_played_unrated(book_of, 
     assert book.next_match(0).lease is not None
 
 
-def test_leases_at_hand_are_played_on_while_the_league_is_away(book_of, league):
+def test_queued_leases_are_played_while_the_league_is_unreachable(book_of, league):
     book = book_of()
     book.refill()
     league.away = True
@@ -258,7 +258,7 @@ def test_leases_at_hand_are_played_on_while_the_league_is_away(book_of, league):
     ]
 
 
-def test_a_league_with_nobody_to_play_is_asked_again_only_when_it_said(book_of, league):
+def test_empty_lease_answer_is_retried_after_its_poll_interval(book_of, league):
     league.empty = True
     book = book_of()
     book.next_match(0), book.next_match(0)
@@ -274,7 +274,7 @@ def restarted(book_of, book, pending, written):
     return again
 
 
-def test_a_restart_deals_what_was_pending_first_and_then_goes_on(book_of, league):
+def test_restart_assigns_pending_matches_first(book_of, league):
     book = book_of()
     pending = [[book.next_match(row), book.next_match(row)] for row in range(2)]
     again = restarted(book_of, book, pending, {})

@@ -19,7 +19,7 @@ def result(lease="a", sequence=0, score=1.0):
 
 
 class Server:
-    """Takes every result once, and goes away when told to."""
+    """Accept every result once, unless `away`."""
 
     def __init__(self):
         self.taken: dict[tuple[str, int], Result] = {}
@@ -75,7 +75,7 @@ def test_results_are_delivered_once_and_in_order(opened, server):
     assert spool.undelivered_bytes() == 0
 
 
-def test_what_is_not_synced_is_not_delivered(opened, server):
+def test_results_that_are_not_synced_are_not_delivered(opened, server):
     spool = opened()
     spool.append(result())
     spool.deliver(server.report)
@@ -122,7 +122,7 @@ def set_aside(folder):
     return [Result.model_validate_json(line) for line in (folder / "refused.jsonl").read_text().splitlines()]
 
 
-def test_rejected_results_are_said_set_aside_and_do_not_block_the_rest(opened, tmp_path, server, caplog):
+def test_rejected_results_are_logged_set_aside_and_do_not_block_others(opened, tmp_path, server, caplog):
     server.status = {("a", 1): "rejected", ("a", 2): "conflict"}
     spool = opened()
     fill(spool, 4)
@@ -146,7 +146,7 @@ def test_a_line_cut_short_by_a_crash_is_dropped(opened, tmp_path, server):
     assert sorted(key[1] for key in server.taken) == [0, 1, 2]
 
 
-def test_a_damaged_line_is_said_and_skipped(opened, tmp_path, server, caplog):
+def test_damaged_line_is_logged_and_skipped(opened, tmp_path, server, caplog):
     first = opened()
     fill(first, 3)
     first.close()
@@ -199,7 +199,7 @@ def test_on_a_small_disk_delivered_results_go_sooner(opened, tmp_path, server, m
     assert files(tmp_path) == kept
 
 
-def test_what_a_restart_does_not_count_yet_is_remembered_although_it_was_delivered(opened, tmp_path, server):
+def test_delivered_sequences_are_remembered_until_the_state_is_saved(opened, tmp_path, server):
     spool = opened(file_bytes=200)
     fill(spool, 3)
     spool.rotate()
@@ -212,7 +212,7 @@ def test_what_a_restart_does_not_count_yet_is_remembered_although_it_was_deliver
     assert files(tmp_path) == [3]
 
 
-def test_delivered_files_make_room_on_a_disk_that_takes_nothing(opened, tmp_path, server, monkeypatch):
+def test_delivered_files_are_removed_on_a_full_disk(opened, tmp_path, server, monkeypatch):
     def full(path, data, *, durably):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -273,7 +273,7 @@ def test_a_refused_batch_waits_where_the_league_goes_away_in_the_middle_of_it(op
     assert set_aside(tmp_path) == [result(sequence=0)]
 
 
-def test_what_is_refused_is_set_aside_once_although_a_crash_has_it_sent_again(opened, tmp_path, server, monkeypatch):
+def test_rejected_result_is_set_aside_once_even_if_a_crash_resends_it(opened, tmp_path, server, monkeypatch):
     server.status = {("a", sequence): "rejected" for sequence in (1, 2, 4)}
     spool = opened()
     fill(spool, 3)
@@ -299,7 +299,7 @@ def test_results_that_a_disk_refused_and_left_in_the_file_are_not_delivered_befo
     assert spool.undelivered_bytes() == 0
 
 
-def test_nobody_waits_for_the_disk_to_know_how_far_results_are_delivered(opened, server, monkeypatch):
+def test_delivered_position_is_written_without_fsync(opened, server, monkeypatch):
     spool, synced = opened(), []
     fill(spool, 3)
     monkeypatch.setattr(os, "fsync", synced.append)
@@ -354,10 +354,10 @@ def test_kill_9_loses_nothing_that_was_synced(opened, tmp_path, server):
         for _ in range(15):  # more than a file's
             last = process.stdout.readline()
         os.kill(process.pid, signal.SIGKILL)
-        said = [last, *process.stdout.read().splitlines(keepends=True)]
+        printed = [last, *process.stdout.read().splitlines(keepends=True)]
         process.wait()
         process.stdout.close()
-        safe = int([line for line in said if line.endswith("\n")][-1])
+        safe = int([line for line in printed if line.endswith("\n")][-1])
         opened().deliver(server.report)
     delivered = sorted(key[1] for key in server.taken)
     assert delivered == list(range(len(delivered)))

@@ -53,7 +53,7 @@ def first_weights(config):
 # --- the learner -----------------------------------------------------------------------------------------------------
 
 
-def test_a_learner_that_begins_anew_is_as_a_new_one_but_for_its_counts_and_its_chance(play):
+def test_reset_learner_equals_a_new_one_except_for_counters_and_rng(play):
     played = play(schedules={"horizon_steps": 100}, optimizer={"learning_rate_warm_up_steps": 50})
     fresh, learner = play().learner.tensors(), played.learner
     beginning = learner.coefficients()
@@ -73,7 +73,7 @@ def test_a_learner_that_begins_anew_is_as_a_new_one_but_for_its_counts_and_its_c
     learner.learn(played.collect(), lambda: False)  # its memory of matches in progress is still good
 
 
-def test_a_learner_that_begins_with_others_weights_keeps_what_it_knows_of_observations(play):
+def test_reset_to_other_weights_keeps_observation_statistics(play):
     played, other = play(), play(run={"seed": 5}).learner.network
     learner = played.learner
     learner.learn(played.collect(), lambda: False)
@@ -89,7 +89,7 @@ def test_a_learner_that_begins_with_others_weights_keeps_what_it_knows_of_observ
 # --- in a run --------------------------------------------------------------------------------------------------------
 
 
-def test_an_exploiter_leaves_a_snapshot_and_begins_anew(worker_of, client, tmp_path):
+def test_exploiter_takes_a_snapshot_and_is_reset(worker_of, client, tmp_path):
     config, lines = rps("run.total_timesteps=128", *EXPLOITER), []
     worker = worker_of(client, config, lines=lines)
     worker.run()
@@ -115,7 +115,7 @@ def test_a_main_goes_on_from_its_snapshot(worker_of, client):
     assert (event.details["role"], event.details["reset"]) == ("main", False)
 
 
-def test_a_run_that_ends_leaves_its_last_weights(worker_of, client):
+def test_finished_run_takes_a_last_snapshot(worker_of, client):
     worker = worker_of(client, rps("run.total_timesteps=64", *PACE))
     worker.run()
     (left,) = client.players("rps", kind="snapshot").items
@@ -128,7 +128,7 @@ def test_a_run_that_ends_leaves_its_last_weights(worker_of, client):
     assert known(client, "main")[1] == [64, 192]
 
 
-def test_a_run_that_a_signal_ends_leaves_no_snapshot(worker_of, client, outside, tmp_path):
+def test_run_ended_by_a_signal_takes_no_snapshot(worker_of, client, outside, tmp_path):
     worker = worker_of(client, rps("run.total_timesteps=640", *PACE))
     learn = worker.learner.learn
 
@@ -143,9 +143,7 @@ def test_a_run_that_a_signal_ends_leaves_no_snapshot(worker_of, client, outside,
     assert not list((tmp_path / "run" / "snapshots").iterdir())
 
 
-def test_a_run_that_ends_while_the_disk_is_full_leaves_its_last_weights_when_there_is_room(
-    worker_of, client, outside, monkeypatch
-):
+def test_last_snapshot_is_written_once_the_disk_has_room(worker_of, client, outside, monkeypatch):
     write = publishing.write_atomically
 
     def full(path, data):
@@ -196,7 +194,7 @@ def test_a_run_that_is_killed_on_the_way_hears_the_same_decision_again(worker_of
     assert same(weights(again.learner), first_weights(config))
 
 
-def test_a_run_that_is_killed_after_it_was_saved_publishes_and_begins_anew_once(worker_of, client):
+def test_run_killed_after_saving_publishes_and_resets_once(worker_of, client):
     config = rps("run.total_timesteps=128", *EXPLOITER)
     client.upload = unreachable
     worker_of(client, config).run()
@@ -209,9 +207,7 @@ def test_a_run_that_is_killed_after_it_was_saved_publishes_and_begins_anew_once(
     assert again.learner.began_step == 128
 
 
-def test_while_the_league_is_away_snapshots_are_left_at_the_limit_and_nothing_begins_anew(
-    worker_of, client, transport, outside
-):
+def test_unreachable_league_means_snapshots_at_the_limit_and_no_reset(worker_of, client, transport, outside):
     worker = worker_of(client, rps("run.total_timesteps=448", *EXPLOITER))
     learn = worker.learner.learn
 
@@ -236,7 +232,7 @@ def test_an_exploiter_may_reset_weights_with_the_weights_of_a_main(worker_of, cl
     assert same({name: each.data for name, each in mine.items()}, {name: each.data for name, each in theirs.items()})
 
 
-def test_weights_that_do_not_fit_are_said_and_the_first_ones_taken(worker_of, client, caplog):
+def test_incompatible_weights_are_logged_and_initial_weights_used(worker_of, client, caplog):
     worker_of(client, rps("run.total_timesteps=128", *PACE), run="main").run()
     config = rps("run.total_timesteps=128", "role.start=main", "network.recurrent_size=8", *EXPLOITER)
     exploiter = worker_of(client, config)
@@ -271,7 +267,7 @@ def test_weights_that_cannot_be_had_now_hold_the_new_beginning_up(worker_of, cli
 # --- settings --------------------------------------------------------------------------------------------------------
 
 
-def test_the_league_is_told_the_numbers_of_a_role(worker_of, client):
+def test_role_numbers_are_sent_to_the_league(worker_of, client):
     worker_of(client, rps("role.reset=0.5", "role.power=3", *PACE))
     (learner,) = client.learners("rps").items
     assert {name: learner.rules[name] for name in ("snapshot_steps", "snapshot_limit", "reset", "power")} == {
@@ -282,7 +278,7 @@ def test_the_league_is_told_the_numbers_of_a_role(worker_of, client):
     }
 
 
-def test_exploiters_do_not_play_themselves_unless_they_are_told_to():
+def test_exploiters_play_no_self_play_by_default():
     assert resolve("rps", None, []).environment.self_play > 0.0
     assert resolve("rps", None, ["league.role=league_exploiter"]).environment.self_play == 0.0
     assert (
@@ -298,18 +294,18 @@ def test_exploiters_do_not_play_themselves_unless_they_are_told_to():
         (["role.reset=1.5"], "role.reset is 1.5: give a number from 0 to 1$"),
         (
             ["role.snapshot_steps=129", *PACE],
-            "role.snapshot_steps is 129, and after 128 steps .* league.snapshot_every_steps",
+            "role.snapshot_steps is 129, but a snapshot is taken after 128 steps .* league.snapshot_every_steps",
         ),
         (["role.start=best"], "role.start is 'best': give one of first, main$"),
         (["role.balance=roles"], "role.balance is 'roles': give one of snapshots, learners$"),
     ],
 )
-def test_roles_and_numbers_that_make_no_sense_are_refused_before_anything_starts(settings, message):
+def test_invalid_roles_and_numbers_are_rejected_before_the_start(settings, message):
     with pytest.raises(ConfigError, match=message):
         resolve("rps", None, settings)
 
 
-def test_numbers_of_a_role_are_kept_with_the_run(tmp_path):
+def test_role_numbers_are_saved_with_the_run(tmp_path):
     config = resolve("rps", None, ["role.reset=0.5"])
     (tmp_path / "config.toml").write_text(to_toml(config))
     assert resolve(None, tmp_path / "config.toml", []).role.reset == 0.5

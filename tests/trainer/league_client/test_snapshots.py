@@ -16,7 +16,7 @@ def client(serve):
     return LeagueClient(http=serve())
 
 
-def test_a_run_that_is_over_publishes_what_the_league_was_not_there_for(worker_of, client, monkeypatch):
+def test_finished_run_publishes_snapshots_that_wait(worker_of, client, monkeypatch):
     def unreachable(*arguments):
         raise LeagueUnreachable("here", "no answer", "start it")
 

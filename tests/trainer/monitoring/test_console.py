@@ -31,19 +31,19 @@ def line_of(goal, **console):
     return stream.getvalue()
 
 
-def test_the_line_of_an_update_says_what_matters():
+def test_a_progress_line_has_the_most_important_metrics():
     assert line_of(Goal(12_000, ends=True)) == (
         "update 3 · steps 2,000 (16%) · ETA 0:00:10 · score 0.50 · steps/s 1,000"
         " · KL 0.0123 · EV - · entropy 1.23 · time 30/60/10% · main 0.50 · random 0.90\n"
     )
 
 
-def test_without_an_end_the_line_says_how_far_the_horizon_is():
+def test_without_an_end_the_line_has_the_time_to_the_horizon():
     assert "steps 2,000 · horizon 0:00:18 · score" in line_of(Goal(20_000, ends=False))
     assert "steps 2,000 · horizon passed · score" in line_of(Goal(1_500, ends=False))
 
 
-def test_a_run_is_at_100_percent_when_it_is_there_and_not_before():
+def test_100_percent_is_shown_at_the_end_only():
     assert dict(progress_parts(1, 9_999, Goal(10_000, ends=True), 0.0, {}))["steps"] == "9,999 (99%)"
     assert dict(progress_parts(1, 10_001, Goal(10_000, ends=True), 0.0, {}))["steps"] == "10,001 (100%)"
 
@@ -56,7 +56,7 @@ def test_80_columns_have_the_score_and_the_speed_of_a_long_run(ends):
     assert stream.getvalue().endswith("score 0.50 · steps/s 16,543\n")
 
 
-def test_the_time_left_is_reckoned_by_the_median_of_the_latest_speeds():
+def test_the_time_left_uses_the_median_of_the_latest_speeds():
     stream = io.StringIO()
     terminal = RunConsole(Console(file=stream))
     for speed in (1000.0, 1.0, 1000.0):
@@ -64,7 +64,7 @@ def test_the_time_left_is_reckoned_by_the_median_of_the_latest_speeds():
     assert stream.getvalue().splitlines()[-1].startswith("update 1 · steps 2,000 (16%) · ETA 0:00:10 ·")
 
 
-def test_nothing_known_is_said_with_a_dash():
+def test_unknown_values_are_dashes():
     parts = dict(progress_parts(1, 0, Goal(10, ends=True), 0.0, {}))
     assert (parts["ETA"], parts["score"], parts["KL"]) == ("-", "-", "-")
     assert "time" not in parts
@@ -85,7 +85,7 @@ def test_colours_are_for_terminals_alone():
     assert "\x1b[" not in line_of(Goal(9, ends=True))
 
 
-def test_a_log_that_fills_the_disk_stops_nothing_and_is_whole_once_there_is_room(tmp_path):
+def test_lines_are_printed_later_if_the_disk_is_full(tmp_path):
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     lines = [f"line {number} {40 * 'x'}" for number in range(300)]
     with (tmp_path / "log").open("w") as log:
@@ -116,7 +116,7 @@ class Interrupted(io.RawIOBase):
         return len(data)
 
 
-def test_what_is_said_of_a_signal_in_the_middle_of_a_line_comes_after_it():
+def test_a_line_printed_by_a_signal_handler_follows_the_current_line():
     raw = Interrupted()
     terminal = RunConsole(Console(file=io.TextIOWrapper(io.BufferedWriter(raw))))
     with ShutdownSignals(terminal.print).entered() as outside:
@@ -134,7 +134,7 @@ def test_a_terminal_prints_names_as_they_are():
 
 
 @pytest.mark.parametrize("console", [{}, {"force_terminal": True, "_environ": {}}])
-def test_what_takes_long_gives_signs_of_life_and_what_does_not_gives_none(monkeypatch, console):
+def test_long_steps_print_elapsed_time_and_short_ones_do_not(monkeypatch, console):
     monkeypatch.setattr(module, "REPEAT_S", 0.05)
     stream = io.StringIO()
     terminal = RunConsole(Console(file=stream, width=80, **console))
@@ -147,7 +147,7 @@ def test_what_takes_long_gives_signs_of_life_and_what_does_not_gives_none(monkey
     assert quick.getvalue() == "opening; kernels\n"
 
 
-def test_a_failure_ends_the_signs_of_life():
+def test_a_failure_ends_the_elapsed_time():
     with (
         pytest.raises(ValueError, match="broken"),
         RunConsole(Console(file=io.StringIO())).waiting("opening", "kernels"),

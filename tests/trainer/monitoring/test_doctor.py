@@ -19,11 +19,11 @@ def doctor(*arguments, expect=0):
 
 
 @pytest.fixture
-def ill(tmp_path):
+def broken_run(tmp_path):
     """Thirty updates: the gradient vanishes from the 11th to the 20th."""
     vanished = {"losses/gradient_norm": 1e-6}
     lines = [line(update, **(vanished if 10 < update <= 20 else {})) for update in range(1, 31)]
-    return run_folder(tmp_path / "ill", lines)
+    return run_folder(tmp_path / "broken", lines)
 
 
 @pytest.fixture(autouse=True)
@@ -34,25 +34,25 @@ def _width(monkeypatch):
 def test_a_healthy_recorded_run_is_healthy(tmp_path, capsys):
     doctor(run_folder(tmp_path / "run", recorded_lines()))
     printed = capsys.readouterr().out
-    assert printed == "main-mech-duel on mech-duel: 200 updates, 1,638,400 steps\nnothing wrong was found\n"
+    assert printed == "main-mech-duel on mech-duel: 200 updates, 1,638,400 steps\nno problems found\n"
 
 
-def test_the_report_says_what_happened_when_and_what_to_try(ill, capsys):
-    doctor(ill, expect=1)
+def test_the_report_has_findings_times_and_advice(broken_run, capsys):
+    doctor(broken_run, expect=1)
     printed = [" ".join(row.split()) for row in capsys.readouterr().out.splitlines()]
     assert printed[:3] == [
         "main-mech-duel on mech-duel: 30 updates, 30,000 steps",
         "finding severity updates since step evidence",
         "gradient_vanishing alarm 11-25 11,000 gradient norm 1e-06",
     ]
-    assert printed[4].startswith("gradient_vanishing: gradients are next to nothing. Try: look for rewards")
+    assert printed[4].startswith("gradient_vanishing: gradients are close to 0. Try: look for missing rewards")
 
 
-def test_json_gives_scripts_the_same(ill, capsys):
-    doctor(ill, "--json", expect=1)
-    told = json.loads(capsys.readouterr().out)
-    (finding,) = told.pop("findings")
-    assert told == {
+def test_json_has_the_same_findings(broken_run, capsys):
+    doctor(broken_run, "--json", expect=1)
+    report = json.loads(capsys.readouterr().out)
+    (finding,) = report.pop("findings")
+    assert report == {
         "run": "main-mech-duel on mech-duel",
         "updates": 30,
         "steps": 30_000,
@@ -67,44 +67,44 @@ def test_json_gives_scripts_the_same(ill, capsys):
         "since_step": 11_000,
         "ended_update": 25,
         "ended_step": 25_000,
-        "meaning": "gradients are next to nothing",
+        "meaning": "gradients are close to 0",
         "evidence": {"gradient norm": 1e-6},
     }
 
 
-def test_hints_alone_are_no_finding(tmp_path, capsys):
+def test_a_run_with_hints_only_is_healthy(tmp_path, capsys):
     lines = [line(update, **{"losses/gradient_clipped": 0.0}) for update in range(1, 121)]
     doctor(run_folder(tmp_path / "run", lines), "--json")
-    told = json.loads(capsys.readouterr().out)
-    assert told["healthy"]
-    assert [finding["severity"] for finding in told["findings"]] == ["hint"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["healthy"]
+    assert [finding["severity"] for finding in report["findings"]] == ["hint"]
 
 
-def test_a_folder_that_is_no_run_is_bad_usage(tmp_path, capsys):
+def test_a_folder_without_a_run_is_bad_usage(tmp_path, capsys):
     def refusal(folder):
         doctor(folder, expect=2)
         error = capsys.readouterr().err
-        assert error.startswith(f"trainer: {folder} is no run folder: ")
+        assert error.startswith(f"trainer: {folder} is not a run folder: ")
         assert error.count("\n") == 1
         return error
 
     assert "config.toml cannot be read (No such file or directory)" in refusal(tmp_path / "missing")
     folder = run_folder(tmp_path / "run", [])
-    assert "holds no update yet" in refusal(folder)
+    assert "has no update yet" in refusal(folder)
     (folder / "metrics.jsonl").unlink()
     assert "metrics.jsonl cannot be read" in refusal(folder)
-    (folder / "config.toml").write_text("[league]\nlearner = 'main'\n")
     shutil.copy(__file__, folder / "metrics.jsonl")
-    assert "holds no update yet" in refusal(folder)
+    assert "has no update yet" in refusal(folder)
     (folder / "metrics.jsonl").write_text(line(1))
-    assert "config.toml lacks or garbles 'ppo'" in refusal(folder)
+    (folder / "config.toml").write_text("[league]\nlearner = 'main'\n")
+    assert "a setting in config.toml is missing or invalid: 'ppo'" in refusal(folder)
     (folder / "config.toml").write_text("environment = 3\n")
     assert "config.toml says environment = 3, and environment is a section" in refusal(folder)
     (folder / "config.toml").write_bytes(b"\xff\x00")
     assert "config.toml is not TOML" in refusal(folder)
 
 
-def test_lines_that_cannot_be_read_are_counted_and_passed_over(tmp_path, capsys):
+def test_unreadable_lines_are_counted_and_skipped(tmp_path, capsys):
     word = '{"losses/normalized_entropy": "high"}\n'
     broken = ['{"step": 2000, "losses/app', "\n", "[]\n", '{"step": 3}{"step": 4}\n', word]
     folder = run_folder(tmp_path / "run", [line(1), *broken, line(2)])
@@ -113,7 +113,7 @@ def test_lines_that_cannot_be_read_are_counted_and_passed_over(tmp_path, capsys)
     assert "4 lines of metrics.jsonl could not be read" in capsys.readouterr().out
 
 
-def test_what_is_not_finite_in_a_line_is_a_gap(tmp_path, capsys):
+def test_nan_and_infinity_are_read_as_missing(tmp_path, capsys):
     strange = [line(update, **{KL: value}) for update, value in ((2, math.nan), (3, math.inf), (4, -math.inf))]
     folder = run_folder(tmp_path / "run", [line(1), *strange, line(5)])
     doctor(folder)
@@ -121,7 +121,7 @@ def test_what_is_not_finite_in_a_line_is_a_gap(tmp_path, capsys):
     assert [record.metrics[KL] is None for record in read_records(folder).updates] == [False, True, True, True, False]
 
 
-def test_updates_that_a_crash_undid_are_replaced_by_those_made_in_their_place(tmp_path):
+def test_updates_undone_by_a_crash_are_replaced_by_later_lines(tmp_path):
     lines = [line(update) for update in (1, 2, 3, 4)] + [line(update, **{KL: 0.5}) for update in (3, 4, 5)]
     records = read_records(run_folder(tmp_path / "run", lines)).updates
     assert [record.update for record in records] == [1, 2, 3, 4, 5]
@@ -134,7 +134,7 @@ def test_lines_without_the_number_of_their_update_are_counted(tmp_path):
     assert [(record.update, record.step) for record in records] == [(1, 64), (2, 128)]
 
 
-def test_a_resumed_run_remembers_how_it_began_and_its_latest_updates(tmp_path):
+def test_a_resumed_run_reads_its_first_and_latest_updates(tmp_path):
     folder = run_folder(tmp_path / "run", [line(update) for update in range(1, 1001)])
     updates = [record.update for record in read_recent(folder)]
     assert updates == [*range(1, 11), *range(601, 1001)]

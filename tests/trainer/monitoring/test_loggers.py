@@ -18,17 +18,17 @@ def read(folder):
     return events
 
 
-def test_tensorboard_reads_every_metric_and_every_word(tmp_path):
+def test_tensorboard_reads_metrics_and_text(tmp_path):
     board = TensorBoard(tmp_path, 0)
     board.log(8, {"a": 1.5, "b/c": -2.0})
-    board.log_text(8, "health/x", "it is ill")
+    board.log_text(8, "health/x", "a text")
     board.log(16, {"a": 2.5})
     board.close()
     events = read(tmp_path)
     assert [(each.step, each.value) for each in events.Scalars("a")] == [(8, 1.5), (16, 2.5)]
     assert [(each.step, each.value) for each in events.Scalars("b/c")] == [(8, -2.0)]
     (words,) = events.Tensors("health/x/text_summary")
-    assert (words.step, words.tensor_proto.string_val[0].decode()) == (8, "it is ill")
+    assert (words.step, words.tensor_proto.string_val[0].decode()) == (8, "a text")
 
 
 def test_sessions_of_one_run_are_shown_as_one_curve(tmp_path):
@@ -43,7 +43,7 @@ def test_sessions_of_one_run_are_shown_as_one_curve(tmp_path):
     assert values == {1.0, 2.0, 3.0}
 
 
-def test_tensorboard_shows_updates_that_a_crash_undid_once(tmp_path):
+def test_tensorboard_hides_updates_undone_by_a_crash(tmp_path):
     for from_step, steps in ((0, (10, 20, 30, 40)), (20, (30, 40, 50))):
         board = TensorBoard(tmp_path, from_step)
         for step in steps:
@@ -53,7 +53,7 @@ def test_tensorboard_shows_updates_that_a_crash_undid_once(tmp_path):
     assert shown == [(10, 0.0), (20, 0.0), (30, 20.0), (40, 20.0), (50, 20.0)]
 
 
-def test_a_full_disk_delays_what_tensorboard_is_told_and_loses_nothing(tmp_path, monkeypatch):
+def test_a_full_disk_delays_tensorboard_events_and_loses_none(tmp_path, monkeypatch):
     board = TensorBoard(tmp_path, 0)
     metrics_logger = MetricsLogger(tmp_path, [board], DiskRetry(print))
     write = board._file._write_all
@@ -73,7 +73,7 @@ def test_a_full_disk_delays_what_tensorboard_is_told_and_loses_nothing(tmp_path,
 
 @pytest.fixture
 def wandb(monkeypatch):
-    """A package that remembers what it was asked for."""
+    """A package that records its calls."""
     package = ModuleType("wandb")
     package.runs = []
 
@@ -91,22 +91,22 @@ def wandb(monkeypatch):
     return package
 
 
-def test_weights_and_biases_get_the_settings_the_metrics_and_the_verdicts(tmp_path, wandb):
+def test_wandb_gets_settings_metrics_and_alerts(tmp_path, wandb):
     metrics_logger = MetricsLogger(
         tmp_path, [WeightsAndBiases(tmp_path, "main", {"ppo": {"clip_coef": 0.2}})], DiskRetry(print)
     )
     metrics_logger.write(8, {"a": 1.5, "b": None, "c": float("nan")})
-    metrics_logger.log_text(8, "health/x", "it is ill")
+    metrics_logger.log_text(8, "health/x", "a text")
     metrics_logger.close()
     (run,) = wandb.runs
     assert run.options["config"] == {"ppo": {"clip_coef": 0.2}}
     assert (run.options["name"], run.options["dir"], run.options["resume"]) == ("main", str(tmp_path), "allow")
     assert run.logged == [{"env_step": 8, "a": 1.5}]
-    assert run.alerts == [{"title": "health/x", "text": "it is ill"}]
+    assert run.alerts == [{"title": "health/x", "text": "a text"}]
     assert run.finished == 1
 
 
-def test_a_resumed_run_is_the_same_run_at_weights_and_biases(tmp_path, wandb):
+def test_a_resumed_run_continues_its_wandb_run(tmp_path, wandb):
     for _ in range(2):
         WeightsAndBiases(tmp_path, "main", {}).close()
     assert [run.options["id"] for run in wandb.runs] == [None, "new-id"]
@@ -114,14 +114,14 @@ def test_a_resumed_run_is_the_same_run_at_weights_and_biases(tmp_path, wandb):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}"])
-def test_a_damaged_note_of_the_run_at_weights_and_biases_begins_a_new_one(tmp_path, wandb, content):
+def test_a_damaged_wandb_file_starts_a_new_wandb_run(tmp_path, wandb, content):
     (tmp_path / "wandb.json").write_text(content)
     WeightsAndBiases(tmp_path, "main", {}).close()
     assert wandb.runs[0].options["id"] is None
     assert json.loads((tmp_path / "wandb.json").read_text()) == {"id": "new-id"}
 
 
-def test_who_has_not_logged_in_is_told_the_ways_out_in_one_line(tmp_path, wandb, monkeypatch):
+def test_wandb_without_a_login_is_refused_with_remedies(tmp_path, wandb, monkeypatch):
     def init(**_options):
         raise wandb.Error("api_key not configured (no-tty).\nCall wandb.login")
 
@@ -131,7 +131,7 @@ def test_who_has_not_logged_in_is_told_the_ways_out_in_one_line(tmp_path, wandb,
     assert "\n" not in str(error.value)
 
 
-def test_without_the_package_it_is_said_how_to_get_it(tmp_path, monkeypatch):
+def test_a_missing_wandb_package_is_refused_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(ConfigError, match=r"pip install 'echelon-league\[track\]', or omit"):
         WeightsAndBiases(tmp_path, "main", {})

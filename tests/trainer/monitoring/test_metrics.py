@@ -33,7 +33,7 @@ def episode(name="one", score=1.0, away=False, earned=2.0, lease=LEASE, **compon
     )
 
 
-def test_scores_are_the_learners_whichever_side_it_played():
+def test_scores_are_the_learners_on_both_sides():
     scores = MatchStatistics()
     for each in (episode(score=1.0), episode(score=1.0, away=True), episode("two", score=0.0, away=True)):
         scores.add(each)
@@ -46,7 +46,7 @@ def test_scores_are_the_learners_whichever_side_it_played():
     assert metrics["win_rate/two"] == 1.0
 
 
-def test_scores_are_kept_by_the_branch_that_drew_the_opponent():
+def test_scores_are_averaged_by_matchmaking_branch():
     scores, uniform = MatchStatistics(), LEASE.model_copy(update={"branch": "uniform"})
     for each in (episode(score=1.0), episode("two", score=0.0), episode(score=1.0, lease=uniform), episode(lease=None)):
         scores.add(each)
@@ -55,7 +55,7 @@ def test_scores_are_kept_by_the_branch_that_drew_the_opponent():
     assert metrics["win_rate_by_branch/uniform"] == 1.0
 
 
-def test_matches_of_the_learner_against_itself_are_counted_but_score_nothing():
+def test_self_play_matches_are_counted_without_a_score():
     itself = replace(episode(score=0.0, earned=8.0, lease=None).assignment, self_play_match=True)
     scores = MatchStatistics()
     scores.add(replace(episode(score=0.0, earned=8.0), assignment=itself))
@@ -69,7 +69,7 @@ def test_matches_of_the_learner_against_itself_are_counted_but_score_nothing():
     assert scores.win_rates() == {"one": 1.0}
 
 
-def test_components_of_the_reward_are_logged_and_add_up_to_the_return():
+def test_reward_components_add_up_to_the_return():
     scores = MatchStatistics()
     scores.add(episode(earned=2.0, zone=3.0, damage=-1.0))
     scores.add(episode(earned=1.0, zone=0.0, damage=1.0))
@@ -78,7 +78,7 @@ def test_components_of_the_reward_are_logged_and_add_up_to_the_return():
     assert metrics["reward/zone"] + metrics["reward/damage"] == metrics["charts/episodic_return"]
 
 
-def test_the_share_of_every_component_is_logged_whatever_its_sign():
+def test_reward_shares_ignore_signs():
     scores = MatchStatistics()
     scores.add(episode(zone=3.0, damage=-1.0, win=1.0))
     scores.add(episode(zone=-2.0, damage=0.0, win=-1.0))
@@ -89,7 +89,7 @@ def test_the_share_of_every_component_is_logged_whatever_its_sign():
     assert nothing.metrics()["reward_share/zone"] is None
 
 
-def test_unrated_matches_count_for_the_score_and_name_nobody():
+def test_unrated_matches_count_for_the_score_only():
     scores = MatchStatistics()
     scores.add(episode("random", score=1.0))
     scores.add(episode("f" * 64, score=0.0, lease=None))
@@ -99,7 +99,7 @@ def test_unrated_matches_count_for_the_score_and_name_nobody():
     assert scores.episodes == 3
 
 
-def test_opponents_met_longest_ago_are_forgotten():
+def test_opponents_played_least_recently_are_dropped():
     scores = MatchStatistics()
     for number in range(MAX_OPPONENTS + 2):
         scores.add(episode(f"player {number}"))
@@ -109,7 +109,7 @@ def test_opponents_met_longest_ago_are_forgotten():
     assert "player 1" not in scores.win_rates()
 
 
-def test_a_journal_holds_every_update_and_no_number_that_json_has_not(tmp_path):
+def test_the_log_has_every_update_and_null_for_nan(tmp_path):
     metrics_logger = MetricsLogger(tmp_path, [TensorBoard(tmp_path / "tensorboard", 0)], DiskRetry(print))
     metrics_logger.write(8, {"a": 1.5, "b": None, "c": float("nan")})
     metrics_logger.write(16, {"a": 2.5})

@@ -121,9 +121,9 @@ def test_a_report_is_valid_json_whatever_names_a_checkpoint_contains(pool_of, st
     odd = save(load(data), header["__metadata__"] | {"architecture": json.dumps(architecture)})
     with pytest.raises(UnusableOpponentError) as refusal:
         pool_of().resolve(store.put(hashlib.sha256(odd).hexdigest(), odd), "odd")
-    (told,) = unplayable_report(5, refusal.value)
-    assert r"\ud800 xxx" in told.reason
-    assert told.model_dump_json()
+    (report,) = unplayable_report(5, refusal.value)
+    assert r"\ud800 xxx" in report.reason
+    assert report.model_dump_json()
 
 
 def test_an_opponent_of_other_rules_is_rejected_even_if_its_shapes_fit(pool_of, store, spec):

@@ -68,7 +68,7 @@ def test_the_native_step_equals_storing_acting_and_scattering_in_torch(play, age
     for one, other in zip(rollouts, expected, strict=True):
         for name, field in one.items():
             torch.testing.assert_close(
-                field, other[name], atol=1e-5, rtol=1e-5, msg=lambda told, at=name: f"{at}: {told}"
+                field, other[name], atol=1e-5, rtol=1e-5, msg=lambda message, at=name: f"{at}: {message}"
             )
     for one, other in zip(done, by_steps, strict=True):
         for name, actions in one.items():
@@ -118,8 +118,8 @@ def played_by(config, workers, *, at_random=False, kind=FakeGame):
     assert collector.rows == learner.rows
     for _ in range(2):
         assert collector.collect(rollout, never)
-    told = [(each.assignment.seed, each.score, each.mean_return) for each in episodes]
-    return {name: tensor.clone() for name, tensor in vars(rollout).items()}, told, dealer.dealt, games
+    results = [(each.assignment.seed, each.score, each.mean_return) for each in episodes]
+    return {name: tensor.clone() for name, tensor in vars(rollout).items()}, results, dealer.dealt, games
 
 
 def assert_same(one, other):
@@ -172,11 +172,11 @@ def test_stopping_receives_every_step_that_was_sent(play, config):
 
 def test_batches_fill_consecutive_rows_of_one_rollout(config):
     """Away rows of self-play follow the other rows of their batch; environments are numbered across batches."""
-    rollout, told, dealt, games = played_by(config, 2)
+    rollout, results, dealt, games = played_by(config, 2)
     assert rollout["observation"].shape[1] == 6
     assert rollout["observation"][0][:, 0].tolist() == [0, 1, 1, 0, 1, 1]
     assert [row for row, _ in dealt[:8]] == [0, 1, 2, 3, 0, 1, 2, 3]
-    assert len(told) == len(dealt) - 8
+    assert len(results) == len(dealt) - 8
     assert [int(seed) for game in games for seed in game.seeds] != [0, 1, 2, 3]
 
 

@@ -90,7 +90,7 @@ def returns_of(played):
 
 
 def test_truncation_bootstraps_the_final_value_unless_the_limit_decides(play):
-    """In the data `terminated` and `truncated` are what the game said, either way."""
+    """In the data `terminated` and `truncated` are those of the game, either way."""
     cutting, deciding = (FakeGame(3, limited=lambda seed: True, limit_decides=decides) for decides in (False, True))
     nothing, much = returns_of(play(game=cutting))
     torch.testing.assert_close(much - nothing, torch.full_like(much, 0.995 * 50.0))

@@ -13,7 +13,7 @@ from trainer.errors import TrainerError
 from trainer.opponents.agent_index import AgentIndex
 from trainer.opponents.assignment import MatchAssignment
 from trainer.opponents.pool import SELF, Opponent
-from trainer.process_group import SingleProcess
+from trainer.process_group import ProcessGroup
 from trainer.rollout import collector as collectors
 from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.collector import RolloutCollector
@@ -80,10 +80,10 @@ def test_results_belong_to_the_opponent_that_played(play):
         assert episode.learner_score == (1.0 - episode.score if assignment.away else episode.score)
 
 
-class Pair(SingleProcess):
+class Pair(ProcessGroup):
     """Two ranks, of which the other one is asked to stop before a number of exchanges."""
 
-    count, number = 2, 0
+    world_size, rank = 2, 0
 
     def __init__(self, other_stops_at):
         self.exchanges, self.other_stops_at = 0, other_stops_at
@@ -147,9 +147,9 @@ def test_if_the_match_source_fails_every_match_is_either_pending_or_reported(pla
         )
         with pytest.raises(OSError, match="no more"):
             collector.collect(played.rollout, never)
-        told = [episode.assignment for episode in played.episodes]
+        assigned = [episode.assignment for episode in played.episodes]
         pending = [each for row in collector.pending for each in row]
-        assert sorted(each.seed for each in told + pending) == list(range(count))
+        assert sorted(each.seed for each in assigned + pending) == list(range(count))
 
 
 class Itemised(FakeGame):
@@ -280,7 +280,7 @@ def test_stopping_takes_effect_at_the_next_step(play):
 
 
 @pytest.mark.parametrize(
-    ("field", "change", "told"),
+    ("field", "change", "problem"),
     [
         ("values", lambda values: values[..., :3], r"observation of fake has shape \(3, 2, 3\).*\(3, 2, 4\)"),
         ("active", lambda active: active[:, 0], r"activity of fake has shape \(3,\).*\(3, 2\)"),
@@ -296,18 +296,18 @@ def test_stopping_takes_effect_at_the_next_step(play):
         ),
     ],
 )
-def test_an_observation_of_the_wrong_shape_is_rejected_with_its_name(play, field, change, told):
+def test_an_observation_of_the_wrong_shape_is_rejected_with_its_name(play, field, change, problem):
     class Wrong(FakeGame):
         def _observe(self):
             observation = super()._observe()
             return replace(observation, **{field: change(getattr(observation, field))})
 
-    with pytest.raises(TrainerError, match=told):
+    with pytest.raises(TrainerError, match=problem):
         play(game=Wrong(3))
 
 
 @pytest.mark.parametrize(
-    ("field", "change", "told"),
+    ("field", "change", "problem"),
     [
         ("reward", lambda reward: reward[:, :1], r"reward of fake has shape \(3, 1\): its spec declares \(3, 2\)"),
         ("reward", lambda reward: reward[:, 0], r"reward of fake has shape \(3,\): its spec declares \(3, 2\)"),
@@ -320,14 +320,14 @@ def test_an_observation_of_the_wrong_shape_is_rejected_with_its_name(play, field
         ),
     ],
 )
-def test_a_step_of_the_wrong_shape_is_rejected_with_its_name(play, field, change, told):
+def test_a_step_of_the_wrong_shape_is_rejected_with_its_name(play, field, change, problem):
     class Wrong(FakeGame):
         def step(self, actions):
             step = super().step(actions)
             object.__setattr__(step, field, change(getattr(step, field)))  # the tests' own check of shapes sees nothing
             return step
 
-    with pytest.raises(TrainerError, match=told):
+    with pytest.raises(TrainerError, match=problem):
         play(game=Wrong(3)).collect()
 
 
@@ -384,18 +384,18 @@ class Strange(FakeGame):
 
 @pytest.mark.parametrize("agent", [0, 1], ids=["learner", "opponent"])
 @pytest.mark.parametrize(
-    ("what", "told"),
+    ("what", "problem"),
     [
         ("seen", r"shows {} nan: entry 0 of block 'agent', in match 2 \(seed 2\), decision 3; every"),
         ("final", r"shows {} nan: entry 0 of block 'agent', in match 2, decision 3; every"),
         ("reward", r"pays {} nan, in match 2 \(seed 2\), decision 3; every"),
     ],
 )
-def test_nan_in_an_observation_or_reward_ends_the_run_with_its_name(play, what, told, agent):
+def test_nan_in_an_observation_or_reward_ends_the_run_with_its_name(play, what, problem, agent):
     """At once, before the update, on either side."""
     name = (r"agent 0 \(home, player\)", r"agent 1 \(away, player\)")[agent]
     played = play(sides=1, game=Strange(what, agent), opponents=[tagged(1.0)])
-    with pytest.raises(ArenaError, match=f"^fake {told.format(name)}"):
+    with pytest.raises(ArenaError, match=f"^fake {problem.format(name)}"):
         played.collect()
 
 

@@ -42,8 +42,8 @@ def test_the_lesson_depends_only_on_the_number_of_matches(matches, team_share, m
             course.advance(played, ())
         assert (pupil.lesson.team_share, pupil.lesson.map_share) == pytest.approx((team_share, map_share))
         assert (pupil.lesson.own_share, pupil.lesson.opponent_fire) == (0.6, 1.0)
-        told = {"curriculum/team_share": team_share, "curriculum/map_share": map_share}
-        assert course.metrics() == pytest.approx(told)
+        expected = {"curriculum/team_share": team_share, "curriculum/map_share": map_share}
+        assert course.metrics() == pytest.approx(expected)
 
 
 def test_an_unchanged_lesson_is_not_set_again():

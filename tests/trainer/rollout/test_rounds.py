@@ -50,15 +50,15 @@ class SingleRounds:
 
 
 def play(environment, settings, dealer_of):
-    """Collect three rollouts: their fields, the matches that were told meanwhile, and the dealer of them."""
+    """Collect three rollouts: their fields, the finished matches, and the dealer of them."""
     learner = Learner(settings, environment.spec)
     live = Opponent(SELF, "self", NetworkPolicy(learner.network, "fake", environment.spec.signature))
-    matches, told = Matches([live, tagged(1.0), tagged(2.0), tagged(3.0)]), []
+    matches, finished = Matches([live, tagged(1.0), tagged(2.0), tagged(3.0)]), []
     collector = RolloutCollector(
         [environment],
         learner.network,
         dealer_of(matches),
-        told.append,
+        finished.append,
         learner.rng,
         self_play=frozenset(),
         device_cache_bytes=2**20,
@@ -67,7 +67,7 @@ def play(environment, settings, dealer_of):
     for _ in range(3):
         assert collector.collect(rollout, never)
         collected.append({name: tensor.clone() for name, tensor in vars(rollout).items()})
-    return collected, told, matches
+    return collected, finished, matches
 
 
 def in_rounds(game):
@@ -91,10 +91,10 @@ def test_rollouts_are_those_of_the_game_round_by_round(games, config, either_way
 
 
 def test_a_match_is_told_once_and_is_the_sum_of_its_rounds(games, config):
-    _, told, dealer = play(games[0], config(), lambda matches: matches)
+    _, finished, dealer = play(games[0], config(), lambda matches: matches)
     _, rounds, _ = play(games[1], config(), SingleRounds)
-    assert len(told) >= E
-    for match in told:
+    assert len(finished) >= E
+    for match in finished:
         assert any(match.assignment is dealt for row in dealer.dealt for dealt in row)
         parts = [each for each in rounds if each.assignment.sequence == match.assignment.seed]
         assert len(parts) == ROUNDS
@@ -103,30 +103,30 @@ def test_a_match_is_told_once_and_is_the_sum_of_its_rounds(games, config):
         lead = sum(each.score - 0.5 for each in parts)
         assert match.score == (lead > 0) + 0.5 * (lead == 0)
         assert match.reason == ("points" if lead else "level")
-    assert len({id(match.assignment) for match in told}) == len(told)
+    assert len({id(match.assignment) for match in finished}) == len(finished)
 
 
 def test_opponent_and_side_stay_for_all_rounds_of_a_match(config):
     game = FakeGame(E, length=lambda seed: 2)
-    _, told, dealer = play(in_rounds(game), config(), lambda matches: matches)
+    _, finished, dealer = play(in_rounds(game), config(), lambda matches: matches)
     for decision, actions in enumerate(game.played):
         for row in range(E):
             match = dealer.dealt[row][decision // (2 * ROUNDS)]
             tag = getattr(match.opponent.policy, "tag", None)
             if tag is not None:
                 assert (actions["move"][row, 0 if match.away else 1] == tag).all()
-    assert len(told) == E * 36 // (2 * ROUNDS)
+    assert len(finished) == E * 36 // (2 * ROUNDS)
 
 
 def test_a_round_that_a_limit_cut_off_is_bootstrapped_and_the_match_goes_on(config):
     """Rounds of 2 decisions, each cut off: the learner values what it would have seen next."""
     game = FakeGame(E, length=lambda seed: 2, limited=lambda seed: True)
-    collected, told, _ = play(in_rounds(game), config(), lambda matches: matches)
+    collected, finished, _ = play(in_rounds(game), config(), lambda matches: matches)
     split_into_sequences = collected[0]["truncated"]
     assert split_into_sequences[1::2].all()
     assert not split_into_sequences[::2].any()
     assert (collected[0]["final_value"] != 0.0).equal(split_into_sequences)
-    assert {match.decisions for match in told} == {2 * ROUNDS}
+    assert {match.decisions for match in finished} == {2 * ROUNDS}
 
 
 def test_a_run_reports_every_match_once(worker_of, client, tmp_path):

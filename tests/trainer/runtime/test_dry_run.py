@@ -26,7 +26,7 @@ def planned():
     return estimate_run(resolve("recall", None, [*RECALL, "schedules.horizon_steps=1000"]))
 
 
-def test_a_plan_counts_what_an_update_takes(planned):
+def test_an_estimate_has_the_sizes_of_an_update(planned):
     assert planned.env_steps_per_update == 320
     assert planned.agent_steps_per_update == 384  # both sides of two of the ten environments learn
     assert planned.samples_per_minibatch == 76
@@ -35,7 +35,7 @@ def test_a_plan_counts_what_an_update_takes(planned):
     assert planned.decisions_ahead == pytest.approx(1 / (1 - 0.995 * 0.95))
 
 
-def test_agents_of_a_team_count_and_total_steps_come_before_the_horizon():
+def test_total_timesteps_come_before_the_horizon():
     config = resolve(
         "mech-pack", None, ["environment.num_envs=2", "environment.self_play=0", "run.total_timesteps=1000"]
     )
@@ -51,7 +51,7 @@ def test_parameters_are_counted_by_part(planned):
     assert planned.as_json()["parameters_in_all"] == sum(planned.parameters.values())
 
 
-def test_memory_of_rollout_network_and_optimiser_is_what_they_take(planned):
+def test_estimated_memory_of_rollout_and_optimiser_is_exact(planned):
     learner = Learner(resolve("recall", None, [*RECALL, "ppo.target_kl=1e9"]), _spec())
     rollout = learner.allocate()
     assert planned.memory_bytes["rollout"] == sum(tensor.nbytes for tensor in vars(rollout).values())
@@ -64,7 +64,7 @@ def test_memory_of_rollout_network_and_optimiser_is_what_they_take(planned):
     assert planned.memory_bytes["network and optimiser"] == 4 * weights
 
 
-def test_memory_grows_with_what_it_is_for(planned):
+def test_memory_grows_with_its_settings(planned):
     def memory(*settings):
         return estimate_run(resolve("recall", None, [*RECALL, *settings])).memory_bytes
 
@@ -87,13 +87,13 @@ def test_memory_grows_with_what_it_is_for(planned):
         (["ppo.entropy_floors={move = 1}"], "move"),
     ],
 )
-def test_what_a_run_would_refuse_is_refused_by_its_plan(settings, message):
+def test_a_dry_run_refuses_the_same_settings_as_a_run(settings, message):
     with pytest.raises(ConfigError, match=message):
         estimate_run(resolve("recall", None, [*RECALL, *settings]))
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_a_plan_fits_the_window(planned, width, capsys):
+def test_an_estimate_fits_the_window(planned, width, capsys):
     print_estimate(planned, Console(width=width))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width
@@ -103,20 +103,20 @@ def test_a_plan_fits_the_window(planned, width, capsys):
 
 
 @pytest.mark.parametrize(("device", "where"), [("cpu", ""), ("cuda:1", ", all but the first on cuda:1")])
-def test_a_plan_says_whose_memory_is_taken(planned, capsys, device, where):
+def test_an_estimate_names_the_device(planned, capsys, device, where):
     print_estimate(replace(planned, device=device), Console(width=100))
     assert f"memory, estimated{where} " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("times", "told"), [(0.5, True), (2.0, False)])
-def test_a_plan_that_the_machine_has_no_memory_for_says_what_to_lower(planned, capsys, times, told):
+def test_too_little_memory_of_the_machine_is_reported_with_a_remedy(planned, capsys, times, told):
     machine = int(times * sum(planned.memory_bytes.values()))
     print_estimate(replace(planned, machine_bytes=machine), Console(width=100))
     assert ("lower environment.num_envs" in capsys.readouterr().out) == told
 
 
 @pytest.mark.parametrize(("times", "told"), [(0.5, True), (2.0, False)])
-def test_a_plan_that_the_gpu_has_no_memory_for_says_what_to_lower(planned, capsys, times, told):
+def test_too_little_memory_of_the_gpu_is_reported_with_a_remedy(planned, capsys, times, told):
     """The machine's memory does not matter, nor what the program takes of it."""
     memory = {**planned.memory_bytes, PROGRAM: 2**50}
     needed = sum(size for part, size in memory.items() if part != PROGRAM)
@@ -125,7 +125,7 @@ def test_a_plan_that_the_gpu_has_no_memory_for_says_what_to_lower(planned, capsy
     assert ("cuda:1 has " in capsys.readouterr().out) == told
 
 
-def test_a_gpu_has_what_is_free_and_what_the_process_has_already_taken(monkeypatch):
+def test_gpu_memory_is_free_memory_and_the_memory_of_this_process(monkeypatch):
     asked = []
 
     def of(device, result):
@@ -144,14 +144,14 @@ def test_a_gpu_has_what_is_free_and_what_the_process_has_already_taken(monkeypat
     ("settings", "goal"),
     [([], "schedules.horizon_steps"), (["run.total_timesteps=640"], "run.total_timesteps")],
 )
-def test_a_plan_counts_updates_until_the_setting_that_ends_them(settings, goal, capsys):
+def test_an_estimate_names_the_setting_that_ends_the_run(settings, goal, capsys):
     planned = estimate_run(resolve("recall", None, [*RECALL, *settings]))
     print_estimate(planned, Console(width=100))
     assert f"updates until {goal} " in capsys.readouterr().out
     assert planned.updates == -(-(640 if settings else _horizon()) // planned.env_steps_per_update)
 
 
-def test_a_plan_is_json_for_scripts(planned):
+def test_an_estimate_is_json(planned):
     told = json.loads(json.dumps(planned.as_json()))
     assert told["bytes_in_all"] == sum(told["memory_bytes"].values())
 

@@ -51,13 +51,13 @@ def flags():
         ({"deterministic": True, "cudnn_benchmark": True}, (True, True, False)),
     ],
 )
-def test_the_settings_choose_cudnns_tuner_and_determinism(settings, expected):
+def test_settings_choose_cudnn_benchmark_and_determinism(settings, expected):
     configure_torch(RunSettings(**settings))
     assert flags() == expected
     assert ("CUBLAS_WORKSPACE_CONFIG" in os.environ) == settings.get("deterministic", False)
 
 
-def test_what_one_run_asked_for_is_not_left_to_the_next():
+def test_a_run_resets_the_settings_of_an_earlier_one():
     configure_torch(RunSettings(deterministic=True, threads=2, matmul_precision="high"))
     configure_torch(RunSettings(cudnn_benchmark=True))
     assert flags() == (False, False, True)
@@ -65,13 +65,13 @@ def test_what_one_run_asked_for_is_not_left_to_the_next():
     assert torch.get_num_threads() == 1
 
 
-def test_cublas_repeats_itself_for_torchs_products_and_for_cudnns():
+def test_the_cublas_workspace_is_deterministic_for_torch_and_cudnn():
     """torch accepts `:4096:8` or `:16:8` for its own products, and asks for `:4096:2` or `:16:8` for an LSTM."""
     configure_torch(RunSettings(deterministic=True))
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
 
 
-def test_a_workspace_of_cublas_that_the_user_chose_stays(monkeypatch):
+def test_a_cublas_workspace_of_the_user_stays(monkeypatch):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     configure_torch(RunSettings(deterministic=True))
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
@@ -83,25 +83,25 @@ def allowed_tf32():
 
 
 @pytest.mark.parametrize(("settings", "allowed"), [({}, False), ({"matmul_precision": "high"}, True)])
-def test_acting_and_learning_round_products_on_a_gpu_alike(settings, allowed):
+def test_acting_and_learning_have_the_same_matmul_precision(settings, allowed):
     assert allowed_tf32() == (False, True), "torch's own would have them differ"
     configure_torch(RunSettings(**settings))
     assert allowed_tf32() == (allowed, allowed)
 
 
-def test_products_on_a_cpu_are_the_same_whatever_a_gpu_rounds_to():
+def test_matmul_precision_does_not_change_cpus():
     before = torch.backends.mkldnn.matmul.fp32_precision
     configure_torch(RunSettings(matmul_precision="high"))
     assert torch.backends.mkldnn.matmul.fp32_precision == before
 
 
-def test_a_precision_that_torch_does_not_know_is_refused():
+def test_an_unknown_matmul_precision_is_refused():
     with pytest.raises(ConfigError, match=r"run\.matmul_precision is 'tf32'"):
         resolve(None, None, ["run.matmul_precision=tf32"])
 
 
 @pytest.mark.parametrize(("device", "chosen"), [("cuda:1", [1]), ("cuda", []), ("cpu", [])])
-def test_the_gpu_of_a_run_is_that_of_everything_that_asks_for_no_device(device, chosen, monkeypatch):
+def test_the_gpu_of_a_run_is_the_default_device(device, chosen, monkeypatch):
     taken = []
     monkeypatch.setattr(machine, "check_device", lambda device: None)
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: taken.append(torch.device(device).index))
@@ -116,7 +116,7 @@ def test_training_works_with_deterministic_algorithms(play, never):
 
 
 @pytest.mark.parametrize("device", ["quantum", "meta"])
-def test_a_device_that_cannot_be_used_is_refused_before_anything_is_set(device):
+def test_an_unusable_device_is_refused_before_anything_is_set(device):
     with pytest.raises(ConfigError, match=rf"run\.device is '{device}': give cpu, cuda or cuda:INDEX$"):
         configure_torch(RunSettings(device=device, deterministic=True))
     assert not torch.are_deterministic_algorithms_enabled()
@@ -128,7 +128,7 @@ says_memory = pytest.mark.skipif(
 
 
 @says_memory
-def test_the_peak_of_a_process_is_its_own_and_not_that_of_whoever_started_it():
+def test_peak_memory_does_not_include_the_parent_process():
     code = "held = b'x' * 2**26; held = None; print(flush=True); input()"
     child = subprocess.Popen([sys.executable, "-S", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with child:
@@ -142,7 +142,7 @@ def test_the_peak_of_a_process_is_its_own_and_not_that_of_whoever_started_it():
 
 @says_memory
 @pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's allocator that is told")
-def test_memory_that_was_freed_is_given_back():
+def test_freed_memory_is_returned_to_the_system():
     held = [b"x" * (1000 + number % 2) for number in range(100_000)]
     held = held[::1000]  # what lies above the freed keeps the allocator from shrinking
     before = process_memory(os.getpid()).now_bytes
@@ -171,7 +171,7 @@ print(next(int(line.split()[1]) // 1024 for line in lines if line.startswith("Vm
 
 
 @says_memory
-def test_minibatches_of_ever_other_sizes_in_half_precision_do_not_fill_the_memory():
+def test_half_precision_minibatches_of_many_sizes_do_not_fill_the_memory():
     def most_mb(when: str) -> int:
         run = [sys.executable, "-c", PRODUCTS_OF_MANY_SIZES, when]
         return int(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
@@ -182,14 +182,14 @@ def test_minibatches_of_ever_other_sizes_in_half_precision_do_not_fill_the_memor
     assert most_mb("prepared") < 0.7 * kept
 
 
-def test_what_the_user_says_of_compiled_products_holds(monkeypatch):
+def test_compile_cache_limits_of_the_user_stay(monkeypatch):
     monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
     configure_torch(RunSettings())
     assert os.environ["LRU_CACHE_CAPACITY"] == "7"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's allocator that is told")
-def test_freed_memory_is_kept_for_the_next_who_asks():
+def test_freed_memory_is_reused():
     """In a process of its own, since what the allocator is told holds for good."""
     code = """
 import resource, torch

@@ -1,7 +1,7 @@
 """Recent metrics of a run and the reference values that health rules compare them with. Pure and without torch."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -30,12 +30,14 @@ class Setup:
 
     Attributes:
         learner: Name of the learner; its win rate against itself is ignored.
+        environment: Name of the environment.
         optimizer_steps: Most optimiser steps per update. With one, KL is always 0.
         max_grad_norm: Gradient clipping norm.
         component_share: Largest share of the reward that one component may have.
     """
 
     learner: str
+    environment: str
     optimizer_steps: int
     max_grad_norm: float
     component_share: float
@@ -47,11 +49,13 @@ class Setup:
         Raises:
             KeyError: A setting is missing.
         """
-        ppo = settings["ppo"]
-        limit = float(settings["optimizer"]["max_grad_norm"])
-        share = float(settings.get("environment", {}).get("max_reward_component_share", MAX_REWARD_COMPONENT_SHARE))
+        environment = settings.get("environment", {})
         return cls(
-            str(settings["league"]["learner"]), int(ppo["update_epochs"]) * int(ppo["num_minibatches"]), limit, share
+            learner=str(settings["league"]["learner"]),
+            environment=str(environment.get("name", "an unnamed environment")),
+            optimizer_steps=int(settings["ppo"]["update_epochs"]) * int(settings["ppo"]["num_minibatches"]),
+            max_grad_norm=float(settings["optimizer"]["max_grad_norm"]),
+            component_share=float(environment.get("max_reward_component_share", MAX_REWARD_COMPONENT_SHARE)),
         )
 
 
@@ -91,13 +95,11 @@ class History:
         rewards = [value for name in REWARDS if (value := metrics.get(name)) is not None]
         if rewards:
             self.rewarded = bool(self.rewarded) or any(rewards)
+        samples = max([1.0, *self.per_head("samples").values()])
+        outlier_share = (metrics.get("losses/ratio_alarms") or 0.0) / samples
+        self.largest_outlier_share = max(self.largest_outlier_share, outlier_share)
         self.largest_kl = max(self.largest_kl, metrics.get("losses/approx_kl") or 0.0)
-        samples = max(self.per_head("samples").values(), default=0.0)
-        self.largest_outlier_share = max(
-            self.largest_outlier_share, (metrics.get("losses/ratio_alarms") or 0.0) / max(samples, 1.0)
-        )
-        rates = self.win_rates()
-        self.best = {name: max(rate, self.best.get(name, rate)) for name, rate in rates.items()}
+        self.best = {name: max(rate, self.best.get(name, rate)) for name, rate in self.win_rates().items()}
 
     def last(self, name: str) -> float | None:
         """Latest value of a metric."""
@@ -116,26 +118,24 @@ class History:
 
     def per_head(self, metric: str) -> dict[str, float]:
         """Latest value of a metric by action head."""
-        end = f"/{metric}"
-        return {
-            name.removeprefix("heads/").removesuffix(end): value
-            for name, value in self._latest("heads/")
-            if name.endswith(end)
-        }
+        suffix = f"/{metric}"
+        heads = self._latest("heads/").items()
+        return {name.removesuffix(suffix): value for name, value in heads if name.endswith(suffix)}
 
     def shares(self) -> dict[str, float]:
         """Share of each component in the absolute reward."""
-        return {name.removeprefix("reward_share/"): value for name, value in self._latest("reward_share/")}
+        return self._latest("reward_share/")
 
     def win_rates(self) -> dict[str, float]:
         """Win rate by opponent with at least `MIN_MATCHES` recent matches; the learner itself is left out."""
-        return {
-            name: rate
-            for name, rate in ((name.removeprefix("win_rate/"), rate) for name, rate in self._latest("win_rate/"))
-            if name != self.setup.learner and (self.last(f"matches/{name}") or 0.0) >= MIN_MATCHES
-        }
+        matches, rates = self._latest("matches/"), self._latest("win_rate/").items()
+        rated = {name for name, count in matches.items() if count >= MIN_MATCHES} - {self.setup.learner}
+        return {name: rate for name, rate in rates if name in rated}
 
-    def _latest(self, prefix: str) -> Iterator[tuple[str, float]]:
-        return (
-            (name, value) for name, value in self._recent[-1].items() if name.startswith(prefix) and value is not None
-        )
+    def _latest(self, prefix: str) -> dict[str, float]:
+        """Latest metrics with a prefix, which is removed from their names."""
+        return {
+            name.removeprefix(prefix): value
+            for name, value in self._recent[-1].items()
+            if name.startswith(prefix) and value is not None
+        }

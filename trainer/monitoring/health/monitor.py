@@ -30,7 +30,7 @@ class HealthAlert:
         evidence: Measured numbers at that update.
         ended: Update at which the alert ended; None while it lasts.
         cause: Name of the alert that it follows from; empty if there is none.
-        case: Advice for these numbers; empty if the rule's own applies.
+        case: Case of the rule that these numbers are; empty if its general advice applies.
     """
 
     name: str
@@ -56,7 +56,7 @@ class HealthAlert:
         """Advice for the evidence; an alert that follows from another refers to that one's advice."""
         if self.cause and not self.case:
             return f"what {self.cause} calls for"
-        return self.case or self.rule.advice
+        return self.rule.cases.get(self.case, self.rule.advice)
 
     @property
     def style(self) -> str:
@@ -115,7 +115,7 @@ class _Watch:
             self.latest = replace(current, ended=update)
         elif measurement is not None:
             since = update - hysteresis.updates + 1
-            self.latest = HealthAlert(self.name, since, update, measurement.evidence, case=measurement.advice)
+            self.latest = HealthAlert(self.name, since, update, measurement.evidence, case=measurement.case)
         return True
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from trainer.monitoring.health.monitor import STYLES, HealthAlert, Monitor, rank
 from trainer.monitoring.health.rules import Severity
-from trainer.monitoring.report.reader import Record, RunRecords, read_records, read_settings, read_setup
+from trainer.monitoring.report.reader import Record, RunRecords, read_records, read_setup
 
 COLUMNS = ("finding", "severity", "updates", "since step", "evidence")
 
@@ -51,74 +51,52 @@ def diagnose(folder: Path) -> RunReport:
     Raises:
         NoRunError: The folder is not a run directory, or the run has no update yet.
     """
-    settings, records = read_settings(folder), read_records(folder)
-    monitor = Monitor(read_setup(folder))
-    alerts = {}
-    for record in records.updates:
-        for alert in monitor.update(record.update, record.metrics):
-            alerts[alert.name, alert.since] = alert
-    alerts |= {(alert.name, alert.since): alert for alert in monitor.alerts}  # causes may be known by now
-    environment = settings.get("environment", {}).get("name", "an unnamed environment")
-    return RunReport(f"{settings['league']['learner']} on {environment}", records, rank(alerts.values()))
+    setup, records = read_setup(folder), read_records(folder)
+    monitor = Monitor(setup)
+    alerts = [alert for each in records.updates for alert in monitor.update(each.update, each.metrics)]
+    alerts += monitor.alerts  # causes may be known by now
+    latest = {(alert.name, alert.since): alert for alert in alerts}
+    return RunReport(f"{setup.learner} on {setup.environment}", records, rank(latest.values()))
 
 
-def as_json(diagnosis: RunReport) -> dict[str, Any]:
+def as_json(report: RunReport) -> dict[str, Any]:
     """The report as JSON."""
     return {
-        "run": diagnosis.name,
-        "updates": diagnosis.last.update,
-        "steps": diagnosis.last.step,
-        "unreadable_lines": diagnosis.records.unreadable,
-        "healthy": diagnosis.healthy,
-        "findings": [_finding(diagnosis, alert) for alert in diagnosis.alerts],
+        "run": report.name,
+        "updates": report.last.update,
+        "steps": report.last.step,
+        "unreadable_lines": report.records.unreadable,
+        "healthy": report.healthy,
+        "findings": [
+            {
+                "name": alert.name,
+                "severity": alert.rule.severity.name.lower(),
+                "since_update": alert.since,
+                "since_step": report.step_of(alert.since),
+                "ended_update": alert.ended,
+                "ended_step": None if alert.ended is None else report.step_of(alert.ended),
+                "meaning": alert.meaning,
+                "evidence": dict(alert.evidence),
+                "advice": alert.advice,
+                **({"follows_from": alert.cause} if alert.cause else {}),
+            }
+            for alert in report.alerts
+        ],
     }
 
 
-def show(diagnosis: RunReport, console: Console) -> None:
+def print_report(report: RunReport, console: Console) -> None:
     """Print findings and advice."""
-    console.print(Text(diagnosis.title))
-    if diagnosis.alerts:
-        console.print(_table(diagnosis), Group("", *map(Text, _advice(diagnosis))))
-    else:
-        console.print(Text("nothing wrong was found", "green"))
-
-
-def _finding(diagnosis: RunReport, alert: HealthAlert) -> dict[str, Any]:
-    ended = alert.ended
-    return {
-        "name": alert.name,
-        "severity": alert.rule.severity.name.lower(),
-        "since_update": alert.since,
-        "since_step": diagnosis.step_of(alert.since),
-        "ended_update": ended,
-        "ended_step": None if ended is None else diagnosis.step_of(ended),
-        "meaning": alert.meaning,
-        "evidence": dict(alert.evidence),
-        "advice": alert.advice,
-        **({"follows_from": alert.cause} if alert.cause else {}),
-    }
-
-
-def _rows(diagnosis: RunReport) -> list[tuple[str, ...]]:
-    """A row of cells, as `COLUMNS` names them, for every finding."""
-    rows: list[tuple[str, ...]] = []
-    for alert in diagnosis.alerts:
-        lasted = f"{alert.since:,}-{'' if alert.ended is None else f'{alert.ended:,}'}"
-        severity = alert.rule.severity.name.lower()
-        rows.append((alert.name, severity, lasted, f"{diagnosis.step_of(alert.since):,}", alert.numbers))
-    return rows
-
-
-def _advice(diagnosis: RunReport) -> list[str]:
-    """Meaning and advice of each kind of finding, in the order of the findings."""
-    lines = (f"{alert.name}: {alert.meaning}. Try: {alert.advice}." for alert in diagnosis.alerts)
-    return list(dict.fromkeys(lines))
-
-
-def _table(diagnosis: RunReport) -> Table:
+    console.print(Text(report.title))
+    if not report.alerts:
+        console.print(Text("no problems found", "green"))
+        return
     table = Table(box=None, pad_edge=False)
     for column in COLUMNS:
         table.add_column(column, no_wrap=column != "evidence", overflow="fold")
-    for alert, (name, *cells) in zip(diagnosis.alerts, _rows(diagnosis), strict=True):
-        table.add_row(Text(name, STYLES[alert.rule.severity]), *map(Text, cells))
-    return table
+    for alert in report.alerts:
+        duration = f"{alert.since:,}-{'' if alert.ended is None else f'{alert.ended:,}'}"
+        cells = (alert.rule.severity.name.lower(), duration, f"{report.step_of(alert.since):,}", alert.numbers)
+        table.add_row(Text(alert.name, STYLES[alert.rule.severity]), *map(Text, cells))
+    advice = dict.fromkeys(f"{alert.name}: {alert.meaning}. Try: {alert.advice}." for alert in report.alerts)
+    console.print(table, Group("", *map(Text, advice)))

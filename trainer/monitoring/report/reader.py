@@ -1,14 +1,12 @@
 """Reads a run directory: `metrics.jsonl` and the settings."""
 
 import json
-import math
 import tomllib
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
 from trainer.errors import NoRunError
 from trainer.monitoring.health.history import HORIZON, OPENING_UPDATES, Metrics, Setup
@@ -34,24 +32,6 @@ class RunRecords:
     unreadable: int
 
 
-def read_settings(folder: Path) -> dict[str, dict[str, Any]]:
-    """The settings that a run was made with.
-
-    Raises:
-        NoRunError: The folder has none.
-    """
-    try:
-        settings = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
-    except OSError as error:
-        raise _no_run(folder, f"config.toml cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise _no_run(folder, f"config.toml is not TOML ({error})") from error
-    for name, section in settings.items():
-        if not isinstance(section, dict):
-            raise _no_run(folder, f"config.toml says {name} = {section!r}, and {name} is a section")
-    return settings
-
-
 def read_setup(folder: Path) -> Setup:
     """Read the settings that the monitor needs.
 
@@ -59,13 +39,21 @@ def read_setup(folder: Path) -> Setup:
         NoRunError: The folder has no settings of a run.
     """
     try:
-        return Setup.of(read_settings(folder))
+        settings = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+        for name, section in settings.items():
+            if not isinstance(section, dict):
+                raise _no_run(folder, f"config.toml says {name} = {section!r}, and {name} is a section")
+        return Setup.of(settings)
+    except OSError as error:
+        raise _no_run(folder, f"config.toml cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise _no_run(folder, f"config.toml is not TOML ({error})") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise _no_run(folder, f"config.toml lacks or garbles {error}") from error
+        raise _no_run(folder, f"a setting in config.toml is missing or invalid: {error}") from error
 
 
 def read_records(folder: Path) -> RunRecords:
-    """Every update of a run.
+    """Read all updates of a run.
 
     Raises:
         NoRunError: The folder has no metrics.
@@ -76,7 +64,7 @@ def read_records(folder: Path) -> RunRecords:
     except OSError as error:
         raise _no_run(folder, f"metrics.jsonl cannot be read ({error.strerror})") from error
     if not records.updates:
-        raise _no_run(folder, "metrics.jsonl holds no update yet")
+        raise _no_run(folder, "metrics.jsonl has no update yet")
     return records
 
 
@@ -106,19 +94,14 @@ def parse(lines: Iterable[str]) -> RunRecords:
 
 
 def _record(line: str, after: int) -> Record | None:
+    """Parse a line; NaN and infinity become None."""
     try:
-        values = json.loads(line)
-        metrics = {name: _number(value) for name, value in values.items() if name != "step"}
+        values = json.loads(line, parse_constant=lambda constant: None)
+        metrics = {name: None if value is None else float(value) for name, value in values.items() if name != "step"}
         return Record(int(metrics.get("charts/updates") or after + 1), int(values["step"]), metrics)
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError):
         return None
 
 
-def _number(value: Any) -> float | None:  # noqa: ANN401  whatever the line holds
-    """Parse a metric; NaN and infinity become None."""
-    number = None if value is None else float(value)
-    return None if number is None or not math.isfinite(number) else number
-
-
 def _no_run(folder: Path, reason: str) -> NoRunError:
-    return NoRunError(f"{folder} is no run folder: {reason}; give the folder that `trainer run` names as --run")
+    return NoRunError(f"{folder} is not a run folder: {reason}; give the --run folder of `trainer run`")

@@ -1,4 +1,4 @@
-"""`trainer bench`: how fast a rollout and its update are, and whether the update sees what the rollout did."""
+"""Speed of rollout and update, and whether the update reproduces the rollout's probabilities."""
 
 import os
 import statistics
@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor
 
-from arena.environments import EnvironmentSpec, declare
+from arena.environments import EnvironmentSpec
 from arena.environments.protocol import Environment
 from arena.policies import NetworkPolicy
 from arena.seeding import derive
@@ -22,87 +22,103 @@ from trainer.opponents.pool import SELF, Opponent
 from trainer.ppo.learner import Learner, build_network
 from trainer.ppo.loss import probability_ratio
 from trainer.ppo.sequences import split_into_sequences
-from trainer.rollout.actor import RolloutActor
-from trainer.rollout.buffer import RolloutBuffer
-from trainer.rollout.collector import CollectedMatch, RolloutCollector
+from trainer.rollout.collector import RolloutCollector
 from trainer.rollout.make_envs import make_env_batches
-from trainer.runtime.benchmark.synthetic_env import SYNTHETIC, IdlePolicy, Synthetic, SyntheticSpec
-from trainer.runtime.benchmark.timer import SectionTimer
+from trainer.runtime.benchmark.synthetic_env import DEFAULT_SIZES, SYNTHETIC, IdlePolicy, Synthetic, SyntheticSpec
 from trainer.runtime.torch_setup import process_memory
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Median times of one iteration, in seconds, and what it makes.
+    """Median times of one iteration in seconds, and the throughput of rollout and update together.
 
     Attributes:
-        rollout_s: Playing.
-        update_s: Learning.
-        arena_s: Of the rollout: stepping environments. Several threads' seconds count as their mean.
-        acting_s: Of the rollout: the learner's decisions.
-        opponents_s: Of the rollout: the opponents' decisions.
-        steps: Environment steps.
-        agents: Agents of an environment, on both sides.
-        decisions: Decisions that are learned from.
-        resident_bytes: Most memory that the process has had.
+        rollout_s: Rollout.
+        arena_s: Part of the rollout: stepping environments. Seconds of several threads are averaged.
+        acting_s: Part of the rollout: the learner's decisions.
+        opponents_s: Part of the rollout: the opponents' decisions.
+        update_s: Update.
+        env_steps_per_s: Environment steps per second.
+        agent_steps_per_s: Steps of all agents of both sides per second, as in `arena bench`.
+        decisions_per_s: Decisions that the learner learns from, per second.
+        resident_bytes: Peak memory of the process.
     """
 
     rollout_s: float
-    update_s: float
     arena_s: float
     acting_s: float
     opponents_s: float
-    steps: int
-    agents: int
-    decisions: int
+    update_s: float
+    env_steps_per_s: float
+    agent_steps_per_s: float
+    decisions_per_s: float
     resident_bytes: int
 
-    @property
-    def steps_per_s(self) -> float:
-        """Environment steps per second, rollout and update together."""
-        return self.steps / (self.rollout_s + self.update_s)
 
-    @property
-    def agent_steps_per_s(self) -> float:
-        """Steps of all agents per second, as `arena bench` counts them."""
-        return self.agents * self.steps_per_s
+class SectionTimer:
+    """Times calls of methods, in seconds by name.
 
-    @property
-    def decisions_per_s(self) -> float:
-        """Decisions that are learned from, per second."""
-        return self.decisions / (self.rollout_s + self.update_s)
+    Args:
+        settle: Waits for the device; called before and after every timed call.
+    """
+
+    def __init__(self, settle: Callable[[], None]) -> None:
+        self._settle = settle
+        self._seconds: dict[str, list[float]] = {}
+
+    def watch(self, holder: object, method: str, name: str) -> None:
+        """Time every call of an object's method from now on."""
+        plain, spent = getattr(holder, method), self._seconds.setdefault(name, [])
+
+        def timed(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401  arguments of any method
+            self._settle()
+            started = time.perf_counter()
+            try:
+                return plain(*arguments, **named)
+            finally:
+                self._settle()
+                spent.append(time.perf_counter() - started)
+
+        setattr(holder, method, timed)
+
+    def close(self) -> dict[str, float]:
+        """Return the seconds since the last call, summed over threads."""
+        seconds = {name: sum(spent) for name, spent in self._seconds.items()}
+        for spent in self._seconds.values():
+            spent.clear()
+        return seconds
 
 
 class CyclicMatchSource:
-    """Deals opponents in turn, on alternating sides or all at home."""
+    """Assigns opponents in turn; the learner alternates sides or always plays at home."""
 
     def __init__(self, opponents: Sequence[Opponent], *, sides: int) -> None:
-        self._opponents, self._sides, self._dealt = opponents, sides, 0
+        self._opponents, self._sides, self._assigned = opponents, sides, 0
 
     def next_match(self, row: int) -> MatchAssignment:
         """The next match of an environment."""
-        self._dealt += 1
-        opponent = self._opponents[self._dealt % len(self._opponents)]
-        away, seed = bool(self._dealt % self._sides), derive(0, "bench", self._dealt)
-        return MatchAssignment(opponent, away, seed, None, self._dealt, self_play_match=False)
+        self._assigned += 1
+        opponent = self._opponents[self._assigned % len(self._opponents)]
+        away, seed = bool(self._assigned % self._sides), derive(0, "bench", self._assigned)
+        return MatchAssignment(opponent, away, seed, None, self._assigned, self_play_match=False)
 
 
 class Bench:
-    """A learner with its environments and rollout memory, outside of any league.
+    """A learner with its environments and rollout buffer, without a league.
 
     Args:
-        config: Settings; `environment.name` may be `synthetic`, whose away side never acts: there is no self-play.
+        config: Settings. In the environment `synthetic` the away side never acts, so there is no self-play.
         item: Sizes of the synthetic environment.
-        opponents: How many frozen policies of the learner's architecture are dealt in turn, each with weights of its
-            own; 0 for the learner's live weights.
+        opponents: Number of frozen opponents with the learner's architecture and random weights; 0 for the learner's
+            live weights.
 
     Attributes:
-        learner: Learns.
-        collector: Plays.
-        rollout: What was played last.
+        learner: Network, optimiser and their update.
+        collector: Plays the environments.
+        rollout: The last rollout.
     """
 
-    def __init__(self, config: TrainerConfig, item: SyntheticSpec, *, opponents: int = 0) -> None:
+    def __init__(self, config: TrainerConfig, item: SyntheticSpec = DEFAULT_SIZES, *, opponents: int = 0) -> None:
         synthetic = config.environment.name == SYNTHETIC
         if synthetic:
             config = config.model_copy(update={"environment": config.environment.model_copy(update={"self_play": 0.0})})
@@ -122,7 +138,7 @@ class Bench:
             environments,
             self.learner.network,
             CyclicMatchSource(players, sides=1 if synthetic else 2),
-            _forget,
+            lambda match: None,
             self.learner.rng,
             self_play=played.self_play_rows,
             device_cache_bytes=config.league.device_cache_bytes,
@@ -135,47 +151,52 @@ class Bench:
         return len(self._config.environment.self_play_rows)
 
     def collect(self) -> None:
-        """Play one rollout."""
-        self.collector.collect(self.rollout, _never)
+        """Collect one rollout."""
+        self.collector.collect(self.rollout, lambda: False)
 
     def learn(self) -> None:
-        """Learn from it."""
-        self.learner.learn(self.rollout, _never)
+        """Update from the last rollout."""
+        self.learner.learn(self.rollout, lambda: False)
 
     def watch(self) -> SectionTimer:
-        """Time all that follows, as `rollout` and `update`, and of the rollout `arena`, `acting` and `opponents`."""
-        ledger = SectionTimer(_settling(self._config))
-        ledger.watch(self, "collect", "rollout")
-        ledger.watch(self, "learn", "update")
+        """Time later calls: `rollout`, its parts `arena`, `acting` and `opponents`, and `update`."""
+        timer = SectionTimer(_settling(self._config))
+        timer.watch(self, "collect", "rollout")
+        timer.watch(self, "learn", "update")
         for worker in self.collector.workers:
-            ledger.watch(worker.environment, "step", "arena")
-            ledger.watch(worker.opponents, "act", "opponents")
+            timer.watch(worker.environment, "step", "arena")
+            timer.watch(worker.opponents, "act", "opponents")
             for method in ("refresh_weights", "begin_chunk", "act", "act_native", "finish_chunk", "predict_values"):
-                ledger.watch(worker.actor, method, "acting")
-        return ledger
+                timer.watch(worker.actor, method, "acting")
+        return timer
 
     def measure(self, iterations: int) -> Measurement:
-        """Time rollouts and updates, and who spends them, after one that is not counted."""
-        ledger = self.watch()
-        times = [self._iterate(ledger) for _ in range(1 + iterations)][1:]
-        median = {name: statistics.median(each[name] for each in times) for name in times[0]}
-        steps = self.rollout.reward.shape[0] * self._config.environment.num_envs
+        """Time rollouts and updates, after a first one that does not count."""
+        timer = self.watch()
+        times = []
+        for _ in range(1 + iterations):
+            self.collect()
+            self.learn()
+            times.append(timer.close())
+        seconds = {name: statistics.median(each[name] for each in times[1:]) for name in times[0]}
         workers = len(self.collector.workers)
+        env_steps = self.rollout.reward.shape[0] * self._config.environment.num_envs
+        whole_s = seconds["rollout"] + seconds["update"]
         return Measurement(
-            rollout_s=median["rollout"],
-            update_s=median["update"],
-            arena_s=median["arena"] / workers,
-            acting_s=median["acting"] / workers,
-            opponents_s=median["opponents"] / workers,
-            steps=steps,
-            agents=self._agents,
-            decisions=int(self.rollout.active.sum()),
+            rollout_s=seconds["rollout"],
+            arena_s=seconds["arena"] / workers,
+            acting_s=seconds["acting"] / workers,
+            opponents_s=seconds["opponents"] / workers,
+            update_s=seconds["update"],
+            env_steps_per_s=env_steps / whole_s,
+            agent_steps_per_s=self._agents * env_steps / whole_s,
+            decisions_per_s=int(self.rollout.active.sum()) / whole_s,
             resident_bytes=process_memory(os.getpid()).peak_bytes,
         )
 
     @torch.no_grad()
     def ratio_errors(self) -> list[float]:
-        """Largest |ratio - 1| of each chunk under the weights that acted; 0 where both agree or no decision counts."""
+        """Largest |ratio - 1| of each chunk under the weights that acted; 0 without decisions."""
         if not isinstance(self.learner, Learner):
             raise ConfigError(
                 f"algorithm.name is {self._config.algorithm.name!r}, which does not derive from trainer.ppo.learner: "
@@ -193,11 +214,6 @@ class Bench:
         largest: list[float] = errors.new_zeros(chunks).scatter_reduce(0, chunk, errors, "amax").tolist()
         return largest
 
-    def _iterate(self, ledger: SectionTimer) -> dict[str, float]:
-        self.collect()
-        self.learn()
-        return ledger.close()
-
     def _players(self, spec: EnvironmentSpec, count: int) -> list[Opponent]:
         device, seed = self.learner.network.observation_mean.device, self._config.run.seed
         frozen = [build_network(self._config.network, spec, derive(seed, "opponent", each)) for each in range(count)]
@@ -208,57 +224,8 @@ class Bench:
         ]
 
 
-def acting_steps_per_s(config: TrainerConfig, item: SyntheticSpec, rows: int, repeats: int) -> float:
-    """Decisions a second of the learner on so many rows of what its environment shows, and nothing else.
-
-    A decision is the network's step, the sample, its log-probability, and storing all of it with the observation.
-    """
-    name = config.environment.name
-    spec = Synthetic(num_envs=1, seed=0, item=item).spec if name == SYNTHETIC else declare(name)
-    learner = make_algorithm(config, spec)
-    network, rng, shape = learner.network, learner.rng, config.rollout
-    rollout = RolloutBuffer.allocate(network, steps=shape.num_steps, rows=rows, bptt_horizon=shape.bptt_horizon)
-    rollout.active.fill_(True)
-    rollout.mask.fill_(True)
-    frames = torch.randn(shape.num_steps, rows, spec.observation_size, generator=rng, device=rng.device)
-    ended = torch.rand(shape.num_steps, rows, generator=rng, device=rng.device) < item.end_chance
-    acting, settle, times = RolloutActor(network, rows), _settling(config), []
-    for _ in range(1 + repeats):
-        settle()
-        started = time.perf_counter()
-        _act(acting, rollout, frames, ended, rng)
-        settle()
-        times.append(time.perf_counter() - started)
-    return rows * config.rollout.num_steps / statistics.median(times[1:])
-
-
-@torch.inference_mode()
-def _act(acting: RolloutActor, rollout: RolloutBuffer, frames: Tensor, ended: Tensor, rng: torch.Generator) -> None:
-    for t in range(len(rollout.reward)):
-        chunk, place = divmod(t, rollout.bptt_horizon)
-        if place == 0:
-            acting.begin_chunk(rollout, chunk, rng)
-        rollout.observation[t] = frames[t]
-        rollout.episode_start[t] = ended[t]
-        acting.act(rollout, t)
-        if place == rollout.bptt_horizon - 1:
-            acting.finish_chunk(rollout, chunk)
-
-
-def _forget(episode: CollectedMatch) -> None:
-    """Finished matches are of no use here."""
-
-
-def _never() -> bool:
-    return False
-
-
 def _settling(config: TrainerConfig) -> Callable[[], None]:
-    """What waits until the device has done what it was asked to; a CPU always has."""
+    """Return a call that waits until the device is idle; no effect on a CPU."""
     device = torch.device(config.run.device)
-    # without a device, that of the process is waited for, which is cuda:0 unless `configure_torch` chose another
-    return partial(torch.cuda.synchronize, device) if device.type == "cuda" else _nothing
-
-
-def _nothing() -> None:
-    """There is nothing to wait for."""
+    # without an argument, torch waits for the process's device: cuda:0 unless `configure_torch` chose another one
+    return partial(torch.cuda.synchronize, device) if device.type == "cuda" else lambda: None

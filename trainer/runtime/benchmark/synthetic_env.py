@@ -1,4 +1,4 @@
-"""An environment that costs almost nothing to step: the work item that trainers are compared on."""
+"""Synthetic environment that costs almost nothing to step, for comparing trainers."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ from arena.environments.protocol import Actions, Observation, Outcome, StepResul
 from arena.policies import State
 
 SYNTHETIC = "synthetic"
-"""Name of the environment that costs almost nothing to step."""
+"""Name of the synthetic environment."""
 
 FRAMES = 997
-"""Observations drawn ahead, shown in turn."""
+"""Precomputed observations, returned in turn."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,13 @@ class SyntheticSpec:
     end_chance: float = 0.01
 
 
-class Synthetic:
-    """The work item that trainers are compared on: random observations, episodes that end with a fixed probability.
+DEFAULT_SIZES = SyntheticSpec()
 
-    The away side is a single agent that never acts. What happens is the same on every device.
+
+class Synthetic:
+    """Random observations, and episodes that end with a fixed probability; identical on every device.
+
+    The away side is a single agent that never acts.
     """
 
     def __init__(self, *, num_envs: int, seed: int, item: SyntheticSpec, device: str = "cpu") -> None:
@@ -61,11 +64,11 @@ class Synthetic:
         self._outcome = Outcome(score=score, reason=nothing, decisions=torch.ones_like(nothing))
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start anew; see `Environment.reset`."""
+        """Reset; see `Environment.reset`."""
         return self._observe()
 
     def step(self, actions: Actions) -> StepResult:
-        """Play one decision; see `Environment.step`."""
+        """Step; see `Environment.step`."""
         check_actions(self.spec, self.num_envs, actions)
         self._frame = (self._frame + 1) % FRAMES
         ended, observation = self._ends[self._frame], self._observe()
@@ -83,19 +86,19 @@ class Synthetic:
 
 
 class IdlePolicy:
-    """The opponent that costs nothing: it never acts."""
+    """An opponent that never acts, and costs nothing."""
 
     def __init__(self, action_size: int) -> None:
         self._nothing = torch.zeros(0, action_size)
 
     def initial_state(self, rows: int) -> State:
-        """Nothing."""
+        """Return an empty state."""
         return ()
 
     def act(
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
-        """Zeros."""
+        """Return zeros."""
         rows, device = len(observation.values), observation.values.device
         if len(self._nothing) != rows or self._nothing.device != device:
             self._nothing = torch.zeros(rows, self._nothing.shape[1], device=device)

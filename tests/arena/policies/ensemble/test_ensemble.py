@@ -55,7 +55,7 @@ OVERFLOWING = {
 
 @pytest.mark.parametrize("change", OVERFLOWING.values(), ids=OVERFLOWING)
 @pytest.mark.parametrize("architecture", [SMALL, WITH_SETS["sets"], replace(SMALL, recurrent_size=10)])
-def test_a_network_that_overflows_still_does_what_is_an_action(architecture, change):
+def test_overflowing_network_still_gives_legal_actions(architecture, change):
     """Anybody may publish one: it loses, and ends nobody who plays it."""
     network = network_of(architecture, 0)
     with torch.no_grad():
@@ -160,7 +160,7 @@ def test_one_slot_draws_as_the_policy_itself_does():
             torch.testing.assert_close(together[name][seen.active], action[seen.active], **CLOSE)
 
 
-def test_what_a_row_gets_does_not_hang_on_who_else_is_there():
+def test_outputs_of_a_row_do_not_depend_on_other_rows():
     networks, rows = networks_of(SMALL), 3 * CHUNK
     together = NativeBackend(SMALL, SLOTS)
     for slot, network in enumerate(networks):
@@ -241,7 +241,7 @@ def test_another_policy_in_a_slot_changes_its_own_rows_only(put_together):
     torch.testing.assert_close(after[slots == 1], theirs[slots == 1], **CLOSE)
 
 
-def test_more_slots_leave_policies_and_seated_rows_as_they_are(put_together):
+def test_reserving_slots_keeps_policies_and_assigned_rows(put_together):
     networks, rows = networks_of(SMALL), 20
     together, slots = put_together(networks), torch.arange(rows) % SLOTS
     step = together.step_for(slots)
@@ -326,7 +326,7 @@ def test_where_warp_does_not_load_torch_does_all(monkeypatch):
 
 
 @pytest.mark.parametrize("counts", [[0, 0], [5, 0, 0], [1, 1, 1, 1], [1000, 1, 0, 3], [64, 80, 75, 97], [400, 300, 2]])
-def test_padding_holds_everybody_once_and_wastes_little(counts):
+def test_padding_holds_each_row_once_and_wastes_little(counts):
     slot_of_row = torch.tensor(list(itertools.chain(*([slot] * count for slot, count in enumerate(counts)))), dtype=int)
     slot_of_row = slot_of_row[torch.randperm(len(slot_of_row))]
     plan = RowLayout.of(slot_of_row, len(counts), CPU)
@@ -339,7 +339,7 @@ def test_padding_holds_everybody_once_and_wastes_little(counts):
     assert len(slot_of_place) <= 2 * len(slot_of_row) + 8 * len(counts)
 
 
-def test_who_does_not_belong_into_a_stack_is_refused_by_name():
+def test_network_of_another_architecture_is_rejected_by_name():
     stack = stack_of(networks_of(SMALL))
     with pytest.raises(ArenaError, match=r"encoder_sizes=\(64,\).* does not fit an ensemble"):
         stack.put(0, ActorCritic(replace(SMALL, encoder_sizes=(64,))))

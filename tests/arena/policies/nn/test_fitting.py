@@ -176,7 +176,7 @@ def test_a_stack_equals_every_network_alone(network: ActorCritic):
         assert torch.equal(alone.state.hidden, together.state.hidden[rows])
 
 
-def test_slots_keep_what_was_put_there_and_take_what_is_put_there_anew():
+def test_slot_holds_a_copy_and_can_be_overwritten():
     architecture = KINDS["images and choices alone"]
     one, other = network_of(architecture, 0), network_of(architecture, 1)
     stack = PolicyEnsemble(architecture, 1, CPU)

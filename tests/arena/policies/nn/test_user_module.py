@@ -61,7 +61,7 @@ def test_a_module_gets_every_block_as_it_is_meant():
 
 
 @pytest.mark.parametrize("module", ["Flawed", "Rememberer", "Forgetful"])
-def test_modules_that_do_what_they_must_pass(module: str):
+def test_valid_modules_pass_the_checks(module: str):
     check_module(architecture_of(f"space_games:{module}"), BAZAAR)
     check_module(architecture_of(READER, CoreKind.LSTM), BAZAAR)
 
@@ -152,7 +152,7 @@ def test_commands_name_modules_for_themselves_and_what_they_start(
 
 
 @pytest.mark.parametrize("name", ["nets", "nets.MyNet", "a:b:c", "../nets:MyNet", "nets:MyNet,other:Net", ":", ""])
-def test_what_is_no_name_of_a_module_is_refused(monkeypatch: pytest.MonkeyPatch, name: str):
+def test_invalid_module_name_is_rejected(monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.delenv(ALLOWED_MODULES_VARIABLE, raising=False)
     with pytest.raises(NetworkModuleError, match="is not of the form MODULE:CLASS"):
         allow_modules([READER, name])
@@ -172,7 +172,7 @@ def test_a_module_that_has_changed_since_is_refused_by_its_weights(stranger: byt
         checkpoints.decode(stranger, modules=["strangers_net:Forgetful"])
 
 
-def test_what_a_module_makes_anew_is_there_when_it_was_loaded():
+def test_buffers_created_by_a_module_exist_after_loading():
     """A buffer that is not saved would be rubbish in a network that was built without memory."""
     network = ActorCritic(architecture_of("space_games:Rememberer"))
     loaded = checkpoints.decode(checkpoints.encode(network, BAZAAR), modules=["space_games:Rememberer"]).network

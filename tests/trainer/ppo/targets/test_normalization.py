@@ -19,7 +19,7 @@ from trainer.ppo.targets.normalization import (
     normalise_advantages,
     normalise_by_role,
 )
-from trainer.process_group import SINGLE_PROCESS, SingleProcess
+from trainer.process_group import SINGLE_PROCESS, ProcessGroup
 
 CPU = torch.device("cpu")
 
@@ -100,10 +100,10 @@ def test_the_critics_units_do_not_shrink_to_its_noise():
 
 
 def test_ranks_fade_their_statistics_once_an_update_whatever_their_number():
-    class Two(SingleProcess):
+    class Two(ProcessGroup):
         """This rank's batch and another one's."""
 
-        count = 2
+        world_size = 2
 
         def all_gather(self, values):
             return [values, other]

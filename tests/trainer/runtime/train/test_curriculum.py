@@ -60,6 +60,6 @@ def test_a_game_without_lessons_refuses_a_curriculum(worker_of, client):
         worker_of(client, resolve("rps", None, ["environment.num_envs=8", "curriculum.matches=5"]))
 
 
-def test_the_whole_game_is_played_where_no_curriculum_is_asked_for(worker_of, client):
+def test_without_a_curriculum_the_whole_game_is_played(worker_of, client):
     worker = worker_of(client, resolve("mech-duel", None, SMALL))
     assert worker.session._batches[0].lesson == make("mech-duel", num_envs=1).lesson

@@ -122,7 +122,7 @@ def test_a_run_that_is_over_waits_for_room(worker_of, client, disk, tmp_path, ou
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 4
 
 
-def test_a_signal_ends_the_wait_and_what_is_lost_is_said(worker_of, client, disk, tmp_path, outside):
+def test_a_signal_ends_the_wait_and_lost_results_are_reported(worker_of, client, disk, tmp_path, outside):
     def interrupted(seconds):
         outside.asked = True
 

@@ -87,7 +87,7 @@ def test_a_signal_ends_the_wait_for_a_league_and_is_what_is_said(worker_of, clie
 
 def test_a_league_that_lost_its_memory_is_registered_with_again(worker_of, client, transport, tmp_path, caplog):
     worker = worker_of(client, rps("run.total_timesteps=640"))
-    membership = worker.session._membership
+    membership = worker.session._league_session
     known = membership.registration
     learn = worker.learner.learn
 

@@ -33,7 +33,7 @@ def test_a_restart_goes_on_where_the_run_stopped(worker_of, client, tmp_path):
     assert len(client.learners("rps").items) == 1
 
 
-def test_a_second_run_of_a_learner_that_begins_at_0_is_said_with_the_way_out(worker_of, client):
+def test_a_second_run_of_a_learner_is_reported_with_a_remedy(worker_of, client):
     first, second, resumed, another = [], [], [], []
     worker_of(client, rps("run.total_timesteps=256"), lines=first).run()
     worker_of(client, rps(), lines=second, run="other")
@@ -44,7 +44,7 @@ def test_a_second_run_of_a_learner_that_begins_at_0_is_said_with_the_way_out(wor
     assert not [line for line in first + resumed + another if "in this league, but" in line]
 
 
-def test_a_run_that_is_resumed_at_its_end_says_how_to_go_on(worker_of, client):
+def test_a_complete_run_prints_how_to_continue(worker_of, client):
     worker_of(client, rps("run.total_timesteps=128")).run()
     lines = []
     again = worker_of(client, rps("run.total_timesteps=128"), lines=lines)
@@ -119,7 +119,7 @@ def test_a_run_killed_before_its_first_update_goes_on_as_the_same_run(worker_of,
     assert not [line for line in lines if "two runs under one name" in line]
 
 
-def test_a_run_that_failed_where_matches_are_dealt_goes_on_with_each_match_once(worker_of, client, tmp_path):
+def test_a_run_that_failed_while_assigning_matches_plays_each_once(worker_of, client, tmp_path):
     first = worker_of(client, rps("run.total_timesteps=512", "environment.self_play=0"))
     next_match, dealt = first.session.leases.next_match, []
 
@@ -161,7 +161,7 @@ def test_a_signal_ends_the_run_at_the_next_decision_with_everything_saved(worker
     assert len(spooled(tmp_path)) == 152
 
 
-def test_when_it_is_high_time_everything_is_saved_and_the_last_results_are_the_last_call(
+def test_past_the_grace_everything_is_saved_and_the_last_results_are_the_last_call(
     worker_of, client, tmp_path, outside
 ):
     worker = worker_of(client, rps())
@@ -190,7 +190,7 @@ def test_a_run_folder_of_another_learner_is_refused(worker_of, client):
         worker_of(client, rps("league.learner=other"))
 
 
-def test_a_run_folder_is_one_processs_at_a_time(tmp_path):
+def test_a_run_folder_is_locked_by_one_process(tmp_path):
     folder, same = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "run")
     with folder.locked(), pytest.raises(RunInUseError, match="in use by another trainer"), same.locked():
         pass

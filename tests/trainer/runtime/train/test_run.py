@@ -20,7 +20,7 @@ from trainer.config.loading import resolve
 from trainer.errors import ConfigError
 
 
-def test_a_run_reports_publishes_and_tells_how_it_goes(worker_of, client, tmp_path):
+def test_a_run_reports_results_publishes_and_prints_progress(worker_of, client, tmp_path):
     lines = []
     worker_of(client, rps("run.total_timesteps=512", "league.snapshot_every_steps=128"), lines=lines).run()
     assert same_results(spooled(tmp_path), logged(client))
@@ -38,7 +38,7 @@ def test_a_run_reports_publishes_and_tells_how_it_goes(worker_of, client, tmp_pa
     assert lines[-1].startswith("saved at step 512")
 
 
-def test_a_run_folder_says_how_it_was_made_and_keeps_its_metrics(worker_of, client, tmp_path):
+def test_a_run_folder_has_provenance_and_metrics(worker_of, client, tmp_path):
     worker_of(client, rps("run.total_timesteps=128")).run()
     origin = json.loads((tmp_path / "run" / "run.json").read_text())
     assert origin["environment"] == "rps"
@@ -87,7 +87,7 @@ def test_results_of_short_updates_go_out_together_and_in_time(worker_of, client,
 
 
 @pytest.mark.parametrize("command", ["drain", "stop"])
-def test_a_run_leaves_when_the_league_says_so(worker_of, client, tmp_path, command):
+def test_a_run_stops_at_the_leagues_command(worker_of, client, tmp_path, command):
     lines = []
     worker = worker_of(client, rps(), lines=lines)
     client.command_worker(client.workers().items[0].id, command)
@@ -97,7 +97,7 @@ def test_a_run_leaves_when_the_league_says_so(worker_of, client, tmp_path, comma
     assert same_results(spooled(tmp_path), logged(client))
 
 
-def test_a_quarantine_is_said_once_and_so_is_its_end(worker_of, client):
+def test_a_quarantine_and_its_end_are_printed_once(worker_of, client):
     lines = []
     worker = worker_of(client, rps("run.total_timesteps=640", "league.heartbeat_s=0.001"), lines=lines)
     own = client.workers().items[0].id
@@ -138,13 +138,13 @@ def test_a_snapshot_that_the_league_deleted_before_it_was_published_is_sent_agai
     assert "trying again" not in caplog.text
 
 
-def test_workers_of_one_learners_name_in_two_games_are_told_apart_by_it(worker_of, client):
+def test_worker_names_contain_the_game(worker_of, client):
     worker_of(client, rps(), run="first")
     worker_of(client, resolve("recall", None, ["environment.num_envs=8"]), run="second")
     assert {worker.name for worker in client.workers().items} == {"trainer-main-rps", "trainer-main-recall"}
 
 
-def test_an_opponent_of_another_making_is_given_back_and_training_goes_on(worker_of, client, caplog):
+def test_an_incompatible_opponent_is_released_and_training_continues(worker_of, client, caplog):
     spec = make("rps", num_envs=1).spec
     stranger = client.learner(
         wire.LearnerCreate(name="stranger", role="main", environment="rps", signature=spec.signature)
@@ -162,7 +162,7 @@ def test_an_opponent_of_another_making_is_given_back_and_training_goes_on(worker
     assert "does not fit its architecture" in caplog.text
 
 
-def test_what_the_league_will_not_have_is_set_aside_and_training_goes_on(worker_of, client, tmp_path, caplog):
+def test_rejected_results_are_set_aside_and_training_continues(worker_of, client, tmp_path, caplog):
     worker = worker_of(client, rps("run.total_timesteps=512", "league.snapshot_every_steps=128"))
     report, publish = client.report, client.publish
 
@@ -196,6 +196,6 @@ def test_a_learner_of_another_role_is_refused(worker_of, client):
         worker_of(client, rps("league.role=main_exploiter"), run="other")
 
 
-def test_a_discount_that_is_not_the_shapings_is_refused(worker_of, client):
+def test_a_discount_other_than_the_shapings_is_refused(worker_of, client):
     with pytest.raises(ConfigError, match=r"ppo\.gamma is 0\.9, .* set ppo\.gamma=0\.995"):
         worker_of(client, resolve("mech-duel", None, ["ppo.gamma=0.9", "environment.num_envs=2"]))
