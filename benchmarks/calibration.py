@@ -22,12 +22,12 @@ from scipy.special import expit
 from arena.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY, Results
 from arena.pairing import rating_pairs
 from arena.refit import NO_PARENT, RefitConfig, fit
-from league.config import Settings
-from league.services import ledger
-from league.services.ledger import EMPTY
-from league.services.match_log import Games
-from league.services.rating import Entry, Rule, as_ratings
-from league.services.roster import Roster
+from league.services.matches.log import MatchArrays
+from league.services.ratings import state as rating_state
+from league.services.ratings.period import PlayerRating, RatingConfig, as_ratings
+from league.services.ratings.roster import Roster
+from league.services.ratings.state import EMPTY
+from league.settings import Settings
 
 FloatArray = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ class Outcome:
     deviation: FloatArray
 
 
-FITTED = Rule.of(Settings())
+FITTED = RatingConfig.of(Settings())
 RULES = {
     "whole history": FITTED,
     "without correlation": replace(FITTED, refit=replace(FITTED.refit, pair_correlation=False)),
@@ -135,10 +135,10 @@ def _on_average(log_odds: FloatArray) -> FloatArray:
     return fit(results, start, anchor=anchor, parent=np.full(len(log_odds), NO_PARENT), config=ALIKE).rating
 
 
-def simulate(plan: Plan, rule: Rule, rng: np.random.Generator) -> Outcome:
+def simulate(plan: Plan, rule: RatingConfig, rng: np.random.Generator) -> Outcome:
     """Play a league from its first snapshot to its last."""
     truth = population(plan, rng)
-    start = Entry("learner", START_RATING, START_DEVIATION, START_VOLATILITY, 0, 0.0)
+    start = PlayerRating("learner", START_RATING, START_DEVIATION, START_VOLATILITY, 0, 0.0)
     newcomers = {LEARNER: start, ANCHOR: replace(start, kind="baseline", deviation=30.0)}
     parents: dict[int, int | None] = {ANCHOR: None}
     met = np.zeros_like(truth.log_odds)
@@ -152,7 +152,7 @@ def simulate(plan: Plan, rule: Rule, rng: np.random.Generator) -> Outcome:
         parents[player] = player - 1 if player - 1 > ANCHOR else None
         for _ in range(plan.periods):
             games = _play({**newcomers, **state.entries}, truth, met, plan, rng)
-            state = state.after(ledger.close(state, Roster(newcomers, parents, {}), games, rule))
+            state = state.after(rating_state.apply_period(state, Roster(newcomers, parents, {}), games, rule))
     entries = [{**newcomers, **state.entries}[player] for player in snapshots]
     return Outcome(
         truth=truth.rating[1:],
@@ -162,7 +162,9 @@ def simulate(plan: Plan, rule: Rule, rng: np.random.Generator) -> Outcome:
     )
 
 
-def _play(entries: dict[int, Entry], truth: Truth, met: FloatArray, plan: Plan, rng: np.random.Generator) -> Games:
+def _play(
+    entries: dict[int, PlayerRating], truth: Truth, met: FloatArray, plan: Plan, rng: np.random.Generator
+) -> MatchArrays:
     """Play a period: pairs of frozen players with sides swapped, and the learner against those near it.
 
     The frozen players are 0 for the baseline and so on; the learner plays as the newest of them. `met` counts on.
@@ -185,7 +187,7 @@ def _play(entries: dict[int, Entry], truth: Truth, met: FloatArray, plan: Plan, 
     np.add.at(met, (away, home), 1.0)
     near = rng.choice(np.argsort(np.abs(ratings.rating - entries[LEARNER].rating))[:10], plan.matches)
     chance = np.concatenate((expit(truth.log_odds[home, away]), expit(truth.log_odds[frozen.size - 1, near])))
-    return Games(
+    return MatchArrays(
         home=np.concatenate((frozen[home], np.full(near.size, LEARNER))),
         away=frozen[np.concatenate((away, near))],
         score=(rng.random(chance.size) < chance).astype(np.float64),

@@ -25,17 +25,17 @@ from arena.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY
 from arena.pairing import rating_pairs
 from arena.refit import NO_PARENT, fit
 from benchmarks.calibration import ALIKE, ANCHOR, BAND, EVER_MORE, LEARNER
-from league.config import Settings
-from league.services import ledger
-from league.services.ledger import EMPTY, Ledger
-from league.services.match_log import Games
-from league.services.rating import Entry, Rule, as_ratings
-from league.services.roster import Roster
-from league.services.sides import SIDES, seat_of
+from league.services.matches.log import MatchArrays
+from league.services.ratings import state as rating_state
+from league.services.ratings.period import PlayerRating, RatingConfig, as_ratings
+from league.services.ratings.roster import Roster
+from league.services.ratings.sides import SIDES, seat_of
+from league.services.ratings.state import EMPTY, RatingState
+from league.settings import Settings
 
 FloatArray = NDArray[np.float64]
 
-UNLIKE = Rule.of(Settings(), unlike_sides=True)
+UNLIKE = RatingConfig.of(Settings(), unlike_sides=True)
 RULES = {"as if alike": replace(UNLIKE, unlike_sides=False), "sides apart": UNLIKE}
 MEAN = "mean of sides"
 
@@ -141,8 +141,8 @@ def simulate(plan: Plan, seed: int) -> Outcome:
     return Outcome(of_snapshots, overall, (home, away))
 
 
-def _league(plan: Plan, truth: Truth, rule: Rule, rng: np.random.Generator) -> tuple[Ledger, Roster]:
-    start = Entry("learner", START_RATING, START_DEVIATION, START_VOLATILITY, 0, 0.0)
+def _league(plan: Plan, truth: Truth, rule: RatingConfig, rng: np.random.Generator) -> tuple[RatingState, Roster]:
+    start = PlayerRating("learner", START_RATING, START_DEVIATION, START_VOLATILITY, 0, 0.0)
     newcomers = {LEARNER: start, ANCHOR: replace(start, kind="baseline", deviation=30.0)}
     roster = Roster(newcomers, {ANCHOR: None}, {})
     habit = rng.normal(0.0, plan.uneven, plan.snapshots + 1)
@@ -160,13 +160,18 @@ def _league(plan: Plan, truth: Truth, rule: Rule, rng: np.random.Generator) -> t
         )
         for _ in range(plan.periods):
             games = _play({**roster.newcomers, **state.entries}, truth, met, habit, plan, rng)
-            state = state.after(ledger.close(state, roster, games, rule))
+            state = state.after(rating_state.apply_period(state, roster, games, rule))
     return state, roster
 
 
 def _play(
-    entries: dict[int, Entry], truth: Truth, met: FloatArray, habit: FloatArray, plan: Plan, rng: np.random.Generator
-) -> Games:
+    entries: dict[int, PlayerRating],
+    truth: Truth,
+    met: FloatArray,
+    habit: FloatArray,
+    plan: Plan,
+    rng: np.random.Generator,
+) -> MatchArrays:
     """Play a period: pairs of frozen players, and the learner against those near it.
 
     The frozen players are 0 for the baseline and so on; the learner plays as the newest of them. `met` counts on.
@@ -194,10 +199,10 @@ def _play(
     chance = expit((truth.home[places[:, 0]] - truth.away[places[:, 1]]) / SCALE)
     score = (rng.random(chance.size) < chance).astype(np.float64)
     told = rng.random(chance.size) >= plan.lost if plan.lost else np.ones(chance.size, dtype=np.bool_)
-    return Games(home=players[told, 0], away=players[told, 1], score=score[told], training=training[told])
+    return MatchArrays(home=players[told, 0], away=players[told, 1], score=score[told], training=training[told])
 
 
-def _estimate(entries: list[Entry]) -> Estimate:
+def _estimate(entries: list[PlayerRating]) -> Estimate:
     rated = as_ratings(entries)
     return Estimate(rated.rating, rated.deviation)
 

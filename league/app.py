@@ -14,87 +14,94 @@ from weakref import WeakSet
 import numpy as np
 from fastapi import FastAPI
 
-from league import bookkeeping, cores, web
-from league.api import (
+from league import cores, web
+from league.api import errors as api_errors
+from league.api import health, reference
+from league.api.event_feed import EventFeed
+from league.api.fast_route import FastRouteMiddleware
+from league.api.group_commit import GroupCommit
+from league.api.metrics import Metrics
+from league.api.middleware.body_limit import BodyLimitMiddleware
+from league.api.middleware.concurrency import ConcurrencyMiddleware
+from league.api.middleware.protocol_version import ProtocolVersionMiddleware
+from league.api.middleware.request_id import RequestIdMiddleware
+from league.api.rate_limit import RateLimiter
+from league.api.routers import (
+    analysis,
     champions,
     checkpoints,
     events,
-    externals,
     gates,
-    health,
     learners,
+    leases,
+    matches,
     matchmaking,
-    play,
     players,
-    problems,
-    reference,
+    rating_periods,
     replays,
-    tables,
+    results,
+    standings,
     workers,
 )
-from league.api.admission import Admission
-from league.api.callers import Callers
-from league.api.commits import Commits
-from league.api.dependencies import League
-from league.api.limits import BodyLimit
-from league.api.metrics import Metrics
-from league.api.news import News
-from league.api.protocol import Protocols
-from league.api.request_ids import RequestIds
-from league.api.shortcut import Shortcut
-from league.bookkeeping import Bookkeeper
-from league.census import Census, CensusTaker
-from league.config import Settings
+from league.api.state import AppState
+from league.background import process as background_process
+from league.background.leases import ExpireLeasesTask
+from league.background.process import BackgroundProcess
+from league.background.task import PeriodicTask
+from league.background.worker_count import WorkerCountTask
 from league.db import schema
 from league.db.engine import Database
-from league.duty import Duty
-from league.services import heartbeats, tokens
-from league.services.attaching import register, renew
-from league.services.gate_verdicts import Judge
-from league.services.population import PopulationCache
-from league.services.reviews import LatestReview
-from league.services.superiority import Comparisons
-from league.services.terms import TermsCache
+from league.services.auth import tokens
+from league.services.gates.sprt import GateEvaluator
+from league.services.leaderboard.superiority import SuperiorityCache
+from league.services.matchmaking.lease_cache import LeaseCache
+from league.services.population.cache import PopulationCache
+from league.services.trust.review import ReviewCache
+from league.services.workers import heartbeats
+from league.services.workers.polling import WorkerCount
+from league.services.workers.registration import register, renew
+from league.settings import Settings
+from league.storage.factory import open_store
 from league.storage.inspection import Inspector
-from league.storage.opening import open_store
-from league.sweeper import Sweeper
 
 _WRITERS = 2  # threads for heartbeats and registrations
 _BODY_PAUSE_S = 30.0  # a caller whose network was cut says nothing more, and nothing of that either
 
 
-def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
+def create_app(settings: Settings, *, with_background_process: bool = False) -> FastAPI:
     """Make the application of one league.
 
     Starting it refuses a database of another version, and an address beyond loopback while no token exists.
 
     Args:
         settings: Of the league.
-        books_apart: Whether its books are kept by a process of their own, for which `settings` are as `LEAGUE_*` say.
+        with_background_process: Whether another process runs the tasks that compute; it reads `settings` from LEAGUE_*.
 
     Raises:
         ConfigurationError: The database or the store cannot be used.
     """
     database = Database(settings.database_address, settings.database_connections)
     store = open_store(settings)
-    league = League(
+    league = AppState(
         settings=settings,
         database=database,
         store=store,
         inspector=Inspector(store),
         population=PopulationCache(),
-        terms=TermsCache(),
-        comparisons=Comparisons(),
-        judge=Judge(),
-        review=LatestReview(),
-        news=News(settings.events_poll_s / 2, time.monotonic),
-        census=Census(),
+        terms=LeaseCache(),
+        comparisons=SuperiorityCache(),
+        judge=GateEvaluator(),
+        review=ReviewCache(),
+        news=EventFeed(settings.events_poll_s / 2, time.monotonic),
+        census=WorkerCount(),
         metrics=Metrics(),
-        callers=Callers(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
-        beats=Commits(
-            database, partial(heartbeats.note, settings=settings), partial(heartbeats.note_bare, settings=settings)
+        callers=RateLimiter(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
+        beats=GroupCommit(
+            database,
+            partial(heartbeats.record_heartbeats, settings=settings),
+            partial(heartbeats.record_heartbeats_bulk, settings=settings),
         ),
-        registrations=Commits(database, partial(register, settings=settings), partial(renew, settings=settings)),
+        registrations=GroupCommit(database, partial(register, settings=settings), partial(renew, settings=settings)),
         ending=threading.Event(),
         streams=WeakSet(),
         rng=np.random.default_rng(),
@@ -103,36 +110,40 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         title="Echelon League",
         summary="A self-play league with a Glicko-2 arena.",
         version=version("echelon-league"),
-        lifespan=partial(_lifespan, books_apart=books_apart),
-        responses=problems.RESPONSES,
+        lifespan=partial(_lifespan, with_background_process=with_background_process),
+        responses=api_errors.RESPONSES,
         docs_url=None,
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # asked for anew at every call otherwise
     )
     league.metrics.watch(league.database)
     app.state.league = league
-    for module in (  # routes are tried in this order: first what workers call all the time
-        play,
-        matchmaking,
-        workers,
-        learners,
-        checkpoints,
-        players,
-        externals,
-        champions,
-        gates,
-        tables,
-        replays,
-        events,
-        health,
-        reference,
+    for router in (  # routes are tried in this order: first what workers call all the time
+        results.router,
+        leases.router,
+        matchmaking.router,
+        workers.router,
+        learners.router,
+        checkpoints.router,
+        players.router,
+        players.externals_router,
+        champions.router,
+        gates.router,
+        standings.router,
+        analysis.router,
+        rating_periods.router,
+        matches.router,
+        replays.router,
+        events.router,
+        health.router,
+        reference.router,
     ):
-        app.include_router(module.router)
-    problems.install(app)
+        app.include_router(router)
+    api_errors.install(app)
     web.install(app)
-    app.add_middleware(Shortcut, league=league)
+    app.add_middleware(FastRouteMiddleware, league=league)
     app.add_middleware(
-        Admission,
+        ConcurrencyMiddleware,
         config=settings.lanes,
         metrics=league.metrics,
         clock=time.monotonic,
@@ -140,42 +151,46 @@ def create_app(settings: Settings, *, books_apart: bool = False) -> FastAPI:
         refusal=web.refusal,
     )
     app.add_middleware(
-        BodyLimit,
+        BodyLimitMiddleware,
         body_max_bytes=settings.body_max_bytes,
         checkpoint_max_bytes=settings.checkpoint_max_bytes,
         pause_s=_BODY_PAUSE_S,
     )
-    app.add_middleware(Protocols)
-    app.add_middleware(RequestIds, metrics=league.metrics)
+    app.add_middleware(ProtocolVersionMiddleware)
+    app.add_middleware(RequestIdMiddleware, metrics=league.metrics)
     return app
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI, *, books_apart: bool) -> AsyncIterator[None]:
-    league: League = app.state.league
+async def _lifespan(app: FastAPI, *, with_background_process: bool) -> AsyncIterator[None]:
+    league: AppState = app.state.league
     with ExitStack() as stack:
         stack.callback(league.database.close)
         schema.check(league.database)
         league.store.prepare()
         with league.database.read() as session:
             tokens.require_closed_or_loopback(session, league.settings)
-        kept = duties(league, books_apart=books_apart)
-        app.state.bookkeeper = next((duty for duty in kept if isinstance(duty, Bookkeeper)), None)
-        for duty in kept:
-            duty.start()
-            stack.callback(duty.stop)
+        tasks = periodic_tasks(league, with_background_process=with_background_process)
+        app.state.background = next((task for task in tasks if isinstance(task, BackgroundProcess)), None)
+        for task in tasks:
+            task.start()
+            stack.callback(task.stop)
         threads = _WRITERS + league.settings.lanes.leases_running + league.settings.lanes.results_running
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads, "call"))
-        cores.keep_to(league.settings.core)  # after the duties, which run beside it
+        cores.keep_to(league.settings.core)  # after the tasks, which run beside it
         yield
 
 
-def duties(league: League, *, books_apart: bool) -> list[Duty]:
+def periodic_tasks(league: AppState, *, with_background_process: bool) -> list[PeriodicTask]:
     """Return what a process of the league does by itself."""
     database, settings = league.database, league.settings
-    books = [Bookkeeper(settings)] if books_apart else bookkeeping.duties(database, settings)
-    taker = CensusTaker(database, league.census, settings.heartbeat_s, _now)
-    return [*books, Sweeper(database, settings, league.metrics, _now), taker]
+    books = (
+        [BackgroundProcess(settings)]
+        if with_background_process
+        else background_process.periodic_tasks(database, settings)
+    )
+    taker = WorkerCountTask(database, league.census, settings.heartbeat_s, _now)
+    return [*books, ExpireLeasesTask(database, settings, league.metrics, _now), taker]
 
 
 def _now() -> datetime:

@@ -3,9 +3,9 @@
 from alembic import context
 from sqlalchemy import Connection
 
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Base
+from league.settings import Settings
 
 
 def run(connection: Connection) -> None:

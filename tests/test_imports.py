@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SERVER_SIDE = ("league.client", "league.cli", "league.app", "league.bookkeeping")
+SERVER_SIDE = ("league.client", "league.cli", "league.app", "league.background.process")
 TORCH_FREE_ARENA = (
     "arena.glicko2",
     "arena.payoff",

@@ -22,9 +22,9 @@ from benchmarks.stage.arrivals import Arrivals
 from benchmarks.stage.stage import Stage
 from league import wire
 from league.client import LeagueClient
-from league.config import Settings
 from league.db.engine import Database
 from league.db.models import Match, Period, Player
+from league.settings import Settings
 
 RATE_PER_S = 100.0  # of calls of one kind: a fifth to a half of what one process can
 CALLS = 200

@@ -14,12 +14,12 @@ from benchmarks.stage import history
 from benchmarks.stage.stage import Row, Stage
 from league import wire
 from league.client import LeagueClient
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
-from league.services import periods
-from league.services.rating import Rule
-from league.services.rebuild import rebuild
+from league.services.rating_periods import closing
+from league.services.rating_periods.rebuild import rebuild
+from league.services.ratings.period import RatingConfig
+from league.settings import Settings
 
 MATCHES = int(os.environ.get("LEAGUE_BENCHMARK_MATCHES", "1000000"))
 PERIOD_MATCHES = 1_000_000
@@ -42,7 +42,7 @@ def _standings(stage: Stage) -> list[Row]:
     for matches in (MATCHES // 10, MATCHES):
         history.play(database, matches - played)
         played = matches
-        periods.close(database, settings, history.ENVIRONMENT, actor="benchmark", reason="", now=history.NOW)
+        closing.close(database, settings, history.ENVIRONMENT, actor="benchmark", reason="", now=history.NOW)
         with stage.league(_url(database), aggregation_interval_s=3600) as server:
             address = f"{server.url}{wire.PREFIX}/standings?limit=100"
             seconds = statistics.median(_timed(partial(_read, address)) for _ in range(CALLS))
@@ -67,7 +67,7 @@ def _rebuild(stage: Stage) -> Row:
     """Compute everything again after it was computed once; nothing may differ."""
     database = _league(stage, PLAYERS)
     history.play(database, MATCHES)
-    count = history.cut(database, Rule.of(Settings()), PERIOD_GAMES * PLAYERS // 2)
+    count = history.cut(database, RatingConfig.of(Settings()), PERIOD_GAMES * PLAYERS // 2)
     rebuild(database, history.NOW)
     start = time.perf_counter()
     (outcome,) = rebuild(database, history.NOW)

@@ -11,7 +11,7 @@ from sqlalchemy import func, insert, select, text
 from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
 from league.db.engine import Database
 from league.db.models import Draw, Learner, Lease, Match, Period, Player, Worker
-from league.services.rating import Rule
+from league.services.ratings.period import RatingConfig
 
 ENVIRONMENT = "benchmark"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -68,7 +68,7 @@ def play(database: Database, count: int) -> None:
         connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("ANALYZE"))
 
 
-def cut(database: Database, rule: Rule, period_matches: int) -> int:
+def cut(database: Database, rule: RatingConfig, period_matches: int) -> int:
     """Write periods of so many matches each, without their ratings; return how many."""
     with database.write() as session:
         last = session.scalar(select(func.max(Match.id))) or 0

@@ -61,7 +61,7 @@ class Stage:
 
         Args:
             database_url: Where its tables are.
-            settings: As in `league.config.Settings`; they travel as LEAGUE_* variables.
+            settings: As in `league.settings.Settings`; they travel as LEAGUE_* variables.
         """
         url = database_url or self.database()
         changed = {f"LEAGUE_{name.upper()}": str(value) for name, value in settings.items()}

@@ -1,87 +1,26 @@
-"""What endpoints are given: the running league, the caller and the time."""
+"""FastAPI dependencies: the application state, the caller, the time, and annotated parameters."""
 
-import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache, partial
 from typing import Annotated
-from urllib.parse import urlsplit
-from weakref import WeakSet
 
-import numpy as np
 from fastapi import Depends, Path, Query, Request, Security
-from fastapi.concurrency import run_in_threadpool
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from starlette.datastructures import URL
+from fastapi.security import HTTPAuthorizationCredentials
 
-from league import wire
-from league.api.callers import REFUSED_COST, Callers
-from league.api.commits import Commits
-from league.api.metrics import Metrics
-from league.api.news import News
-from league.auth import OPEN, Principal, Scope, digest
-from league.census import Census
-from league.config import Settings, is_loopback
-from league.db.engine import Database
-from league.errors import ForbiddenError, UnauthenticatedError
-from league.lanes import lane_of
-from league.services import tokens
-from league.services.attaching import Registration
-from league.services.gate_verdicts import Judge
-from league.services.heartbeats import Beat
-from league.services.population import PopulationCache
-from league.services.reviews import LatestReview
-from league.services.superiority import Comparisons
-from league.services.terms import TermsCache
-from league.storage.directory import DirectoryStore
-from league.storage.inspection import Inspector
-from league.storage.s3 import S3Store
+from league.api.authentication import authorise, bearer, find_principal
+from league.api.state import AppState
+from league.auth import Principal, Scope
+from league.errors import UnauthenticatedError
 
 PAGE_MAX = 1000
 ID_LIMIT = 2**63
 TEXT = r"^[^\x00]*$"
 """What the databases store."""
 
-_bearer = HTTPBearer(auto_error=False, description="A token of `league token create`")
 
-
-class Stream:
-    """An answer that goes on until its reader leaves."""
-
-
-@dataclass(frozen=True)
-class League:
-    """What one API process holds; all truth is in the database and the store.
-
-    Threads share `rng`, which locks itself: to make one for each call takes as long as a statement. `ending` is set
-    when the process is told to end: answers without an end of their own, of which `streams` has one entry each, then
-    end.
-    """
-
-    settings: Settings
-    database: Database
-    store: DirectoryStore | S3Store
-    inspector: Inspector
-    population: PopulationCache
-    terms: TermsCache
-    comparisons: Comparisons
-    judge: Judge
-    review: LatestReview
-    news: News
-    census: Census
-    metrics: Metrics
-    callers: Callers
-    beats: Commits[Beat, wire.HeartbeatAnswer]
-    registrations: Commits[Registration, wire.Worker]
-    ending: threading.Event
-    streams: WeakSet[Stream]
-    rng: np.random.Generator
-
-
-async def running_league(request: Request) -> League:
+async def running_league(request: Request) -> AppState:
     """Return the league that the application serves."""
-    league: League = request.app.state.league
+    league: AppState = request.app.state.league
     return league
 
 
@@ -95,7 +34,7 @@ async def timepiece() -> Callable[[], Awaitable[datetime]]:
     return clock
 
 
-Running = Annotated[League, Depends(running_league)]
+Running = Annotated[AppState, Depends(running_league)]
 Now = Annotated[datetime, Depends(clock)]
 Id = Annotated[int, Path(ge=1, lt=ID_LIMIT)]
 Word = Annotated[str, Path(pattern=TEXT)]
@@ -108,20 +47,20 @@ Before = Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="`next_curso
 async def standing_permission(
     league: Running,
     now: Annotated[Callable[[], Awaitable[datetime]], Depends(timepiece)],
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> Callable[[], Awaitable[bool]]:
     """Return what says, as often as it is asked, whether the caller's token is still one."""
     return lasting(league, None if credentials is None else credentials.credentials, now)
 
 
 def lasting(
-    league: League, secret: str | None, now: Callable[[], Awaitable[datetime]]
+    league: AppState, secret: str | None, now: Callable[[], Awaitable[datetime]]
 ) -> Callable[[], Awaitable[bool]]:
     """Return what says whether a secret is still somebody's."""
 
     async def lasts() -> bool:
         try:
-            await _principal(league, secret, await now())
+            await find_principal(league, secret, await now())
         except UnauthenticatedError:
             return False
         return True
@@ -132,12 +71,6 @@ def lasting(
 Permission = Annotated[Callable[[], Awaitable[bool]], Depends(standing_permission)]
 
 
-async def secret_of(request: Request) -> str | None:
-    """Return the token that came with a call."""
-    credentials = await _bearer(request)
-    return None if credentials is None else credentials.credentials
-
-
 def _caller(scope: Scope) -> Callable[..., Awaitable[Principal]]:
     """Return a dependency that finds out who calls, counts the call and requires the scope."""
 
@@ -145,122 +78,18 @@ def _caller(scope: Scope) -> Callable[..., Awaitable[Principal]]:
         request: Request,
         league: Running,
         now: Now,
-        credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+        credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
     ) -> Principal:
         return await authorise(request, league, None if credentials is None else credentials.credentials, now, scope)
 
     return authorised
 
 
-async def authorise(request: Request, league: League, secret: str | None, now: datetime, scope: Scope) -> Principal:
-    """Find out who calls, count the call and require the scope; raises as `identify` and `require_scope` do."""
-    principal = await identify(request, league, secret, now)
-    require_scope(principal, scope)
-    return principal
-
-
-def require_scope(principal: Principal, scope: Scope) -> None:
-    """Refuse a caller whose token does not cover a call.
-
-    Raises:
-        ForbiddenError: Its scope is a lesser one.
-    """
-    if principal.scope < scope:
-        rule = f"its scope is {principal.scope.word}, the call needs {scope.word}"
-        way_out = f"make a token with `league token create NAME --scope {scope.word}`"
-        raise ForbiddenError(f"of token {principal.name!r}", rule, way_out)
-
-
-async def identify(request: Request, league: League, secret: str | None, now: datetime) -> Principal:
-    """Find out who calls; a token's calls are counted together, an open server's and refused ones by address.
-
-    Raises:
-        UnauthenticatedError: Nobody has the secret, or none came and the server is closed.
-        ForbiddenError: The server is open and the call comes from a page of another site.
-        RateLimitedError: The caller made too many calls of late.
-    """
-    address = f"address {request.client.host}" if request.client is not None else "an unknown address"
-    try:
-        principal = await _principal(league, secret, now)
-    except UnauthenticatedError:
-        league.callers.admit(address, None, now, REFUSED_COST)
-        raise
-    if principal is OPEN:
-        _refuse_foreign_page(request)
-    lane = lane_of(request.method, request.scope["path"])
-    league.callers.admit(address if principal is OPEN else f"token {principal.name!r}", lane, now)
-    return principal
-
-
-async def _principal(league: League, secret: str | None, now: datetime) -> Principal:
-    """Return who has a secret, as this process remembers it or as the database says.
-
-    Raises:
-        UnauthenticatedError: Nobody has it, or not any more.
-    """
-    key = None if secret is None else digest(secret)
-    principal = league.callers.recall(key, now)
-    if principal is None:
-        principal = await league.callers.ask_once(key, partial(run_in_threadpool, _authenticate, league, secret, now))
-        league.callers.remember(key, principal, now)
-    return principal
-
-
-def _authenticate(league: League, secret: str | None, now: datetime) -> Principal:
-    """Ask the database, and write down now and then that a token was used."""
-    with league.database.glance() as session:
-        principal = tokens.authenticate(session.connection(), league.settings, secret, now)
-    if principal is not OPEN and league.callers.use_to_note(principal.name, now):
-        with league.database.write() as session:
-            tokens.note_use(session, principal.name, now)
-    return principal
-
-
-def _refuse_foreign_page(request: Request) -> None:
-    """Keep an open server from the pages of other sites that somebody of this machine has in a browser.
-
-    Such a page says where it is from, or, where its site's name was made to lead here, calls the server by that name.
-    Names without a dot are no exception: a network's search domain may lead them here as well.
-    """
-    origin, host = request.headers.get("origin"), _host(request.headers.get("host"), _own_name(request))
-    if origin is not None and not is_loopback(_hostname(origin)):
-        raise _foreign(f"from a page of {origin:.120}")
-    if not is_loopback(host) and host != _own_name(request):
-        raise _foreign(f"under the name {host:.120}")
-
-
-def _own_name(request: Request) -> str | None:
-    """Return what the server itself says it is called: its address, or a name where no socket is between (tests)."""
-    server = request.scope.get("server")
-    return None if server is None else server[0]
-
-
-@lru_cache(maxsize=1024)
-def _host(header: str | None, own_name: str | None) -> str:
-    """Return the name that a call goes to, without its port: by its header, or else the server's own."""
-    headers = [] if header is None else [(b"host", header.encode("latin-1"))]
-    server = None if own_name is None else (own_name, 80)
-    return URL(scope={"path": "/", "headers": headers, "server": server}).hostname or ""
-
-
-def _hostname(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
-def _foreign(call: str) -> ForbiddenError:
-    rule = "an open server takes calls from this machine only"
-    way_out = "call it 127.0.0.1, or close it with `league token create NAME --scope admin` and send that token"
-    return ForbiddenError(call, rule, way_out)
-
-
 async def metrics_reader(
     request: Request,
     league: Running,
     now: Now,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> Principal | None:
     """Find out who reads the metrics; None where anybody may."""
     if league.settings.metrics_open:

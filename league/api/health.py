@@ -1,4 +1,4 @@
-"""Liveness, readiness, metrics."""
+"""Health: liveness, readiness and metrics."""
 
 import logging
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from league import wire
-from league.api import problems
+from league.api import errors as api_errors
 from league.api.dependencies import MetricsReader, Now, Running
 from league.db import schema
 from league.db.engine import Database
@@ -35,8 +35,8 @@ def ready(league: Running, request: Request, response: Response) -> wire.Health:
     Where they are not, calls are answered all the same, and another server may keep them. Anybody may ask, so that
     where the database and the store are, and who may use them, stands in the log alone.
     """
-    bookkeeper = request.app.state.bookkeeper
-    books = {"books": _OK if bookkeeper is None else bookkeeper.state}
+    background = request.app.state.background
+    books = {"books": _OK if background is None else background.state}
     failures = {
         "database": _failure(lambda: _ask(league.database)),
         "schema": _failure(lambda: schema.check(league.database)),
@@ -64,7 +64,7 @@ def _told(error: Exception, database: Database) -> str:
     """Say what anybody may hear of it: neither where anything is nor, of a store, what its service says of itself."""
     if isinstance(error, StoreUnavailableError):
         return f"{error.title}: {error.rule.partition(' (')[0]}; the server's log says where and why"
-    return problems.nameless(_line(error).replace(str(database), "the database"))
+    return api_errors.redact(_line(error).replace(str(database), "the database"))
 
 
 def _line(error: Exception) -> str:

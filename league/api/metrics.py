@@ -1,4 +1,4 @@
-"""Figures for Prometheus: counted in this process, or read from the database when they are asked for."""
+"""Prometheus metrics: counted in this process, or read from the database when they are asked for."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,10 +9,10 @@ from time import perf_counter
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
 from sqlalchemy import Connection, Engine, event
 
-from league.config import Settings
 from league.db.engine import Database
-from league.services import population_counts
-from league.services.population_counts import PopulationCounts
+from league.services.operations import population_counts
+from league.services.operations.population_counts import PopulationCounts
+from league.settings import Settings
 
 LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 

@@ -69,7 +69,7 @@ _COMMANDS = {
     "show": LazyCommand(
         "league.cli.players:app", "Show one player: its latest ratings and matches, and its audit log."
     ),
-    "log": LazyCommand("league.cli.history:app", "Print the audit log, newest first: who changed what, when and why."),
+    "log": LazyCommand("league.cli.audit:app", "Print the audit log, newest first: who changed what, when and why."),
     "learners": LazyCommand("league.cli.learners:app", "List learners with their roles, steps and resets."),
     "metrics": LazyCommand("league.cli.learners:app", "Show a learner's training metrics over its steps."),
     "opponents": LazyCommand(
@@ -86,7 +86,7 @@ _COMMANDS = {
     "gates": LazyCommand("league.cli.gates:app", "List gates with their states, newest first."),
     "lineage": LazyCommand("league.cli.lineage:app", "Show a player's ancestors with their ratings and gates."),
     "fingerprint": LazyCommand(
-        "league.cli.fingerprint:app", "Compare how players behave: one player with all others, or two players."
+        "league.cli.behaviour:app", "Compare how players behave: one player with all others, or two players."
     ),
     "promote": LazyCommand("league.cli.lifecycle:app", "Promote a candidate to commander."),
     "retire": LazyCommand("league.cli.lifecycle:app", "Retire a snapshot; its matches and ratings stay."),
@@ -95,17 +95,22 @@ _COMMANDS = {
         "league.cli.lifecycle:app", "Quarantine a suspicious snapshot until you have examined it."
     ),
     "dismiss": LazyCommand("league.cli.lifecycle:app", "Dismiss false reports that a snapshot cannot be played."),
-    "close-period": LazyCommand("league.cli.operations:app", "Close the rating period now."),
-    "rebuild": LazyCommand("league.cli.operations:app", "Recompute all ratings and payoffs from the match log."),
-    "check": LazyCommand("league.cli.operations:app", "Check the league for inconsistencies."),
-    "gc": LazyCommand("league.cli.storage:app", "Delete checkpoints that no player uses, and unfinished uploads."),
-    "export": LazyCommand("league.cli.exchange:app", "Export a whole league to one file."),
-    "import": LazyCommand("league.cli.exchange:app", "Import an exported league into an empty database."),
+    "close-period": LazyCommand("league.cli.maintenance.rating_periods:app", "Close the rating period now."),
+    "rebuild": LazyCommand(
+        "league.cli.maintenance.rating_periods:app", "Recompute all ratings and payoffs from the match log."
+    ),
+    "check": LazyCommand("league.cli.maintenance.integrity:app", "Check the league for inconsistencies."),
+    "gc": LazyCommand(
+        "league.cli.maintenance.gc:app", "Delete checkpoints that no player uses, and unfinished uploads."
+    ),
+    "export": LazyCommand("league.cli.maintenance.transfer:app", "Export a whole league to one file."),
+    "import": LazyCommand("league.cli.maintenance.transfer:app", "Import an exported league into an empty database."),
     "fork": LazyCommand(
-        "league.cli.forking:app", "Create a new league from this one, as it was after a rating period."
+        "league.cli.maintenance.fork:app", "Create a new league from this one, as it was after a rating period."
     ),
     "prune": LazyCommand(
-        "league.cli.retention:app", "Delete old leases without a result, refused results and old opponent records."
+        "league.cli.maintenance.retention:app",
+        "Delete old leases without a result, refused results and old opponent records.",
     ),
     "superiority": LazyCommand(
         "league.cli.superiority:app", "Show the probability that each player is stronger than the next one."
@@ -117,10 +122,10 @@ _COMMANDS = {
         "league.cli.redundancy:app", "Retire snapshots that score like another snapshot that is no weaker."
     ),
     "replay": LazyCommand("league.cli.replays:app", "Download the recording of a match."),
-    "token": LazyCommand("league.cli.tokens:app", "Create, list, renew and revoke tokens."),
-    "environment": LazyCommand("league.cli.environments:app", "Create, list and delete environments."),
+    "token": LazyCommand("league.cli.maintenance.tokens:app", "Create, list, renew and revoke tokens."),
+    "environment": LazyCommand("league.cli.maintenance.environments:app", "Create, list and delete environments."),
     "workers": LazyCommand("league.cli.workers:app", "List, quarantine, reinstate and command workers."),
-    "db": LazyCommand("league.cli.operations:db", "Upgrade or check the database schema."),
+    "db": LazyCommand("league.cli.maintenance.schema:app", "Upgrade or check the database schema."),
 }
 """All commands in the order of `league --help`. Their helps are those of their functions, which a test compares."""
 
@@ -183,7 +188,7 @@ def _refuse_place(error: OSError) -> NoReturn:
 
 
 def _refuse(error: LeagueError) -> NoReturn:
-    from league.cli.grid import printable
+    from league.cli.output.grid import printable
 
     typer.echo(f"league: {printable(_described(error))}", err=True)
     if isinstance(error, PartRefusedError):

@@ -1,4 +1,4 @@
-"""What the commands that talk to a league server share: where it is, and who is meant."""
+"""Options of commands that ask a server: its address, its token, and players by name or id."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from league import wire
-from league.cli import tables
 from league.cli.connection import AsJson, Cursor, Environment, Token, Url, connect, find_player, pages
-from league.cli.gate_progress import await_verdict, described, lead
-from league.cli.grid import Grid
-from league.cli.tables import NONE, moment
+from league.cli.output import tables
+from league.cli.output.gate_progress import await_verdict, described, lead
+from league.cli.output.grid import Grid
+from league.cli.output.tables import NONE, moment
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import UnknownGateError
 

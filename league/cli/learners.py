@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from league import wire
-from league.cli import tables
 from league.cli.connection import AsJson, Cursor, Environment, Limit, Token, Url, connect, pages
-from league.cli.grid import Grid
+from league.cli.output import tables
+from league.cli.output.grid import Grid
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import InvalidRequestError, UnknownLearnerError
-from league.services import environments
+from league.services.environments import lookup as environments
 
 app = typer.Typer()
 

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from league import wire
-from league.cli import tables
 from league.cli.connection import AsJson, Token, Url, Who, champion_of, connect, find_player
+from league.cli.output import tables
 from league.client import DEFAULT_URL, LeagueClient
 
 app = typer.Typer()

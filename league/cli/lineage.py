@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar
 import typer
 
 from league import wire
-from league.cli import tables
 from league.cli.connection import AsJson, Cursor, Token, Url, Who, champion_of, connect, find_player, pages
-from league.cli.gate_progress import lead
+from league.cli.output import tables
+from league.cli.output.gate_progress import lead
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import ConfigurationError, LeagueError
-from league.lineage_picture import Descent, picture
+from league.lineage_svg import Descent, picture
 
 app = typer.Typer()
 

@@ -7,10 +7,10 @@ import typer
 from rich.table import Table
 
 from league import wire
-from league.cli import tables
 from league.cli.connection import AsJson, Token, Url, connect, find_player, moment
-from league.cli.grid import Grid, record
-from league.cli.tables import NONE, share
+from league.cli.output import tables
+from league.cli.output.grid import Grid, record
+from league.cli.output.tables import NONE, share
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import InvalidRequestError
 

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from league import wire
-from league.cli import history, tables
+from league.cli import audit
 from league.cli.connection import (
     AsJson,
     Cursor,
@@ -22,7 +22,8 @@ from league.cli.connection import (
     find_player,
     pages,
 )
-from league.cli.grid import Grid, record
+from league.cli.output import tables
+from league.cli.output.grid import Grid, record
 from league.client import DEFAULT_URL
 
 app = typer.Typer()
@@ -115,7 +116,7 @@ def show(
         tables.show_json({"player": one, "ratings": curve, "matches": matches, "events": changes, "reports": reports})
     else:
         curve_table, match_table = rating_grid(curve, "rating periods"), match_grid(matches, "latest matches")
-        change_table = history.grid(changes, "none", "latest changes")
+        change_table = audit.grid(changes, "none", "latest changes")
         report_tables = [report_grid(reports, "reported as unplayable")] if reports else []
         tables.show(description(one), *report_tables, curve_table, match_table, change_table)
 

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from league import wire
-from league.cli import tables
 from league.cli.connection import AnyEnvironment, AsJson, Token, Url, connect
-from league.cli.grid import Grid, printable
+from league.cli.output import tables
+from league.cli.output.grid import Grid, printable
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import StandingConflictError
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 import typer
 
 from league import wire
-from league.cli import tables
 from league.cli.connection import AnyEnvironment, AsJson, Token, Url, connect
-from league.cli.grid import Grid
-from league.cli.tables import moment
+from league.cli.output import tables
+from league.cli.output.grid import Grid
+from league.cli.output.tables import moment
 from league.client import DEFAULT_URL
 
 app = typer.Typer()

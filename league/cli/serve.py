@@ -12,17 +12,19 @@ from typing import Annotated
 
 import typer
 
-from league import cores, log
-from league.cli import database, listening, tables
+from league import cores, log_config
+from league.cli import bind
 from league.cli.connection import AsJson
-from league.cli.database import DatabaseUrl, Home
-from league.cli.grid import Grid
-from league.config import Setting, Settings
+from league.cli.maintenance import database
+from league.cli.maintenance.database import DatabaseUrl, Home
+from league.cli.output import tables
+from league.cli.output.grid import Grid
 from league.db import schema
 from league.db.engine import is_missing
 from league.home import publish_address, withdraw_address
-from league.services import tokens
-from league.storage.opening import open_store
+from league.services.auth import tokens
+from league.settings import Setting, Settings
+from league.storage.factory import open_store
 
 app = typer.Typer()
 
@@ -53,7 +55,7 @@ def serve(host: Host = None, port: Port = None, home: Home = None, database_url:
     needs a token before the server starts. `league settings` lists everything that you can set.
     """
     settings = Settings.load(host=host, port=port, home=home, database_url=database_url)
-    with listening.take(settings.host, settings.port) as listener:
+    with bind.take(settings.host, settings.port) as listener:
         prepare(settings)
         _run(settings, listener)
 
@@ -116,8 +118,8 @@ def _run(settings: Settings, listener: socket.socket) -> None:
 
     from league.app import create_app
 
-    log.configure(settings.log_level, settings.log_format)
-    app = create_app(settings, books_apart=True)
+    log_config.configure(settings.log_level, settings.log_format)
+    app = create_app(settings, with_background_process=True)
 
     class Server(uvicorn.Server):
         """Opens the application itself: where that fails, uvicorn prints a traceback and ends as if all were well."""
@@ -151,10 +153,10 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     listener.listen(_BACKLOG)
     _spare_what_stays()
     sys.setswitchinterval(_TURN_S)  # threads that compute leave Python's lock sooner to those that answer
-    url = listening.url_of(listener)
-    typer.echo(f"{listening.sentence_of(listener)}; interface documentation at /docs; Ctrl-C stops")
+    url = bind.url_of(listener)
+    typer.echo(f"{bind.sentence_of(listener)}; interface documentation at /docs; Ctrl-C stops")
     with database.answering(app.state.league.database), _published(settings.home, url):
-        server.run(sockets=listening.at_once(listener, _ACCEPTED_AT_ONCE))
+        server.run(sockets=bind.at_once(listener, _ACCEPTED_AT_ONCE))
     typer.echo("stopped")
 
 

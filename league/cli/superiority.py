@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from league import wire
-from league.cli import tables
 from league.cli.connection import AsJson, Environment, Token, Url, connect
-from league.cli.grid import Grid
+from league.cli.output import tables
+from league.cli.output.grid import Grid
 from league.client import DEFAULT_URL
 
 app = typer.Typer()

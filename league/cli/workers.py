@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar
 import typer
 
 from league import wire
-from league.cli import tables
 from league.cli.connection import AsJson, Token, Url, connect, moment, pages
-from league.cli.grid import Grid
+from league.cli.output import tables
+from league.cli.output.grid import Grid
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import LeagueError, UnknownWorkerError
 

@@ -11,16 +11,16 @@ from league.client.address import DEFAULT_URL, Address, find_league
 from league.client.checkpoints import CheckpointCalls
 from league.client.connection import patience_of
 from league.client.gates import GateCalls
-from league.client.play import PlayCalls
+from league.client.leases import LeaseCalls
 from league.client.players import PlayerCalls
 from league.client.replays import ReplayCalls
-from league.client.tables import TableCalls
+from league.client.standings import StandingsCalls
 from league.client.workers import WorkerCalls
 
 __all__ = ["DEFAULT_URL", "Address", "LeagueClient", "find_league", "patience_of"]
 
 
-class LeagueClient(WorkerCalls, CheckpointCalls, PlayerCalls, PlayCalls, GateCalls, TableCalls, ReplayCalls):
+class LeagueClient(WorkerCalls, CheckpointCalls, PlayerCalls, LeaseCalls, GateCalls, StandingsCalls, ReplayCalls):
     """A connection to one league server; safe to share between threads.
 
     Args:

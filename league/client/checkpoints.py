@@ -6,11 +6,12 @@ from pathlib import Path
 
 import httpx2
 
-from league import transfer, wire
+from league import wire
+from league.client import transfer
 from league.client.connection import Connection, come_back_later, raise_for_problem
 from league.errors import HashMismatchError
-from league.lanes import lane_of
 from league.wire import PREFIX
+from league.wire.request_class import request_class
 
 
 class CheckpointCalls(Connection):
@@ -55,7 +56,7 @@ class CheckpointCalls(Connection):
 
     def _fetch_on(self, path: str, fetch: transfer.Fetch, until: float) -> None:
         """Fetch more of a checkpoint, all of it if the connection holds."""
-        lane, before = lane_of("GET", path), fetch.received
+        lane, before = request_class("GET", path), fetch.received
         self._patience.await_turn(lane, until)
         headers = {**self._headers, **fetch.headers}
         try:

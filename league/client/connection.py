@@ -12,6 +12,7 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from league.client.address import Address, find_league
+from league.client.backoff import RetryGate
 from league.errors import (
     BusyError,
     LeagueError,
@@ -19,9 +20,8 @@ from league.errors import (
     UnauthenticatedError,
     from_problem,
 )
-from league.lanes import lane_of
-from league.patience import Patience
 from league.wire import PREFIX, PROTOCOL, PROTOCOL_HEADER
+from league.wire.request_class import request_class
 
 _TOO_MANY_REQUESTS = 429
 _PATIENCE_S = 30.0
@@ -44,7 +44,7 @@ class Connection:
         token: str | None = None,
         http: httpx2.Client | None = None,
         timeout_s: float = 30.0,
-        patience: Patience | None = None,
+        patience: RetryGate | None = None,
     ) -> None:
         self._address = find_league(url) if http is None else Address(str(http.base_url))
         if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
@@ -114,7 +114,7 @@ class Connection:
             written = body.model_dump_json(exclude_unset=True)  # an older server refuses fields that it does not know
             content, headers["Content-Type"] = written.encode(), "application/json"
         params = {key: value for key, value in (query or {}).items() if value is not None}
-        lane, until = lane_of(method, path), self._patience.begin()
+        lane, until = request_class(method, path), self._patience.begin()
         start = 0 if content is None or isinstance(content, bytes) else content.tell()
         while True:
             self._patience.await_turn(lane, until)
@@ -134,9 +134,9 @@ class Connection:
         return LeagueUnreachable(self._http.base_url, f"no answer ({cause})", self._address.way_out)
 
 
-def patience_of(seconds: float) -> Patience:
+def patience_of(seconds: float) -> RetryGate:
     """Return patience with a busy server for so many seconds a call; 0 never waits."""
-    return Patience(seconds, time.monotonic, time.sleep, random.Random())  # noqa: S311 - jitter
+    return RetryGate(seconds, time.monotonic, time.sleep, random.Random())  # noqa: S311 - jitter
 
 
 def come_back_later(answer: httpx2.Response) -> LeagueError | None:

@@ -22,7 +22,7 @@ from sqlalchemy.exc import ArgumentError, DisconnectionError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from league.db.sharing import SharedWrites, Work, one_by_one
+from league.db.group_commit import SharedWrites, Work, one_by_one
 from league.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Database:
         snapshot = {} if self.sqlite else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         bare = {} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         self._readers = sessionmaker(self.engine.execution_options(**snapshot), expire_on_commit=False)
-        self._glancers = sessionmaker(self.engine.execution_options(**bare), expire_on_commit=False)
+        self._autocommit_sessions = sessionmaker(self.engine.execution_options(**bare), expire_on_commit=False)
         self._writers = sessionmaker(self.engine.execution_options(league_write=True), expire_on_commit=False)
         self._staters = sessionmaker(self.engine.execution_options(league_write=True, **bare), expire_on_commit=False)
         self._everything: SharedWrites[Callable[[Session], Any]] = SharedWrites(self.write, one_by_one)
@@ -77,12 +77,12 @@ class Database:
             yield session
 
     @contextmanager
-    def glance(self) -> Iterator[Session]:
+    def autocommit_read(self) -> Iterator[Session]:
         """Open a session for reads that need not agree with one another: each sees what is committed then.
 
         On PostgreSQL it saves the two trips that begin and end a transaction.
         """
-        with self._glancers() as session:
+        with self._autocommit_sessions() as session:
             yield session
 
     @contextmanager
@@ -91,7 +91,7 @@ class Database:
         with self._turn, self._writers.begin() as session:
             yield session
 
-    def write_together(
+    def group_commit(
         self, work: Work[RequestT, T], request: RequestT, kind: Hashable | None = None, *, briefly: bool = False
     ) -> T:
         """Do some work in a write transaction; return what it answered, once that is committed.

@@ -1,4 +1,4 @@
-"""Locks that every process of a league sees, held until the transaction ends.
+"""Advisory locks that every process of a league sees, held until the transaction ends.
 
 On SQLite a write transaction is alone anyway (BEGIN IMMEDIATE), so these are PostgreSQL's advisory locks and nothing
 on SQLite. Where several are taken, the order is the one below, and rows come last; only the rows of learners and tokens
@@ -32,12 +32,12 @@ class Lock(IntEnum):
     EVENTS = 0x1EA64  # the audit log's ids commit in order, so that a reader's cursor never passes one by
 
 
-def hold(session: Session | Connection, lock: Lock, environment: str = "") -> None:
+def acquire(session: Session | Connection, lock: Lock, environment: str = "") -> None:
     """Wait for a lock and hold it alone."""
     _call(session, "pg_advisory_xact_lock", lock, environment)
 
 
-def share(session: Session, lock: Lock, environment: str) -> None:
+def acquire_shared(session: Session, lock: Lock, environment: str) -> None:
     """Wait for a lock and hold it together with others who share it, never silent for longer than `SILENCE_S`."""
     limit = f"set_config('idle_in_transaction_session_timeout', '{1000 * SILENCE_S:.0f}', true)"
     _call(session, f"{limit}, pg_advisory_xact_lock_shared", lock, environment)
@@ -54,14 +54,14 @@ def named(lock: Lock, environment: str) -> dict[str, int]:
     return {"lock": int(lock), "key": zlib.crc32(environment.encode()) - 2**31}
 
 
-def outlast(database: Database, lock: Lock, environment: str, patience_s: float) -> bool:
+def wait_for_holders(database: Database, lock: Lock, environment: str, patience_s: float) -> bool:
     """Wait until all who share a lock now have ended; say whether they had within the patience."""
     if database.sqlite:
         return True
     try:
         with database.write() as session:
             session.execute(text(f"SET LOCAL lock_timeout = '{1000 * patience_s:.0f}ms'"))
-            hold(session, lock, environment)
+            acquire(session, lock, environment)
     except OperationalError as error:
         if getattr(error.orig, "sqlstate", None) == _NOT_AVAILABLE:
             return False
@@ -69,7 +69,7 @@ def outlast(database: Database, lock: Lock, environment: str, patience_s: float)
     return True
 
 
-def attempt(session: Session, lock: Lock, environment: str) -> bool:
+def try_acquire(session: Session, lock: Lock, environment: str) -> bool:
     """Hold a lock alone if nobody has it; say whether that succeeded."""
     return _call(session, "pg_try_advisory_xact_lock", lock, environment)
 

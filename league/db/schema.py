@@ -26,7 +26,7 @@ def upgrade(database: Database) -> None:
         NewerDatabaseError: The schema belongs to a newer version.
     """
     with database.write_connection() as connection:
-        locks.hold(connection, Lock.SCHEMA)
+        locks.acquire(connection, Lock.SCHEMA)
         _refuse_newer(database, connection)
         move(connection, head())
 

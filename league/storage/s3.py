@@ -23,10 +23,10 @@ from league.errors import (
     TooLargeError,
     UnknownCheckpointError,
 )
-from league.storage.bucket import Bucket, BucketAddress, Hashing, NoSuchObjectError
+from league.storage.base import Leftover, Stored
 from league.storage.refusals import require_hash, require_size, unknown
+from league.storage.s3_client import Bucket, BucketAddress, Hashing, NoSuchObjectError
 from league.storage.safetensors_header import Header, read_header
-from league.storage.store import Leftover, Stored
 
 ADDRESS_S = 3600
 """How long a signed address lasts; a transfer that began by then may go on."""

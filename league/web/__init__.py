@@ -6,10 +6,10 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from league.api import problems
+from league.api import errors as api_errors
 from league.errors import LeagueError, UnknownRouteError
 from league.web import actions, events, live, matches, payoff, player, session, standings, training, workers
-from league.web.shell import HEADERS, error_page, is_part
+from league.web.layout import HEADERS, error_page, is_part
 from league.wire import PREFIX
 
 PAGES = (session, live, standings, player, actions, training, payoff, matches, workers, events)
@@ -36,7 +36,7 @@ def install(app: FastAPI) -> None:
 def refusal(request: Request, error: LeagueError) -> Response:
     """Answer a call that reaches no route: a browser as pages do, a program with a problem document."""
     if not _wants_page(request):
-        return problems.response(error)
+        return api_errors.response(error)
     response = error_page(request, error)
     response.headers.update(HEADERS)
     return response

@@ -9,10 +9,11 @@ from pydantic import Field, StringConstraints
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, TEXT, Id, Now, Running
-from league.services import false_reports, lifecycle
-from league.services.lifecycle import Change
-from league.web.shell import PageRoute, is_part
-from league.web.visitors import Actor
+from league.services.lifecycle import transitions
+from league.services.lifecycle.transitions import Change
+from league.services.unplayable_reports import false_reports
+from league.web.cookies import Actor
+from league.web.layout import PageRoute, is_part
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -38,7 +39,9 @@ def crown(
 ) -> Response:
     """Make a player the champion, if the champion is still whom the page showed; empty for nobody."""
     with league.database.write() as session:
-        lifecycle.crown(session, player_id, actor=caller.name, reason=reason, now=now, expected=expected or None)
+        transitions.set_champion(
+            session, player_id, actor=caller.name, reason=reason, now=now, expected=expected or None
+        )
     return done(request, f"/players/{player_id}")
 
 
@@ -63,7 +66,7 @@ def change(
 ) -> Response:
     """Change a player's standing, if it is still the one that the page showed."""
     with league.database.write() as session:
-        lifecycle.change(
+        transitions.transition(
             session,
             league.settings,
             player_id,

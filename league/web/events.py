@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from league.api.dependencies import ID_LIMIT, TEXT, Running
-from league.services import audit
-from league.services.audit import Choice, Line
-from league.web import formats
-from league.web.shell import PageRoute, Visit, Visiting
+from league.services.audit import listing as audit_listing
+from league.services.audit.listing import AuditEntry, AuditFilter
+from league.web import filters
+from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -33,9 +33,9 @@ class Asked(BaseModel):
     player: Annotated[int, Field(ge=1, lt=ID_LIMIT)] | Literal[""] = ""
     periods: Literal["", "on"] = ""
 
-    def choice(self, environment: str) -> Choice:
+    def choice(self, environment: str) -> AuditFilter:
         """Return which lines that means."""
-        return Choice(
+        return AuditFilter(
             environment=environment,
             kind=self.kind or None,
             actor=self.actor or None,
@@ -61,7 +61,7 @@ class Detail:
 class Lines:
     """A page of the log, newest first; `older` is where it goes on, None where it ends."""
 
-    lines: list[Line]
+    lines: list[AuditEntry]
     older: str | None
 
 
@@ -73,7 +73,7 @@ def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
     """Show the newest lines."""
     with league.database.read() as session:
         page = _page(session, visit, asked, None)
-        kinds, actors = audit.kinds(session), audit.actors(session)
+        kinds, actors = audit_listing.kinds(session), audit_listing.actors(session)
     values = {"page": page, "asked": asked, "kinds": kinds, "actors": actors, "most": PAGE, "told": told}
     return visit.page("events.html", "events", "Events", **values)
 
@@ -92,23 +92,23 @@ def newer(
 ) -> HTMLResponse:
     """Show the lines that came after one, the newest `PAGE` of them: whoever gets so many loads the page anew."""
     with league.database.read() as session:
-        lines = audit.lines(session, asked.choice(visit.environment), PAGE, after=after)
+        lines = audit_listing.lines(session, asked.choice(visit.environment), PAGE, after=after)
     return visit.part("_events.html", page=Lines(lines, None), told=told)
 
 
-def told(line: Line) -> list[Detail]:
+def told(line: AuditEntry) -> list[Detail]:
     """Return the details of a line; tables of numbers are left to `GET /api/v1/events/history`.
 
     What the line says elsewhere, its worker, its player and the player's call-sign, is left out.
     """
     return [
-        Detail(formats.words(name), line.others.get(name, _short(value)), value if name in line.others else None)
+        Detail(filters.words(name), line.others.get(name, _short(value)), value if name in line.others else None)
         for name, value in line.details.items()
         if not isinstance(value, Mapping | list) and name not in _SAID and not _is_implied(line, name)
     ]
 
 
-def _is_implied(line: Line, name: str) -> bool:
+def _is_implied(line: AuditEntry, name: str) -> bool:
     """Say whether there is nothing to tell of a detail: but nobody is told where the champion is none any more."""
     value = line.details[name]
     if line.kind == "champion" and name == "to":
@@ -122,11 +122,11 @@ def _short(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return formats.count(value)
+        return filters.count(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _page(session: Session, visit: Visit, asked: Asked, before: int | None) -> Lines:
-    found = audit.lines(session, asked.choice(visit.environment), PAGE + 1, before=before)
+    found = audit_listing.lines(session, asked.choice(visit.environment), PAGE + 1, before=before)
     last = found[PAGE - 1].id if len(found) > PAGE else None
     return Lines(found[:PAGE], None if last is None else asked.address(visit, "/events/older", before=last))

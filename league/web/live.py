@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Header
 from fastapi.responses import StreamingResponse
 
-from league.api import events
 from league.api.dependencies import Running
-from league.web.shell import PageRoute
-from league.web.visitors import Visitor, VisitorLasts
+from league.api.routers import events
+from league.web.cookies import Visitor, VisitorLasts
+from league.web.layout import PageRoute
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -8,14 +8,16 @@ from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, Field
 
 from league import wire
-from league.api import replays as api
 from league.api.dependencies import ID_LIMIT, Id, Running
-from league.services import match_history, replays, standings
-from league.services.match_history import Found, Wanted
-from league.services.replays import Usage
-from league.web.shell import PageRoute, Visit, Visiting, is_part
+from league.api.routers import replays as api
+from league.services.matches import history as match_history
+from league.services.matches.history import MatchFilter, MatchPage
+from league.services.ratings import rated_players
+from league.services.replays import service as replays
+from league.services.replays.service import Usage
+from league.web.cookies import Visitor
+from league.web.layout import PageRoute, Visit, Visiting, is_part
 from league.web.templating import query
-from league.web.visitors import Visitor
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -57,9 +59,9 @@ class Asked(BaseModel):
         """Whether matches are left out."""
         return bool(self.kind or self.players or self.recorded)
 
-    def wanted(self, environment: str) -> Wanted:
+    def wanted(self, environment: str) -> MatchFilter:
         """Return what the log is asked for."""
-        return Wanted(environment, self.kind or None, self.players, self.recorded)
+        return MatchFilter(environment, self.kind or None, self.players, self.recorded)
 
     def address(self, visit: Visit, **changes: Any) -> str:  # noqa: ANN401 - parameters of an address
         """Return the address of the same with some changes, as short as it can be."""
@@ -81,7 +83,7 @@ class Log:
         usage: Of the room for recordings.
     """
 
-    found: Found
+    found: MatchPage
     players: tuple[wire.Player, ...]
     usage: Usage
 
@@ -92,7 +94,7 @@ def listing(request: Request, league: Running, visit: Visiting, asked: Asking) -
     with league.database.read() as session:
         log = Log(
             found=match_history.listing(session, asked.wanted(visit.environment), PAGE, asked.before or None),
-            players=tuple(standings.show(session, league.settings, each) for each in asked.players),
+            players=tuple(rated_players.show(session, league.settings, each) for each in asked.players),
             usage=replays.usage(session),
         )
     values = {"log": log, "asked": asked, "replays": league.settings.replays}

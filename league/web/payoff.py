@@ -10,11 +10,13 @@ from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, League, Running
+from league.api.dependencies import ID_LIMIT, Running
+from league.api.state import AppState
 from league.errors import UnknownPlayerError
-from league.services import payoff_map, periods
-from league.services.payoff_map import PayoffMap, Placed
-from league.web.shell import PageRoute, Visit, Visiting
+from league.services.leaderboard import payoff_matrix
+from league.services.leaderboard.payoff_matrix import PayoffMatrix, PayoffPlayer
+from league.services.rating_periods import queries as period_queries
+from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -43,7 +45,7 @@ Asking = Annotated[Asked, Query()]
 class Against:
     """A player's estimated score against an opponent, and the 95 % interval of its results there, all in [0, 1]."""
 
-    opponent: Placed
+    opponent: PayoffPlayer
     win_rate: float
     low: float
     high: float
@@ -54,8 +56,8 @@ class Against:
 class Edge:
     """A player of a circle, and what it scored against the next."""
 
-    player: Placed
-    beaten: Placed
+    player: PayoffPlayer
+    beaten: PayoffPlayer
     against: Against
 
 
@@ -89,7 +91,7 @@ def cells(league: Running, visit: Visiting, asked: Asking) -> JSONResponse:
 
     matches = drawn.matches[above]
 
-    def shares(cells: payoff_map.FloatArray) -> list[int]:
+    def shares(cells: payoff_matrix.FloatArray) -> list[int]:
         rounded: list[int] = np.rint(cells * _PER_MILLE).astype(np.int64).tolist()
         return rounded
 
@@ -116,17 +118,19 @@ def against(
     return visit.part("_payoff_against.html", player=drawn.players[places[0]], row=row)
 
 
-def _drawn(session: Session, league: League, visit: Visit, asked: Asked) -> PayoffMap:
+def _drawn(session: Session, league: AppState, visit: Visit, asked: Asked) -> PayoffMatrix:
     learners = asked.who != "frozen"
-    return payoff_map.of_environment(session, league.population, visit.environment, int(asked.most), learners=learners)
+    return payoff_matrix.of_environment(
+        session, league.population, visit.environment, int(asked.most), learners=learners
+    )
 
 
-def _edges(drawn: PayoffMap, circle: tuple[int, ...]) -> list[Edge]:
+def _edges(drawn: PayoffMatrix, circle: tuple[int, ...]) -> list[Edge]:
     pairs = zip(circle, [*circle[1:], circle[0]], strict=True)
     return [Edge(drawn.players[place], drawn.players[after], _against(drawn, place, after)) for place, after in pairs]
 
 
-def _against(drawn: PayoffMap, place: int, other: int) -> Against:
+def _against(drawn: PayoffMatrix, place: int, other: int) -> Against:
     return Against(
         opponent=drawn.players[other],
         win_rate=float(drawn.win_rate[place, other]),
@@ -137,4 +141,4 @@ def _against(drawn: PayoffMap, place: int, other: int) -> Against:
 
 
 def _last_period(session: Session, environment: str) -> wire.RatingPeriod | None:
-    return next(iter(periods.listing(session, environment, 1, None, None)), None)
+    return next(iter(period_queries.listing(session, environment, 1, None, None)), None)

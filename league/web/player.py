@@ -9,28 +9,24 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from markupsafe import Markup
 from sqlalchemy.orm import Session
 
-from league import lineage_picture, wire
-from league.api import checkpoints
-from league.api.checkpoints import Sha256
-from league.api.dependencies import Id, League, Now, Running
+from league import lineage_svg, wire
+from league.api.dependencies import Id, Now, Running
+from league.api.routers import checkpoints
+from league.api.routers.checkpoints import Sha256
+from league.api.state import AppState
 from league.errors import LeagueError
-from league.services import (
-    champions,
-    events,
-    fingerprints,
-    lifecycle,
-    lineages,
-    matches,
-    profiles,
-    rankings,
-    reports,
-    standings,
-)
-from league.services.lifecycle import Change
-from league.services.names import display_name
-from league.services.rankings import Ranked
-from league.web.shell import PageRoute, Visiting
-from league.web.visitors import Visitor
+from league.services.audit import log as audit_log
+from league.services.leaderboard import lineage, player_profile, standings_page
+from league.services.leaderboard.standings_page import Ranked
+from league.services.lifecycle import champions, transitions
+from league.services.lifecycle.transitions import Change
+from league.services.matches import queries as match_queries
+from league.services.player_names import display_name
+from league.services.promotion import behaviour_profiles
+from league.services.ratings import rated_players
+from league.services.unplayable_reports import reports
+from league.web.cookies import Visitor
+from league.web.layout import PageRoute, Visiting
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -110,10 +106,10 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     """Show everything about a player that is quickly told; the rest follows as a reader comes to it."""
     with league.database.read() as session:
         profile = _profile(session, league, player_id)
-        champion = champions.holder(session, profile.player.environment)
-        met, met_in_all = profiles.opponents(session, player_id, OPPONENTS)
-        log = matches.of_player(session, player_id, MATCHES, None)
-        told = events.history(session, {"player_id": player_id}, EVENTS, None, periods=False)
+        champion = champions.champion_id(session, profile.player.environment)
+        met, met_in_all = player_profile.opponents(session, player_id, OPPONENTS)
+        log = match_queries.of_player(session, player_id, MATCHES, None)
+        told = audit_log.history(session, {"player_id": player_id}, EVENTS, None, periods=False)
     visit = visit.of(profile.player.environment)
     return visit.page(
         "player.html",
@@ -127,7 +123,7 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
         events=told,
         offers=_offers(profile) if visit.may_act else (),
         held_by=champion,
-        changes=lifecycle.TRANSITIONS,
+        changes=transitions.TRANSITIONS,
     )
 
 
@@ -143,7 +139,7 @@ def head(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
 def curve(player_id: Id, league: Running, _: Visitor) -> JSONResponse:
     """Send the rating after each period, as columns for a chart."""
     with league.database.read() as session:
-        points = profiles.curve(session, player_id, CURVE_POINTS)
+        points = player_profile.curve(session, player_id, CURVE_POINTS)
     columns = {
         "at": [point.closed_at.timestamp() for point in points],
         "period": [point.number for point in points],
@@ -164,8 +160,8 @@ def opponents(
 ) -> HTMLResponse:
     """Show more of whom a player met."""
     with league.database.read() as session:
-        met, met_in_all = profiles.opponents(session, player_id, limit)
-        player = standings.show(session, league.settings, player_id)
+        met, met_in_all = player_profile.opponents(session, player_id, limit)
+        player = rated_players.show(session, league.settings, player_id)
     return visit.part("_player_opponents.html", met=met, met_in_all=met_in_all, player=player)
 
 
@@ -173,13 +169,13 @@ def opponents(
 def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     """Draw the snapshots of a player's lineage."""
     with league.database.read() as session:
-        player = standings.show(session, league.settings, player_id)
+        player = rated_players.show(session, league.settings, player_id)
         found = None
         if player.learner_id is not None:
-            found = lineages.descent(session, league.settings, player.learner_id, SNAPSHOTS_DRAWN)
+            found = lineage.descent(session, league.settings, player.learner_id, SNAPSHOTS_DRAWN)
     drawing = None
     if found is not None:
-        picture = lineage_picture.drawing(found, "/players/{}".format, player_id)
+        picture = lineage_svg.drawing(found, "/players/{}".format, player_id)
         drawing = Markup(picture)  # noqa: S704 - it escapes names itself
     return visit.part(
         "_player_descent.html",
@@ -187,8 +183,8 @@ def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
         drawing=drawing,
         drawn=0 if found is None else len(found.snapshots),
         most=SNAPSHOTS_DRAWN,
-        width=lineage_picture.WIDTH,
-        height=lineage_picture.HEIGHT,
+        width=lineage_svg.WIDTH,
+        height=lineage_svg.HEIGHT,
     )
 
 
@@ -196,7 +192,7 @@ def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
 def likeness(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     """Show how a player plays, and who plays alike."""
     with league.database.read() as session:
-        found = fingerprints.show(session, player_id, ALIKE)
+        found = behaviour_profiles.show(session, player_id, ALIKE)
     return visit.part("_player_likeness.html", fingerprint=found)
 
 
@@ -206,22 +202,22 @@ def download(sha256: Sha256, request: Request, league: Running, now: Now, visito
     return checkpoints.fetch(sha256, request, league, now, visitor)
 
 
-def _profile(session: Session, league: League, player_id: int) -> Profile:
-    player = standings.show(session, league.settings, player_id)
+def _profile(session: Session, league: AppState, player_id: int) -> Profile:
+    player = rated_players.show(session, league.settings, player_id)
     parent = None
     if player.parent_id is not None:
-        parent = standings.show(session, league.settings, player.parent_id)
+        parent = rated_players.show(session, league.settings, player.parent_id)
     return Profile(
         player=player,
-        line=rankings.table(session, league.population, player.environment).find(player_id),
-        champion=champions.holder(session, player.environment) == player_id,
+        line=standings_page.table(session, league.population, player.environment).find(player_id),
+        champion=champions.champion_id(session, player.environment) == player_id,
         parent=parent,
         weights=_weights(league, player),
         flags=reports.of_player(session, player_id, FLAGS, flagging=True),
     )
 
 
-def _weights(league: League, player: wire.Player) -> Weights | None:
+def _weights(league: AppState, player: wire.Player) -> Weights | None:
     if player.checkpoint is None or player.checkpoint.startswith(_WITHOUT_WEIGHTS):
         return None
     try:
@@ -231,8 +227,8 @@ def _weights(league: League, player: wire.Player) -> Weights | None:
 
 
 def _offers(profile: Profile) -> list[Offer]:
-    standing, allowed = profile.player.standing, lifecycle.allowed_of(profile.player.kind)
-    offered = [_OFFERS[name] for name in allowed if standing in lifecycle.TRANSITIONS[name].origins]
+    standing, allowed = profile.player.standing, transitions.allowed_of(profile.player.kind)
+    offered = [_OFFERS[name] for name in allowed if standing in transitions.TRANSITIONS[name].origins]
     if "promote" in allowed and standing in ("candidate", "commander") and not profile.champion:
         offered.insert(1, _CROWN)
     if profile.flags:

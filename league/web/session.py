@@ -6,11 +6,12 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from league.api.dependencies import TEXT, Now, Running, identify
+from league.api.authentication import identify
+from league.api.dependencies import TEXT, Now, Running
 from league.errors import UnauthenticatedError
-from league.web.shell import GOAL_MAX, SIGN_IN, PageRoute
+from league.web.cookies import forget, remember, require_own_page, visitor
+from league.web.layout import GOAL_MAX, SIGN_IN, PageRoute
 from league.web.templating import render
-from league.web.visitors import forget, remember, require_own_page, visitor
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -1,4 +1,4 @@
-"""The front page: who is strong, and how sure that is."""
+"""Standings: the front page."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -9,10 +9,12 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, TEXT, League, Running
-from league.services import champions, rankings
-from league.services.rankings import Choice, Extent, Ranked, Show, Sort, Table
-from league.web.shell import OFFERED_MAX, PageRoute, Visit, Visiting, is_part
+from league.api.dependencies import ID_LIMIT, TEXT, Running
+from league.api.state import AppState
+from league.services.leaderboard import standings_page
+from league.services.leaderboard.standings_page import Choice, Extent, Ranked, Show, Sort, Table
+from league.services.lifecycle import champions
+from league.web.layout import OFFERED_MAX, PageRoute, Visit, Visiting, is_part
 from league.web.templating import query
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -174,7 +176,7 @@ def show(request: Request, league: Running, visit: Visiting, asked: Asking, offs
         values: dict[str, Any] = {"lines": lines, "asked": asked}
         if is_part(request):
             return visit.part("_standings.html", **values)
-        offered = rankings.lineages(session, visit.environment, OFFERED_MAX, asked.lineage or None)
+        offered = standings_page.lineages(session, visit.environment, OFFERED_MAX, asked.lineage or None)
         values["lineages"] = {"": "every lineage", **offered}
         values["highlights"] = _highlights(table, champion)
     return visit.page("standings.html", "standings", "Standings", **values)
@@ -201,7 +203,7 @@ def now(
         table, champion = _table(session, league, visit)
     chosen = table.chosen(asked.choice())
     shown = [one for one in chosen if one.id in wanted]
-    lines = Lines(shown, rankings.extent(chosen), champion, columns(table.sides), offset=0, more=None)
+    lines = Lines(shown, standings_page.extent(chosen), champion, columns(table.sides), offset=0, more=None)
     return visit.part("_standings_now.html", lines=lines, asked=asked)
 
 
@@ -213,10 +215,10 @@ def highlights(league: Running, visit: Visiting) -> HTMLResponse:
     return visit.part("_highlights.html", highlights=found)
 
 
-def _table(session: Session, league: League, visit: Visit) -> tuple[Table, int | None]:
+def _table(session: Session, league: AppState, visit: Visit) -> tuple[Table, int | None]:
     """Return the league's table, and who is its champion."""
-    table = rankings.table(session, league.population, visit.environment)
-    return table, champions.holder(session, visit.environment)
+    table = standings_page.table(session, league.population, visit.environment)
+    return table, champions.champion_id(session, visit.environment)
 
 
 def _lines(table: Table, asked: Asked, offset: int, champion: int | None) -> Lines:
@@ -224,7 +226,7 @@ def _lines(table: Table, asked: Asked, offset: int, champion: int | None) -> Lin
     chosen = table.chosen(asked.choice())
     first = offset if offset < len(chosen) else 0
     end = first + PAGE if first + PAGE < len(chosen) else None
-    return Lines(chosen[first:end], rankings.extent(chosen), champion, columns(table.sides), first, more=end)
+    return Lines(chosen[first:end], standings_page.extent(chosen), champion, columns(table.sides), first, more=end)
 
 
 def _highlights(table: Table, champion: int | None) -> Highlights:

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from league.services.names import display_name
-from league.web import formats
+from league.services.player_names import display_name
+from league.web import filters
 
 NAVIGATION = (
     ("standings", "/", "Standings"),
@@ -23,17 +23,17 @@ NAVIGATION = (
 """Name, path and title of each page."""
 
 _FILTERS = (
-    formats.age,
-    formats.breakable,
-    formats.count,
+    filters.age,
+    filters.breakable,
+    filters.count,
     display_name,
-    formats.iso,
-    formats.percent,
-    formats.points,
-    formats.short,
-    formats.size,
-    formats.utc,
-    formats.words,
+    filters.iso,
+    filters.percent,
+    filters.points,
+    filters.short,
+    filters.size,
+    filters.utc,
+    filters.words,
 )
 
 

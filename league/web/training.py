@@ -10,12 +10,16 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, Id, League, Running
+from league.api.dependencies import ID_LIMIT, Id, Running
+from league.api.state import AppState
 from league.errors import UnknownLearnerError
-from league.services import curves, learners, opposition, polling, regressions, standings
+from league.services.leaderboard import opponent_mix, regressions
+from league.services.population import learners, training_curves
+from league.services.ratings import rated_players
+from league.services.workers import polling
 from league.web.charts import CHARTS, lines_of
-from league.web.shell import PageRoute, Visit, Visiting
-from league.web.visitors import Visitor
+from league.web.cookies import Visitor
+from league.web.layout import PageRoute, Visit, Visiting
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -129,7 +133,7 @@ def curves_of(
     With `more` those, too, that are drawn only for readers who ask for them.
     """
     with league.database.read() as session:
-        told = curves.read(session, learner_id, after=after, most=POINTS)
+        told = training_curves.read(session, learner_id, after=after, most=POINTS)
     content = {
         "last": told.last,
         "steps": told.steps,
@@ -143,7 +147,7 @@ def curves_of(
     return JSONResponse(content, headers={"Cache-Control": "no-store"})
 
 
-def _learnings(session: Session, league: League, visit: Visit) -> list[Learning]:
+def _learnings(session: Session, league: AppState, visit: Visit) -> list[Learning]:
     """Return the environment's learners, mains first, each role in the order in which they were founded."""
     found = learners.listing(session, league.settings, visit.environment, LEARNERS_MAX, 0)
     alarms = regressions.listing(session, visit.environment)
@@ -159,15 +163,15 @@ def _learnings(session: Session, league: League, visit: Visit) -> list[Learning]
     ]
 
 
-def _opposition(session: Session, league: League, chosen: Learning) -> opposition.Opposition:
+def _opposition(session: Session, league: AppState, chosen: Learning) -> opponent_mix.Opposition:
     """Say whom it meets: a trainer that plays it against itself leases no such matches besides."""
     player_id, self_play = chosen.learner.player_id, chosen.against_itself is None
-    return opposition.of_learner(session, league.settings, league.population, player_id, self_play=self_play)
+    return opponent_mix.of_learner(session, league.settings, league.population, player_id, self_play=self_play)
 
 
-def _snapshot(session: Session, league: League, learning: Learning) -> wire.Player | None:
+def _snapshot(session: Session, league: AppState, learning: Learning) -> wire.Player | None:
     latest = learning.learner.latest_snapshot
-    return None if latest is None else standings.show(session, league.settings, latest)
+    return None if latest is None else rated_players.show(session, league.settings, latest)
 
 
 def _chosen(learnings: Sequence[Learning], learner_id: int | None) -> Learning:

@@ -10,13 +10,17 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
 from league import wire
-from league.api.dependencies import TEXT, League, Now, Running, Word
-from league.services import activity, quarantines, reviews, workers
-from league.services.activity import Activity
+from league.api.dependencies import TEXT, Now, Running, Word
+from league.api.state import AppState
+from league.services.trust import quarantine as trust_quarantine
+from league.services.trust import review
+from league.services.workers import activity
+from league.services.workers import service as workers
+from league.services.workers.activity import Activity
 from league.web.actions import Reason, done
-from league.web.shell import PageRoute, Visit, Visiting
+from league.web.cookies import Actor
+from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
-from league.web.visitors import Actor
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -88,7 +92,7 @@ def quarantine(
         registered_at = workers.require(session, worker_id).registered_at
     since = max(registered_at, now - timedelta(hours=int(since_h))) if since_h else registered_at
     asked = wire.WorkerQuarantine(since=since, reason=reason)
-    quarantines.impose(league.database, worker_id, asked, caller.name, now)
+    trust_quarantine.impose(league.database, worker_id, asked, caller.name, now)
     return done(request, "/workers")
 
 
@@ -104,7 +108,7 @@ def reinstate(
 ) -> Response:
     """Trust a worker again, from now on or as if it had always been."""
     asked = wire.WorkerReinstatement(reason=reason, restore=restore)
-    quarantines.lift(league.database, worker_id, asked, caller.name, now)
+    trust_quarantine.lift(league.database, worker_id, asked, caller.name, now)
     return done(request, "/workers")
 
 
@@ -125,14 +129,14 @@ def command(
     return done(request, "/workers")
 
 
-def _table(league: League, visit: Visit, asked: Asked) -> dict[str, Any]:
+def _table(league: AppState, visit: Visit, asked: Asked) -> dict[str, Any]:
     lines, heartbeat_s = _lines(league, visit, asked), league.settings.heartbeat_s
     return {"lines": lines, "asked": asked, "most": WORKERS_MAX, "heartbeat_s": heartbeat_s}
 
 
-def _lines(league: League, visit: Visit, asked: Asked) -> list[Line]:
+def _lines(league: AppState, visit: Visit, asked: Asked) -> list[Line]:
     with league.database.read() as session:
-        found = reviews.latest(session, league.settings, league.review, WORKERS_MAX, asked.kind or None, visit.now)
+        found = review.latest(session, league.settings, league.review, WORKERS_MAX, asked.kind or None, visit.now)
         busy = activity.of_workers(session, visit.now)
     beat = timedelta(seconds=league.settings.heartbeat_s)
     lines = [

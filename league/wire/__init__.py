@@ -4,24 +4,11 @@ A request refuses fields that it does not know. An answer tolerates them, so tha
 Every time is aware UTC; ratings are on the Glicko scale; a score is home's, in [0, 1].
 """
 
-from league.wire.bodies import PREFIX, PROTOCOL, PROTOCOL_HEADER, Answer, Page, Request
+from league.wire.analysis import Payoff, Redundancy, Regression, Score, Superiority
+from league.wire.base import PREFIX, PROTOCOL, PROTOCOL_HEADER, Answer, Page, Request
+from league.wire.behaviour import Fingerprint, Likeness, MeasuredBehaviour
 from league.wire.champions import Champion, ChampionChange, ChampionRequest
 from league.wire.checkpoints import Checkpoint, Upload, UploadCreate
-from league.wire.draws import (
-    DrawAccount,
-    DrawBranch,
-    DrawFilter,
-    DrawLearner,
-    Estimate,
-    GroupShare,
-    LeaseExplanation,
-    LeaseState,
-    MatchmakingEvaluation,
-    OpponentChance,
-    Preview,
-    Record,
-    RuleShare,
-)
 from league.wire.events import Event
 from league.wire.fields import (
     EnvironmentName,
@@ -37,7 +24,6 @@ from league.wire.fields import (
     Whole,
     WorkerName,
 )
-from league.wire.fingerprint import Fingerprint, Likeness, MeasuredBehaviour
 from league.wire.gates import Gate, GateCancel, GateCreate, GateState
 from league.wire.health import Health
 from league.wire.learners import (
@@ -68,7 +54,22 @@ from league.wire.leases import (
     storable_lease_id,
 )
 from league.wire.lineage import Ancestor
-from league.wire.matches import Match, MatchKind, PlayedMatch
+from league.wire.matches import Match, MatchKind, PlayedMatch, Replay
+from league.wire.matchmaking import (
+    DrawAccount,
+    DrawBranch,
+    DrawFilter,
+    DrawLearner,
+    Estimate,
+    GroupShare,
+    LeaseExplanation,
+    LeaseState,
+    MatchmakingEvaluation,
+    OpponentChance,
+    Preview,
+    Record,
+    RuleShare,
+)
 from league.wire.players import (
     METADATA_MAX_BYTES,
     DismissalRequest,
@@ -83,10 +84,7 @@ from league.wire.players import (
     SideRating,
     Standing,
 )
-from league.wire.ratings import Payoff, PeriodCreate, RatingPeriod, RatingPoint, StandingsItem, Superiority
-from league.wire.redundancy import Redundancy
-from league.wire.regressions import Regression, Score
-from league.wire.replays import Replay
+from league.wire.rating_periods import PeriodCreate, RatingPeriod
 from league.wire.results import (
     Behaviour,
     ReceivedBatch,
@@ -97,6 +95,7 @@ from league.wire.results import (
     ResultStatus,
     UnreadableResult,
 )
+from league.wire.standings import RatingPoint, StandingsItem
 from league.wire.workers import (
     Command,
     CommandRequest,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from league.wire.bodies import Answer, Request
+from league.wire.base import Answer, Request
 from league.wire.fields import PLAIN
 
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from league.wire.bodies import Answer
+from league.wire.base import Answer
 
 
 class Event(Answer):

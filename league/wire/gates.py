@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from league.wire.bodies import Answer, Request
+from league.wire.base import Answer, Request
 from league.wire.fields import PLAIN, Id, Real, Text
 from league.wire.players import PlayerName
 

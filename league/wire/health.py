@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from league.wire.bodies import Answer
+from league.wire.base import Answer
 
 
 class Health(Answer):

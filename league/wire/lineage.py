@@ -1,6 +1,6 @@
 """Where a player comes from."""
 
-from league.wire.bodies import Answer
+from league.wire.base import Answer
 from league.wire.gates import Gate
 from league.wire.players import Player
 

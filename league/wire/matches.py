@@ -1,9 +1,9 @@
-"""The log of matches."""
+"""The match log, and recordings of matches."""
 
 from datetime import datetime
 from typing import Literal
 
-from league.wire.bodies import Answer
+from league.wire.base import Answer
 from league.wire.players import PlayerName
 from league.wire.results import Behaviour
 
@@ -42,3 +42,11 @@ class PlayedMatch(Match):
     """One match with how both sides played; `behaviour` is null where its worker did not report that."""
 
     behaviour: Behaviour | None
+
+
+class Replay(Answer):
+    """A stored recording: whose match it shows, and its file's hash and size."""
+
+    match_id: int
+    sha256: str
+    size_bytes: int

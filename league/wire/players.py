@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, JsonValue
 from pydantic_core import from_json, to_json
 
-from league.wire.bodies import Answer, Request
+from league.wire.base import Answer, Request
 from league.wire.fields import EnvironmentName, Id, Name, Sha256, Signature, Step, Text
 from league.wire.learners import Role
 from league.wire.leases import Side

@@ -18,11 +18,12 @@ from league.api.dependencies import clock, timepiece
 from league.app import create_app
 from league.auth import Scope
 from league.client import LeagueClient
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
-from league.services import fingerprint_sums, tokens
-from league.web.visitors import cookie_at
+from league.services.auth import tokens
+from league.services.promotion import behaviour_sums
+from league.settings import Settings
+from league.web.cookies import cookie_at
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (
@@ -118,7 +119,7 @@ def play(settings: Settings) -> big_league.BigLeague:
     app.dependency_overrides |= {clock: read, timepiece: lambda: read}
     with TestClient(app) as http:
         played = big_league.play(http, advance)
-        fingerprint_sums.follow(app.state.league.database, played.environment)
+        behaviour_sums.follow(app.state.league.database, played.environment)
     return played
 
 

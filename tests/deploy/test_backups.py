@@ -19,9 +19,9 @@ from tools import postgres_programs
 
 from league.app import create_app
 from league.cli import main
-from league.cli.database import migrate
+from league.cli.maintenance.database import migrate
 from league.client import LeagueClient
-from league.config import Settings
+from league.settings import Settings
 
 
 @dataclass(frozen=True)

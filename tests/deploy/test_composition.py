@@ -15,8 +15,8 @@ import yaml
 from composition import BASE, ROOT, TLS
 from tools import compose
 
-from league.config import CLIENT_SIDE, FROM_FILES, Settings
 from league.private_files import SUFFIX
+from league.settings import CLIENT_SIDE, FROM_FILES, Settings
 
 SCHEMA = Path(__file__).parent / "schemas" / "compose-spec.json"
 CERTIFICATE = {"TLS_CERTIFICATE": "/etc/ssl/league.pem", "TLS_KEY": "/etc/ssl/league.key"}

@@ -16,8 +16,8 @@ from composition import ROOT
 from tools import tool
 
 from league.cli import app as league_app
-from league.config import CLIENT_SIDE, FROM_FILES, Settings
 from league.private_files import SUFFIX
+from league.settings import CLIENT_SIDE, FROM_FILES, Settings
 from league.wire.learners import Role
 from trainer.cli.commands import app as trainer_app
 

@@ -16,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tools import tool
 
 from league.app import create_app
-from league.cli.database import migrate
-from league.config import Settings
+from league.cli.maintenance.database import migrate
+from league.settings import Settings
 
 MONITORING = ROOT / "deploy" / "monitoring"
 ALERTS, DASHBOARD = MONITORING / "alerts.yml", MONITORING / "grafana" / "league.json"

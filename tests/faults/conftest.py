@@ -12,7 +12,7 @@ import pytest
 from distant_league import League
 
 from benchmarks.kills.witness import Witness
-from league.config import Settings
+from league.settings import Settings
 
 
 @pytest.fixture(autouse=True)

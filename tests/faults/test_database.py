@@ -58,7 +58,7 @@ def test_while_the_database_is_away_callers_and_balancers_are_told(
 def test_a_full_disk_of_postgresql_refuses_results_until_there_is_room(
     serve: Callable[..., League], postgres: postgres_server.Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, "league.api.problems")
+    caplog.set_level(logging.CRITICAL, "league.api.errors")
     league = serve(database_url=postgres.url)
     scene = Scene(LeagueClient(http=league.http))
     leases = scene.opponent_leases(2)

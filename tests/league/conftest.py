@@ -21,14 +21,14 @@ from league_history import put_to_work
 from league_scene import Scene
 from sqlalchemy import make_url
 
-from league import census
 from league.api.dependencies import clock, timepiece
+from league.background import worker_count
+from league.background.task import PeriodicTask
 from league.client import LeagueClient, patience_of
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
-from league.duty import Duty
-from league.services import tokens
+from league.services.auth import tokens
+from league.settings import Settings
 
 BACKENDS = ("sqlite", "postgresql")
 
@@ -220,7 +220,7 @@ def _duties_end_with_their_server() -> Iterator[None]:
     """Name the test that leaves one at work: it would go on, and fail, in the middle of others."""
     before = set(threading.enumerate())
     yield
-    names = {each.name for each in Duty.__subclasses__()}
+    names = {each.name for each in PeriodicTask.__subclasses__()}
     left = [each.name for each in threading.enumerate() if each not in before and each.name in names]
     assert left == []
 
@@ -258,7 +258,7 @@ def serve(
     configure: Callable[..., Settings], time: Clock, monkeypatch: pytest.MonkeyPatch, _routes: None
 ) -> Iterator[Callable[..., TestClient]]:
     """Start a server with changed settings; a second call is a second API process over the same database."""
-    monkeypatch.setattr(census, "EVERY_S", 3600.0)  # nobody is counted unless a test does it
+    monkeypatch.setattr(worker_count, "EVERY_S", 3600.0)  # nobody is counted unless a test does it
     clients: list[TestClient] = []
 
     def start(**changes: Any) -> TestClient:

@@ -22,7 +22,7 @@ from league.errors import (
     UnauthenticatedError,
     UnknownTokenError,
 )
-from league.services import tokens
+from league.services.auth import tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ROW = re.compile(r"\| ([A-Z]+) \| `([^`]+)` \| (none|read|worker|admin) \|")

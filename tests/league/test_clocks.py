@@ -8,9 +8,10 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import Scene, result
 
-from league.config import Settings
 from league.db.engine import Database
-from league.services import checking, periods
+from league.services.operations import integrity
+from league.services.rating_periods import closing
+from league.settings import Settings
 
 Configure = Callable[..., Settings]
 
@@ -18,9 +19,9 @@ DAY_S = 86_400.0
 
 
 @pytest.fixture
-def violations(http: TestClient, database: Database, time: Any) -> Callable[[], list[checking.Violation]]:
+def violations(http: TestClient, database: Database, time: Any) -> Callable[[], list[integrity.Violation]]:
     store = http.app.state.league.store  # type: ignore[attr-defined]
-    return lambda: checking.check(database, store, unpublished_before=time.now - timedelta(days=400))
+    return lambda: integrity.check(database, store, unpublished_before=time.now - timedelta(days=400))
 
 
 def test_results_of_both_sides_of_a_jump_are_rated_when_due_and_the_books_stay_right(
@@ -28,12 +29,12 @@ def test_results_of_both_sides_of_a_jump_are_rated_when_due_and_the_books_stay_r
     database: Database,
     configure: Configure,
     time: Any,
-    violations: Callable[[], list[checking.Violation]],
+    violations: Callable[[], list[integrity.Violation]],
 ) -> None:
     settings = configure(period_games=4, period_spacing_s=10, period_age_s=60)
 
     def closed() -> int:
-        period = periods.close_if_due(database, settings, scene.environment, time.now)
+        period = closing.close_if_due(database, settings, scene.environment, time.now)
         return 0 if period is None else period.matches
 
     scene.train(4)
@@ -53,7 +54,7 @@ def test_results_of_both_sides_of_a_jump_are_rated_when_due_and_the_books_stay_r
 
 
 def test_a_lease_granted_before_the_clock_was_set_back_counts(
-    scene: Scene, time: Any, violations: Callable[[], list[checking.Violation]]
+    scene: Scene, time: Any, violations: Callable[[], list[integrity.Violation]]
 ) -> None:
     (lease,) = scene.opponent_leases(1)
     time.advance(-DAY_S)
@@ -64,7 +65,7 @@ def test_a_lease_granted_before_the_clock_was_set_back_counts(
 
 
 def test_after_a_jump_forwards_results_count_within_the_grace_and_later_ones_are_refused_by_name(
-    scene: Scene, configure: Configure, time: Any, violations: Callable[[], list[checking.Violation]]
+    scene: Scene, configure: Configure, time: Any, violations: Callable[[], list[integrity.Violation]]
 ) -> None:
     settings = configure()
     early, late = scene.opponent_leases(2)

@@ -16,7 +16,7 @@ from served import serving
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import LeagueError
-from league.services import tokens
+from league.services.auth import tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 UNKNOWN = "c29tZWJvZHkncyBzZWNyZXQgb2YgYW5vdGhlciBsZWFndWU"
@@ -61,7 +61,7 @@ def test_answers_and_logs_of_a_server_hold_no_token(
 
     caplog.set_level(logging.DEBUG)
     said = provoke(http, secrets)
-    monkeypatch.setattr("league.services.players.listing", fail)
+    monkeypatch.setattr("league.services.population.snapshots.listing", fail)
     said += provoke(http, secrets)
     assert "ZeroDivisionError" in caplog.text
     for secret in secrets:

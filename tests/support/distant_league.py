@@ -14,11 +14,11 @@ from sqlalchemy import select
 
 from benchmarks.kills.witness import Memory
 from league.app import create_app
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.db.models import Match
-from league.services import checking
+from league.services.operations import integrity
+from league.settings import Settings
 
 
 class League:
@@ -48,7 +48,7 @@ class League:
         try:
             store = self.http.app.state.league.store
             young = datetime.now(UTC) - timedelta(days=1)
-            found: list[object] = [*checking.check(database, store, unpublished_before=young)]
+            found: list[object] = [*integrity.check(database, store, unpublished_before=young)]
             with database.read() as session:
                 log = session.execute(select(Match.lease_id, Match.sequence, Match.id)).all()
         finally:

@@ -8,7 +8,7 @@ from typing import Any
 
 from s3_server import Service
 
-from league.storage.directory import DirectoryStore
+from league.storage.local import DirectoryStore
 from league.storage.s3 import S3Store
 
 SOON = timedelta(hours=1)

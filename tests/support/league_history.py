@@ -9,8 +9,8 @@ from recordings import make_steps
 
 from league import wire
 from league.db.engine import Database
-from league.services import environments
-from league.services.rebuild import Rebuilt, inspect
+from league.services.environments import lookup as environments
+from league.services.rating_periods.rebuild import Rebuilt, inspect
 
 
 def play_periods(scene: Scene, time: Any, number: int = 6) -> list[wire.Player]:

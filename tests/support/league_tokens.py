@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from league.db import schema
 from league.db.engine import Database
-from league.services import tokens
+from league.services.auth import tokens
 
 
 def make_token(url: str) -> str:

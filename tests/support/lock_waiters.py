@@ -17,7 +17,7 @@ def wait_for_waiters(database: Database, count: int, on: str = "advisory") -> No
         f"AND wait_event_type = 'Lock' AND wait_event = '{on}'"
     )
     pause, until = threading.Event(), time.monotonic() + PATIENCE_S
-    with database.glance() as session:  # a transaction would see the same activity again and again
+    with database.autocommit_read() as session:  # a transaction would see the same activity again and again
         while session.scalar(waiting) < count:
             assert time.monotonic() < until, f"nobody waits for {on}"
             pause.wait(0.01)

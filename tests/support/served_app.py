@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from league.app import create_app
-from league.config import Settings
+from league.settings import Settings
 
 Function = Callable[..., Any]
 

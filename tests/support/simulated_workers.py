@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from league.services.worker_checks import Reports
+from league.services.trust.statistics import Reports
 
 WORKERS = 10
 PERIODS = 20

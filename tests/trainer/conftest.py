@@ -20,9 +20,9 @@ from rich.console import Console
 
 from arena.policies import NetworkPolicy
 from league.client import LeagueClient
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
+from league.settings import Settings
 from trainer.checkpointing.run_directory import RunDirectory
 from trainer.config.loading import validate
 from trainer.config.schema import TrainerConfig

@@ -14,17 +14,17 @@ from rich.console import Console
 from arena.environments.registry import declare
 from arena.errors import ArenaError, MissingPackageError
 from arena.extras import require_extra
-from league.cli import listening, serve
-from league.cli.database import DatabaseUrl, Home
+from league.cli import bind, serve
+from league.cli.maintenance.database import DatabaseUrl, Home
 from league.cli.serve import Host, Port
-from league.cli.up.credential import create_environment, own_credential
 from league.cli.up.failures import UnusableInstallationError
 from league.cli.up.plan import Plan, Trainee, trainees
 from league.cli.up.screen import LiveScreen, PlainLog
 from league.cli.up.supervisor import Supervisor
-from league.config import Settings
+from league.cli.up.token import create_environment, own_credential
 from league.errors import ConfigurationError, LeagueError
 from league.private_files import TOKEN, read_secret
+from league.settings import Settings
 
 app = typer.Typer()
 
@@ -163,8 +163,8 @@ def _whom(learner: str, *, league: bool) -> tuple[Trainee, ...]:
 
 def _prepare(settings: Settings, plan_of: Callable[..., Plan]) -> Plan:
     """Find out that the address is free, migrate, put the last run's logs aside, and complete the plan."""
-    with listening.take(settings.host, settings.port) as listener:
-        url = listening.url_of(listener)
+    with bind.take(settings.host, settings.port) as listener:
+        url = bind.url_of(listener)
         port = listener.getsockname()[1]
         serve.prepare(settings)
     plan = plan_of(home=settings.home, host=settings.host, port=port, url=url, database_url=settings.database_address)

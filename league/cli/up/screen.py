@@ -12,7 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from league.cli import tables
+from league.cli.output import tables
 from league.cli.up.overview import Overview, progress, win_rates
 from league.process.supervised_process import State
 

@@ -5,13 +5,21 @@ are derived from it when a period closes and can be computed again at any time. 
 environment with ids in (`last_match_id` of the period before, its own `last_match_id`].
 """
 
+from league.db.models.audit import Event
 from league.db.models.base import Base
-from league.db.models.matches import Draw, Lease, Match, Replay
-from league.db.models.measures import Behaviour, Fingerprint, FingerprintMark, MeasureSet, MetricPoint
-from league.db.models.players import Champion, Gate, Learner, Player, SnapshotDecision
-from league.db.models.ratings import Payoff, Period, Rating, SidePayoff, SideRating
-from league.db.models.records import Election, Event, Upload
-from league.db.models.workers import Quarantine, Refusal, Token, UnplayableReport, Worker
+from league.db.models.behaviours import Behaviour, Fingerprint, FingerprintMark, MeasureSet
+from league.db.models.checkpoints import Upload
+from league.db.models.gates import Gate
+from league.db.models.leader_election import Election
+from league.db.models.learners import Learner, MetricPoint, SnapshotDecision
+from league.db.models.leases import Draw, Lease
+from league.db.models.matches import Match, Replay
+from league.db.models.pair_records import Payoff, SidePayoff
+from league.db.models.players import Champion, Player
+from league.db.models.ratings import Period, Rating, SideRating
+from league.db.models.results import Refusal
+from league.db.models.tokens import Token
+from league.db.models.workers import Quarantine, UnplayableReport, Worker
 
 __all__ = [
     "Base",

@@ -1,4 +1,4 @@
-"""Tables of who may call, who plays, and whose results count or were not taken."""
+"""Workers, their quarantines, and their reports of players that cannot be played."""
 
 from datetime import datetime
 
@@ -6,21 +6,6 @@ from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from league.db.models.base import Base, Id
-
-
-class Token(Base):
-    """A bearer token, known by its hash alone. A revoked one stays, so that the server stays closed."""
-
-    __tablename__ = "tokens"
-
-    id: Mapped[int] = mapped_column(Id, primary_key=True)
-    name: Mapped[str] = mapped_column(unique=True)
-    digest: Mapped[str] = mapped_column(unique=True)
-    scope: Mapped[str]
-    created_at: Mapped[datetime]
-    expires_at: Mapped[datetime | None]
-    used_at: Mapped[datetime | None]
-    revoked_at: Mapped[datetime | None]
 
 
 class Worker(Base):
@@ -69,7 +54,7 @@ class UnplayableReport(Base):
     """The last time that a worker could not play a player, and why.
 
     `owner` is the token that the worker belonged to. `checked` says that the server found nothing wrong with the stored
-    bytes. `resolution` is null while the report is open; see `league.services.reports`.
+    bytes. `resolution` is null while the report is open; see `league.services.unplayable_reports.reports`.
     """
 
     __tablename__ = "unplayable_reports"
@@ -82,18 +67,3 @@ class UnplayableReport(Base):
     reported_at: Mapped[datetime]
     resolution: Mapped[str | None]
     resolved_at: Mapped[datetime | None]
-
-
-class Refusal(Base):
-    """A result that was not taken, and what its worker was told; `digest` is of all that it said."""
-
-    __tablename__ = "refusals"
-    __table_args__ = (Index(None, "worker_id", "refused_at"),)
-
-    worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"), primary_key=True)
-    lease_id: Mapped[str] = mapped_column(primary_key=True)
-    digest: Mapped[bytes] = mapped_column(primary_key=True)
-    status: Mapped[str]
-    match_id: Mapped[int | None] = mapped_column(ForeignKey("matches.id"))
-    detail: Mapped[str]
-    refused_at: Mapped[datetime]

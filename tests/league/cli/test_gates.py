@@ -11,13 +11,13 @@ from league_scene import Scene, result
 from rich.console import Console
 
 from league import wire
-from league.cli import gate_progress
 from league.cli import gates as cli
+from league.cli.output import gate_progress
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import BusyError, InternalError, LeagueError, RateLimitedError, UnauthenticatedError
-from league.services import gate_verdicts
-from league.services.gate_verdicts import Judge
+from league.services.gates import sprt as gate_sprt
+from league.services.gates.sprt import GateEvaluator
 
 Two = tuple[wire.Player, wire.Player]
 
@@ -44,7 +44,7 @@ def play(
                 for lease in scene.rating_leases(60)
             ]
             scene.report(*finished, worker=scene.evaluator)
-            gate_verdicts.judge_open(database, Judge(), time.now)
+            gate_sprt.judge_open(database, GateEvaluator(), time.now)
 
         monkeypatch.setattr(gate_progress.time, "sleep", meanwhile)
 

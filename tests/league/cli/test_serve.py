@@ -16,12 +16,12 @@ import pytest
 import uvloop
 from league_command import Run
 
-from league.cli import listening, serve
+from league.cli import bind, serve
 from league.client import LeagueClient
-from league.config import Settings
 from league.db import schema
 from league.db.engine import Database
 from league.errors import ConfigurationError, UnauthenticatedError
+from league.settings import Settings
 
 
 @pytest.fixture
@@ -200,18 +200,18 @@ def test_a_setting_of_the_environment_is_named(command: Run, monkeypatch: pytest
 def test_a_bound_socket_has_an_address_that_this_machine_reaches() -> None:
     for host, url in (("127.0.0.1", "http://127.0.0.1"), ("0.0.0.0", "http://127.0.0.1"), ("::1", "http://[::1]")):
         try:
-            listener = listening.take(host, 0)
+            listener = bind.take(host, 0)
         except ConfigurationError:
             assert ":" in host, "IPv4 is always there"
             continue
         with listener:
-            assert listening.url_of(listener) == f"{url}:{listener.getsockname()[1]}"
+            assert bind.url_of(listener) == f"{url}:{listener.getsockname()[1]}"
 
 
 @pytest.mark.parametrize(("host", "everywhere"), [("127.0.0.1", False), ("0.0.0.0", True)])
 def test_a_server_on_all_interfaces_names_the_port_for_other_machines(host: str, everywhere: bool) -> None:
-    with listening.take(host, 0) as listener:  # bound, never connected to
-        port, sentence = listener.getsockname()[1], listening.sentence_of(listener)
+    with bind.take(host, 0) as listener:  # bound, never connected to
+        port, sentence = listener.getsockname()[1], bind.sentence_of(listener)
     assert sentence.startswith(f"listening on http://127.0.0.1:{port}")
     assert (f"other machines reach port {port} on all interfaces" in sentence) == everywhere
 
@@ -229,8 +229,8 @@ def test_connections_that_wait_are_taken_in_many_a_turn_of_the_loop(at_once: int
     async def most_in_a_turn() -> int:
         loop, most, before = asyncio.get_running_loop(), 0, 0
         with ExitStack() as stack:
-            listener = listening.take("127.0.0.1", 0)
-            listeners = [stack.enter_context(each) for each in listening.at_once(listener, at_once)]
+            listener = bind.take("127.0.0.1", 0)
+            listeners = [stack.enter_context(each) for each in bind.at_once(listener, at_once)]
             listener.listen(64)
             for _ in range(24):
                 stack.enter_context(socket.create_connection(listener.getsockname()))

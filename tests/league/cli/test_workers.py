@@ -8,7 +8,8 @@ from league_command import Run
 from league_scene import Scene, result
 
 from league import wire
-from league.cli import connection, tables
+from league.cli import connection
+from league.cli.output import tables
 
 
 def test_workers_are_listed_with_what_is_odd_about_them(online: Run, scene: Scene) -> None:

@@ -11,9 +11,9 @@ from league_scene import Scene
 from league import web
 from league.auth import Scope
 from league.db.engine import Database
-from league.services import tokens
-from league.web.shell import PageRoute
-from league.web.visitors import COOKIE
+from league.services.auth import tokens
+from league.web.cookies import COOKIE
+from league.web.layout import PageRoute
 
 ROW = re.compile(r"\| (GET|POST) \| `([^`]+)` \| (none|read|admin) \|")
 OWN = {"Sec-Fetch-Site": "same-origin"}

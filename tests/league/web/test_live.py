@@ -16,8 +16,8 @@ from live_server import listening
 
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.services import tokens
-from league.web.visitors import cookie_at
+from league.services.auth import tokens
+from league.web.cookies import cookie_at
 
 STREAMS = 100
 POLL_S = 0.1

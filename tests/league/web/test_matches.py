@@ -16,9 +16,9 @@ from arena.replay.battlefield import MATERIALS
 from arena.replay.frames import Flag
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.services import match_history
-from league.services.match_history import Wanted
-from league.web.visitors import COOKIE
+from league.services.matches import history as match_history
+from league.services.matches.history import MatchFilter
+from league.web.cookies import COOKIE
 
 PAGE = {"Accept": "text/html"}
 SCRIPTS = files("league.web").joinpath("static", "replay")
@@ -100,7 +100,7 @@ def test_a_rare_kind_is_looked_for_among_so_many_matches_at_once(
 ) -> None:
     newest, *_ = every_match(played)
     monkeypatch.setattr(match_history, "SEARCHED", 3)
-    wanted, found, before, pages = Wanted(played.environment, "training", (), recorded=False), [], None, 0
+    wanted, found, before, pages = MatchFilter(played.environment, "training", (), recorded=False), [], None, 0
     with database.read() as session:
         while pages == 0 or before is not None:
             page = match_history.listing(session, wanted, 50, before)
@@ -110,7 +110,7 @@ def test_a_rare_kind_is_looked_for_among_so_many_matches_at_once(
     assert pages == -(-newest // 3)
 
 
-def plan(database: Database, wanted: Wanted) -> list[str]:
+def plan(database: Database, wanted: MatchFilter) -> list[str]:
     """Return how SQLite goes about listing matches."""
     with database.read() as session:
         chosen = match_history.last_ids(wanted, 0, 100, 50)
@@ -120,7 +120,7 @@ def plan(database: Database, wanted: Wanted) -> list[str]:
 
 @pytest.mark.parametrize("players", [(), (1,), (1, 2)])
 def test_few_recordings_are_not_looked_for_among_all_matches(database: Database, players: tuple[int, ...]) -> None:
-    scanned, *rest = plan(database, Wanted("rps", "training", players, recorded=True))
+    scanned, *rest = plan(database, MatchFilter("rps", "training", players, recorded=True))
     assert "replays" in scanned
     assert [step for step in rest if "matches" in step] == ["SEARCH matches USING INTEGER PRIMARY KEY (rowid=?)"]
 
@@ -131,13 +131,13 @@ def test_few_recordings_are_not_looked_for_among_all_matches(database: Database,
 def test_matches_of_who_is_named_are_not_looked_for_among_all(
     database: Database, players: tuple[int, ...], ways: list[str]
 ) -> None:
-    searches = [step for step in plan(database, Wanted("rps", None, players, recorded=False)) if "matches" in step]
+    searches = [step for step in plan(database, MatchFilter("rps", None, players, recorded=False)) if "matches" in step]
     assert [search.partition("(")[2] for search in searches] == [f"{way} AND id>? AND id<?)" for way in ways]
 
 
 def test_ratings_are_those_before_the_match(played: Scene, database: Database) -> None:
     with database.read() as session:
-        wanted = Wanted(played.environment, None, (), recorded=False)
+        wanted = MatchFilter(played.environment, None, (), recorded=False)
         matches = match_history.listing(session, wanted, 100, None).matches
     (period,) = played.client.periods().items
     checked = 0

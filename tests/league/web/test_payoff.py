@@ -8,9 +8,9 @@ from league_scene import Scene, result
 
 from league import wire
 from league.db.engine import Database
-from league.services import payoff_map
-from league.services.payoff_map import PayoffMap
-from league.services.population import PopulationCache
+from league.services.leaderboard import payoff_matrix
+from league.services.leaderboard.payoff_matrix import PayoffMatrix
+from league.services.population.cache import PopulationCache
 
 
 @pytest.fixture
@@ -39,9 +39,9 @@ def trio(scene: Scene) -> Sequence[wire.Player]:
     return players
 
 
-def drawn(database: Database, most: int = 50) -> PayoffMap:
+def drawn(database: Database, most: int = 50) -> PayoffMatrix:
     with database.read() as session:
-        return payoff_map.of_environment(session, PopulationCache(), "rps", most)
+        return payoff_matrix.of_environment(session, PopulationCache(), "rps", most)
 
 
 def test_a_circle_is_found_and_its_players_are_marked(trio: Sequence[wire.Player], database: Database) -> None:

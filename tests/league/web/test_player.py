@@ -10,8 +10,8 @@ from league_scene import Scene, safetensors
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.services import tokens
-from league.web.visitors import COOKIE
+from league.services.auth import tokens
+from league.web.cookies import COOKIE
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
 PIECE = {"HX-Request": "true"}

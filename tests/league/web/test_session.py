@@ -13,8 +13,8 @@ from league_scene import Scene
 
 from league.api.dependencies import clock
 from league.db.engine import Database
-from league.services import tokens
-from league.web.visitors import COOKIE, cookie_at, visitor_lasts
+from league.services.auth import tokens
+from league.web.cookies import COOKIE, cookie_at, visitor_lasts
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
 

@@ -10,7 +10,7 @@ from league_scene import Scene, result
 from league import wire
 from league.client import LeagueClient
 from league.web import standings
-from league.web.formats import points
+from league.web.filters import points
 
 PIECE = {"HX-Request": "true"}
 NONE = "\N{EN DASH}"

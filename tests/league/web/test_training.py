@@ -7,10 +7,11 @@ from fastapi.testclient import TestClient
 from league_scene import Scene
 
 from league import wire
-from league.config import Settings
 from league.db.engine import Database
-from league.services import opposition, polling
-from league.services.population import PopulationCache
+from league.services.leaderboard import opponent_mix
+from league.services.population.cache import PopulationCache
+from league.services.workers import polling
+from league.settings import Settings
 from league.web import charts
 
 VERDICT = wire.HealthVerdict(
@@ -140,7 +141,7 @@ def test_what_was_really_drawn_stands_beside_what_is_drawn_next(
     scene.train(6, learner_score=0.25)
     settings: Settings = configure()
     with database.read() as session:
-        met = opposition.of_learner(session, settings, PopulationCache(), scene.learner.player_id)
+        met = opponent_mix.of_learner(session, settings, PopulationCache(), scene.learner.player_id)
     assert met.matches == 6
     assert sum(each.now for each in met.opponents) == pytest.approx(1.0)
     assert sum(each.met.matches for each in met.opponents) == 6

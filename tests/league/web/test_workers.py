@@ -10,8 +10,10 @@ from sqlalchemy import delete
 from league import wire
 from league.db.engine import Database
 from league.db.models import Match
-from league.services import activity, reviews, tokens
-from league.web.visitors import COOKIE
+from league.services.auth import tokens
+from league.services.trust import review
+from league.services.workers import activity
+from league.web.cookies import COOKIE
 
 FROM_PAGE = {"Sec-Fetch-Site": "same-origin"}
 
@@ -154,7 +156,7 @@ def test_open_pages_share_a_look_at_the_last_matches(
     http: TestClient, scene: Scene, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = []
-    monkeypatch.setattr(reviews, "_checks", lambda *_: looks.append(1) or ())
+    monkeypatch.setattr(review, "_checks", lambda *_: looks.append(1) or ())
     scene.publish(1)
 
     def played() -> int:

@@ -23,7 +23,7 @@ from arena.replay import unpack_recording
 from arena.seeding import match_seed
 from league import wire
 from league.errors import LeagueUnreachable, RefusedCheckpointError, UnknownReplayError
-from league.services import players
+from league.services.population import snapshots
 from trainer.config.schema import LeagueSettings
 from trainer.durable_log import AppendFile
 from trainer.errors import UnsavedError, UnusableOpponentError
@@ -149,7 +149,7 @@ def test_a_player_whose_weights_are_integers_is_refused_where_the_league_has_it(
     worker_of, client, retrying_client, monkeypatch
 ):
     publish(client, retrying_client, [1])
-    monkeypatch.setattr(players, "find_header_fault", lambda _: None)  # a league that took it before it was checked
+    monkeypatch.setattr(snapshots, "find_header_fault", lambda _: None)  # a league that took it before it was checked
     member = LeagueSession(retrying_client, LeagueSettings(), SPEC, "0")
     member.register()
     old = encode(ActorCritic(Architecture.of(SPEC, encoder_sizes=(4,), recurrent_size=4)), SPEC)

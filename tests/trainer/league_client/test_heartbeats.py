@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-import league.census
+import league.background.worker_count
 from arena.environments import make
 from league import wire
 from trainer.config.schema import LeagueSettings
@@ -18,7 +18,7 @@ SPEC = make("rps", num_envs=1).spec
 @pytest.fixture(autouse=True)
 def _no_count(monkeypatch):
     """Have no league count its workers: a test says how many there are."""
-    monkeypatch.setattr(league.census, "EVERY_S", 3600.0)
+    monkeypatch.setattr(league.background.worker_count, "EVERY_S", 3600.0)
 
 
 @pytest.fixture

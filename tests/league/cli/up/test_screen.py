@@ -13,7 +13,7 @@ from league_scene import Scene
 from rich.console import Console
 
 from league import wire
-from league.cli.tables import NONE
+from league.cli.output.tables import NONE
 from league.cli.up.overview import NOTHING_YET, Overview, SnapshotCount, look, news
 from league.cli.up.screen import Part, PlainLog, View, fit, paint, progress_line
 from league.client import LeagueClient

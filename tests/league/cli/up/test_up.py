@@ -16,11 +16,11 @@ import pytest
 from league_command import Run
 
 from league.cli.up import command as up_command
-from league.cli.up.credential import own_credential
+from league.cli.up.token import own_credential
 from league.client import LeagueClient
-from league.config import Settings
 from league.errors import LeagueUnreachable
 from league.home import address_file
+from league.settings import Settings
 
 PLAYING = """
 import os, pathlib, signal, sys, time

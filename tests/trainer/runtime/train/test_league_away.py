@@ -3,7 +3,7 @@
 import pytest
 from small_runs import logged, rps, same_results, spooled
 
-from league.api import protocol
+from league.api.middleware import protocol_version
 from league.errors import LeagueUnreachable, UnsupportedProtocolError
 
 
@@ -47,7 +47,7 @@ def test_results_wait_for_a_league_that_speaks_another_protocol(worker_of, clien
 
     def watched(*arguments):
         foreign = 2 <= worker.learner.updates < 6
-        monkeypatch.setattr(protocol, "_SPOKEN", frozenset({b"2"} if foreign else {b"1"}))
+        monkeypatch.setattr(protocol_version, "_SPOKEN", frozenset({b"2"} if foreign else {b"1"}))
         outside.time_s += 1.0
         return learn(*arguments)
 
@@ -59,7 +59,7 @@ def test_results_wait_for_a_league_that_speaks_another_protocol(worker_of, clien
 
 
 def test_a_run_that_speaks_another_protocol_does_not_start_and_says_what_to_update(worker_of, client, monkeypatch):
-    monkeypatch.setattr(protocol, "_SPOKEN", frozenset({b"2"}))
+    monkeypatch.setattr(protocol_version, "_SPOKEN", frozenset({b"2"}))
     with pytest.raises(UnsupportedProtocolError, match=r"this server, version .*; install echelon-league"):
         worker_of(client, rps())
 

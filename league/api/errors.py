@@ -1,0 +1,177 @@
+"""Errors as problem documents (RFC 9457), whatever raised them."""
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match
+
+from league.errors import (
+    DatabaseUnavailableError,
+    InternalError,
+    InvalidRequestError,
+    LeagueError,
+    UnauthenticatedError,
+    UnknownRouteError,
+)
+from league.log_config import request_id
+
+MEDIA_TYPE = "application/problem+json"
+REQUEST_ID = "X-Request-ID"
+RETRY_AFTER_S = 5
+
+_SERVICE_UNAVAILABLE = 503
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_NO_METHOD = 405
+_NO_ROUTE = (404, _NO_METHOD)
+_WAY_OUT = "see /docs for what the call takes"
+_UNREADABLE = {RecursionError: "its JSON nests too deeply", UnicodeDecodeError: "it is not UTF-8"}
+"""Why the framework could not read a body, beside what is no JSON."""
+
+_NAMED = re.compile(r'"[^"]*"(?: \([^)]*\))?(?:, port \d+)?')
+
+
+class Problem(BaseModel):
+    """An error as a document: `detail` is made of `value`, the `rule` it breaks and the `way_out`.
+
+    The server's log names the request by `request_id`.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    value: str
+    rule: str
+    way_out: str
+    request_id: str | None
+
+
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"description": why, "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
+    for status, why in (
+        ("4XX", "The call was refused, and why; also for a field or query parameter that it does not have"),
+        ("5XX", "The server could not answer it"),
+    )
+}
+"""How the interface description tells of errors."""
+
+FORESEEN = LeagueError, RequestValidationError, ClientDisconnect, DBAPIError, PoolTimeoutError
+"""Errors that are no defects."""
+
+log = logging.getLogger(__name__)
+
+
+def install(app: FastAPI) -> None:
+    """Answer errors of the league, of validation, of routing, of the database, and defects, as problems."""
+    for kind in (*FORESEEN, Exception):
+        app.add_exception_handler(kind, _answer)
+    app.add_exception_handler(HTTPException, _refused_by_framework)
+
+
+def response(error: LeagueError, members: Mapping[str, Any] | None = None) -> JSONResponse:
+    """Return the problem document of an error, with the headers that go with its status and with further members."""
+    headers = {}
+    if isinstance(error, UnauthenticatedError):
+        headers["WWW-Authenticate"] = "Bearer"
+    if (wait_s := pause_s(error)) is not None:
+        headers["Retry-After"] = str(wait_s)
+    asked = request_id.get()
+    if asked is not None:
+        headers[REQUEST_ID] = asked  # defects are answered outside of the middleware that names all other answers
+    document = error.problem() | {"request_id": asked} | dict(members or {})
+    return JSONResponse(document, status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def pause_s(error: LeagueError) -> int | None:
+    """Return after how many seconds a call may succeed that failed so; None where time alone mends nothing."""
+    return error.retry_after_s or (RETRY_AFTER_S if error.status == _SERVICE_UNAVAILABLE else None)
+
+
+def to_league_error(request: Request, error: Exception) -> LeagueError:
+    """Return what a caller is told of an error; what is no fault of the caller's is logged."""
+    if isinstance(error, LeagueError):
+        return error
+    if isinstance(error, RequestValidationError):
+        return _invalid(error)
+    if isinstance(error, HTTPException):
+        return _refused(request, error)
+    if isinstance(error, ClientDisconnect):
+        return InvalidRequestError("body", "the caller went away before its end", "send it again")
+    if isinstance(error, OperationalError | PoolTimeoutError) or _is_cut_off(error):
+        return _unavailable(request, error)
+    return _defect(request, error)
+
+
+def redact(said: str) -> str:
+    """Return what a database's driver said without the hosts, users and databases that it names.
+
+    Anybody may hear it, for without the database nobody is known; the log has it whole.
+    """
+    return _NAMED.sub('"..."', said)
+
+
+async def _answer(request: Request, error: Exception) -> JSONResponse:
+    return response(to_league_error(request, error))
+
+
+def _invalid(error: RequestValidationError) -> LeagueError:
+    first: dict[str, Any] = error.errors()[0]
+    if first.get("type") == "json_invalid":
+        rule = f"it is not JSON ({first['ctx']['error']} at character {first['loc'][-1]})"
+        return InvalidRequestError("body", rule, _WAY_OUT)
+    way_out = "send it as Content-Type: application/json" if isinstance(first.get("input"), bytes) else _WAY_OUT
+    return InvalidRequestError.of_field(first, way_out)
+
+
+def _refused(request: Request, error: HTTPException) -> LeagueError:
+    for kind, rule in _UNREADABLE.items():
+        if isinstance(error.__cause__, kind):
+            return InvalidRequestError("body", rule, _WAY_OUT)
+    return InvalidRequestError(f"{request.method} {request.url.path}", str(error.detail).lower(), _WAY_OUT)
+
+
+async def _refused_by_framework(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException) or error.status_code not in _NO_ROUTE:
+        return await _answer(request, error)
+    call, rule = f"{request.method} {request.url.path}", str(error.detail).lower()
+    answer = response(UnknownRouteError(call, rule, "see /docs for the calls there are"), {"status": error.status_code})
+    answer.status_code = error.status_code
+    answer.headers.update(error.headers or {})
+    if error.status_code == _NO_METHOD:
+        answer.headers["Allow"] = ", ".join(_methods(request))
+    return answer
+
+
+def _methods(request: Request) -> list[str]:
+    """Return every method that the path has; the framework itself names those of one route only."""
+    routes = request.app.routes
+    asked = ({**request.scope, "method": method} for method in _METHODS)
+    return [str(scope["method"]) for scope in asked if any(route.matches(scope)[0] is Match.FULL for route in routes)]
+
+
+def _is_cut_off(error: Exception) -> bool:
+    """Say whether the database ended the connection, as of a process that stood still within a transaction."""
+    return isinstance(error, DBAPIError) and error.connection_invalidated
+
+
+def _unavailable(request: Request, error: Exception) -> LeagueError:
+    log.error("%s %s: %s", request.method, request.url.path, error)
+    cause = str(getattr(error, "orig", error)).strip().splitlines()[0]
+    return DatabaseUnavailableError(request.url.path, redact(cause), "send the call again in a while")
+
+
+def _defect(request: Request, error: Exception) -> LeagueError:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    rule = f"{type(error).__name__} in the server; nothing of the call was kept"
+    way_out = f"send it again; if it stays, report it with what the server's log has of request {request_id.get()}"
+    return InternalError(f"{request.method} {request.url.path}", rule, way_out)

@@ -1,0 +1,1 @@
+"""ASGI middleware: what happens to every request before and after its endpoint."""

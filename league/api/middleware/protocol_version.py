@@ -1,0 +1,46 @@
+"""Protocol version: calls by a protocol that this server does not speak are refused.
+
+See docs/decisions/053-calls-name-their-protocol.md.
+"""
+
+from importlib.metadata import version
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from league.api import errors as api_errors
+from league.errors import UnsupportedProtocolError
+from league.wire import PREFIX, PROTOCOL, PROTOCOL_HEADER
+
+OLDEST = 1
+"""The oldest protocol that is spoken; that of calls that name none, which are of versions before it had a number."""
+
+_NAME = PROTOCOL_HEADER.lower().encode()
+_SPOKEN = frozenset(str(number).encode() for number in range(OLDEST, PROTOCOL + 1))
+
+
+class ProtocolVersionMiddleware:
+    """Middleware that lets calls through whose protocol is spoken, and those that name none."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a call on, or say which side is to be brought up to date."""
+        if scope["type"] == "http" and scope["path"].startswith(PREFIX) and not _spoken(scope):
+            refusal = api_errors.response(_refusal(Headers(scope=scope)[PROTOCOL_HEADER]))
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def _spoken(scope: Scope) -> bool:
+    return all(value in _SPOKEN for name, value in scope["headers"] if name == _NAME)
+
+
+def _refusal(asked: str) -> UnsupportedProtocolError:
+    here = version("echelon-league")
+    newer = asked.isdecimal() and int(asked) > PROTOCOL
+    way_out = "bring the server up to date first" if newer else f"install echelon-league {here} where the call is from"
+    spoken = f"{OLDEST}" if OLDEST == PROTOCOL else f"{OLDEST} to {PROTOCOL}"
+    return UnsupportedProtocolError(asked[:16], f"this server, version {here}, speaks {spoken}", way_out)

@@ -1,0 +1,43 @@
+"""The champion of each environment: an alias that one commander holds."""
+
+from fastapi import APIRouter
+
+from league import wire
+from league.api.dependencies import Admin, Before, Filter, Limit, Now, Reader, Running
+from league.api.responses import page
+from league.api.routes import ApiRoute
+from league.services.environments import lookup as environments
+from league.services.lifecycle import champions, transitions
+from league.services.ratings import rated_players
+from league.wire import PREFIX
+
+router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/champion", tags=["champion"])
+
+
+@router.get("")
+def show(league: Running, _: Reader, environment: Filter = None) -> wire.Champion:
+    """Show the champion of an environment, which may be left out where the league has only one."""
+    with league.database.read() as session:
+        return champions.show(session, league.settings, environment or environments.only(session))
+
+
+@router.get("/history")
+def history(
+    league: Running, _: Reader, environment: Filter = None, limit: Limit = 100, cursor: Before = None
+) -> wire.Page[wire.ChampionChange]:
+    """List the champions of an environment, newest first."""
+    with league.database.read() as session:
+        asked = environment or environments.only(session)
+        found = champions.history(session, asked, limit + 1, cursor)
+    return page(found, limit, lambda change: change.number)
+
+
+@router.post("")
+def crown(body: wire.ChampionRequest, league: Running, now: Now, caller: Admin) -> wire.Champion:
+    """Make a commander the champion of its environment; a candidate becomes a commander by it."""
+    with league.database.write() as session:
+        transitions.set_champion(
+            session, body.player_id, actor=caller.name, reason=body.reason, now=now, expected=body.expected
+        )
+        player, _ = rated_players.require(session, body.player_id)
+        return champions.show(session, league.settings, player.environment)

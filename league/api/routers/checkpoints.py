@@ -1,0 +1,173 @@
+"""Checkpoint bytes: kept in a folder and sent from here, or in a bucket, whose signed addresses are given out."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.concurrency import contextmanager_in_threadpool, run_in_threadpool
+from fastapi.responses import FileResponse, RedirectResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from league import wire
+from league.api import errors as api_errors
+from league.api.dependencies import Now, Reader, Running, Worker
+from league.api.routes import ApiRoute
+from league.api.state import AppState
+from league.auth import Principal
+from league.errors import InvalidRequestError, UnsatisfiableRangeError
+from league.services.checkpoints import quotas
+from league.storage.base import Stored
+from league.storage.local import DirectoryStore
+from league.storage.s3 import S3Store
+from league.wire import PREFIX
+
+router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/checkpoints", tags=["checkpoints"])
+
+Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="lower-case hexadecimal SHA-256 of the bytes")]
+
+_CREATED, _NOT_MODIFIED, _TEMPORARY_REDIRECT, _REFUSED = 201, 304, 307, 400
+_BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_FOREVER = "private, max-age=31536000, immutable"
+_ELSEWHERE: dict[int | str, dict[str, Any]] = {
+    _TEMPORARY_REDIRECT: {"description": "At the signed address in `Location`, for an hour"}
+}
+_ONCE = {"Cache-Control": "no-store"}
+
+
+@router.get(
+    "/{sha256}",
+    response_class=FileResponse,
+    responses={
+        200: {"content": _BYTES},
+        206: {"description": "The asked range", "content": _BYTES},
+        _NOT_MODIFIED: {"description": "The caller has them"},
+        **_ELSEWHERE,
+    },
+)
+@router.head("/{sha256}", include_in_schema=False)
+def fetch(sha256: Sha256, request: Request, league: Running, now: Now, _: Reader) -> Response:
+    """Send the bytes, or the asked range of them, or say where they are."""
+    lasting = {"ETag": f'"{sha256}"', "Cache-Control": _FOREVER}
+    if _has(request, lasting["ETag"]):
+        league.store.find(sha256)
+        return Response(status_code=_NOT_MODIFIED, headers=lasting)
+    if isinstance(league.store, DirectoryStore):
+        return _Bytes(league.store.path(sha256, now), headers=lasting, media_type="application/octet-stream")
+    if request.method == "HEAD":
+        size = league.store.find(sha256).size_bytes
+        return Response(headers={**lasting, "Content-Length": str(size), "Content-Type": "application/octet-stream"})
+    return RedirectResponse(league.store.download_address(sha256), headers=_ONCE)
+
+
+@router.put(
+    "/{sha256}",
+    status_code=_CREATED,
+    response_model=wire.Checkpoint,
+    responses=_ELSEWHERE,
+    openapi_extra={"requestBody": {"required": True, "content": _BYTES}},
+)
+async def store(
+    sha256: Sha256, request: Request, league: Running, now: Now, caller: Worker
+) -> wire.Checkpoint | Response:
+    """Take the bytes in; sending them again is fine.
+
+    Where the league keeps them in a bucket the answer is a redirect to it, and publishing verifies what came.
+    """
+    kept = league.store
+    if isinstance(kept, S3Store):
+        size_bytes = _declared_bytes(request)
+        await run_in_threadpool(_announce, league, caller, sha256, size_bytes, now)
+        return RedirectResponse(await run_in_threadpool(kept.bare_upload_address, sha256, size_bytes), headers=_ONCE)
+    size_bytes = _most_bytes(request, league)
+    counted = quotas.counted(league.database, league.settings, kept, caller, sha256, size_bytes, now)
+    async with contextmanager_in_threadpool(counted), contextmanager_in_threadpool(kept.receive(sha256)) as upload:
+        async for chunk in request.stream():
+            await run_in_threadpool(upload.write, chunk)
+    return _described(await run_in_threadpool(kept.find, sha256))
+
+
+@router.post("/{sha256}/uploads")
+def begin(sha256: Sha256, body: wire.UploadCreate, league: Running, now: Now, caller: Worker) -> wire.Upload:
+    """Say where to send the bytes, or that they are there already; a bucket takes just this size and hash."""
+    if league.store.freshen(sha256, now):
+        return wire.Upload(stored=True, url=None, headers={})
+    if isinstance(league.store, DirectoryStore):
+        league.store.require_size(body.size_bytes)
+        with league.database.read() as session:
+            quotas.require_room(session, league.settings, caller, body.size_bytes, now)
+        return wire.Upload(stored=False, url=None, headers={})
+    _announce(league, caller, sha256, body.size_bytes, now)
+    address = league.store.upload_address(sha256, body.size_bytes)
+    return wire.Upload(stored=False, url=address.url, headers=address.headers)
+
+
+@router.post("/{sha256}/complete")
+def complete(sha256: Sha256, league: Running, now: Now, caller: Worker) -> wire.Checkpoint:
+    """Verify what was sent to the bucket and make it a checkpoint; again is fine."""
+    if isinstance(league.store, S3Store):
+        league.store.complete(sha256)
+    stored = league.store.find(sha256)
+    with league.database.write() as session:
+        quotas.note_arrival(session, caller, sha256, now)
+    return _described(stored)
+
+
+def _announce(league: AppState, caller: Principal, sha256: str, size_bytes: int, now: datetime) -> None:
+    with league.database.write() as session:
+        quotas.announce(session, league.settings, caller, sha256, size_bytes, now)
+
+
+class _Bytes(FileResponse):
+    """A file; a range that it cannot serve is refused with a problem like everything else."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = False
+
+        async def telling(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start" and message["status"] >= _REFUSED:
+                refused = True
+                answer = api_errors.response(_unsatisfiable(scope))
+                answer.headers["Content-Range"] = f"bytes */{self.headers['content-length']}"
+                await answer(scope, receive, send)
+            if not refused:
+                await send(message)
+
+        await super().__call__(_without_other_units(scope), receive, telling)
+
+
+def _without_other_units(scope: Scope) -> Scope:
+    """Leave out a range of a unit that is not understood, which is to be ignored (RFC 9110, section 14.2)."""
+    unit, told, _ = dict(scope["headers"]).get(b"range", b"").partition(b"=")
+    if not told or unit.strip().lower() == b"bytes":
+        return scope
+    return {**scope, "headers": [(name, value) for name, value in scope["headers"] if name != b"range"]}
+
+
+def _unsatisfiable(scope: Scope) -> UnsatisfiableRangeError:
+    asked = dict(scope["headers"]).get(b"range", b"").decode("latin-1")
+    rule = "it is no range, or begins after the last byte"
+    return UnsatisfiableRangeError(f"{asked!r:.120}", rule, "ask for bytes=FIRST-LAST, or for all")
+
+
+def _most_bytes(request: Request, league: AppState) -> int:
+    """Return how many bytes come; where that is not said, how many may."""
+    length = request.headers.get("content-length", "")
+    return int(length) if length.isdecimal() else league.settings.checkpoint_max_bytes
+
+
+def _declared_bytes(request: Request) -> int:
+    length = request.headers.get("content-length", "")
+    if not length.isdecimal():
+        rule = "an object store wants to know the length of a body beforehand"
+        raise InvalidRequestError(f"Content-Length={length}", rule, "send the header")
+    return int(length)
+
+
+def _has(request: Request, tag: str) -> bool:
+    named = request.headers.get("if-none-match", "")
+    return named.strip() == "*" or tag in named
+
+
+def _described(stored: Stored) -> wire.Checkpoint:
+    return wire.Checkpoint(sha256=stored.sha256, size_bytes=stored.size_bytes)

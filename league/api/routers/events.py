@@ -1,0 +1,156 @@
+"""Server-sent events: what happens in the league, as it happens, whichever process did it."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+
+from league import wire
+from league.api.dependencies import ID_LIMIT, Before, Filter, Limit, Permission, Reader, Running
+from league.api.event_feed import Cursor, Fresh
+from league.api.responses import page
+from league.api.routes import ApiRoute
+from league.api.state import AppState, Stream
+from league.errors import BusyError, InvalidRequestError
+from league.services.audit import log as audit_log
+from league.services.audit import stream as audit_stream
+from league.services.environments import admission
+from league.services.environments import lookup as environments
+from league.services.ratings import rated_players
+from league.wire import PREFIX
+
+router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["events"])
+
+_BATCH = 500
+_CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
+_RETRY_S = 10
+_KEEP_ALIVE = ": keep-alive\n\n"
+
+
+@router.get(
+    "/events",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def stream(
+    league: Running, _: Reader, permission: Permission, last_event_id: Annotated[str | None, Header()] = None
+) -> StreamingResponse:
+    """Follow the league: `result` (how many came in), `period`, and changes of standing.
+
+    A reader that comes back with `Last-Event-ID` misses nothing. The stream ends with the reader's token.
+    """
+    return await follow(league, permission, last_event_id)
+
+
+async def follow(
+    league: AppState, permission: Permission, last_event_id: str | None, *, named: bool = True
+) -> StreamingResponse:
+    """Answer with all events after the named one, or from now on, for as long as the permission lasts.
+
+    Args:
+        league: That is running.
+        permission: Says whether the reader may still follow.
+        last_event_id: The last event that the reader heard of, as the stream told it; None to begin now.
+        named: Whether each is an event of its kind, or all are messages, of which a browser hears without a list.
+
+    Raises:
+        InvalidRequestError: `last_event_id` is none.
+        BusyError: As many streams as this server keeps open are.
+    """
+    own = _take_room(league)
+    start = await run_in_threadpool(_latest, league) if last_event_id is None else _cursor(last_event_id)
+    headers = {"Cache-Control": "no-store"}
+    messages = _messages(league, permission, start, own, named=named)
+    return StreamingResponse(messages, media_type="text/event-stream", headers=headers)
+
+
+@router.get("/events/history")
+def history(
+    league: Running,
+    _: Reader,
+    environment: Filter = None,
+    player: Annotated[int | None, Query(ge=1, lt=ID_LIMIT)] = None,
+    kind: Filter = None,
+    periods: bool = False,
+    limit: Limit = 100,
+    cursor: Before = None,
+) -> wire.Page[wire.Event]:
+    """Read the audit log, newest first: who changed what, when and why; closed rating periods if asked for."""
+    asked: dict[str, str | int | None] = {"environment": environment, "player_id": player, "kind": kind}
+    filters = {column: value for column, value in asked.items() if value is not None}
+    with league.database.read() as session:
+        environments.require_known(session, environment)
+        if player is not None:
+            rated_players.require(session, player)
+        found = audit_log.history(session, filters, limit + 1, cursor, periods=periods or kind == "period")
+    return page(found, limit, lambda event: event.id)
+
+
+async def _messages(
+    league: AppState, permission: Permission, cursor: Cursor, own: Stream, *, named: bool
+) -> AsyncIterator[str]:
+    try:
+        while not league.ending.is_set() and await permission():
+            fresh = await run_in_threadpool(league.news.since, cursor, partial(_since, league, cursor))
+            for cursor, event in fresh:
+                kind = f"event: {event.kind}\n" if named else ""
+                yield f"id: {cursor[0]}.{cursor[1]}\n{kind}data: {event.model_dump_json()}\n\n"
+            if not fresh:
+                yield _KEEP_ALIVE
+            await asyncio.sleep(until_next(time.monotonic(), league.settings.events_poll_s))
+    finally:
+        league.streams.discard(own)
+
+
+def until_next(now_s: float, every_s: float) -> float:
+    """Return how long it is until all streams ask again, who so ask for the same: a time in (0, every_s]."""
+    return every_s - now_s % every_s
+
+
+def _take_room(league: AppState) -> Stream:
+    """Count a stream for as long as it is referred to; refuse one too many: each asks the database again and again.
+
+    Raises:
+        BusyError: As many as this server keeps open are.
+    """
+    if len(league.streams) >= league.settings.events_streams_max:
+        rule = f"{len(league.streams)} streams of events are open already"
+        error = BusyError("for GET /events", rule, "close others, or raise LEAGUE_EVENTS_STREAMS_MAX")
+        error.retry_after_s = _RETRY_S
+        raise error
+    own = Stream()
+    league.streams.add(own)
+    return own
+
+
+def _latest(league: AppState) -> Cursor:
+    return audit_stream.latest(league.database)
+
+
+def _since(league: AppState, cursor: Cursor) -> Fresh:
+    """Return what came after the cursor, each with the cursor to go on from once it is known."""
+    event_id, match_id = cursor
+    with league.database.read() as session:
+        log = audit_log.since(session, event_id, _BATCH)
+    for event in log:
+        if event.kind == admission.KIND:  # SQLite gives the ids of deleted matches to others
+            match_id = min(match_id, event.details.get("last_match_id", match_id))
+    told = audit_stream.results_since(league.database, match_id)
+    fresh = [((event.id, match_id), event) for event in log]
+    last_id = log[-1].id if log else event_id
+    # only the last of them moves past the matches: a reader cut off before it hears of all again
+    return fresh + [((last_id, match_id if event is not told[-1] else event.id), event) for event in told]
+
+
+def _cursor(text: str) -> Cursor:
+    found = _CURSOR.fullmatch(text)
+    if found is None:
+        rule = "it is the id of an event of this stream"
+        raise InvalidRequestError(f"Last-Event-ID={text!r}", rule, "leave it out to start from now")
+    return int(found[1]), int(found[2])

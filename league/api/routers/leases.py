@@ -1,0 +1,58 @@
+"""Leases: granted, released and explained."""
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from league import wire
+from league.api.dependencies import Now, Reader, Running, Word, Worker
+from league.api.responses import json_response
+from league.api.routes import ApiRoute
+from league.api.state import AppState
+from league.auth import Principal
+from league.services.auth import ownership
+from league.services.matchmaking import leases, unplayable
+from league.services.workers.polling import next_poll_s
+from league.wire import PREFIX
+
+router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["matchmaking"])
+
+
+@router.post("/leases", response_model=wire.LeaseAnswer)
+def lease(body: wire.LeaseRequest, league: Running, now: Now, caller: Worker) -> Response:
+    """Lease opponents for a learner, or pairs of frozen players."""
+    if ownership.is_restricted(caller):
+        with league.database.autocommit_read() as session:
+            ownership.require_worker(session, caller, body.worker_id)
+            if isinstance(body, wire.TrainingLeases):
+                ownership.require_learner_of(session, caller, body.player_id)
+            elif body.player_id is not None:
+                ownership.require_external(session, caller, body.player_id)
+    granted = leases.grant(
+        league.database, league.settings, league.population, league.terms, league.judge, body, now, league.rng
+    )
+    league.metrics.leases.labels(body.kind).inc(len(granted))
+    return json_response({"items": granted, "next_poll_s": next_poll_s(league.settings, league.rng)})
+
+
+@router.post("/leases/release")
+def release(body: wire.ReleaseRequest, league: Running, now: Now, caller: Worker) -> wire.ReleaseAnswer:
+    """Give leases back, and report players that could not be played; results that are still on the way count."""
+    findings = _examine(league, caller, body) if body.unplayable else {}
+    with league.database.write() as session:
+        ownership.require_worker(session, caller, body.worker_id)
+        return leases.release(session, league.settings, body, findings, now)
+
+
+def _examine(league: AppState, caller: Principal, body: wire.ReleaseRequest) -> unplayable.Findings:
+    """Check the weights of reported snapshots, before the transaction: reading a file may take long."""
+    with league.database.read() as session:
+        ownership.require_worker(session, caller, body.worker_id)
+        checkpoints = unplayable.checkpoints(session, body)
+    return unplayable.examine(league.inspector, checkpoints)
+
+
+@router.get("/leases/{lease_id}")
+def explain(lease_id: Word, league: Running, now: Now, _: Reader) -> wire.LeaseExplanation:
+    """Show a lease, what became of it, and the distribution that it was drawn from."""
+    with league.database.read() as session:
+        return leases.explain(session, lease_id, now)

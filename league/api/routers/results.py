@@ -1,0 +1,36 @@
+"""Results of matches."""
+
+from collections import Counter
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from league import wire
+from league.api import errors as api_errors
+from league.api.dependencies import Now, Running, Worker
+from league.api.responses import json_response
+from league.api.routes import ApiRoute
+from league.errors import ResultConflictError
+from league.services.results import service as results
+from league.services.workers.polling import next_poll_s
+from league.wire import PREFIX
+
+router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["play"])
+
+
+@router.post("/results", response_model=wire.ResultBatchAnswer)
+def report(body: wire.ReceivedBatch, league: Running, now: Now, caller: Worker) -> Response:
+    """Report finished matches; every item is answered on its own, and sending a batch again is safe.
+
+    Where every item is a conflict the answer is a problem of status 409 that carries the items too.
+    """
+    answers = results.submit(league.database, league.settings, league.terms, caller, body, now)
+    for status, count in Counter(item.status for item in answers).items():
+        league.metrics.results.labels(status).inc(count)
+    answer = wire.ResultBatchAnswer(items=answers, next_poll_s=next_poll_s(league.settings, league.rng))
+    if answers and all(item.status == "conflict" for item in answers):
+        first = f"{answers[0].sequence} of lease {answers[0].lease_id}"
+        rule = f"it was reported otherwise before, as match {answers[0].match_id}, and so was all of the batch"
+        error = ResultConflictError(first, rule, "drop it: the first report stays")
+        return api_errors.response(error, answer.model_dump(mode="json"))
+    return json_response(answer)

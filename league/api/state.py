@@ -1,0 +1,59 @@
+"""State of one server process: its settings, database and store, and what it caches."""
+
+import threading
+from dataclasses import dataclass
+from weakref import WeakSet
+
+import numpy as np
+
+from league import wire
+from league.api.event_feed import EventFeed
+from league.api.group_commit import GroupCommit
+from league.api.metrics import Metrics
+from league.api.rate_limit import RateLimiter
+from league.db.engine import Database
+from league.services.gates.sprt import GateEvaluator
+from league.services.leaderboard.superiority import SuperiorityCache
+from league.services.matchmaking.lease_cache import LeaseCache
+from league.services.population.cache import PopulationCache
+from league.services.trust.review import ReviewCache
+from league.services.workers.heartbeats import Heartbeat
+from league.services.workers.polling import WorkerCount
+from league.services.workers.registration import Registration
+from league.settings import Settings
+from league.storage.inspection import Inspector
+from league.storage.local import DirectoryStore
+from league.storage.s3 import S3Store
+
+
+class Stream:
+    """An answer that goes on until its reader leaves."""
+
+
+@dataclass(frozen=True)
+class AppState:
+    """What one API process holds; all truth is in the database and the store.
+
+    Threads share `rng`, which locks itself: to make one for each call takes as long as a statement. `ending` is set
+    when the process is told to end: answers without an end of their own, of which `streams` has one entry each, then
+    end.
+    """
+
+    settings: Settings
+    database: Database
+    store: DirectoryStore | S3Store
+    inspector: Inspector
+    population: PopulationCache
+    terms: LeaseCache
+    comparisons: SuperiorityCache
+    judge: GateEvaluator
+    review: ReviewCache
+    news: EventFeed
+    census: WorkerCount
+    metrics: Metrics
+    callers: RateLimiter
+    beats: GroupCommit[Heartbeat, wire.HeartbeatAnswer]
+    registrations: GroupCommit[Registration, wire.Worker]
+    ending: threading.Event
+    streams: WeakSet[Stream]
+    rng: np.random.Generator

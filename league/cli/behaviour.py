@@ -1,0 +1,123 @@
+"""`league fingerprint`: how players play."""
+
+from typing import Annotated
+
+import typer
+
+from league import wire
+from league.cli.connection import AsJson, Token, Url, Who, connect, find_player
+from league.cli.output import tables
+from league.cli.output.grid import Grid
+from league.client import DEFAULT_URL
+
+app = typer.Typer()
+
+_NOT_MEASURED = "evaluators measured nothing of it up to the last rating period"
+
+
+@app.command(epilog="Example: league fingerprint main-5 main-6")
+def fingerprint(
+    player: Who,
+    other: Annotated[
+        str | None, typer.Argument(metavar="[OTHER]", help="Show another one beside it: its id, call-sign or name.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most players that are named as like it.")] = 5,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Compare how players behave: one player with all others, or two players.
+
+    Measures name their units. Those without a unit are shares. `sd` is the distance in standard deviations of the
+    players, corrected for chance in few matches. It is empty for measures whose differences are within chance.
+    """
+    with connect(url, token) as client:
+        asked = find_player(client, player).id
+        if other is None:
+            one, two = client.fingerprint(asked, limit), None
+        else:
+            second = find_player(client, other).id
+            one, two = client.fingerprint(asked, other=second), client.fingerprint(second, other=asked)
+    if as_json:
+        tables.show_json(one if two is None else {"player": one, "other": two})
+    elif two is None:
+        tables.show(measures(one), nearest(one))
+    else:
+        tables.show(side_by_side(one, two), difference(one, two))
+
+
+def measures(one: wire.Fingerprint) -> Grid:
+    """Make a table of a player's measures."""
+    return Grid(
+        [["measure"], [], ["mean", "± 2 se", "everybody", "sd above", "matches"]],
+        [
+            [
+                *(row.name, _number(row.mean), _twice(row.error), _number(row.everybody)),
+                *(_signed(row.standing), str(row.matches)),
+            ]
+            for row in one.measures
+        ],
+        _NOT_MEASURED,
+        f"{one.player.name} of {one.environment}, beside {one.players} others",
+    )
+
+
+def nearest(one: wire.Fingerprint) -> Grid:
+    """Make a table of the players that are most like one."""
+    return Grid(
+        [["id"], ["most like it"], ["sd apart", "at most", "measures"]],
+        [
+            [
+                *(str(row.player.player_id), row.player.name),
+                *(f"{row.distance:.2f}", f"{row.bound:.2f}", str(row.measures)),
+            ]
+            for row in one.nearest
+        ],
+        "nobody that it could be compared with",
+    )
+
+
+def side_by_side(one: wire.Fingerprint, two: wire.Fingerprint) -> Grid:
+    """Make a table of two players' measures."""
+    mine, others = ({row.name: row for row in each.measures} for each in (one, two))
+    return Grid(
+        [["measure"], [], [one.player.name, "± 2 se", two.player.name, "± 2 se", "sd apart"]],
+        [
+            [name, *_value(mine.get(name)), *_value(others.get(name)), _apart(mine.get(name), others.get(name))]
+            for name in sorted(mine.keys() | others.keys())
+        ],
+        _NOT_MEASURED,
+        one.environment if one.environment == two.environment else f"{one.environment}, {two.environment}",
+    )
+
+
+def difference(one: wire.Fingerprint, two: wire.Fingerprint) -> str:
+    """Say how far two players are apart; the first was compared with the second."""
+    if not one.nearest:
+        return f"{one.player.name} and {two.player.name}: no measure is known of both that tells players apart"
+    found = one.nearest[0]
+    over = f"over {found.measures} measures, with 95 % confidence at most {found.bound:.2f}"
+    return f"{found.distance:.2f} standard deviations apart {over}"
+
+
+def _value(row: wire.MeasuredBehaviour | None) -> tuple[str, str]:
+    return (tables.NONE, tables.NONE) if row is None else (_number(row.mean), _twice(row.error))
+
+
+def _apart(one: wire.MeasuredBehaviour | None, two: wire.MeasuredBehaviour | None) -> str:
+    """Write by how many standard deviations the second is above the first."""
+    if one is None or two is None or one.standing is None or two.standing is None:
+        return tables.NONE
+    return _signed(two.standing - one.standing)
+
+
+def _number(value: float | None) -> str:
+    return tables.NONE if value is None else f"{value:.3g}"
+
+
+def _twice(error: float | None) -> str:
+    return tables.NONE if error is None else f"{2.0 * error:.2g}"
+
+
+def _signed(value: float | None) -> str:
+    return tables.NONE if value is None else f"{value:+.2f}"

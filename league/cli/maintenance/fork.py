@@ -1,0 +1,77 @@
+"""`league fork`: a new league out of another one's past."""
+
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from league.cli.maintenance import database
+from league.cli.maintenance.database import DatabaseUrl, Home, Options
+from league.cli.maintenance.transfer import shown_progress
+from league.cli.output.tables import moment
+from league.db.engine import Database
+from league.services.operations import fork as operations_fork
+from league.services.operations.fork import Place
+from league.settings import Settings
+from league.storage.factory import open_store
+
+app = typer.Typer()
+
+_NEW = Options("DESTINATION", "--destination-database-url")
+
+
+@app.command(epilog="Example: league fork --at 120 /srv/league-b")
+def fork(
+    destination: Annotated[Path, typer.Argument(metavar="DESTINATION", help="Home folder of the new league.")],
+    at: Annotated[int, typer.Option("--at", metavar="PERIOD", min=1, max=2**63 - 1, help="A rating period's id.")],
+    destination_database_url: Annotated[
+        str | None,
+        typer.Option(
+            "--destination-database-url",
+            help="Where the new league's tables go, instead of a file in its home folder.",
+            show_default="league.db in DESTINATION",
+        ),
+    ] = None,
+    home: Home = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Create a new league from this one, as it was after a rating period.
+
+    `league log --periods` lists the periods. Players, their states, the champion, gates and ratings are those of that
+    period, ratings to the last bit. Other environments are as of the same moment. Workers, tokens and quarantines are
+    those of today. This league does not change, and its server may run. If a fork fails, run it again.
+    """
+    settings = Settings.load(home=home, database_url=database_url)
+    own = {"database_url": destination_database_url, "store_url": None}
+    new = settings.model_copy(update={"home": destination, **own, "store_endpoint_url": None, "store_public_url": None})
+    with (
+        database.current(settings) as source,
+        database.connected(new, _NEW) as target,
+        shown_progress() as progress,
+    ):
+        destination.mkdir(parents=True, exist_ok=True)
+        cut, manifest = operations_fork.fork(
+            Place(source, open_store(settings)),
+            Place(target, open_store(new)),
+            at,
+            destination,
+            database.person(),
+            datetime.now(UTC),
+            progress,
+        )
+    rows = manifest.rows
+    typer.echo(
+        f"{target}: {rows['players']:,} players, {rows['matches']:,} matches, {manifest.checkpoints:,} checkpoints "
+        f"as of period {at} of {cut.environment}, {moment(cut.at)}; go on with {_next(settings, new, target)}"
+    )
+
+
+def _next(settings: Settings, new: Settings, target: Database) -> str:
+    """Name the command that runs the new league, also where the old one's place is in the environment."""
+    command = ["league", "up", "--home", str(new.home), "--learner", "NAME"]
+    if settings.database_url or new.database_url:
+        command += ["--database-url", str(target)]
+    unset = ", LEAGUE_STORE_URL being unset" if settings.store_url else ""
+    return f"`{shlex.join(command)}`, NAME being no learner's yet{unset}"

@@ -1,0 +1,55 @@
+"""`league check`: the stored state is compared with the match log."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import typer
+
+from league.cli.connection import AnyEnvironment, AsJson
+from league.cli.maintenance import database
+from league.cli.maintenance.database import DatabaseUrl, Home
+from league.cli.output import tables
+from league.cli.output.durations import DAY
+from league.cli.output.grid import Grid
+from league.errors import InvariantError
+from league.services.operations import integrity
+from league.settings import Settings
+from league.storage.factory import open_store
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: league check --json")
+def check(
+    environment: AnyEnvironment = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Check the league for inconsistencies.
+
+    It checks references, matches, payoffs, ratings, states and checkpoints, and changes nothing. If something is
+    wrong, it prints a list and exits with 1. The server may run.
+    """
+    settings = Settings.load(home=home, database_url=database_url)
+    store = open_store(settings)
+    with database.current(settings) as connection:
+        database.require_environment(connection, environment)
+        young = datetime.now(UTC) - DAY
+        found = integrity.check(connection, store, environment, unpublished_before=young)
+    if as_json:
+        tables.show_json({"items": found, "next_cursor": None})
+    else:
+        tables.show(violation_grid(found))
+    if found:
+        wrong = ", ".join(sorted({one.invariant for one in found}))
+        raise InvariantError(wrong, f"{len(found)} of the league's invariants do not hold", "see the list")
+
+
+def violation_grid(found: Iterable[integrity.Violation]) -> Grid:
+    """Make a list of what is wrong with a league's books."""
+    return Grid(
+        [[], ["invariant", "environment", "finding"]],
+        [[one.invariant, one.environment or tables.NONE, one.finding] for one in found],
+        "all is right",
+    )

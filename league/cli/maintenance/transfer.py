@@ -1,0 +1,100 @@
+"""Move a whole league: out of its database and store into one file, and back in elsewhere."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress as Bars
+from rich.progress import TaskID
+
+from league.cli.maintenance import database
+from league.cli.maintenance.database import DatabaseUrl, Home
+from league.errors import ConfigurationError
+from league.services.operations import export as operations_export
+from league.services.operations import import_
+from league.services.operations.archive import ArchiveReader, Manifest, Progress
+from league.settings import Settings
+from league.storage.factory import open_store
+
+app = typer.Typer()
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A zip archive of JSON lines and checkpoints.")]
+
+
+@app.command("export", epilog="Example: league export league.zip")
+def export(
+    file: File,
+    allow_missing: Annotated[
+        bool,
+        typer.Option("--allow-missing", help="Leave out checkpoints that the store lost or damaged, and name them."),
+    ] = False,
+    without_replays: Annotated[
+        bool, typer.Option("--without-replays", help="Leave out recordings of matches.")
+    ] = False,
+    home: Home = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Export a whole league to one file.
+
+    The file has every player, rating, match, recording, lease, event and checkpoint as of this moment. Of tokens it
+    has the hashes: they keep working where you import the file, and nobody can read them from it. A league of an older
+    version is exported as it is, so you can make a backup before an upgrade. The server may run.
+    """
+    settings = Settings.load(home=home, database_url=database_url)
+    with database.existing(settings) as connection, shown_progress() as progress:
+        manifest = operations_export.export(
+            connection,
+            open_store(settings),
+            file,
+            datetime.now(UTC),
+            progress,
+            allow_missing=allow_missing,
+            view=lambda _: operations_export.WITHOUT_REPLAYS if without_replays else operations_export.WHOLE,
+        )
+    typer.echo(f"{file}: {_summary(manifest)}, {file.stat().st_size:,} bytes")
+    for sha256 in manifest.missing:
+        typer.echo(f"left out: checkpoint {sha256}, which the store lost or damaged", err=True)
+
+
+@app.command("import", epilog="Example: league import league.zip --home /srv/league")
+def import_league(file: File, home: Home = None, database_url: DatabaseUrl = None) -> None:
+    """Import an exported league into an empty database.
+
+    You can move between SQLite and PostgreSQL. The import is all or nothing, and a second attempt continues quickly.
+    """
+    if not file.is_file():
+        rule = "it is a folder" if file.is_dir() else "no such file"
+        raise ConfigurationError(f"file {file}", rule, "name one that `league export` wrote")
+    settings = Settings.load(home=home, database_url=database_url)
+    with (
+        ArchiveReader(file) as archive,
+        database.connected(settings) as connection,
+        shown_progress() as progress,
+    ):
+        import_.load(archive, connection, open_store(settings), datetime.now(UTC), progress)
+    typer.echo(f"{connection}: {_summary(archive.manifest)}")
+
+
+def _summary(manifest: Manifest) -> str:
+    rows = manifest.rows
+    counts = ", ".join(f"{rows[table]:,} {table}" for table in ("players", "matches", "periods", "tokens"))
+    return f"{counts} and {manifest.checkpoints:,} checkpoints of {manifest.exported_at:%Y-%m-%d %H:%M:%S %Z}"
+
+
+@contextmanager
+def shown_progress() -> Iterator[Progress]:
+    """Show bars on a terminal, and nothing elsewhere."""
+    with Bars(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def report(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done)
+
+        yield report

@@ -1,0 +1,1 @@
+"""Tables, durations and progress as commands print them, for people and as JSON."""

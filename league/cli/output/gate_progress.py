@@ -1,0 +1,141 @@
+"""Progress of a gate while `league gate` waits for its verdict.
+
+A terminal shows one line that is updated in place. Elsewhere a line is printed every few seconds. Both go to stderr, so
+that the answer on stdout stays readable for programs.
+"""
+
+import time
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from league import wire
+from league.cli.output.grid import printable
+from league.client import LeagueClient
+from league.errors import LeagueError
+
+POLL_S = 1.0
+
+LINE_EVERY_S = 10.0
+"""Time between two lines of progress where there is no terminal."""
+
+_SERVER_FAULT = 500
+"""From this status on an error is the server's own, and the wait goes on."""
+
+
+def lead(one: wire.Gate) -> str:
+    """Write the candidate's estimated lead with its 95 % interval."""
+    return f"{one.elo:+.0f} [{one.elo_low:+.0f}, {one.elo_high:+.0f}]"
+
+
+def described(one: wire.Gate) -> str:
+    """Describe a gate and where it stands in one line."""
+    parts = [
+        f"gate {one.id}: {one.candidate.name} against {one.champion.name}: {one.state}",
+        f"{one.games} games",
+        f"LLR {one.llr:+.2f} of {one.lower:.2f} to {one.upper:.2f}",
+    ]
+    parts += [f"lead {lead(one)} points"] if one.games else []
+    parts += [f"{_pairs(one.lost_pairs)} lost"] if one.lost_pairs else []
+    parts += [_situation(one)] if one.state == "open" else []
+    if one.state == "cancelled" and one.closed_reason:
+        parts.append(one.closed_reason)
+    return ", ".join(parts)
+
+
+def progress(one: wire.Gate, waited_s: float, trouble: str | None = None) -> str:
+    """Describe how far an open gate is in one line.
+
+    Args:
+        one: The gate, as it was last seen.
+        waited_s: Time since the wait began.
+        trouble: Why the league could not be asked; None if it answered.
+    """
+    parts = [f"gate {one.id}: {waited_s:.0f} s", f"{_pairs(one.games // 2)} played"]
+    parts += [f"lead {lead(one)} points"] if one.games else []
+    parts += [f"LLR {one.llr:+.2f} of {one.lower:.2f} to {one.upper:.2f}"]
+    return ", ".join([*parts, _situation(one) if trouble is None else f"{trouble}; waiting"])
+
+
+def _pairs(count: int) -> str:
+    return "1 pair" if count == 1 else f"{count} pairs"
+
+
+def _situation(one: wire.Gate) -> str:
+    """Describe what an open gate waits for."""
+    if not one.evaluators:
+        return "no evaluator is attached: start one with `trainer evaluate`"
+    if one.waiting_pairs:
+        return f"{_pairs(one.waiting_pairs)} under way, {one.evaluators} attached to play it"
+    if one.busy_evaluators:
+        subject = "the evaluator" if one.evaluators == 1 else f"{one.busy_evaluators} of {one.evaluators} evaluators"
+        return f"{subject} finishing another batch first"
+    return f"waiting for an evaluator to ask for pairs, {one.evaluators} attached to play it"
+
+
+class _Display:
+    """The line about an open gate: updated in place on a terminal, printed now and then elsewhere.
+
+    Args:
+        console: Of stderr.
+        status: The line that a terminal shows.
+        start_s: When the wait began, in monotonic seconds.
+    """
+
+    def __init__(self, console: Console, status: Status, start_s: float) -> None:
+        self._console, self._status, self._start_s = console, status, start_s
+        self._printed_s: float | None = None
+        self._attached = False
+
+    def show(self, gate: wire.Gate, trouble: str | None = None) -> None:
+        """Show how far a gate is; without a terminal every few seconds, and when evaluators came or went."""
+        if gate.state != "open":
+            return
+        now_s = time.monotonic()
+        line = progress(gate, now_s - self._start_s, trouble)
+        self._status.update(Text(printable(line)))
+        due = self._printed_s is None or now_s - self._printed_s >= LINE_EVERY_S
+        attached = gate.evaluators > 0
+        if not self._console.is_terminal and (due or attached != self._attached):
+            self._printed_s, self._attached = now_s, attached
+            _print(self._console, line)
+
+
+def await_verdict(client: LeagueClient, opened: wire.Gate, timeout_s: float | None) -> wire.Gate:
+    """Show progress until a gate is closed, the time is up or Ctrl-C comes; return the gate as it was last seen."""
+    start = time.monotonic()
+    end = None if timeout_s is None else start + timeout_s
+    console = Console(stderr=True, highlight=False)
+    gate, wait_s, trouble = opened, POLL_S, None
+    with console.status("") as status:
+        display = _Display(console, status, start)
+        try:
+            display.show(gate)
+            while gate.state == "open" and (end is None or time.monotonic() < end):
+                time.sleep(wait_s if end is None else max(0.0, min(wait_s, end - time.monotonic())))
+                gate, wait_s, trouble = _look(client, gate)
+                display.show(gate, trouble)
+        except KeyboardInterrupt:
+            pass
+    if gate.state == "open":
+        _print(console, f"gate {gate.id} goes on at the league; the same command looks at it again, --cancel ends it")
+    return gate
+
+
+def _look(client: LeagueClient, gate: wire.Gate) -> tuple[wire.Gate, float, str | None]:
+    """Ask for a gate; return it, in how many seconds to ask again, and why the league did not answer, if so.
+
+    Raises:
+        LeagueError: The league refuses, and waiting would not help.
+    """
+    try:
+        return client.show_gate(gate.id), POLL_S, None
+    except LeagueError as error:
+        if error.retry_after_s is None and error.status < _SERVER_FAULT:
+            raise
+        return gate, max(POLL_S, error.retry_after_s or 0.0), error.rule
+
+
+def _print(console: Console, line: str) -> None:
+    console.print(Text(printable(line)), soft_wrap=True)

@@ -1,0 +1,133 @@
+"""Tables and JSON that commands print: ratings as rating ± 2 RD, beside the number of games.
+
+Times are this machine's, as the options that take a time read one without a zone.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_json
+from rich.console import Console, RenderableType
+
+from league import wire
+from league.cli.output.grid import Grid, printable
+
+PIPED_WIDTH = 100_000
+"""Wide enough that nothing is wrapped which a program reads line by line."""
+
+NONE = "–"  # noqa: RUF001 - an en dash, where there is nothing to say
+
+
+def rating(player: wire.Player) -> str:
+    """Write rating ± 2 RD, the interval that holds the true strength 19 times out of 20."""
+    return interval(player.rating, player.deviation)
+
+
+def interval(rating: float, deviation: float) -> str:
+    """Write a rating ± 2 RD."""
+    return f"{rating:.0f} ± {2 * deviation:.0f}"
+
+
+def moment(at: datetime) -> str:
+    """Write a moment in this machine's time."""
+    return f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def share(value: float | None) -> str:
+    """Write a share in [0, 1] as a percentage."""
+    return NONE if value is None else f"{100 * value:.1f} %"
+
+
+def display_name(player: wire.Player) -> str:
+    """Write the name, led by the call-sign where there is one."""
+    return player.name if player.call_sign is None else f"{player.call_sign} ({player.name})"
+
+
+def period_line(period: wire.RatingPeriod) -> str:
+    """Describe a rating period."""
+    counts = f"{period.matches} matches, {period.players} players"
+    name = f"{period.number}" if period.id == period.number else f"{period.number} (id {period.id})"
+    return f"rating period {name}: {counts}, at {period.closed_at.astimezone():%H:%M:%S} ({period.reason})"
+
+
+def standings(rows: Iterable[wire.StandingsItem], title: str | None = None) -> Grid:
+    """Make the league table; where sides are unlike, with what players are rated on each."""
+    lines = list(rows)
+    sides = {side.side: f"{side.side}: {side.name}" for row in lines for side in row.sides}
+    places = sorted(sides, reverse=True)
+    names = [sides[side] for side in places]
+    return Grid(
+        [["rank", "id"], ["player", "kind", "standing"], ["rating ± 2 RD", *names, "RD", "games", "win rate"]],
+        [
+            [
+                *(str(row.rank), str(row.id), display_name(row), row.kind, row.standing or NONE),
+                *(rating(row), *_side_ratings(row, places), f"{row.deviation:.0f}"),
+                *(str(row.games), share(row.win_rate)),
+            ]
+            for row in lines
+        ],
+        "nobody is ranked here; `league players` lists everybody, and `trainer run` attaches a learner",
+        title,
+        brief=["rank", "id", "player", "rating ± 2 RD", *names] if names else (),
+    )
+
+
+def _side_ratings(player: wire.Player, sides: Sequence[str]) -> list[str]:
+    known: dict[str, str] = {each.side: interval(each.rating, each.deviation) for each in player.sides}
+    return [known.get(side, NONE) for side in sides]
+
+
+def learners(rows: Sequence[wire.Learner]) -> Grid:
+    """Make a list of lineages; where all play one environment, it stands above."""
+    environments = {row.environment for row in rows}
+    several = len(environments) > 1
+    return Grid(
+        [
+            ["id"],
+            ["learner", *(["environment"] if several else []), "role"],
+            ["step", "steps/s", "began anew", "at step"],
+        ],
+        [
+            [
+                *(str(row.id), row.name, *([row.environment] if several else []), row.role),
+                *(NONE if row.step is None else f"{row.step:,}", _per_second(row)),
+                *(str(row.resets), f"{row.began_step:,}" if row.resets else NONE),
+            ]
+            for row in rows
+        ],
+        "no learner yet; `trainer run` registers one, and `league up --league-play` three",
+        environments.pop() if len(environments) == 1 else None,
+    )
+
+
+def _per_second(learner: wire.Learner) -> str:
+    speed = learner.metrics.get("charts/SPS")
+    return NONE if speed is None else f"{speed:,.0f}"
+
+
+def show_page(page: wire.Page[Any], as_json: bool, table: Grid) -> None:
+    """Print a page of a list as the table made of it, or as JSON."""
+    if as_json:
+        show_json(page)
+    elif page.next_cursor is None:
+        show(table)
+    else:
+        show(table, f"more rows: --cursor {page.next_cursor}")
+
+
+def show(*parts: RenderableType) -> None:
+    """Print to a terminal at its own width, elsewhere without wrapping anything."""
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, markup=False, width=PIPED_WIDTH)
+    for number, part in enumerate(parts):
+        if number and isinstance(part, Grid) and part.title:
+            console.print()
+        console.print(printable(part) if isinstance(part, str) else part)
+
+
+def show_json(value: BaseModel | Mapping[str, Any]) -> None:
+    """Print JSON as the server would send it."""
+    Console().print_json(to_json(value).decode())

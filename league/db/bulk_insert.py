@@ -1,0 +1,224 @@
+"""Bulk inserts: many rows or values in one statement, bound in one piece where that is faster."""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
+from typing import Any, cast
+
+from pydantic_core import to_json
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    ColumnElement,
+    FromClause,
+    Insert,
+    Row,
+    String,
+    Table,
+    bindparam,
+    func,
+    literal,
+    literal_column,
+    select,
+    true,
+)
+from sqlalchemy import cast as as_type
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.types import TypeEngine
+
+from league.db import locks
+from league.db.locks import Lock
+from league.db.models import Base
+
+AnyColumn = InstrumentedAttribute[Any] | ColumnElement[Any]
+
+_ROWS_MOST = 64  # of one statement on SQLite, a power of two
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """What to change in a row whose key is taken, by the names of columns."""
+
+    key: tuple[str, ...]
+    changed: tuple[str, ...]
+
+
+def among(session: Session, column: InstrumentedAttribute[Any], values: Collection[str | int]) -> ColumnElement[bool]:
+    """Select the rows whose column has one of the values; text must be free of NUL, which PostgreSQL does not take."""
+    dialect = session.get_bind().dialect.name
+    return _one_of(dialect, column, literal(listed(dialect, values), _list_type(dialect, column)))
+
+
+def among_bound(dialect: str, column: AnyColumn, name: str) -> ColumnElement[bool]:
+    """Select as `among` does in a statement that is built once, and executed with `listed` values by this name."""
+    return _one_of(dialect, column, bindparam(name, type_=_list_type(dialect, column)))
+
+
+def listed(dialect: str, values: Collection[str | int]) -> list[str | int] | str:
+    """Return values as a database of this dialect takes them in one piece."""
+    return list(values) if dialect == "postgresql" else json.dumps(list(values))
+
+
+def bound_rows(dialect: str, table: Table, names: Sequence[str], name: str) -> FromClause:
+    """Return these columns of rows of a table, in a statement that is executed with their JSON by this name.
+
+    SQLite gives times as JSON has them, which is not how it stores them.
+    """
+    rows = bindparam(name, type_=String)
+    if dialect == "postgresql":
+        blank: ColumnElement[Any] = literal_column(f"NULL::{table.name}")
+        return func.json_populate_recordset(blank, as_type(rows, JSON)).table_valued(*names, name="new")
+    each = func.json_each(rows).table_valued("value")
+    return select(*(func.json_extract(each.c.value, f"$.{key}").label(key) for key in names)).subquery("new")
+
+
+def _one_of(dialect: str, column: AnyColumn, values: ColumnElement[Any]) -> ColumnElement[bool]:
+    if dialect == "postgresql":
+        return column == func.any(values)
+    return column.in_(select(func.json_each(values).table_valued("value").c.value))
+
+
+def _list_type(dialect: str, column: AnyColumn) -> TypeEngine[Any]:
+    return ARRAY(column.type) if dialect == "postgresql" else String()
+
+
+def insert_new(
+    session: Session,
+    table: type[Base],
+    rows: Sequence[Mapping[str, Any]],
+    returning: Sequence[InstrumentedAttribute[Any]] = (),
+    under: tuple[Lock, str] | None = None,
+) -> Sequence[Row[*tuple[Any, ...]]]:
+    """Insert rows in order, leaving out those whose key is taken; return columns of the rows that were new.
+
+    Args:
+        session: A write transaction.
+        table: Where to.
+        rows: All with the same columns, at least two: text, numbers, truth values, times, bytes and None.
+        returning: Columns of `table` to return, of text or numbers.
+        under: A lock, and of which environment, that is shared from before the first row gets its id.
+    """
+    return _insert(session, table, rows, None, tuple(each.key for each in returning), under)
+
+
+def put(
+    session: Session,
+    table: type[Base],
+    rows: Sequence[Mapping[str, Any]],
+    key: Sequence[InstrumentedAttribute[Any]],
+    fixed: Sequence[InstrumentedAttribute[Any]] = (),
+) -> None:
+    """Insert rows in order, or change those whose key is taken.
+
+    Args:
+        session: A write transaction.
+        table: Where to.
+        rows: As for `insert_new`, each key at most once.
+        key: Columns of the key.
+        fixed: Columns that a row has forever: their indices need no change.
+    """
+    if not rows:
+        return
+    kept = {each.key for each in (*key, *fixed)}
+    taken = _Taken(tuple(each.key for each in key), tuple(name for name in rows[0] if name not in kept))
+    _insert(session, table, rows, taken, ())
+
+
+def _insert(
+    session: Session,
+    table: type[Base],
+    rows: Sequence[Mapping[str, Any]],
+    taken: _Taken | None,
+    returning: tuple[str, ...],
+    under: tuple[Lock, str] | None = None,
+) -> Sequence[Row[*tuple[Any, ...]]]:
+    if not rows:
+        return []
+    target, names = cast(Table, table.__table__), tuple(rows[0])
+    if session.get_bind().dialect.name != "postgresql":
+        return _insert_into_sqlite(session, target, rows, taken, returning)
+    # one value to bind: binding 1,500 of them takes longer than PostgreSQL takes to read them from JSON
+    values: dict[str, Any] = {"rows": _as_json(rows)} | ({} if under is None else locks.named(*under))
+    statement = _from_json(target, names, taken, returning, under is not None)
+    outcome = session.connection().execute(statement, values)
+    return outcome.all() if returning else []
+
+
+@lru_cache
+def _from_json(
+    target: Table, names: tuple[str, ...], taken: _Taken | None, returning: tuple[str, ...], locked: bool
+) -> Insert:
+    given = bound_rows("postgresql", target, names, "rows")
+    source = given.join(locks.sharing(), true()) if locked else given
+    statement = postgresql.insert(target).from_select(names, select(*given.c).select_from(source))
+    if taken is not None:
+        changed = {name: statement.excluded[name] for name in taken.changed}
+        statement = statement.on_conflict_do_update(index_elements=taken.key, set_=changed)
+    else:
+        statement = statement.on_conflict_do_nothing()
+    return statement.returning(*(target.c[name] for name in returning)) if returning else statement
+
+
+def _insert_into_sqlite(
+    session: Session,
+    target: Table,
+    rows: Sequence[Mapping[str, Any]],
+    taken: _Taken | None,
+    returning: tuple[str, ...],
+) -> list[Row[*tuple[Any, ...]]]:
+    """Bind many rows to one statement. Row by row, the driver would hand Python's lock to other threads each time."""
+    connection, names = session.connection(), tuple(rows[0])
+    in_order = itemgetter(*names)
+    inserted: list[Row[*tuple[Any, ...]]] = []
+    for some in _in_powers_of_two(rows):
+        values = tuple(
+            _as_bare_time(value) if type(value) is datetime else value
+            for value in chain.from_iterable(map(in_order, some))
+        )
+        outcome = connection.exec_driver_sql(_values_statement(target, names, len(some), taken, returning), values)
+        if returning:
+            inserted += outcome.all()
+    return inserted
+
+
+def _in_powers_of_two(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """Split rows so that few statements do for every number of them: drivers keep each that they have seen."""
+    start, size = 0, _ROWS_MOST
+    while start < len(rows):
+        while size > len(rows) - start:
+            size //= 2
+        yield rows[start : start + size]
+        start += size
+
+
+@lru_cache
+def _values_statement(
+    target: Table, names: tuple[str, ...], count: int, taken: _Taken | None, returning: tuple[str, ...]
+) -> str:
+    row = f"({', '.join('?' * len(names))})"
+    conflict = "DO NOTHING"
+    if taken is not None:
+        changed = ", ".join(f"{name} = excluded.{name}" for name in taken.changed)
+        conflict = f"({', '.join(taken.key)}) DO UPDATE SET {changed}"
+    answer = f" RETURNING {', '.join(returning)}" if returning else ""
+    values = ", ".join([row] * count)
+    return f"INSERT INTO {target.name} ({', '.join(names)}) VALUES {values} ON CONFLICT {conflict}{answer}"  # noqa: S608
+
+
+@lru_cache
+def _as_bare_time(value: datetime) -> str:
+    """Write a time as `UtcDateTime` does."""
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+
+
+def _as_json(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write rows as PostgreSQL reads them."""
+    binary = [name for name, value in rows[0].items() if isinstance(value, bytes)]
+    if binary:  # which JSON has no form for
+        rows = [{**row, **{name: f"\\x{row[name].hex()}" for name in binary}} for row in rows]
+    return to_json(rows).decode()

@@ -1,0 +1,28 @@
+"""The audit log."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index
+from sqlalchemy.orm import Mapped, mapped_column
+
+from league.db.models.base import Base, Id
+
+
+class Event(Base):
+    """The audit log: who changed what, when and why."""
+
+    __tablename__ = "events"
+    __table_args__ = (Index(None, "kind", "id"), Index(None, "actor", "id"))
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    kind: Mapped[str]
+    environment: Mapped[str | None]
+    player_id: Mapped[int | None] = mapped_column(ForeignKey("players.id"), index=True)
+    actor: Mapped[str]
+    reason: Mapped[str]
+    details: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+
+
+Index("ix_events_no_period", Event.id, sqlite_where=Event.kind != "period", postgresql_where=Event.kind != "period")

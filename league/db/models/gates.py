@@ -1,0 +1,38 @@
+"""Gates: sequential tests of two players."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index
+from sqlalchemy.orm import Mapped, mapped_column
+
+from league.db.models.base import Base, Id
+
+
+class Gate(Base):
+    """A sequential test of two frozen players. Its leases name it; `verdict` is empty unless it has one."""
+
+    __tablename__ = "gates"
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    environment: Mapped[str]
+    candidate_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
+    champion_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
+    elo0: Mapped[float]
+    elo1: Mapped[float]
+    alpha: Mapped[float]
+    beta: Mapped[float]
+    least_games: Mapped[int]
+    state: Mapped[str]
+    actor: Mapped[str]
+    reason: Mapped[str]
+    opened_at: Mapped[datetime]
+    verdict: Mapped[dict[str, Any]]
+    closed_reason: Mapped[str | None]
+    closed_at: Mapped[datetime | None]
+
+
+_TESTED = Gate.candidate_id, Gate.champion_id, Gate.elo0, Gate.elo1, Gate.alpha, Gate.beta, Gate.least_games
+
+Index("uq_gates_open", *_TESTED, unique=True, sqlite_where=Gate.state == "open",
+      postgresql_where=Gate.state == "open")  # fmt: skip

@@ -1,0 +1,56 @@
+"""Leases, and the distributions of opponents that they were drawn from."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index
+from sqlalchemy.orm import Mapped, mapped_column
+
+from league.db.models.base import Base
+
+
+class Draw(Base):
+    """A distribution that leases were drawn from, named by the hash of its content.
+
+    Since `pruned_at` its opponents are forgotten, and the name is that of the content it had.
+    """
+
+    __tablename__ = "draws"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    distribution: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+    pruned_at: Mapped[datetime | None]
+
+
+class Lease(Base):
+    """Permission for one worker to play one pairing. `state` is settled when it is released, or swept after its end.
+
+    PostgreSQL does not check that its worker and players exist; `league check` does. See
+    docs/decisions/068-leases-are-stored-unchecked.md.
+    """
+
+    __tablename__ = "leases"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"))
+    kind: Mapped[str]
+    environment: Mapped[str]
+    home_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
+    away_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
+    learner_side: Mapped[str | None]
+    seed: Mapped[int]
+    budget: Mapped[int]
+    branch: Mapped[str]
+    propensity: Mapped[float | None]
+    draw_id: Mapped[str] = mapped_column(ForeignKey("draws.id"), index=True)
+    gate_id: Mapped[int | None]
+    granted_at: Mapped[datetime]
+    expires_at: Mapped[datetime]
+    released_at: Mapped[datetime | None]
+    state: Mapped[str] = mapped_column(server_default="open")
+
+
+Index("ix_leases_open", Lease.expires_at, sqlite_where=Lease.state == "open", postgresql_where=Lease.state == "open")
+Index("ix_leases_gate", Lease.gate_id, Lease.id, sqlite_where=Lease.gate_id.is_not(None),
+      postgresql_where=Lease.gate_id.is_not(None))  # fmt: skip

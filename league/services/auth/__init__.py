@@ -1,0 +1,4 @@
+"""Tokens and what each owns.
+
+Scopes and secrets are in `league.auth`.
+"""

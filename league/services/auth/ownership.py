@@ -1,0 +1,156 @@
+"""Ownership: a worker or a learner belongs to the worker token that registered it.
+
+An external player belongs to the token that entered it.
+
+What was registered while the league was open, or by an admin, is nobody's, and only admins write for it. A worker
+becomes its token's when it registers again and says the instance that it was, which nobody else knows. A learner has no
+such proof: whoever keeps the league assigns it. An admin may write for everybody.
+"""
+
+from datetime import datetime
+from shlex import join
+from typing import TypeVar
+
+from sqlalchemy import ColumnElement, select, true
+from sqlalchemy.orm import Session
+
+from league.auth import Principal, Scope
+from league.db.models import Learner, Player, Worker
+from league.errors import ForbiddenError, InvalidRequestError, UnknownLearnerError
+from league.services.audit import log as audit_log
+from league.services.auth import tokens
+
+Owned = TypeVar("Owned", Worker, Learner)
+Row = Worker | Learner | Player
+
+
+def is_restricted(caller: Principal) -> bool:
+    """Say whether a caller may write only for what is its own."""
+    return caller.scope < Scope.ADMIN
+
+
+def owner(caller: Principal) -> str | None:
+    """Return whose is what a caller registers: its token's, or nobody's."""
+    return caller.name if is_restricted(caller) else None
+
+
+def may_write(caller: Principal, whose: str | None) -> bool:
+    """Say whether a caller may write for what is `whose`: a token's, or nobody's."""
+    return not is_restricted(caller) or whose == caller.name
+
+
+def owned_by(caller: Principal, kind: type[Owned]) -> ColumnElement[bool]:
+    """Select the workers or learners that a caller may write for."""
+    return kind.owner == caller.name if is_restricted(caller) else true()
+
+
+def require_worker(session: Session, caller: Principal, worker_id: str) -> None:
+    """Refuse to act as a worker that is not the caller's; one that does not exist is for the service to name.
+
+    Raises:
+        ForbiddenError: It is another token's or nobody's.
+    """
+    if is_restricted(caller):
+        require(session.get(Worker, worker_id), caller)
+
+
+def require_learner(session: Session, caller: Principal, learner_id: int) -> None:
+    """Refuse to write for a learner that is not the caller's.
+
+    Raises:
+        ForbiddenError: It is another token's or nobody's.
+    """
+    if is_restricted(caller):
+        require(session.get(Learner, learner_id), caller)
+
+
+def require_learner_of(session: Session, caller: Principal, player_id: int) -> None:
+    """Refuse to play for the learner behind a player where it is not the caller's.
+
+    Raises:
+        ForbiddenError: It is another token's or nobody's.
+    """
+    if is_restricted(caller):
+        require(session.scalar(select(Learner).join(Player).where(Player.id == player_id)), caller)
+
+
+def require_external(session: Session, caller: Principal, player_id: int) -> None:
+    """Refuse to play for an external player that is not the caller's.
+
+    Raises:
+        ForbiddenError: It is another token's or nobody's.
+    """
+    if is_restricted(caller):
+        require(session.scalar(select(Player).where(Player.id == player_id, Player.kind == "external")), caller)
+
+
+def require(row: Row | None, caller: Principal) -> None:
+    """Refuse to write for a worker, a learner or an external player that is not the caller's, a bound one; None passes.
+
+    Raises:
+        ForbiddenError: It is another token's or nobody's.
+    """
+    if row is None or row.owner == caller.name:
+        return
+    belongs = "nobody" if row.owner is None else f"token {row.owner!r}"
+    rule = f"{_kind(row)} {row.name!r} belongs to {belongs}"
+    raise ForbiddenError(f"of token {caller.name!r}", rule, _way_out(row, caller))
+
+
+def _kind(row: Row) -> str:
+    return {Worker: "worker", Learner: "learner", Player: "external player"}[type(row)]
+
+
+def _way_out(row: Row, caller: Principal) -> str:
+    if row.owner is not None:
+        renewal = "`league token renew` gives a lost token a new secret"
+        return f"use that token, or another name for the {_kind(row)}; {renewal}"
+    if isinstance(row, Player):
+        return "enter it under another name, or with an admin's token"
+    if isinstance(row, Worker):
+        return "register it again, as the instance that it was"
+    given = join(["league", "token", "assign", caller.name, row.name, "--environment", row.environment])
+    return f"have the league's keeper run `{given}`, or use another name"
+
+
+def assign(session: Session, token: str, environment: str, learner: str, *, actor: str, now: datetime) -> None:
+    """Give a learner, whosesoever it was, to a worker token.
+
+    Raises:
+        UnknownTokenError: There is no token of this name.
+        InvalidRequestError: It is no worker token: others own nothing.
+        UnknownLearnerError: The environment has no learner of this name.
+    """
+    scope = tokens.require(session, token).scope
+    if scope != Scope.WORKER.word:
+        rule = f"its scope is {scope}; learners belong to worker tokens"
+        raise InvalidRequestError(f"token {token!r}", rule, "name a token that was made with --scope worker")
+    named = Learner.environment == environment, Learner.name == learner
+    locked = select(Learner).where(*named).with_for_update(key_share=True)  # rows that refer to it may come meanwhile
+    row = session.scalar(locked)
+    if row is None:
+        raise UnknownLearnerError(learner, f"{environment} has no learner of this name", "see `league players`")
+    before, row.owner = row.owner, token
+    audit_log.record(
+        session,
+        "token",
+        environment=environment,
+        player_id=session.scalar(select(Player.id).where(Player.learner_id == row.id, Player.kind == "learner")),
+        actor=actor,
+        reason="",
+        details={"change": "assigned", "token": token, "learner": learner, "before": before},
+        now=now,
+    )
+
+
+def unowned(session: Session) -> list[tuple[str, str]]:
+    """Name the learners that are nobody's, each with its environment, in alphabetical order."""
+    query = select(Learner.environment, Learner.name).where(Learner.owner.is_(None))
+    return [(environment, name) for environment, name in session.execute(query.order_by(*query.selected_columns))]
+
+
+def adopt(session: Session, token: str, environment: str, learner: str, *, actor: str, now: datetime) -> None:
+    """Give a learner to a worker token if it is there and nobody's."""
+    named = Learner.environment == environment, Learner.name == learner, Learner.owner.is_(None)
+    if session.scalar(select(Learner.id).where(*named)) is not None:
+        assign(session, token, environment, learner, actor=actor, now=now)

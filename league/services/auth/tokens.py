@@ -1,0 +1,210 @@
+"""Bearer tokens: made once, shown once, stored hashed, ended by time or for good. Every change is in the audit log."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from shlex import quote
+from typing import Literal
+
+from sqlalchemy import Connection, bindparam, or_, select, update
+from sqlalchemy.orm import Session
+
+from league.auth import OPEN, Principal, Scope, digest, new_secret
+from league.db.models import Token
+from league.db.upsert import insert_into
+from league.errors import InvalidRequestError, NameTakenError, OpenServerError, UnauthenticatedError, UnknownTokenError
+from league.services.audit import log as audit_log
+from league.services.unplayable_reports import false_reports
+from league.settings import Settings
+
+NAME_MAX_CHARS = 128
+
+_ANY = select(Token.id).limit(1)
+_LIVE = select(Token.name, Token.scope, Token.expires_at).where(
+    Token.digest == bindparam("digest"), Token.revoked_at.is_(None)
+)
+_CREATE = "make one with `league token create NAME --scope SCOPE`"
+
+
+@dataclass(frozen=True)
+class TokenListing:
+    """What is known of a token; its secret is not. `used_at` is exact to some minutes.
+
+    While it has `false_reports` of players that could be played after all, its reports do not count.
+    """
+
+    name: str
+    scope: str
+    created_at: datetime
+    expires_at: datetime | None
+    used_at: datetime | None
+    revoked_at: datetime | None
+    false_reports: int
+
+
+def create(
+    session: Session,
+    name: str,
+    scope: str,
+    now: datetime,
+    *,
+    actor: str,
+    expires_at: datetime | None = None,
+    secret: str | None = None,
+) -> str:
+    """Make a token, of a given secret or a new one, and return its secret, which nobody can read again.
+
+    Raises:
+        InvalidRequestError: There is no such scope, the name is not one short line of text, or the end has passed.
+        NameTakenError: A token has this name, perhaps one that ended.
+    """
+    words = [known.word for known in Scope]
+    if scope not in words:
+        raise InvalidRequestError(f"scope {scope!r}", f"a token has one of {', '.join(words)}", "choose one of them")
+    if not (name.isprintable() and name.strip() and len(name) <= NAME_MAX_CHARS):
+        rule = f"a name is one line of text of at most {NAME_MAX_CHARS} characters"
+        raise InvalidRequestError(f"token name {name!r:.80}", rule, "choose another name")
+    _require_future(expires_at, now)
+    secret = secret or new_secret()
+    row = {"name": name, "digest": digest(secret), "scope": scope, "created_at": now, "expires_at": expires_at}
+    statement = insert_into(session, Token).values(row).on_conflict_do_nothing().returning(Token.id)
+    if session.scalar(statement) is None:
+        way_out = f"choose another name, or give that one a new secret with `league token renew {quote(name)}`"
+        raise NameTakenError(name, "a token, perhaps one that ended, has this name", way_out)
+    _record(session, "created", name, scope, expires_at, actor, now)
+    return secret
+
+
+def renew(session: Session, name: str, now: datetime, *, actor: str, expires_at: datetime | None = None) -> str:
+    """Give a token a new secret and a new end, also one that was revoked; what it owns stays its own.
+
+    Raises:
+        InvalidRequestError: The end has passed.
+        UnknownTokenError: There is no token of this name.
+    """
+    token = require(session, name)
+    _require_future(expires_at, now)
+    secret = new_secret()
+    token.digest, token.expires_at, token.revoked_at = digest(secret), expires_at, None
+    _record(session, "renewed", name, token.scope, expires_at, actor, now)
+    return secret
+
+
+def revoke(session: Session, name: str, now: datetime, *, actor: str) -> None:
+    """End a token; revoking twice is fine.
+
+    Raises:
+        UnknownTokenError: There is no token of this name.
+    """
+    token = require(session, name)
+    if token.revoked_at is None:
+        token.revoked_at = now
+        _record(session, "revoked", name, token.scope, token.expires_at, actor, now)
+
+
+def listing(session: Session) -> list[TokenListing]:
+    """List all tokens, oldest first."""
+    false = false_reports.of_tokens(session)
+    return [
+        TokenListing(
+            token.name,
+            token.scope,
+            token.created_at,
+            token.expires_at,
+            token.used_at,
+            token.revoked_at,
+            false.get(token.name, 0),
+        )
+        for token in session.scalars(select(Token).order_by(Token.id))
+    ]
+
+
+def name_of(session: Session, secret: str) -> str | None:
+    """Return the name of the token with this secret, ended or not; None if there is none."""
+    return session.scalar(select(Token.name).where(Token.digest == digest(secret)))
+
+
+def any_exists(session: Session | Connection) -> bool:
+    """Say whether a token was ever made; one that ended counts, so that ending the last does not open the server."""
+    return session.execute(_ANY).first() is not None
+
+
+def authenticate(session: Session | Connection, settings: Settings, secret: str | None, now: datetime) -> Principal:
+    """Find out who is calling. Every call asks: a connection without the object mapper saves half of its time.
+
+    Raises:
+        UnauthenticatedError: No token came and the server is not open, or the token is unknown, revoked or expired.
+    """
+    if secret is None:
+        if settings.on_loopback and not any_exists(session):
+            return OPEN
+        raise UnauthenticatedError("without a token", "this server is closed", f"send a bearer token; {_CREATE}")
+    token = session.execute(_LIVE, {"digest": digest(secret)}).one_or_none()
+    if token is None:
+        raise UnauthenticatedError("with an unusable token", "it is unknown or revoked", _CREATE)
+    if token.expires_at is not None and token.expires_at <= now:
+        rule = f"token {token.name!r} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC"
+        way_out = f"give it a new secret with `league token renew {quote(token.name)}`"
+        raise UnauthenticatedError("with an unusable token", rule, way_out)
+    return Principal(token.name, Scope[token.scope.upper()], token.expires_at)
+
+
+def note_use(session: Session, name: str, now: datetime) -> None:
+    """Write down that a token was used, unless a later use is known."""
+    known = or_(Token.used_at.is_(None), Token.used_at < now)
+    session.execute(update(Token).where(Token.name == name, known).values(used_at=now))
+
+
+def require_closed_or_loopback(session: Session, settings: Settings) -> None:
+    """Refuse to serve the network without a token.
+
+    Raises:
+        OpenServerError: The address is not loopback and no token exists.
+    """
+    if not settings.on_loopback and not any_exists(session):
+        raise open_server(settings.host)
+
+
+def open_server(host: str) -> OpenServerError:
+    """Return the error of a server that would answer the network without a token."""
+    rule = "without any token the server listens on loopback only"
+    return OpenServerError(host, rule, f"{_CREATE}, or listen on 127.0.0.1")
+
+
+def require(session: Session, name: str) -> Token:
+    """Return a token, ended or not, for a change of it.
+
+    Raises:
+        UnknownTokenError: There is no token of this name.
+    """
+    token = session.scalar(select(Token).where(Token.name == name).with_for_update())
+    if token is None:
+        raise UnknownTokenError(name, "no token has this name", "see them with `league token list`")
+    return token
+
+
+def _require_future(expires_at: datetime | None, now: datetime) -> None:
+    if expires_at is not None and expires_at <= now:
+        rule = "a token must end after now"
+        raise InvalidRequestError(f"end {expires_at:%Y-%m-%d %H:%M} UTC", rule, "choose a later time")
+
+
+def _record(
+    session: Session,
+    change: Literal["created", "renewed", "revoked"],
+    name: str,
+    scope: str,
+    expires_at: datetime | None,
+    actor: str,
+    now: datetime,
+) -> None:
+    end = None if expires_at is None else expires_at.isoformat()
+    audit_log.record(
+        session,
+        "token",
+        environment=None,
+        player_id=None,
+        actor=actor,
+        reason="",
+        details={"change": change, "token": name, "scope": scope, "expires_at": end},
+        now=now,
+    )

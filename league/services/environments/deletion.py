@@ -1,0 +1,196 @@
+"""Deletion of an environment with all that belongs to it: learners, players, matches, ratings, leases, gates.
+
+The audit log stays: its lines of the environment keep their content, name the environment and the player in their
+details, and belong to none any more, so that an environment of the same name begins without a past. Checkpoints that no
+player has then are for `league gc`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Delete, delete, func, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from league.db import locks
+from league.db.bulk_insert import among
+from league.db.engine import Database
+from league.db.group_commit import one_by_one
+from league.db.locks import Lock
+from league.db.models import (
+    Behaviour,
+    Champion,
+    Draw,
+    Election,
+    Event,
+    Fingerprint,
+    FingerprintMark,
+    Gate,
+    Learner,
+    Lease,
+    Match,
+    MetricPoint,
+    Payoff,
+    Period,
+    Player,
+    Rating,
+    Refusal,
+    Replay,
+    SidePayoff,
+    SideRating,
+    SnapshotDecision,
+    UnplayableReport,
+)
+from league.errors import EnvironmentConflictError
+from league.services.environments import admission
+from league.services.environments import listing as environment_listing
+from league.services.environments import lookup as environments
+
+_TRIES = 3
+_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What an environment holds.
+
+    Attributes:
+        learners: How many.
+        players: How many, learners and baselines among them.
+        matches: How many.
+        last_match_id: The newest match; 0 where there is none.
+        last_player_id: The newest player; likewise.
+    """
+
+    learners: int
+    players: int
+    matches: int
+    last_match_id: int
+    last_player_id: int
+
+
+def survey(session: Session, environment: str) -> Holdings:
+    """Return what an environment holds.
+
+    Raises:
+        UnknownEnvironmentError: It has no learner, and no admin created it.
+    """
+    if not admission.is_created(session, environment):
+        environments.require(session, environment)
+    players = select(func.count(), func.max(Player.id)).where(Player.environment == environment)
+    number, last_player_id = session.execute(players).one()
+    return Holdings(
+        learners=session.scalar(select(func.count()).where(Learner.environment == environment)) or 0,
+        players=number,
+        matches=environment_listing.count_matches(session, environment),
+        last_match_id=session.scalar(select(func.max(Match.id)).where(Match.environment == environment)) or 0,
+        last_player_id=last_player_id or 0,
+    )
+
+
+def remove(database: Database, environment: str, exported: Holdings | None, *, actor: str, now: datetime) -> Holdings:
+    """Delete an environment that has no matches, or one that is as it was exported; servers may run.
+
+    A result that arrives meanwhile is either in the log before, and then nothing is deleted, or is refused after.
+
+    Args:
+        database: The league's tables.
+        environment: Which.
+        exported: What it held before it was exported; None where it was not.
+        actor: Who deletes it.
+        now: The time.
+
+    Returns:
+        What was deleted.
+
+    Raises:
+        UnknownEnvironmentError: There is no such environment.
+        EnvironmentConflictError: It has matches and was not exported, or something was added since.
+    """
+
+    def work(session: Session) -> Holdings:
+        return _remove(session, environment, exported, actor, now)
+
+    for _ in range(_TRIES - 1):
+        try:
+            return database.group_commit(one_by_one, work)
+        except IntegrityError:  # leases were granted while theirs were deleted; those are read now
+            continue
+    return database.group_commit(one_by_one, work)
+
+
+def _remove(session: Session, environment: str, exported: Holdings | None, actor: str, now: datetime) -> Holdings:
+    locks.acquire(session, Lock.PERIOD, environment)
+    locks.acquire(session, Lock.INTAKE, environment)
+    locks.acquire(session, Lock.POPULATION)
+    session.execute(select(Learner.id).where(Learner.environment == environment).with_for_update()).all()  # see leases
+    locks.acquire(session, Lock.EVENTS)
+    held = survey(session, environment)
+    _require_removable(environment, held, exported)
+    _detach_events(session, environment)
+    draws = session.scalars(select(Lease.draw_id).where(Lease.environment == environment).distinct()).all()
+    for statement in _deletions(environment):
+        session.execute(statement.execution_options(synchronize_session=False))
+    _delete_draws(session, draws)
+    counts = {name: number for name, number in asdict(held).items() if not name.startswith("last_")}
+    left = {"last_match_id": session.scalar(select(func.max(Match.id))) or 0}
+    environment_listing.record(session, "deleted", environment, counts | left, actor=actor, now=now)
+    return held
+
+
+def _require_removable(environment: str, held: Holdings, exported: Holdings | None) -> None:
+    if exported is None and held.matches:
+        rule = f"it has {held.matches:,} matches, and was not exported"
+        way_out = "add `--force --export FILE`, which writes the whole league into FILE first"
+        raise EnvironmentConflictError(environment, rule, way_out)
+    if exported is not None and held != exported:
+        matches, players = held.matches - exported.matches, held.players - exported.players
+        rule = f"{matches:,} matches and {players:,} players came while it was exported, and nothing was deleted"
+        way_out = "stop its trainers and evaluators, then run the command again with another file"
+        raise EnvironmentConflictError(environment, rule, way_out)
+
+
+def _detach_events(session: Session, environment: str) -> None:
+    """Keep the audit log's lines, and have them refer to nothing that is deleted."""
+    players = select(Player.id).where(Player.environment == environment)
+    own = or_(Event.environment == environment, Event.player_id.in_(players))
+    found = session.execute(select(Event.id, Event.player_id, Event.details).where(own)).all()
+    for event_id, player_id, details in found:
+        told: dict[str, Any] = {**details, "environment": environment}
+        if player_id is not None:
+            told["player_id"] = player_id
+        changed = update(Event).where(Event.id == event_id)
+        session.execute(changed.values(environment=None, player_id=None, details=told))
+
+
+def _deletions(environment: str) -> Sequence[Delete]:
+    """Return what deletes the rows of an environment, those that refer to others first; draws are left."""
+    players = select(Player.id).where(Player.environment == environment)
+    learners = select(Learner.id).where(Learner.environment == environment)
+    matches = select(Match.id).where(Match.environment == environment)
+    leases = select(Lease.id).where(Lease.environment == environment)
+    return (
+        delete(Behaviour).where(Behaviour.match_id.in_(matches)),
+        delete(Replay).where(Replay.match_id.in_(matches)),
+        delete(Refusal).where(or_(Refusal.lease_id.in_(leases), Refusal.match_id.in_(matches))),
+        delete(Match).where(Match.environment == environment),
+        delete(Lease).where(Lease.environment == environment),
+        *(delete(table).where(table.player_id.in_(players)) for table in (SideRating, Rating, Fingerprint)),
+        delete(UnplayableReport).where(UnplayableReport.player_id.in_(players)),
+        *(delete(table).where(table.learner_id.in_(learners)) for table in (SnapshotDecision, MetricPoint)),
+        *(
+            delete(table).where(table.environment == environment)
+            for table in (Payoff, SidePayoff, FingerprintMark, Champion, Gate, Period, Player, Learner)
+        ),
+        delete(Election).where(Election.duty == f"periods of {environment}"),
+    )
+
+
+def _delete_draws(session: Session, draws: Sequence[str]) -> None:
+    """Delete draws that no lease is left of; one that is granted of them now is refused by its reference."""
+    left = select(Lease.id).where(Lease.draw_id == Draw.id).exists()
+    for start in range(0, len(draws), _AT_ONCE):
+        statement = delete(Draw).where(among(session, Draw.id, draws[start : start + _AT_ONCE]), ~left)
+        session.execute(statement.execution_options(synchronize_session=False))

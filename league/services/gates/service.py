@@ -1,0 +1,287 @@
+"""Gates: sequential tests of two frozen players, which attached evaluators play and the server judges.
+
+A gate is open until its verdict falls or somebody cancels it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import exists, func, select
+from sqlalchemy.orm import Session
+
+from arena.gate import Decision, GateConfig
+from arena.promotion import GateResult
+from league import wire
+from league.db import locks
+from league.db.bulk_insert import among
+from league.db.locks import Lock
+from league.db.models import Gate, Lease, Match, Player, Quarantine, Worker
+from league.errors import GateConflictError, InvalidRequestError
+from league.services.environments import lookup as environments
+from league.services.gates import sprt as gate_sprt
+from league.services.gates.sprt import NUMBERS, RULE, STATES, Ending, GateEvaluator
+from league.services.player_names import display_name
+from league.services.ratings import rated_players
+from league.settings import Settings
+
+_BEATS_MISSED = 2
+_COUNTED_DIGITS = 6  # scores between two values count as part of each: 3 pairs may add up to 2.9999999999999982
+
+
+def enter(
+    session: Session, settings: Settings, judge: GateEvaluator, request: wire.GateCreate, actor: str, now: datetime
+) -> wire.Gate:
+    """Find the gate of this test of these two, or open it, and show it; see `find_or_open`."""
+    gate = find_or_open(session, request, actor, now)
+    return _bodies(session, settings, judge, [gate], now)[0]
+
+
+def find_or_open(session: Session, request: wire.GateCreate, actor: str, now: datetime) -> Gate:
+    """Find the gate of this test of these two, or open it. An open one of the rule becomes that of who asks for it.
+
+    Args:
+        session: A write transaction.
+        request: The test.
+        actor: Who asks.
+        now: The time.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+        InvalidRequestError: The two cannot meet, or the numbers are no test.
+    """
+    locks.acquire(session, Lock.EVENTS)
+    _require_test(request)
+    candidate, champion = (_frozen(session, each) for each in (request.candidate_id, request.champion_id))
+    _require_able_to_meet(candidate, champion)
+    gate = gate_sprt.last_of(session, request)
+    if gate is None or gate.state == "cancelled" or (request.again and gate.state != "open"):
+        return _open(session, candidate.environment, request, actor, now)
+    if gate.state == "open" and gate.actor == RULE != actor:
+        _take_over(session, gate, request, actor, now)
+    return gate
+
+
+def cancel(
+    session: Session, settings: Settings, judge: GateEvaluator, gate_id: int, *, actor: str, reason: str, now: datetime
+) -> wire.Gate:
+    """Give an open gate up; what was played for it stays in the log.
+
+    Raises:
+        UnknownGateError: There is no such gate.
+        GateConflictError: It is not open.
+    """
+    locks.acquire(session, Lock.EVENTS)
+    gate = gate_sprt.require(session, gate_id)
+    if gate.state != "open":
+        raise GateConflictError(gate_id, f"it is {gate.state}", "open a new one with `again`")
+    figures = judge.judge(session, gate, now).fields()
+    gate_sprt.close(session, gate, Ending("cancelled", figures, reason), actor, now)
+    return _bodies(session, settings, judge, [gate], now)[0]
+
+
+def show(session: Session, settings: Settings, judge: GateEvaluator, gate_id: int, now: datetime) -> wire.Gate:
+    """Show a gate and where it stands.
+
+    Raises:
+        UnknownGateError: There is no such gate.
+    """
+    return _bodies(session, settings, judge, [gate_sprt.require(session, gate_id)], now)[0]
+
+
+def listing(
+    session: Session,
+    settings: Settings,
+    judge: GateEvaluator,
+    filters: dict[str, str],
+    player_id: int | None,
+    limit: int,
+    before: int | None,
+    now: datetime,
+) -> list[wire.Gate]:
+    """List gates, newest first, before the given one; `filters` are equalities on environment and state.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not the one that is asked for.
+        UnknownPlayerError: There is no such player.
+    """
+    environments.require_known(session, filters.get("environment"))
+    query = select(Gate).filter_by(**filters)
+    if player_id is not None:
+        rated_players.require(session, player_id)
+        query = query.where((Gate.candidate_id == player_id) | (Gate.champion_id == player_id))
+    query = query if before is None else query.where(Gate.id < before)
+    found = session.scalars(query.order_by(Gate.id.desc()).limit(limit)).all()
+    return _bodies(session, settings, judge, found, now)
+
+
+def of_candidates(
+    session: Session, settings: Settings, judge: GateEvaluator, player_ids: Sequence[int], now: datetime
+) -> list[wire.Gate]:
+    """List the gates of some candidates, newest first."""
+    query = select(Gate).where(Gate.candidate_id.in_(player_ids)).order_by(Gate.id.desc())
+    return _bodies(session, settings, judge, session.scalars(query).all(), now)
+
+
+def of_test(session: Session, candidates: Sequence[int], config: GateConfig) -> list[Gate]:
+    """Return the gates of some candidates that are of one test and not cancelled, oldest first."""
+    same = (getattr(Gate, name) == getattr(config, name) for name in NUMBERS)
+    query = select(Gate).where(among(session, Gate.candidate_id, candidates), Gate.state != "cancelled", *same)
+    return list(session.scalars(query.order_by(Gate.id)))
+
+
+def result(gate: Gate) -> GateResult:
+    """Return what became of a gate, for the rule of promotion."""
+    decisions: dict[str, Decision] = {state: decision for decision, state in STATES.items()}
+    told = gate.closed_reason or "it is open"
+    return GateResult(decisions[gate.state], f"gate {gate.id}: {told}")
+
+
+# --- opening ---------------------------------------------------------------------------------------------------------
+
+
+def _open(session: Session, environment: str, request: wire.GateCreate, actor: str, now: datetime) -> Gate:
+    gate = Gate(
+        environment=environment,
+        candidate_id=request.candidate_id,
+        champion_id=request.champion_id,
+        **{name: getattr(request, name) for name in NUMBERS},
+        state="open",
+        actor=actor,
+        reason=request.reason,
+        opened_at=now,
+        verdict={},
+        closed_reason=None,
+        closed_at=None,
+    )
+    session.add(gate)
+    session.flush()
+    gate_sprt.record(session, gate, actor, request.reason, now)
+    return gate
+
+
+def _take_over(session: Session, gate: Gate, request: wire.GateCreate, actor: str, now: datetime) -> None:
+    """Let a gate of the rule be that of somebody who asks for the same, so that evaluators play it first."""
+    gate.actor, gate.reason = actor, request.reason or gate.reason
+    session.flush()
+    gate_sprt.record(session, gate, actor, gate.reason, now)
+
+
+def _require_test(request: wire.GateCreate) -> None:
+    try:
+        gate_sprt.config(request)
+    except ValueError as error:
+        raise InvalidRequestError("of a gate", str(error), "see docs/gates.md for what is usual") from error
+
+
+def _frozen(session: Session, player_id: int) -> Player:
+    player, _ = rated_players.require(session, player_id)
+    if player.kind == "learner":
+        newest = select(Player.id).where(Player.learner_id == player.learner_id, Player.kind == "snapshot")
+        last = session.scalar(newest.order_by(Player.id.desc()).limit(1))
+        way_out = "wait for its first snapshot" if last is None else f"name a snapshot; its last is player {last}"
+        rule = "its weights move, and a test takes many games of the same two"
+        raise InvalidRequestError(f"learner {player.name!r}", rule, way_out)
+    return player
+
+
+def _require_able_to_meet(candidate: Player, champion: Player) -> None:
+    for player in (candidate, champion):
+        if player.standing == "quarantined":
+            rule = "it is quarantined, and nobody plays it"
+            raise InvalidRequestError(f"player {player.id} ({player.name})", rule, "reinstate it first")
+    value = f"player {candidate.id} ({candidate.name}) against {champion.id} ({champion.name})"
+    if candidate.kind == champion.kind == "external":
+        rule = "both are external players, and no worker has both policies"
+        raise InvalidRequestError(f"players {candidate.id} and {champion.id}", rule, "name one snapshot or baseline")
+    if candidate.id == champion.id:
+        raise InvalidRequestError(value, "they are one player", "name two")
+    games = [f"{each.environment} with signature {each.signature}" for each in (candidate, champion)]
+    if games[0] != games[1]:
+        rule = f"the one plays {games[0]}, the other {games[1]}"
+        raise InvalidRequestError(value, rule, "name two that play the same game")
+
+
+# --- showing ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What the bodies of several gates share: players by id, and the gates of unfinished batches by worker."""
+
+    players: Mapping[int, Player]
+    batches: Mapping[str, int | None]
+
+
+def _bodies(
+    session: Session, settings: Settings, judge: GateEvaluator, found: Sequence[Gate], now: datetime
+) -> list[wire.Gate]:
+    seated = {player for gate in found for player in (gate.candidate_id, gate.champion_id)}
+    players = {player.id: player for player in session.scalars(select(Player).where(Player.id.in_(seated)))}
+    some_open = any(gate.state == "open" for gate in found)
+    shared = _Shared(players, _unfinished_batches(session, now) if some_open else {})
+    return [_body(session, settings, judge, gate, shared, now) for gate in found]
+
+
+def _unfinished_batches(session: Session, now: datetime) -> dict[str, int | None]:
+    """Return, for each evaluator or entrant with results to come, the gate of its newest lease; None for no gate.
+
+    A worker plays and reports one batch of leases at a time, so the newest one tells.
+    """
+    current = Lease.state == "open", Lease.expires_at > now, Lease.kind != "training"
+    newest = select(func.max(Lease.id)).where(*current).group_by(Lease.worker_id)
+    reported = select(func.count()).where(Match.lease_id == Lease.id).correlate(Lease).scalar_subquery()
+    pending = select(Lease.worker_id, Lease.gate_id).where(Lease.id.in_(newest), Lease.budget > reported)
+    return dict(iter(session.execute(pending)))
+
+
+def _body(
+    session: Session, settings: Settings, judge: GateEvaluator, gate: Gate, shared: _Shared, now: datetime
+) -> wire.Gate:
+    players = shared.players
+    figures, waiting, busy = gate.verdict, 0, 0
+    evaluators: list[str] = []
+    if gate.state == "open":
+        judged = judge.judge(session, gate, now)
+        figures, waiting = judged.fields(), judged.waiting
+        evaluators = _evaluators(session, settings, [players[gate.candidate_id], players[gate.champion_id]], now)
+        busy = sum(shared.batches.get(each, gate.id) != gate.id for each in evaluators)
+    candidate, champion = (
+        wire.PlayerName(player_id=player.id, name=display_name(player))
+        for player in (players[gate.candidate_id], players[gate.champion_id])
+    )
+    return wire.Gate.model_validate(
+        {
+            "id": gate.id,
+            "environment": gate.environment,
+            "candidate": candidate,
+            "champion": champion,
+            **{name: getattr(gate, name) for name in NUMBERS},
+            "state": gate.state,
+            **figures,
+            "counts": [round(pairs, _COUNTED_DIGITS) for pairs in figures["counts"]],
+            "waiting_pairs": waiting,
+            "evaluators": len(evaluators),
+            "busy_evaluators": busy,
+            "actor": gate.actor,
+            "reason": gate.reason,
+            "opened_at": gate.opened_at,
+            "closed_reason": gate.closed_reason,
+            "closed_at": gate.closed_at,
+        }
+    )
+
+
+def _evaluators(session: Session, settings: Settings, two: Sequence[Player], now: datetime) -> list[str]:
+    """Return the ids of the workers that are attached, trusted and able to play two players.
+
+    They are evaluators, or entrants where one of the two is external.
+
+    A worker does not say for which external player it is there, so that entrants of others of the game count as well.
+    """
+    signature, kind = two[0].signature, "entrant" if "external" in {each.kind for each in two} else "evaluator"
+    lately = now - timedelta(seconds=_BEATS_MISSED * settings.heartbeat_s)
+    attached = Worker.kind == kind, Worker.seen_at >= lately, Worker.command == "continue"
+    distrusted = exists().where(Quarantine.worker_id == Worker.id, Quarantine.lifted_at.is_(None))
+    found = session.execute(select(Worker.id, Worker.signatures).where(*attached, ~distrusted))
+    return [worker_id for worker_id, signatures in found if signature in signatures]

@@ -1,0 +1,85 @@
+"""Lineage of a player: its parents up to the first snapshot, each with its gates."""
+
+from datetime import datetime
+
+from sqlalchemy import func, literal, select
+from sqlalchemy.orm import Session
+
+from league import wire
+from league.db.models import Player, SnapshotDecision
+from league.lineage_svg import Descent
+from league.services.audit import log as audit_log
+from league.services.gates import service as gates
+from league.services.gates.sprt import GateEvaluator
+from league.services.lifecycle import champions, transitions
+from league.services.population import learners
+from league.services.ratings import rated_players
+from league.settings import Settings
+
+
+def ancestors(
+    session: Session, settings: Settings, judge: GateEvaluator, player_id: int, limit: int, after: int, now: datetime
+) -> list[wire.Ancestor]:
+    """Follow a player's parents, after the given generation; a learner descends from its newest snapshot.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+    """
+    generations = _generations(session, player_id)[after : after + limit]
+    players = {
+        one.id: one
+        for one in rated_players.shown(
+            session, settings, session.execute(rated_players.rated().where(Player.id.in_(generations))).all()
+        )
+    }
+    stood = gates.of_candidates(session, settings, judge, generations, now)
+    return [
+        wire.Ancestor(
+            generation=generation,
+            player=players[each],
+            gates=[gate for gate in stood if gate.candidate.player_id == each],
+        )
+        for generation, each in enumerate(generations, start=after + 1)
+    ]
+
+
+def descent(session: Session, settings: Settings, learner_id: int, most: int) -> Descent | None:
+    """Return what there is to draw of a learner's newest snapshots, at most so many; None where it has none.
+
+    Raises:
+        UnknownLearnerError: There is no such learner.
+    """
+    learner = learners.show(session, settings, learners.require(session, learner_id))
+    of_learner = Player.learner_id == learner_id, Player.kind == "snapshot"
+    query = rated_players.rated().where(*of_learner).order_by(Player.step.desc(), Player.id.desc()).limit(most)
+    rows = session.execute(query).all()
+    snapshots = rated_players.shown(session, settings, rows[::-1])
+    if not snapshots:
+        return None
+    anew = SnapshotDecision.learner_id == learner_id, SnapshotDecision.reset
+    shown = SnapshotDecision.step >= (snapshots[0].step or 0)
+    return Descent(
+        learner=learner,
+        snapshots=snapshots,
+        resets=list(session.scalars(select(SnapshotDecision.step).where(*anew, shown).order_by(SnapshotDecision.step))),
+        champion=champions.champion_id(session, learner.environment),
+        changes=audit_log.of_players(session, [one.id for one in snapshots], list(transitions.TRANSITIONS)),
+    )
+
+
+def _generations(session: Session, player_id: int) -> list[int]:
+    """Return the ids of a player and its parents, from the player up."""
+    player, _ = rated_players.require(session, player_id)
+    if player.kind != "learner":
+        return _up_from(session, player_id)
+    of_learner = Player.learner_id == player.learner_id, Player.kind == "snapshot"
+    newest = session.scalar(select(func.max(Player.id)).where(*of_learner))
+    return [player_id] if newest is None else [player_id, *_up_from(session, newest)]
+
+
+def _up_from(session: Session, player_id: int) -> list[int]:
+    line = select(Player.id, Player.parent_id, literal(1).label("generation")).where(Player.id == player_id)
+    below = line.cte("line", recursive=True)
+    parents = select(Player.id, Player.parent_id, below.c.generation + 1).join(below, Player.id == below.c.parent_id)
+    whole = below.union_all(parents)
+    return list(session.scalars(select(whole.c.id).order_by(whole.c.generation)))

@@ -1,0 +1,177 @@
+"""Opponent mix of a learner: the shares that matchmaking intends, beside those of its recent matches."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from league import wire
+from league.db.models import Lease, Match
+from league.services.matches import counting
+from league.services.matchmaking import opponents as matchmaking_opponents
+from league.services.player_names import display_name
+from league.services.population.cache import Population, PopulationCache
+from league.settings import Settings
+
+LOOKED_AT = 1000
+"""So many of the learner's last matches are counted."""
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Played:
+    """Matches of a learner, and its mean score in them; None where there are none."""
+
+    matches: int = 0
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class BranchShare:
+    """A branch of matchmaking: what share of draws it has now, and what share of matches it had.
+
+    Attributes:
+        name: Of the branch.
+        rule: How it weighs opponents; empty for self-play and branches of the past.
+        now: Share of the next draw, in [0, 1].
+        met: Its matches.
+        share: Of all matches that were looked at, in [0, 1]; None where there are none.
+    """
+
+    name: str
+    rule: str
+    now: float
+    met: Played
+    share: float | None
+
+
+@dataclass(frozen=True)
+class OpponentShare:
+    """An opponent: how likely it is drawn next, and how much it was met.
+
+    Attributes:
+        player_id: Who; the learner itself stands for self-play.
+        name: Its call-sign, or its name.
+        now: Probability of the next draw, in [0, 1].
+        win_rate: That matchmaking reckons with; None where it does not know the opponent.
+        met: Matches against it.
+        share: Of all matches that were looked at, in [0, 1]; None where there are none.
+    """
+
+    player_id: int
+    name: str
+    now: float
+    win_rate: float | None
+    met: Played
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Opposition:
+    """A learner's opponents, the likeliest first.
+
+    Attributes:
+        branches: In the order of the rule, then those of the past.
+        opponents: Everybody who may be drawn or was met.
+        matches: How many of the learner's last matches were looked at.
+    """
+
+    branches: Sequence[BranchShare]
+    opponents: Sequence[OpponentShare]
+    matches: int
+
+
+@dataclass(frozen=True)
+class _Played:
+    branch: str
+    opponent: int
+    score: float
+
+
+def of_learner(
+    session: Session, settings: Settings, cache: PopulationCache, player_id: int, *, self_play: bool = True
+) -> Opposition:
+    """Put what the next lease is drawn from beside the learner's last matches.
+
+    Args:
+        session: A transaction.
+        settings: Has the matchmaking rule.
+        cache: Populations.
+        player_id: The learner.
+        self_play: Whether its trainer leaves it to the league how often the learner meets itself.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+        InvalidRequestError: It is not a learner.
+    """
+    population = cache.of_player(session, player_id)
+    content = matchmaking_opponents.of_learner(
+        session, population, settings, player_id, self_play=self_play
+    ).account.content
+    played, items = _played(session, player_id), content["items"]
+    shares = {branch["name"]: branch["share"] for branch in content["branches"]}
+    shares[matchmaking_opponents.SELF_PLAY] = content["self_play"]
+    rules = {branch["name"]: branch["rule"] for branch in content["branches"]}
+    by_branch = _met((each.branch, each.score) for each in played)
+    by_opponent = _met((each.opponent, each.score) for each in played)
+    win_rates = dict(zip(items["player_id"], items["win_rate"], strict=True))
+    now = dict(zip(items["player_id"], items["propensity"], strict=True)) | {player_id: content["self_play"]}
+
+    def share(met: Played) -> float | None:
+        return met.matches / len(played) if played else None
+
+    branches = [
+        BranchShare(name, rules.get(name, ""), shares.get(name, 0.0), met, share(met))
+        for name in dict.fromkeys([*shares, *by_branch])
+        for met in (by_branch.get(name, Played()),)
+        if met.matches or shares.get(name)
+    ]
+    opponents = [
+        OpponentShare(
+            player_id=each,
+            name=_name(population, each),
+            now=now.get(each, 0.0),
+            win_rate=win_rates.get(each),
+            met=met,
+            share=share(met),
+        )
+        for each in dict.fromkeys([*now, *by_opponent])
+        for met in (by_opponent.get(each, Played()),)
+        if met.matches or now.get(each)
+    ]
+    return Opposition(branches, sorted(opponents, key=lambda each: (-each.now, -each.met.matches)), len(played))
+
+
+def _played(session: Session, player_id: int) -> list[_Played]:
+    """Read a learner's last training matches that count, newest first."""
+    counted = counting.counted(session)
+
+    def on(
+        side: InstrumentedAttribute[int], other: InstrumentedAttribute[int], learner_side: wire.Side
+    ) -> "Select[int, str, int, float]":
+        query = select(Match.id, Lease.branch, other, Match.score).join(Lease, Lease.id == Match.lease_id)
+        mine = side == player_id, Match.kind == "training", Lease.learner_side == learner_side
+        return query.where(*mine, *counted).order_by(Match.id.desc()).limit(LOOKED_AT)
+
+    home = session.execute(on(Match.home_id, Match.away_id, "home")).all()
+    away = session.execute(on(Match.away_id, Match.home_id, "away")).all()
+    rows = [(match, _Played(branch, other, score)) for match, branch, other, score in home]
+    rows += [(match, _Played(branch, other, 1.0 - score)) for match, branch, other, score in away]
+    return [played for _, played in sorted(rows, key=lambda row: -row[0])[:LOOKED_AT]]
+
+
+def _met(scores: Iterable[tuple[K, float]]) -> Mapping[K, Played]:
+    collected: defaultdict[K, list[float]] = defaultdict(list)
+    for key, score in scores:
+        collected[key].append(score)
+    return {key: Played(len(each), sum(each) / len(each)) for key, each in collected.items()}
+
+
+def _name(population: Population, player_id: int) -> str:
+    member = population.members[population.place(player_id)]
+    return display_name(member)

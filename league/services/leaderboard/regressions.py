@@ -1,0 +1,190 @@
+"""Regressions: learners of role `main` that lose to snapshots which they used to beat.
+
+After a rating period each main's last matches with every snapshot are divided into an older and a newer half. What is
+found goes into the audit log once, and once more when it is over: when the main no longer loses on average. That its
+better times are too long ago to be in the older half ends nothing. Which alarms are on follows from the log.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from arena.forgetting import regressed
+from arena.payoff import Tally, wilson_interval
+from arena.rules import Pasts
+from league import wire
+from league.db import locks
+from league.db.engine import Database
+from league.db.locks import Lock
+from league.db.models import Event, Player
+from league.services.audit import log as audit_log
+from league.services.environments import lookup as environments
+from league.services.player_names import display_name
+from league.services.population import cache as population_cache
+from league.services.population import rule_inputs
+from league.services.population.cache import REMARKS, Population
+from league.services.population.learner_games import LearnerGamesCache
+from league.services.ratings import rated_players
+from league.settings import Settings
+
+ACTOR = "rule"
+FOUND, OVER = REMARKS
+"""Kinds of events."""
+
+_DIGITS = 4  # of a share
+
+Pair = tuple[int, int]
+"""Player ids of a learner and of a snapshot."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Looked:
+    """What a main scored against snapshots."""
+
+    learner_id: int
+    opponents: Sequence[int]
+    pasts: Pasts
+
+    def found(self) -> list[int]:
+        """Return the places of whom it used to beat and now loses to."""
+        places: list[int] = np.flatnonzero(regressed(self.pasts.earlier, self.pasts.recent)).tolist()
+        return places
+
+    def losing(self) -> set[int]:
+        """Return the ids of whom it loses to on average, however long it has done so."""
+        losing = self.pasts.recent.points < 0.5 * self.pasts.recent.games
+        return {self.opponents[place] for place in np.flatnonzero(losing).tolist()}
+
+
+def look(
+    database: Database, settings: Settings, recollection: LearnerGamesCache, environment: str, now: datetime
+) -> None:
+    """Raise the alarms of an environment that are due, and end those that are over."""
+    with database.read() as session:
+        everybody = population_cache.load(session, environment)
+        looked = [_look(session, settings, recollection, everybody, place) for place in _mains(everybody)]
+        known = active(session, environment)
+    if not any(_news(each, known) for each in looked):
+        return
+    with database.write() as session:
+        locks.acquire(session, Lock.EVENTS)
+        known = active(session, environment)
+        for each in looked:
+            for kind, opponent in _news(each, known):
+                _record(session, environment, kind, each, opponent, now)
+
+
+def listing(session: Session, environment: str | None) -> list[wire.Regression]:
+    """List the alarms that are on, oldest first.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not this one.
+    """
+    environments.require_known(session, environment)
+    chosen = environments.names(session) if environment is None else [environment]
+    found = [event for each in chosen for event in active(session, each).values()]
+    return [_body(session, event) for event in sorted(found, key=lambda event: event.id)]
+
+
+def active(session: Session, environment: str) -> Mapping[Pair, Event]:
+    """Return the alarms that are on: the events that raised them, by learner and snapshot."""
+    query = select(Event).where(Event.environment == environment, Event.kind.in_((FOUND, OVER))).order_by(Event.id)
+    last = {(event.player_id or 0, event.details["against"]): event for event in session.scalars(query)}
+    return {pair: event for pair, event in last.items() if event.kind == FOUND}
+
+
+def count(session: Session) -> Mapping[str, int]:
+    """Count the alarms that are on, by environment."""
+    columns = Event.environment, Event.player_id, Event.kind, Event.details
+    query = select(*columns).where(Event.kind.in_((FOUND, OVER)), Event.environment.is_not(None)).order_by(Event.id)
+    last = {(game, player, details["against"]): kind for game, player, kind, details in session.execute(query)}
+    return Counter(game for (game, _, _), kind in last.items() if kind == FOUND)
+
+
+def _mains(everybody: Population) -> list[int]:
+    return [
+        place for place, member in enumerate(everybody.members) if member.kind == "learner" and member.role == "main"
+    ]
+
+
+def _look(
+    session: Session, settings: Settings, recollection: LearnerGamesCache, everybody: Population, place: int
+) -> _Looked:
+    main = everybody.members[place]
+    opponents = [
+        member.id
+        for member in everybody.members
+        if member.kind == "snapshot"
+        and member.signature == main.signature
+        and member.standing not in rated_players.OUT_OF_PLAY
+    ]
+    through = rule_inputs.rated_through(session, everybody.environment)
+    most = settings.matchmaking.past_games
+    games = recollection.last_of(session, everybody.environment, main.id, through, most)
+    return _Looked(main.id, opponents, rule_inputs.pasts_in(games, main.id, opponents))
+
+
+def _news(looked: _Looked, known: Mapping[Pair, Event]) -> list[tuple[str, int]]:
+    """Return what the audit log does not tell yet: kinds of events with the ids of snapshots."""
+    on = {opponent for learner, opponent in known if learner == looked.learner_id}
+    found = {looked.opponents[place] for place in looked.found()}
+    over = on - found - looked.losing()
+    return [*((FOUND, each) for each in sorted(found - on)), *((OVER, each) for each in sorted(over))]
+
+
+def _record(session: Session, environment: str, kind: str, looked: _Looked, opponent: int, now: datetime) -> None:
+    name = session.scalars(select(Player.name).where(Player.id == opponent)).one()
+    reason = f"{name} is out of play"
+    details: dict[str, Any] = {"against": opponent}
+    if opponent in looked.opponents:
+        place = looked.opponents.index(opponent)
+        earlier, recent = (_score(counts, place) for counts in (looked.pasts.earlier, looked.pasts.recent))
+        reason = f"against {name}: {_words(earlier)}, then {_words(recent)}"
+        details |= {"earlier": earlier.model_dump(), "recent": recent.model_dump()}
+    audit_log.record(
+        session,
+        kind,
+        environment=environment,
+        player_id=looked.learner_id,
+        actor=ACTOR,
+        reason=reason,
+        details=details,
+        now=now,
+    )
+
+
+def _score(counts: Tally, place: int) -> wire.Score:
+    low, high = wilson_interval(counts)
+    games = int(counts.games[place])
+    mean = float(counts.points[place]) / games if games else 0.5
+    return wire.Score(
+        matches=games,
+        score=round(mean, _DIGITS),
+        low=round(float(low[place]), _DIGITS),
+        high=round(float(high[place]), _DIGITS),
+    )
+
+
+def _words(score: wire.Score) -> str:
+    return f"{score.score:.2f} [{score.low:.2f}, {score.high:.2f}] in {score.matches} matches"
+
+
+def _body(session: Session, event: Event) -> wire.Regression:
+    learner, opponent = (
+        session.scalars(select(Player).where(Player.id == each)).one()
+        for each in (event.player_id, event.details["against"])
+    )
+    return wire.Regression(
+        environment=learner.environment,
+        learner=wire.PlayerName(player_id=learner.id, name=learner.name),
+        opponent=wire.PlayerName(player_id=opponent.id, name=display_name(opponent)),
+        earlier=wire.Score.model_validate(event.details["earlier"]),
+        recent=wire.Score.model_validate(event.details["recent"]),
+        since=event.created_at,
+    )

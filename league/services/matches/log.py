@@ -1,0 +1,133 @@
+"""The match log as arrays, oldest first, without matches that do not count or are not rated."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Select, SQLColumnExpression, func, select, union_all
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from league.db import locks
+from league.db.arrays import fetch_arrays, read_columns
+from league.db.engine import Database
+from league.db.locks import Lock
+from league.db.models import Learner, Match
+from league.services.matches import counting
+from league.services.matches.indexing import distinct
+
+_AT_ONCE = 1_000_000  # ids: what a database gathers of them takes some 50 MB of its memory
+
+PATIENCE_S = 0.25
+"""How long a reader holds up those who write matches."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatchArrays:
+    """M matches of one environment, oldest first.
+
+    Attributes:
+        home: (M,) int64 player ids.
+        away: (M,) int64 player ids.
+        score: (M,) float64 of home, in [0, 1].
+        training: (M,) true for training matches, false for rating matches.
+    """
+
+    home: NDArray[np.int64]
+    away: NDArray[np.int64]
+    score: NDArray[np.float64]
+    training: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return self.home.size
+
+    @cached_property
+    def players(self) -> list[int]:
+        """Everybody who played, in ascending order."""
+        players: list[int] = distinct(self.home, self.away).tolist()
+        return players
+
+    def then(self, later: "MatchArrays", count: int) -> "MatchArrays":
+        """Return the last `count` of these and of later ones."""
+        return MatchArrays(
+            home=np.concatenate((self.home, later.home))[-count:],
+            away=np.concatenate((self.away, later.away))[-count:],
+            score=np.concatenate((self.score, later.score))[-count:],
+            training=np.concatenate((self.training, later.training))[-count:],
+        )
+
+
+def read(session: Session, environment: str, after: int, through: int | None) -> MatchArrays:
+    """Read the matches with ids in (after, through]; to the end of the log where `through` is None."""
+    columns = Match.home_id, Match.away_id, Match.score, Match.kind == "training"
+    home, away, score, training = _gathered(session, environment, after, through, *columns)
+    return MatchArrays(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
+
+
+def last_of(
+    session: Session, player_id: int, through: int, count: int, *, after: int = 0, from_step: int = 0
+) -> MatchArrays:
+    """Read a player's last matches against others, at most `count`, of those with ids in (after, through].
+
+    Args:
+        session: A transaction.
+        player_id: Whose.
+        through: Id of the last match to look at.
+        count: How many.
+        after: Id of the match after which to look.
+        from_step: Of a learner, only matches that were reported when it had come to this step.
+    """
+    which = Match.home_id != Match.away_id, Match.id > after, Match.id <= through, *counting.rated(session)
+    columns = Match.id, Match.home_id, Match.away_id, Match.score, (Match.kind == "training").label("training")
+    since = [Match.learner_step >= from_step] if from_step else []
+
+    def last_on(side: InstrumentedAttribute[int]) -> Select[Any]:
+        query = select(*columns).where(side == player_id, *which, *since).order_by(Match.id.desc()).limit(count)
+        return select(query.subquery())
+
+    both = union_all(last_on(Match.home_id), last_on(Match.away_id)).subquery()
+    newest_first = select(both).order_by(both.c.id.desc()).limit(count)
+    _, home, away, score, training = read_columns(session, newest_first, len(columns))[:, ::-1]
+    return MatchArrays(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
+
+
+def ids(session: Session, environment: str, after: int, through: int | None) -> NDArray[np.int64]:
+    """Read the ids of the matches that `read` returns."""
+    ids: NDArray[np.int64] = _gathered(session, environment, after, through, Match.id)[0].astype(np.int64)
+    return ids
+
+
+def end(session: Session, environment: str) -> int:
+    """Return the id of the environment's last match; 0 where there is none."""
+    return session.scalar(select(func.max(Match.id)).where(Match.environment == environment)) or 0
+
+
+def settled_after(database: Database, match_id: int) -> int:
+    """Return the last id that a reader may go on to from `match_id`: no match still on its way in falls under it.
+
+    PostgreSQL gives ids out before their transactions commit, so that the last visible id may be ahead of one that
+    becomes visible later. Whoever may have drawn a lower one shares the intake lock: wait for those. Writers must not
+    wait long for readers, so a reader that has no luck stays where it is, and comes back.
+    """
+    with database.read() as session:
+        last = session.scalar(select(func.max(Match.id))) or 0
+        environments = session.scalars(select(Learner.environment).distinct()).all()
+    if last <= match_id:
+        return match_id
+    outlasted = (locks.wait_for_holders(database, Lock.INTAKE, environment, PATIENCE_S) for environment in environments)
+    return last if all(outlasted) else match_id
+
+
+def _gathered(
+    session: Session, environment: str, after: int, through: int | None, *columns: SQLColumnExpression[Any]
+) -> NDArray[np.float64]:
+    """Read columns of the matches that count, (columns, M), oldest first."""
+    last = end(session, environment) if through is None else through
+    which = Match.environment == environment, *counting.rated(session)
+    query = select(*columns).where(*which).order_by(Match.id)
+    parts = [
+        fetch_arrays(session, query.where(Match.id > start, Match.id <= min(start + _AT_ONCE, last)), len(columns))
+        for start in range(after, last, _AT_ONCE)
+    ]
+    return np.concatenate(parts, axis=1) if parts else np.empty((len(columns), 0))

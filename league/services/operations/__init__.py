@@ -1,0 +1,1 @@
+"""A league as a whole: exported, imported, forked, checked, pruned and counted."""

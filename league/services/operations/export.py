@@ -1,0 +1,191 @@
+"""Export of a whole league into one file, as of one moment, while its servers go on."""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from glob import escape
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import mkstemp
+from typing import IO, Any
+
+from sqlalchemy import JSON, ColumnElement, Connection, MetaData, Select, Table, func, select, true
+from sqlalchemy.orm import Session
+
+from arena.durable import sync_folder
+from league.db import schema
+from league.db.engine import Database
+from league.db.models import Player
+from league.errors import ConfigurationError, UnknownCheckpointError
+from league.services.operations.archive import AT_ONCE, FORMAT, ArchiveWriter, Manifest, Progress, WrittenRow
+from league.storage.base import CheckpointStore
+
+_PART = ".part"
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What of a league is exported.
+
+    Attributes:
+        tables: Rows by the name of a table, in order of its primary key, selected or made; all rows of those not named.
+        players: Which players' checkpoints.
+    """
+
+    tables: Mapping[str, Select[Any] | Sequence[WrittenRow]]
+    players: ColumnElement[bool]
+
+
+WHOLE = View({}, true())
+WITHOUT_REPLAYS = View({"replays": []}, true())
+
+
+def export(
+    database: Database,
+    store: CheckpointStore,
+    path: Path,
+    now: datetime,
+    progress: Progress,
+    *,
+    allow_missing: bool = False,
+    view: Callable[[Session], View] = lambda _: WHOLE,
+) -> Manifest:
+    """Write tables and checkpoints into an archive, which appears when it is complete.
+
+    The tables are of one moment, and of the schema that the database has: a league can be put aside before an upgrade.
+    Of tokens it holds the hashes, as the database does.
+
+    Args:
+        database: Whose league, at this version's schema or an older one.
+        store: Where its checkpoints are.
+        path: The file to make; it must not exist.
+        now: The time of the export.
+        progress: Told how far it is.
+        allow_missing: Whether checkpoints that the store does not have are left out and named in the manifest.
+        view: What of the league goes into it, as the session sees it; all unless told otherwise.
+
+    Returns:
+        What was written.
+
+    Raises:
+        OldDatabaseError: There is no league.
+        NewerDatabaseError: The league belongs to a newer version.
+        ConfigurationError: The file exists, or cannot be written.
+        UnknownCheckpointError: The store lacks a checkpoint of a player.
+    """
+    revision = schema.revision(database)
+    with _appearing(path) as file, ArchiveWriter(file) as archive:
+        with database.read() as session:
+            chosen = view(session)
+            rows = _write_tables(session.connection(), chosen, archive, progress)
+            published = select(Player.checkpoint).where(Player.kind == "snapshot", chosen.players).distinct()
+            named = [str(sha256) for sha256 in session.scalars(published.order_by(Player.checkpoint))]
+        missing = _write_checkpoints(store, named, archive, progress, allow_missing)
+        manifest = Manifest(
+            format=FORMAT,
+            revision=revision,
+            version=version("echelon-league"),
+            exported_at=now,
+            rows=dict(sorted(rows.items())),
+            checkpoints=len(named) - len(missing),
+            missing=missing,
+        )
+        archive.write_manifest(manifest)
+    return manifest
+
+
+def tables_of(connection: Connection) -> list[Table]:
+    """Return the league's tables as the database has them, each after those that it refers to."""
+    metadata = MetaData()
+    metadata.reflect(connection)
+    for column in (column for table in metadata.sorted_tables for column in table.columns):
+        if isinstance(column.type, JSON):
+            column.type.none_as_null = True  # what is not there stays so, and does not become JSON's null
+    return [table for table in metadata.sorted_tables if table.name != schema.VERSION_TABLE]
+
+
+def _write_tables(connection: Connection, view: View, archive: ArchiveWriter, progress: Progress) -> dict[str, int]:
+    counts = {}
+    for table in tables_of(connection):
+        chosen = view.tables.get(table.name)
+        everything = select(table).order_by(*table.primary_key.columns)
+        rows = _rows(connection, table.name, everything if chosen is None else chosen, progress)
+        counts[table.name] = archive.write_table(table.name, rows)
+    return counts
+
+
+def _rows(
+    connection: Connection, name: str, chosen: Select[Any] | Sequence[WrittenRow], progress: Progress
+) -> Iterator[WrittenRow]:
+    if not isinstance(chosen, Select):
+        yield from chosen
+        return
+    count = connection.scalar(select(func.count()).select_from(chosen.order_by(None).subquery())) or 0
+    done = 0
+    for batch in connection.execute(chosen, execution_options={"yield_per": AT_ONCE}).mappings().partitions():
+        yield from batch
+        done += len(batch)
+        progress(name, done, count)
+
+
+def _write_checkpoints(
+    store: CheckpointStore, named: list[str], archive: ArchiveWriter, progress: Progress, allow_missing: bool
+) -> list[str]:
+    missing = []
+    for done, sha256 in enumerate(named, start=1):
+        if _sound(store, sha256):
+            with store.open(sha256) as stream:
+                archive.write_checkpoint(sha256, stream)
+        elif allow_missing:
+            missing.append(sha256)
+        else:
+            rule = "a player was published with it and the store does not have it, or has it damaged"
+            way_out = "publish it again, or leave such checkpoints out with --allow-missing"
+            raise UnknownCheckpointError(sha256, rule, way_out)
+        progress("checkpoints", done, len(named))
+    return missing
+
+
+def _sound(store: CheckpointStore, sha256: str) -> bool:
+    try:
+        return store.sound(sha256)
+    except UnknownCheckpointError:
+        return False
+
+
+@contextmanager
+def _appearing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that has its name when the block ends without an error, and else is gone.
+
+    It is locked meanwhile, so that the next one knows what killed exports left.
+    """
+    if path.exists():
+        raise ConfigurationError(f"file {path}", "it exists", "remove it or choose another name")
+    try:
+        _clear(path)
+        descriptor, name = mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_PART)
+        part = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        sync_folder(path.parent)
+    except OSError as error:
+        rule = f"it cannot be written ({error.strerror or error})"
+        raise ConfigurationError(f"file {path}", rule, "make room or choose another place") from error
+
+
+def _clear(path: Path) -> None:
+    """Delete parts of a file that nobody is writing any more."""
+    for part in path.parent.glob(f".{escape(path.name)}.*{_PART}"):
+        with suppress(BlockingIOError), part.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            part.unlink(missing_ok=True)

@@ -1,0 +1,268 @@
+"""Fork: a new league from another's past, as it was when one of its rating periods had closed.
+
+What a league knew then is chosen while it is exported, and imported elsewhere. Its matches are those that periods had
+taken in by then. Standings and call-signs are those that the audit log tells, payoffs are counted again from the
+matches, and ratings are the stored ones; fingerprints the new league adds up itself. Whom the league does not trust
+today it does not trust there either, because today's ratings of that time are without them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, case, false, func, literal, null, or_, select, true
+from sqlalchemy.orm import Session
+
+from league.db.engine import Database
+from league.db.models import (
+    Base,
+    Behaviour,
+    Champion,
+    Draw,
+    Event,
+    Gate,
+    Learner,
+    Lease,
+    Match,
+    MeasureSet,
+    MetricPoint,
+    Period,
+    Player,
+    Quarantine,
+    Rating,
+    Refusal,
+    Replay,
+    SideRating,
+    SnapshotDecision,
+    Token,
+    UnplayableReport,
+    Upload,
+    Worker,
+)
+from league.errors import UnknownPeriodError
+from league.services.audit import log as audit_log
+from league.services.matches import log as match_log
+from league.services.matches import pair_records
+from league.services.matches.pair_records import PairRecords
+from league.services.operations import export, import_
+from league.services.operations.archive import ArchiveReader, Manifest, Progress
+from league.services.operations.export import View
+from league.services.ratings import rated_players, sides, sides_store
+from league.services.ratings.period import RatingConfig
+from league.storage.base import CheckpointStore
+
+_ARCHIVE = ".fork.zip"
+"""Name of what is on its way, in the scratch folder."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Up to where a past goes.
+
+    Attributes:
+        period_id: The last rating period.
+        environment: Whose period it is.
+        at: When it was closed.
+        matches: The last match that was rated by then, by environment.
+    """
+
+    period_id: int
+    environment: str
+    at: datetime
+    matches: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a league lives."""
+
+    database: Database
+    store: CheckpointStore
+
+
+def fork(
+    source: Place, destination: Place, period_id: int, scratch: Path, actor: str, now: datetime, progress: Progress
+) -> tuple[Cut, Manifest]:
+    """Make a new league of what another was at the end of a rating period. The other stays, and may be running.
+
+    A fork that fails leaves the destination's database as it was; checkpoints that arrived are not copied again.
+
+    Args:
+        source: The league, at this version's schema.
+        destination: A database without rows, and a store.
+        period_id: The period, of any environment; the others are as of the same time.
+        scratch: A folder with room for the tables and checkpoints once more.
+        actor: Who forks.
+        now: The time.
+        progress: Told how far it is.
+
+    Raises:
+        UnknownPeriodError: There is no such period.
+        OccupiedLeagueError: The destination has a league.
+        UnknownCheckpointError: The source's store lacks a checkpoint.
+    """
+    with source.database.read() as session:
+        cut = cut_at(session, period_id)
+    path = scratch / _ARCHIVE
+    path.unlink(missing_ok=True)  # a fork that was killed may have left its own
+    try:
+        manifest = export.export(
+            source.database, source.store, path, now, progress, view=lambda session: view_of(session, cut)
+        )
+        with ArchiveReader(path) as archive:
+            import_.load(archive, destination.database, destination.store, now, progress)
+    finally:
+        path.unlink(missing_ok=True)
+    with destination.database.write() as session:
+        audit_log.record(
+            session,
+            "fork",
+            environment=None,
+            player_id=None,
+            actor=actor,
+            reason=f"as of period {period_id} of {cut.environment}",
+            details={"period": period_id, "closed_at": cut.at.isoformat(), "source": str(source.database)},
+            now=now,
+        )
+    return cut, manifest
+
+
+def cut_at(session: Session, period_id: int) -> Cut:
+    """Find up to where the past of a period goes.
+
+    Raises:
+        UnknownPeriodError: There is no such period.
+    """
+    period = session.get(Period, period_id)
+    if period is None:
+        raise UnknownPeriodError(period_id, "no rating period has this id", "list them with GET /rating-periods")
+    known = Period.id <= period_id, Period.closed_at <= period.closed_at
+    last = select(Period.environment, func.max(Period.last_match_id)).where(*known).group_by(Period.environment)
+    matches = dict(iter(session.execute(last))) | {period.environment: period.last_match_id}
+    return Cut(period_id, period.environment, period.closed_at, matches)
+
+
+def view_of(session: Session, cut: Cut) -> View:
+    """Choose what a league knew at a cut; every table has its rule here."""
+    at = cut.at
+    by_environment = [and_(Match.environment == each, Match.id <= last) for each, last in cut.matches.items()]
+    matches = or_(false(), *by_environment)
+    kept_matches = select(Match.id).where(matches)
+    leases = or_(Lease.granted_at <= at, Lease.id.in_(select(Match.lease_id).where(matches)))
+    periods = _periods(cut)
+    players = Player.created_at <= at
+    published = select(Player.checkpoint).where(players)
+    referred = or_(Refusal.match_id.is_(None), Refusal.match_id.in_(kept_matches))
+    records = {each: _records(session, cut, each) for each in sorted(cut.matches)}
+    tables: dict[str, Select[Any] | list[dict[str, Any]]] = {
+        "tokens": _rows(Token, true()),
+        "workers": _rows(Worker, true()),
+        "quarantines": _rows(Quarantine, true()),
+        "elections": [],
+        "learners": _learners(at),
+        "players": _players(at),
+        "draws": _rows(Draw, Draw.id.in_(select(Lease.draw_id).where(leases))),
+        "leases": _rows(Lease, leases),
+        "gates": _gates(at),
+        "unplayable_reports": _reports(at),
+        "matches": _rows(Match, matches),
+        "measure_sets": _rows(MeasureSet, true()),
+        "behaviours": _rows(Behaviour, Behaviour.match_id.in_(kept_matches)),
+        "metric_points": _rows(MetricPoint, MetricPoint.reported_at <= at),
+        "replays": _rows(Replay, Replay.match_id.in_(kept_matches)),
+        "fingerprints": [],
+        "fingerprint_marks": [],
+        "refusals": _rows(Refusal, and_(Refusal.refused_at <= at, referred)),
+        "periods": _rows(Period, periods),
+        "ratings": _rows(Rating, Rating.period_id.in_(select(Period.id).where(periods))),
+        "side_ratings": _rows(SideRating, SideRating.period_id.in_(select(Period.id).where(periods))),
+        "payoffs": _sorted(row for name, (of_pairs, _) in records.items() for row in of_pairs.rows(name)),
+        "side_payoffs": _sorted(row for name, (_, apart) in records.items() for row in sides_store.rows(apart, name)),
+        "champions": _rows(Champion, Champion.since <= at),
+        "uploads": _rows(Upload, and_(Upload.begun_at <= at, Upload.sha256.in_(published))),
+        "events": _rows(Event, Event.created_at <= at),
+        "snapshot_decisions": _decisions(at),
+    }
+    return View(tables, players)
+
+
+def _reports(at: datetime) -> Select[Any]:
+    """Select reports that were made by then, open where they were resolved later."""
+    resolved = UnplayableReport.resolved_at <= at
+    changed = {
+        "resolution": case((resolved, UnplayableReport.resolution)),
+        "resolved_at": case((resolved, UnplayableReport.resolved_at)),
+    }
+    return _rows(UnplayableReport, UnplayableReport.reported_at <= at, **changed)
+
+
+def _rows(kind: type[Base], chosen: ColumnElement[bool], **changed: ColumnElement[Any]) -> Select[Any]:
+    """Select rows of a table, in order of its primary key, with some columns as they were."""
+    table = Base.metadata.tables[kind.__tablename__]
+    columns = [changed[each.name].label(each.name) if each.name in changed else each for each in table.columns]
+    return select(*columns).where(chosen).order_by(*table.primary_key.columns)
+
+
+def _periods(cut: Cut) -> ColumnElement[bool]:
+    """Select the periods that lead to the cut; a later version of the ratings, or a part of one, is left out."""
+    rated = [and_(Period.environment == each, Period.last_match_id <= last) for each, last in cut.matches.items()]
+    return and_(Period.id <= cut.period_id, Period.closed_at <= cut.at, or_(false(), *rated))
+
+
+def _learners(at: datetime) -> Select[Any]:
+    """Select the learners of a time, as far as their last snapshot of then, and with their curves up to then."""
+    snapshots = Player.learner_id == Learner.id, Player.kind == "snapshot", Player.created_at <= at
+    step = select(func.max(Player.step)).where(*snapshots).correlate(Learner).scalar_subquery()
+    told = MetricPoint.learner_id == Learner.id, MetricPoint.reported_at <= at
+    points = select(func.coalesce(func.max(MetricPoint.number), 0)).where(*told).correlate(Learner).scalar_subquery()
+    none = literal({}, Learner.metrics.type)
+    now_unknown = {"metrics": none, "metrics_at": null(), "verdicts": null()}
+    return _rows(Learner, Learner.created_at <= at, step=step, points=points, **now_unknown)
+
+
+def _players(at: datetime) -> Select[Any]:
+    """Select the players of a time with the standing and call-sign that the audit log tells of then."""
+    told = {"standing": rated_players.logged_standing(), "call_sign": rated_players.logged_call_sign()}
+    chosen = _rows(Player, Player.created_at <= at, **told)
+    return chosen.outerjoin(Event, Event.id == rated_players.last_change(at))
+
+
+def _gates(at: datetime) -> Select[Any]:
+    """Select the gates of a time; one that was closed later is open."""
+    closed = Gate.closed_at <= at
+    return _rows(
+        Gate,
+        Gate.opened_at <= at,
+        state=case((closed, Gate.state), else_="open"),
+        verdict=case((closed, Gate.verdict), else_=literal({}, Gate.verdict.type)),
+        closed_reason=case((closed, Gate.closed_reason)),
+        closed_at=case((closed, Gate.closed_at)),
+    )
+
+
+def _decisions(at: datetime) -> Select[Any]:
+    """Select the decisions of a time; a snapshot that was published later is still to come."""
+    known = SnapshotDecision.event_id.in_(select(Event.id).where(Event.created_at <= at))
+    published = SnapshotDecision.player_id.in_(select(Player.id).where(Player.created_at <= at))
+    return _rows(SnapshotDecision, known, player_id=case((published, SnapshotDecision.player_id)))
+
+
+def _records(session: Session, cut: Cut, environment: str) -> tuple[PairRecords, PairRecords]:
+    """Count the records that pairs had, period by period, as they were counted then; those of sides kept apart, too."""
+    own = Period.environment == environment, _periods(cut)
+    version = select(func.max(Period.version)).where(*own).scalar_subquery()
+    closed = select(Period.last_match_id, Period.rule).where(*own, Period.version == version).order_by(Period.number)
+    records, by_side, start = pair_records.NO_RECORDS, pair_records.NO_RECORDS, 0
+    for end, rule in session.execute(closed).all():
+        games = match_log.read(session, environment, start, end)
+        records, start = records.advance(games), end
+        if RatingConfig.restored(rule).unlike_sides:
+            by_side = by_side.advance(sides.seated(games))
+    return records, by_side
+
+
+def _sorted(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return records of pairs in order of the players, which come first in them."""
+    return sorted(rows, key=lambda row: tuple(row.values())[:2])

@@ -1,0 +1,92 @@
+"""Import of a whole league from one file, into an empty database and store."""
+
+from datetime import datetime
+
+from sqlalchemy import Connection, Table, func, insert, select, text
+
+from league.db import locks, schema
+from league.db.engine import Database
+from league.db.locks import Lock
+from league.errors import NewerArchiveError, OccupiedLeagueError
+from league.services.operations.archive import ArchiveReader, Progress, batches
+from league.services.operations.export import tables_of
+from league.storage.base import CheckpointStore
+
+
+def load(archive: ArchiveReader, database: Database, store: CheckpointStore, now: datetime, progress: Progress) -> None:
+    """Take a league in: its checkpoints first, then all tables in one transaction, brought to this version's schema.
+
+    An import that fails leaves the database as it was; checkpoints that were taken in by then stay, and are not read
+    again by the next.
+
+    Args:
+        archive: The league.
+        database: Where to; it must have no rows.
+        store: Where its checkpoints go to.
+        now: The time of the import.
+        progress: Told how far it is.
+
+    Raises:
+        OccupiedLeagueError: The database has rows.
+        NewerArchiveError: The tables are of a newer schema.
+        RefusedArchiveError: The archive is damaged, or does not hold what its manifest says.
+    """
+    revision = archive.manifest.revision
+    if revision not in schema.revisions():
+        rule = f"its tables are of revision {revision}, this version knows revisions up to {schema.head()}"
+        raise NewerArchiveError(archive.path, rule, f"import it with version {archive.manifest.version} or newer")
+    with database.engine.connect() as connection:
+        _require_empty(database, connection)
+    _load_checkpoints(archive, store, now, progress)
+    with database.write_connection() as connection:
+        locks.acquire(connection, Lock.SCHEMA)
+        _require_empty(database, connection)
+        schema.move(connection, revision)
+        _load_tables(archive, connection, progress)
+        schema.move(connection, schema.head())
+
+
+def _require_empty(database: Database, connection: Connection) -> None:
+    for table in tables_of(connection):
+        if connection.execute(select(table).limit(1)).first() is not None:
+            rule = f"its table {table.name} has rows, and two leagues are not mixed"
+            raise OccupiedLeagueError(database, rule, "choose a folder or a database that holds no league")
+
+
+def _load_checkpoints(archive: ArchiveReader, store: CheckpointStore, now: datetime, progress: Progress) -> None:
+    checkpoints = archive.checkpoints
+    if len(checkpoints) != archive.manifest.checkpoints:
+        raise archive.refused(f"it has {len(checkpoints)} of {archive.manifest.checkpoints} checkpoints")
+    for done, sha256 in enumerate(checkpoints, start=1):
+        if not store.freshen(sha256, now):
+            with archive.checkpoint(sha256) as stream:
+                store.take_in(sha256, stream)
+        progress("checkpoints", done, len(checkpoints))
+
+
+def _load_tables(archive: ArchiveReader, connection: Connection, progress: Progress) -> None:
+    tables = tables_of(connection)
+    expected = archive.manifest.rows
+    if {table.name for table in tables} != expected.keys():
+        raise archive.refused(f"its tables are not those of revision {archive.manifest.revision}")
+    for table in tables:
+        done = 0
+        for batch in batches(archive.rows(table)):
+            connection.execute(insert(table), batch)
+            done += len(batch)
+            progress(table.name, done, expected[table.name])
+        if done != expected[table.name]:
+            raise archive.refused(f"table {table.name} has {done} of {expected[table.name]} rows")
+        _go_on_numbering(connection, table)
+
+
+def _go_on_numbering(connection: Connection, table: Table) -> None:
+    """Let PostgreSQL number the next row after the last one loaded; SQLite looks for itself."""
+    if connection.dialect.name != "postgresql":
+        return
+    for column in table.primary_key.columns:
+        names = {"table": table.name, "column": column.name}
+        sequence = connection.scalar(text("SELECT pg_get_serial_sequence(:table, :column)"), names)
+        last = connection.scalar(select(func.max(column)))
+        if sequence is not None and last is not None:
+            connection.execute(select(func.setval(sequence, last)))

@@ -1,0 +1,263 @@
+"""Integrity checks: what must hold among the tables and the store, checked without changing them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+from sqlalchemy import ForeignKey, and_, func, or_, select
+from sqlalchemy.orm import Session, aliased
+
+from league.db.engine import Database
+from league.db.models import Base, Behaviour, Event, Learner, Lease, Match, Period, Player
+from league.errors import InvariantError
+from league.services.checkpoints import garbage_collection
+from league.services.environments import lookup as environments
+from league.services.gates import sprt as gate_sprt
+from league.services.lifecycle import champions
+from league.services.matches import log as match_log
+from league.services.matches import pair_records
+from league.services.matches.behaviours import Packed
+from league.services.population import snapshot_schedule
+from league.services.promotion import behaviour_sums
+from league.services.rating_periods import rebuild
+from league.services.ratings import rated_players
+from league.services.replays import service as replays
+from league.services.results import service as results
+from league.storage.base import CheckpointStore
+
+_EXAMPLES = 5
+_ROWS_AT_ONCE = 10_000
+_TOLERANCE = timedelta(minutes=10)
+"""How far the clocks of a league's servers may be apart, with how long one of them closes a period."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Something that must hold and does not; `environment` is null where it is of the whole league."""
+
+    invariant: str
+    environment: str | None
+    finding: str
+
+
+def check(
+    database: Database, store: CheckpointStore, environment: str | None = None, *, unpublished_before: datetime
+) -> list[Violation]:
+    """Look for what is wrong; what follows from something is looked at where that is right.
+
+    Args:
+        database: The league's tables.
+        store: The league's checkpoints.
+        environment: Which environment; None for all.
+        unpublished_before: Checkpoints that no player has are let pass where they came at this time or later: somebody
+            may be about to publish them.
+    """
+    with database.read() as session:
+        found = list(_references(session))
+        if found:
+            return found  # the rest is read along them
+        for each in environments.names(session) if environment is None else [environment]:
+            found += [*_players(session, each), *_champion(session, each), *_gates(session, each)]
+            in_log = list(_matches(session, each))
+            found += in_log or [*_payoffs(session, each), *_ratings(session, each), *_fingerprints(session, each)]
+        found += _replays(session)
+    return [*found, *_checkpoints(database, store, unpublished_before)]
+
+
+def _references(session: Session) -> Iterator[Violation]:
+    """Every reference points at a row: no lease without a player, no match without a lease."""
+    for table in Base.metadata.sorted_tables:
+        for key in sorted(table.foreign_keys, key=lambda key: key.parent.name):
+            lost = _dangling(session, key)
+            if lost:
+                finding = f"rows of {table.name} with a {key.parent.name} that {key.column.table.name} lacks: {lost}"
+                yield Violation("references", None, finding)
+
+
+def _dangling(session: Session, key: ForeignKey) -> int:
+    target = key.column.table.alias()
+    exists = select(target.c[key.column.name]).where(target.c[key.column.name] == key.parent).exists()
+    query = select(func.count()).select_from(key.parent.table).where(key.parent.is_not(None), ~exists)
+    return session.scalar(query) or 0
+
+
+def _matches(session: Session, environment: str) -> Iterator[Violation]:
+    """A match is one that its lease allowed, between players of its environment, and no period took in one too many."""
+    home, away = aliased(Player), aliased(Player)
+    query = select(Match.id).join(Lease, Lease.id == Match.lease_id)
+    query = query.join(home, home.id == Match.home_id).join(away, away.id == Match.away_id)
+    as_leased = and_(
+        Lease.environment == Match.environment,
+        Lease.kind == Match.kind,
+        Lease.worker_id == Match.worker_id,
+        Lease.home_id == Match.home_id,
+        Lease.away_id == Match.away_id,
+        Match.sequence >= 0,
+        Match.sequence < Lease.budget,
+        Match.score >= 0.0,
+        Match.score <= 1.0,
+        Match.late == (Match.reported_at > Lease.expires_at),
+        Match.environment == environment,
+        away.environment == environment,
+    )
+    strange = session.scalars(query.where(home.environment == environment, ~as_leased).order_by(Match.id)).all()
+    if strange:
+        yield Violation("matches", environment, f"not what their lease allowed: {_some(strange)}")
+    rewritten = list(_rewritten(session, environment))
+    if rewritten:
+        finding = f"not what was reported, by its hash: {_some(rewritten)}; restore a backup"
+        yield Violation("matches", environment, finding)
+    untimely = sorted({*_before_their_lease(session, environment), *_after_their_period(session, environment)})
+    if untimely:
+        finding = f"reported before their lease was granted or after their period was closed: {_some(untimely)}"
+        yield Violation("matches", environment, finding)
+    closed = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
+    if closed > match_log.end(session, environment):
+        yield Violation("matches", environment, f"the last period took in match {closed}, which the log lacks")
+
+
+def _rewritten(session: Session, environment: str) -> Iterator[int]:
+    """Find matches that somebody changed: a rebuild would take them for the truth."""
+    columns = Match.id, Match.payload_hash, Match.score, Match.decisions, Match.reason, Match.seed, Match.learner_step
+    played = Behaviour.measure_set_id, Behaviour.home, Behaviour.away
+    query = select(*columns, *played).outerjoin(Behaviour).where(Match.environment == environment).order_by(Match.id)
+    for row in session.execute(query.execution_options(yield_per=_ROWS_AT_ONCE)):
+        behaviour = None if row.home is None else Packed(row.measure_set_id, row.home, row.away)
+        reported = row.score, row.decisions, row.reason, row.seed, row.learner_step
+        if row.payload_hash != results.payload_hash(*reported, behaviour):
+            yield row.id
+
+
+def _before_their_lease(session: Session, environment: str) -> Iterator[int]:
+    """Find matches that were reported before they could be played."""
+    columns = Match.id, Match.reported_at, Lease.granted_at
+    early = select(*columns).join(Lease, Lease.id == Match.lease_id).where(Match.reported_at < Lease.granted_at)
+    for match_id, reported_at, granted_at in session.execute(early.where(Match.environment == environment)):
+        if granted_at - reported_at > _TOLERANCE:
+            yield match_id
+
+
+def _after_their_period(session: Session, environment: str) -> Iterator[int]:
+    """Find matches that were reported after they were rated."""
+    query = select(Period.last_match_id, func.min(Period.closed_at)).where(Period.environment == environment)
+    start = 0
+    for last, closed_at in session.execute(query.group_by(Period.last_match_id).order_by(Period.last_match_id)).all():
+        of_period = Match.environment == environment, Match.id > start, Match.id <= last
+        yield from session.scalars(select(Match.id).where(*of_period, Match.reported_at > closed_at + _TOLERANCE))
+        start = last
+
+
+def _payoffs(session: Session, environment: str) -> Iterator[Violation]:
+    """Each pair's record counts the matches of the log up to the last period."""
+    closed = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
+    games = match_log.read(session, environment, 0, closed)
+    apart = games.home != games.away
+    pairs = np.stack((np.minimum(games.home, games.away), np.maximum(games.home, games.away)))[:, apart]
+    met, played = np.unique(pairs, axis=1, return_counts=True)
+    in_log = dict(zip(zip(*met.tolist(), strict=True), played.tolist(), strict=True))
+    kept = {pair: count.matches for pair, count in pair_records.read(session, environment).counts().items()}
+    wrong = sorted(pair for pair in in_log.keys() | kept.keys() if in_log.get(pair, 0) != kept.get(pair, 0))
+    if wrong:
+        finding = f"pairs whose record does not count the log's matches: {_some(wrong)}"
+        yield Violation("payoffs", environment, finding)
+
+
+def _ratings(session: Session, environment: str) -> Iterator[Violation]:
+    """Every rating and payoff is what the log says, bit for bit."""
+    try:
+        outcome = rebuild.inspect(session, environment)
+    except InvariantError as error:
+        yield Violation("periods", environment, str(error))
+        return
+    if outcome.differing:
+        finding = f"not what the log says: {outcome.differing}, first {outcome.first}; `league rebuild` mends them"
+        yield Violation("ratings", environment, finding)
+
+
+def _fingerprints(session: Session, environment: str) -> Iterator[Violation]:
+    """Sums of how players played are those of the log's matches."""
+    wrong = behaviour_sums.inconsistent(session, environment)
+    if wrong:
+        yield Violation("fingerprints", environment, f"sums that are not what the log says: {_some(wrong)}")
+
+
+def _players(session: Session, environment: str) -> Iterator[Violation]:
+    """Learners have a player each, snapshots a checkpoint; standings, call-signs, decisions are as the log has them."""
+    own = select(func.count()).where(Player.learner_id == Learner.id, Player.kind == "learner")
+    alone = own.correlate(Learner).scalar_subquery() != 1
+    lost = session.scalars(select(Learner.id).where(Learner.environment == environment, alone)).all()
+    if lost:
+        yield Violation("learners", environment, f"without a player of their own: {_some(lost)}")
+    snapshot = Player.environment == environment, Player.kind == "snapshot"
+    bare = or_(Player.checkpoint.is_(None), Player.learner_id.is_(None))
+    empty = session.scalars(select(Player.id).where(*snapshot, bare)).all()
+    if empty:
+        yield Violation("players", environment, f"snapshots without a checkpoint or learner: {_some(empty)}")
+    with_standing = Player.environment == environment, Player.kind.in_(("snapshot", "external"))
+    query = select(Player.id).outerjoin(Event, Event.id == rated_players.last_change()).where(*with_standing)
+    told = {
+        "standing": (Player.standing, rated_players.logged_standing()),
+        "call-sign": (Player.call_sign, rated_players.logged_call_sign()),
+    }
+    for what, (stored, logged) in told.items():
+        unlike = session.scalars(query.where(stored.is_distinct_from(logged)).order_by(Player.id)).all()
+        if unlike:
+            finding = f"players whose {what} is not what the audit log says: {_some(unlike)}"
+            yield Violation("standings", environment, finding)
+    groundless = snapshot_schedule.inconsistent(session, environment)
+    if groundless:
+        yield Violation("decisions", environment, f"events that their evidence does not lead to: {_some(groundless)}")
+
+
+def _champion(session: Session, environment: str) -> Iterator[Violation]:
+    """The champion is a commander, and who the audit log says."""
+    champion, told = champions.champion_id(session, environment), champions.champion_in_audit_log(session, environment)
+    if champion != told:
+        finding = f"{_named(champion)} is champion, by the audit log it is {_named(told)}"
+        yield Violation("champion", environment, finding)
+    if champion is not None and rated_players.require(session, champion)[0].standing != "commander":
+        yield Violation("champion", environment, f"player {champion} is champion and no commander")
+
+
+def _gates(session: Session, environment: str) -> Iterator[Violation]:
+    """Leases of a gate seat its two players, and each verdict is what the log says."""
+    strange = gate_sprt.leased_wrongly(session, environment)
+    if strange:
+        yield Violation("gates", environment, f"leases of gates that are not of their two players: {_some(strange)}")
+    wrong = gate_sprt.judged_wrongly(session, environment)
+    if wrong:
+        yield Violation("gates", environment, f"gates whose verdict is not what the log says: {_some(wrong)}")
+
+
+def _replays(session: Session) -> Iterator[Violation]:
+    """Recordings are the bytes that came."""
+    damaged = list(replays.damaged(session))
+    if damaged:
+        yield Violation("replays", None, f"matches whose recordings are damaged: {_some(damaged)}")
+
+
+def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -> Iterator[Violation]:
+    """Players' checkpoints are in the store with the bytes that they came with, and nothing else is."""
+    found = garbage_collection.survey(database, store, before)
+    if found.missing:
+        finding = f"not in the store, and players have them: {_some(found.missing)}"
+        yield Violation("checkpoints", None, finding)
+    damaged = [one.sha256 for one in garbage_collection.damaged(store, found, set_aside=False)]
+    if damaged:
+        finding = f"damaged, their bytes not hashing to their names: {_some(damaged)}; put them back from a copy"
+        yield Violation("checkpoints", None, finding)
+    if found.deletable:
+        size = sum(one.size_bytes for one in found.deletable)
+        finding = f"files that no player has: {len(found.deletable)}, {size:,} bytes; `league gc` deletes them"
+        yield Violation("checkpoints", None, finding)
+
+
+def _named(player_id: int | None) -> str:
+    return "nobody" if player_id is None else f"player {player_id}"
+
+
+def _some(values: Sequence[object]) -> str:
+    """Name the values, or the first of them and how many there are."""
+    named = ", ".join(str(value) for value in values[:_EXAMPLES])
+    return named if len(values) <= _EXAMPLES else f"{named}, ... ({len(values):,} in all)"

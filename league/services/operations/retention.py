@@ -1,0 +1,144 @@
+"""Retention: leases without matches, refused results and old distributions are deleted.
+
+Matches, ratings, players, periods and the audit log are never touched, nor leases that matches came from. Of an old
+draw its branches and their rules stay, so that `GET /leases/{id}` goes on saying why; the opponents with their
+probabilities, by far the most of it, go.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, String, cast, delete, exists, func, select, update
+from sqlalchemy.orm import InstrumentedAttribute
+
+from league.db.engine import Database
+from league.db.models import Draw, Lease, Match, Refusal
+
+LEASES_AT_ONCE = 5000
+DRAWS_AT_ONCE = 50
+"""Rows that a transaction looks through."""
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """What is older than a time and may go.
+
+    Attributes:
+        leases: Leases that ended without a match.
+        refusals: Results that were not taken.
+        draws: Draws whose leases have all ended.
+        draw_bytes: What these draws take, about.
+    """
+
+    leases: int = 0
+    refusals: int = 0
+    draws: int = 0
+    draw_bytes: int = 0
+
+    def __add__(self, other: "Outdated") -> "Outdated":
+        return Outdated(
+            self.leases + other.leases,
+            self.refusals + other.refusals,
+            self.draws + other.draws,
+            self.draw_bytes + other.draw_bytes,
+        )
+
+
+def survey(database: Database, before: datetime) -> Outdated:
+    """Count what `prune` would take away."""
+    with database.read() as session:
+        size = func.sum(func.length(cast(Draw.distribution, String)))
+        draws, draw_bytes = session.execute(
+            select(func.count(), size).where(_forgettable(before), ~_in_use(before))
+        ).one()
+        return Outdated(
+            leases=session.scalar(select(func.count()).where(_unplayed(before))) or 0,
+            refusals=session.scalar(select(func.count()).where(Refusal.refused_at < before)) or 0,
+            draws=draws,
+            draw_bytes=draw_bytes or 0,
+        )
+
+
+def prune(database: Database, before: datetime, now: datetime) -> Iterator[Outdated]:
+    """Take away what is older than a time; servers may run.
+
+    Args:
+        database: Whose rows.
+        before: Leases that ended earlier, and what belongs to them; their grace must be over by now.
+        now: The time that is noted with draws.
+
+    Yields:
+        What went, transaction by transaction: between two there is room for others, and to stop.
+    """
+    yield from _delete_leases(database, before)
+    yield from _delete_refusals(database, before)
+    yield from _forget_opponents(database, before, now)
+
+
+def _delete_leases(database: Database, before: datetime) -> Iterator[Outdated]:
+    for window in _windows(database, Lease.id, Lease.granted_at < before, LEASES_AT_ONCE):
+        with database.write() as session:
+            gone = session.scalars(delete(Lease).where(window, _unplayed(before)).returning(Lease.id)).all()
+        yield Outdated(leases=len(gone))
+
+
+def _delete_refusals(database: Database, before: datetime) -> Iterator[Outdated]:
+    with database.read() as session:
+        workers = session.scalars(select(Refusal.worker_id).where(Refusal.refused_at < before).distinct()).all()
+    for worker_id in workers:
+        with database.write() as session:
+            old = delete(Refusal).where(Refusal.worker_id == worker_id, Refusal.refused_at < before)
+            gone = session.scalars(old.returning(Refusal.lease_id)).all()
+        yield Outdated(refusals=len(gone))
+
+
+def _forget_opponents(database: Database, before: datetime, now: datetime) -> Iterator[Outdated]:
+    for window in _windows(database, Draw.id, _forgettable(before), DRAWS_AT_ONCE):
+        freed = []
+        with database.write() as session:
+            old = select(Draw.id).where(window, _forgettable(before)).order_by(Draw.id).with_for_update()
+            alone = session.scalars(old).all()  # whoever stores leases of these has done so, or waits
+            chosen = select(Draw.id, Draw.distribution).where(Draw.id.in_(alone), ~_in_use(before))
+            for draw_id, content in session.execute(chosen).all():
+                kept = _without_opponents(content)
+                session.execute(update(Draw).where(Draw.id == draw_id).values(distribution=kept, pruned_at=now))
+                freed.append(len(json.dumps(content)) - len(json.dumps(kept)))
+        yield Outdated(draws=len(freed), draw_bytes=sum(freed))
+
+
+def _windows(
+    database: Database, key: InstrumentedAttribute[str], condition: ColumnElement[bool], rows: int
+) -> Iterator[ColumnElement[bool]]:
+    """Cut the rows that meet a condition into spans of so many, by their key."""
+    after = ""
+    while True:
+        span = select(key).where(condition, key > after).order_by(key).limit(rows).subquery()
+        with database.read() as session:
+            last = session.scalar(select(func.max(span.c.id)))
+        if last is None:
+            return
+        yield (key > after) & (key <= last)
+        after = last
+
+
+def _unplayed(before: datetime) -> ColumnElement[bool]:
+    return (Lease.expires_at < before) & ~exists().where(Match.lease_id == Lease.id)
+
+
+def _forgettable(before: datetime) -> ColumnElement[bool]:
+    return (Draw.created_at < before) & Draw.pruned_at.is_(None)
+
+
+def _in_use(before: datetime) -> ColumnElement[bool]:
+    """Select the draws that younger leases were drawn from."""
+    return exists().where(Lease.draw_id == Draw.id, Lease.expires_at >= before)
+
+
+def _without_opponents(content: dict[str, Any]) -> dict[str, Any]:
+    """Empty every column of a draw's opponents, and what its filters removed; see `draws.Account`."""
+    filters = [one | {"removed": []} if isinstance(one, dict) else one for one in content["filters"]]
+    items: dict[str, Any] = {name: type(values)() for name, values in content["items"].items()}
+    return content | {"filters": filters, "items": items}

@@ -1,0 +1,140 @@
+"""External players: rated like any other; their policy stays with its owner.
+
+Whoever has it enters it by name and plays its rating matches, as the same player each time. It is frozen, as a snapshot
+is, and starts as a stranger. It can be retired, reinstated and quarantined, and never be a commander.
+"""
+
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
+from league import wire
+from league.auth import Principal
+from league.db import locks
+from league.db.locks import Lock
+from league.db.models import Learner, Player
+from league.errors import (
+    InvalidRequestError,
+    NameTakenError,
+    SignatureMismatchError,
+    StandingConflictError,
+)
+from league.services.audit import log as audit_log
+from league.services.auth import ownership
+from league.services.environments import admission
+from league.services.environments import lookup as environments
+from league.services.population.cache import Population
+from league.services.ratings import rated_players
+from league.settings import Settings
+
+KIND = "external"
+ENTERED = "entry"
+"""Kind of the event that a player was entered."""
+
+_IDENTITY = "identity"
+
+
+def enter(
+    session: Session, settings: Settings, request: wire.ExternalCreate, caller: Principal, now: datetime
+) -> wire.Player:
+    """Find the external player of this name, or make it the caller's.
+
+    Raises:
+        UnknownEnvironmentError: The league does not play the environment.
+        SignatureMismatchError: It plays the environment by other rules.
+        ForbiddenError: The player exists and the caller may not write for it.
+        NameTakenError: The name is somebody else's, or that of another policy.
+        TokenLimitError: The caller has as many players as it may.
+    """
+    locks.acquire(session, Lock.POPULATION)
+    _require_game(session, request)
+    player = _find(session, request)
+    if player is None:
+        admission.require_player(session, settings, ownership.owner(caller))
+        player = _add(session, request, ownership.owner(caller), now)
+        told = {"name": request.name, _IDENTITY: request.identity}
+        audit_log.record(
+            session,
+            ENTERED,
+            environment=request.environment,
+            player_id=player.id,
+            actor=caller.name,
+            reason="",
+            details=told,
+            now=now,
+        )
+    else:
+        _require_same(player, request, caller)
+    return rated_players.show(session, settings, player.id)
+
+
+def entered(population: Population, player_id: int) -> int:
+    """Return the place of an external player that is in play.
+
+    Raises:
+        UnknownPlayerError: The population has no such player.
+        InvalidRequestError: It is not an external one.
+        StandingConflictError: It is out of play.
+    """
+    place = population.place(player_id)
+    member = population.members[place]
+    if member.kind != KIND:
+        rule = f"{member.name} is a {member.kind}; a worker brings external players alone"
+        raise InvalidRequestError(f"player {player_id}", rule, "leave player_id out, or enter one with `trainer enter`")
+    if member.standing in rated_players.OUT_OF_PLAY:
+        rule = f"{member.name} is {member.standing} and plays no matches"
+        raise StandingConflictError(player_id, rule, f"have the league's keeper run `league reinstate {player_id}`")
+    return place
+
+
+def _require_game(session: Session, request: wire.ExternalCreate) -> None:
+    environment = request.environment
+    played = select(Learner.signature).where(Learner.environment == environment).order_by(Learner.id.desc())
+    signatures = list(session.scalars(played))
+    if not signatures:
+        raise environments.unknown(session, environment)
+    if request.signature not in signatures:
+        rule = f"the league plays {environment} with signature {signatures[0]}"
+        raise SignatureMismatchError(request.signature, rule, "use the version of the game that its trainers have")
+
+
+def _find(session: Session, request: wire.ExternalCreate) -> Player | None:
+    same = Player.environment == request.environment, Player.signature == request.signature
+    return session.scalar(select(Player).where(*same, Player.name == request.name))
+
+
+def _add(session: Session, request: wire.ExternalCreate, owner: str | None, now: datetime) -> Player:
+    player = Player(
+        kind=KIND,
+        environment=request.environment,
+        signature=request.signature,
+        name=request.name,
+        standing="candidate",
+        checkpoint=f"{KIND}:{request.name}",
+        card={**request.metadata, _IDENTITY: request.identity},
+        start_rating=START_RATING,
+        start_deviation=START_DEVIATION,
+        start_volatility=START_VOLATILITY,
+        owner=owner,
+        created_at=now,
+    )
+    session.add(player)
+    session.flush()
+    return player
+
+
+def _require_same(player: Player, request: wire.ExternalCreate, caller: Principal) -> None:
+    if player.kind != KIND:
+        rule = f"a {player.kind} of {player.environment} has this name"
+        raise NameTakenError(request.name, rule, "choose another name for the external player")
+    if ownership.is_restricted(caller):
+        ownership.require(player, caller)
+    known = player.card.get(_IDENTITY)
+    if known is None:
+        if request.identity is not None:
+            player.card = {**player.card, _IDENTITY: request.identity}
+    elif request.identity is not None and request.identity != known:
+        rule = f"it was entered as {known}, and is {request.identity} now: a rated player stays the same policy"
+        raise NameTakenError(request.name, rule, "enter it under another name")

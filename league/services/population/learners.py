@@ -1,0 +1,241 @@
+"""Learners: found or created, listed and shown."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from arena import roles as arithmetic
+from arena.environments.registry import Baseline, baselines, is_known
+from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
+from league import wire
+from league.auth import Principal
+from league.db import locks
+from league.db.locks import Lock
+from league.db.models import Learner, Player
+from league.db.upsert import insert_into
+from league.errors import (
+    InvalidRequestError,
+    LearnerMismatchError,
+    NameTakenError,
+    UnknownLearnerError,
+)
+from league.services.auth import ownership
+from league.services.environments import admission
+from league.services.environments import lookup as environments
+from league.services.population import role_config
+from league.settings import Settings
+
+
+def get_or_create(
+    session: Session, settings: Settings, request: wire.LearnerCreate, caller: Principal, now: datetime
+) -> wire.Learner:
+    """Find the lineage of this name in its environment, or found it as the caller's, with the environment's baselines.
+
+    Raises:
+        ForbiddenError: It exists and the caller may not write for it, or the caller may not create its environment.
+        TokenLimitError: The caller has as many learners or environments as it may.
+        LearnerMismatchError: It exists with another role or signature.
+        NameTakenError: A baseline or an external player of the environment has this name.
+    """
+    learner = _find(session, request)
+    if learner is None:
+        _found(session, settings, request, caller, now)
+        learner = _find(session, request)
+    if learner is None:
+        raise UnknownLearnerError(request.name, "it vanished while it was made", "send the call again")
+    if ownership.is_restricted(caller):
+        ownership.require(learner, caller)
+    _require_match(learner, request)
+    if learner.max_decisions is None:
+        learner.max_decisions = request.max_decisions
+    if learner.sides is None and request.sides is not None:
+        learner.sides = list(request.sides)
+    return show(session, settings, learner)
+
+
+def listing(
+    session: Session, settings: Settings, environment: str | None, limit: int, after: int
+) -> list[wire.Learner]:
+    """List lineages by id, after the given one.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not this one.
+    """
+    environments.require_known(session, environment)
+    query = select(Learner).where(Learner.id > after).order_by(Learner.id).limit(limit)
+    if environment is not None:
+        query = query.where(Learner.environment == environment)
+    return _bodies(session, settings, list(session.scalars(query)))
+
+
+def show(session: Session, settings: Settings, learner: Learner) -> wire.Learner:
+    """Return a lineage as the wire has it.
+
+    Raises:
+        UnknownLearnerError: It was deleted with its environment since it was read.
+    """
+    bodies = _bodies(session, settings, [learner])
+    if not bodies:
+        raise unknown(learner.id)
+    return bodies[0]
+
+
+def require(session: Session, learner_id: int) -> Learner:
+    """Return a lineage.
+
+    Raises:
+        UnknownLearnerError: There is no such learner.
+    """
+    learner = session.get(Learner, learner_id)
+    if learner is None:
+        raise unknown(learner_id)
+    return learner
+
+
+def unknown(learner_id: int) -> UnknownLearnerError:
+    """Return the error about an id that no learner has."""
+    return UnknownLearnerError(learner_id, "no learner has this id", "register it with POST /learners")
+
+
+def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:
+    named = select(Learner).where(Learner.environment == request.environment, Learner.name == request.name)
+    return session.scalar(named)
+
+
+def _found(session: Session, settings: Settings, request: wire.LearnerCreate, caller: Principal, now: datetime) -> None:
+    locks.acquire(session, Lock.POPULATION)
+    if _find(session, request) is not None:  # another call was first
+        return
+    admission.require_learner(session, settings, request.environment, caller)
+    _require_no_external(session, request)
+    _add_baselines(session, settings, request, now)
+    row = {
+        **request.model_dump(exclude={"rules", "baselines"}),
+        "owner": ownership.owner(caller),
+        "step": None,
+        "metrics": {},
+        "metrics_at": None,
+        "verdicts": None,
+        "created_at": now,
+    }
+    statement = insert_into(session, Learner).values(row).on_conflict_do_nothing().returning(Learner.id)
+    learner_id = session.scalar(statement)
+    if learner_id is not None:
+        session.add(Player(**_start(request, "learner", request.name, now), learner_id=learner_id, role=request.role))
+        session.flush()
+
+
+def _require_no_external(session: Session, request: wire.LearnerCreate) -> None:
+    same = Player.environment == request.environment, Player.signature == request.signature
+    if session.scalar(select(Player.id).where(*same, Player.name == request.name, Player.kind == "external")):
+        rule = f"an external player of {request.environment} has this name"
+        raise NameTakenError(request.name, rule, "choose another name for the learner")
+
+
+def _add_baselines(session: Session, settings: Settings, request: wire.LearnerCreate, now: datetime) -> None:
+    known = (*baselines(request.environment), *_brought(request))
+    if any(baseline.name == request.name for baseline in known) or _is_baseline(session, request):
+        rule = f"a baseline of {request.environment} has this name"
+        raise NameTakenError(request.name, rule, "choose another name for the learner")
+    rows = [
+        _start(request, "baseline", baseline.name, now)
+        | {
+            "checkpoint": f"baseline:{baseline.name}",
+            "start_rating": baseline.rating,
+            "start_deviation": settings.baseline_deviation,
+        }
+        for baseline in known
+    ]
+    session.execute(insert_into(session, Player).values(rows).on_conflict_do_nothing())
+
+
+def _is_baseline(session: Session, request: wire.LearnerCreate) -> bool:
+    """Whether a baseline that somebody's game has brought before has the learner's name."""
+    named = select(Player.id).where(
+        Player.environment == request.environment,
+        Player.signature == request.signature,
+        Player.name == request.name,
+        Player.kind == "baseline",
+    )
+    return session.scalar(named) is not None
+
+
+def _brought(request: wire.LearnerCreate) -> list[Baseline]:
+    """Scripted players that a game brings of which nothing is known here.
+
+    Raises:
+        InvalidRequestError: The league knows the game itself, or one of them has the name of one that every game has.
+    """
+    if not request.baselines:
+        return []
+    if is_known(request.environment):
+        rule = "the league knows the game's own, and takes no others"
+        raise InvalidRequestError(f"baselines of {request.environment}", rule, "leave them out")
+    names = [*(each.name for each in baselines(request.environment)), *(each.name for each in request.baselines)]
+    if len(set(names)) < len(names):
+        rule = "scripted players of a game have unlike names"
+        raise InvalidRequestError(f"baselines called {', '.join(names)}", rule, "name each of them otherwise")
+    return [Baseline(each.name, each.rating) for each in request.baselines]
+
+
+def _start(request: wire.LearnerCreate, kind: wire.Kind, name: str, now: datetime) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "environment": request.environment,
+        "signature": request.signature,
+        "name": name,
+        "card": {},
+        "start_rating": START_RATING,
+        "start_deviation": START_DEVIATION,
+        "start_volatility": START_VOLATILITY,
+        "created_at": now,
+    }
+
+
+def _require_match(learner: Learner, request: wire.LearnerCreate) -> None:
+    for field, stored, asked in (
+        ("role", learner.role, request.role),
+        ("signature", learner.signature, request.signature),
+    ):
+        if stored != asked:
+            raise LearnerMismatchError(
+                f"{field}={asked}",
+                f"learner {learner.name!r} of {learner.environment} has {field}={stored}",
+                "register under another name",
+            )
+
+
+def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> list[wire.Learner]:
+    ids = [learner.id for learner in learners]
+    anew = role_config.resets(session, ids)
+    began = [anew.get(learner_id, role_config.NO_RESETS) for learner_id in ids]
+    own = select(Player.learner_id, Player.id).where(Player.learner_id.in_(ids), Player.kind == "learner")
+    last = select(Player.learner_id, func.max(Player.id)).where(Player.learner_id.in_(ids), Player.kind == "snapshot")
+    players = dict(session.execute(own).all())
+    snapshots = dict(session.execute(last.group_by(Player.learner_id)).all())
+    return [
+        wire.Learner.model_validate(
+            {
+                "id": learner.id,
+                "player_id": players[learner.id],
+                "name": learner.name,
+                "role": learner.role,
+                "environment": learner.environment,
+                "signature": learner.signature,
+                "step": learner.step,
+                "metrics": learner.metrics,
+                "metrics_at": learner.metrics_at,
+                "verdicts": learner.verdicts,
+                "sides": learner.sides,
+                "latest_snapshot": snapshots.get(learner.id),
+                "created_at": learner.created_at,
+                "rules": arithmetic.numbers(role_config.of_learner(settings, learner)),
+                "resets": beginnings.resets,
+                "began_step": beginnings.step,
+            }
+        )
+        for learner, beginnings in zip(learners, began, strict=True)
+        if learner.id in players  # PostgreSQL: each statement sees what was deleted before it
+    ]

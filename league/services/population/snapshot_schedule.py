@@ -1,0 +1,232 @@
+"""Snapshot schedule: when learners leave snapshots and exploiters are reset, decided from payoffs.
+
+A trainer asks with the step of its learner's last snapshot. What is due is decided for that step and stands from then
+on: a trainer that was killed before it had saved what follows hears the same again, when it has come as far. Chance is
+derived from the learner and the step: the same payoffs make the same decision, here and wherever the league is copied.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from arena import roles as arithmetic
+from arena.roles import Opposition, SnapshotRule, role_of
+from arena.seeding import derive
+from league import wire
+from league.db import locks
+from league.db.engine import Database
+from league.db.locks import Lock
+from league.db.models import Event, Player, SnapshotDecision
+from league.services.audit import log as audit_log
+from league.services.population import learners, roles
+from league.services.population.cache import Population, PopulationCache
+from league.services.population.roles import LearnerRole
+from league.settings import Settings
+
+ACTOR = "rule"
+KIND = "snapshot"
+_SEED_LIMIT = 2**63
+_DIGITS = 6
+"""Of a win rate, so that what is decided on is what is written down."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A decision that is made and not written down yet.
+
+    Attributes:
+        answer: What the trainer is told.
+        environment: The learner's.
+        player_id: The learner as a player.
+        evidence: What the decision rests on, as JSON.
+    """
+
+    answer: wire.SnapshotDecision
+    environment: str
+    player_id: int
+    evidence: Mapping[str, Any]
+
+
+def decide_snapshots(
+    database: Database,
+    settings: Settings,
+    cache: PopulationCache,
+    asking: Iterable[wire.LearnerProgress],
+    now: datetime,
+) -> list[wire.SnapshotDecision]:
+    """Decide which of the learners that ask are to leave a snapshot now, unless it is decided already.
+
+    Raises:
+        UnknownLearnerError: There is no such learner.
+    """
+    answers = (
+        _ask(database, settings, cache, each, each.since_step, now) for each in asking if each.since_step is not None
+    )
+    return [answer for answer in answers if answer is not None]
+
+
+def link_snapshot(session: Session, learner_id: int, since_step: int, player_id: int) -> None:
+    """Note the snapshot that a decision led to; the first one stays."""
+    which = SnapshotDecision.learner_id == learner_id, SnapshotDecision.since_step == since_step
+    open_one = update(SnapshotDecision).where(*which, SnapshotDecision.player_id.is_(None))
+    session.execute(open_one.values(player_id=player_id))
+
+
+def led_to_a_reset(session: Session, player_id: int | None) -> bool:
+    """Say whether a learner began anew after this snapshot."""
+    which = SnapshotDecision.player_id == player_id, SnapshotDecision.reset
+    return player_id is not None and session.scalar(select(SnapshotDecision.learner_id).where(*which)) is not None
+
+
+def inconsistent(session: Session, environment: str) -> list[int]:
+    """Return the ids of decisions' events that their own evidence does not lead to."""
+    query = select(Event, SnapshotDecision).join(SnapshotDecision, SnapshotDecision.event_id == Event.id)
+    rows = session.execute(query.where(Event.environment == environment).order_by(Event.id))
+    return [event.id for event, row in rows if not _follows(row.reset, event.details)]
+
+
+def _ask(
+    database: Database,
+    settings: Settings,
+    cache: PopulationCache,
+    progress: wire.LearnerProgress,
+    since_step: int,
+    now: datetime,
+) -> wire.SnapshotDecision | None:
+    key = progress.learner_id, since_step
+    with database.read() as session:
+        decided = session.get(SnapshotDecision, key)
+        if decided is not None:
+            return _told(session, decided) if progress.step >= decided.step else None
+        verdict = _judge(session, settings, cache, key, progress.step)
+    if verdict is None:
+        return None
+    with database.write() as session:
+        locks.acquire(session, Lock.EVENTS)  # whoever decided first stays
+        decided = session.get(SnapshotDecision, key)
+        return _write(session, verdict, now) if decided is None else _told(session, decided)
+
+
+def _judge(
+    session: Session, settings: Settings, cache: PopulationCache, key: tuple[int, int], step: int
+) -> Verdict | None:
+    learner_id, since_step = key
+    learner = learners.require(session, learner_id)
+    own_player = select(Player.id).where(Player.learner_id == learner_id, Player.kind == "learner")
+    player_id = session.scalars(own_player).one()
+    population = cache.get(session, learner.environment)
+    own = roles.lineage(session, population, settings, population.members[population.place(player_id)])
+    evidence = _evidence(session, population, settings, own, since_step, step)
+    decided = _decide(evidence)
+    if decided is None:
+        return None
+    reset, reason = decided
+    start = _start(population, own) if reset else None
+    answer = wire.SnapshotDecision(
+        learner_id=learner_id, since_step=since_step, reset=reset, start=start, reason=reason
+    )
+    return Verdict(answer, learner.environment, player_id, evidence)
+
+
+def _evidence(
+    session: Session, population: Population, settings: Settings, own: LearnerRole, since_step: int, step: int
+) -> dict[str, Any]:
+    """Return all that a decision looks at, in the form that it is kept in."""
+    places, _ = population.opponents(own.member.signature, frozenset())
+    standing = population.cached(
+        ("standing", own.member.id), lambda: roles.standing(session, population, settings, own, places)
+    )
+    against, chance = standing.against, derive(0, population.environment, own.name, "reset", since_step) / _SEED_LIMIT
+    return {
+        "learner": own.name,
+        "role": role_of(own.rules),
+        "rule": asdict(own.rules.snapshots),
+        "since_step": since_step,
+        "step": step,
+        "began_step": own.began_step,
+        "chance": chance,
+        "lineage": own.id,
+        "opponents": {
+            "player_id": [population.members[place].id for place in places],
+            "lineage": against.lineage.tolist(),
+            "main": against.main.tolist(),
+            "exploiter": against.exploiter.tolist(),
+            "step": against.step.tolist(),
+            "win_rate": np.round(against.win_rates, _DIGITS).tolist(),
+            "of_late": np.round(against.of_late, _DIGITS).tolist(),
+            "matches": standing.matches.tolist(),
+        },
+    }
+
+
+def _follows(reset: bool, evidence: Mapping[str, Any]) -> bool:
+    """Say whether evidence leads to a decision; its wording may be an earlier version's."""
+    decided = _decide(evidence)
+    return decided is not None and decided[0] == reset
+
+
+def _decide(evidence: Mapping[str, Any]) -> tuple[bool, str] | None:
+    """Return whether to begin anew and why to leave a snapshot, from evidence alone; None where none is due."""
+    columns = evidence["opponents"]
+    against = Opposition(
+        win_rates=np.array(columns["win_rate"], dtype=np.float64),
+        of_late=np.array(columns.get("of_late", columns["win_rate"]), dtype=np.float64),  # earlier versions had none
+        lineage=np.array(columns["lineage"], dtype=np.int64),
+        main=np.array(columns["main"], dtype=np.bool_),
+        exploiter=np.array(columns["exploiter"], dtype=np.bool_),
+        step=np.array(columns["step"], dtype=np.int64),
+        own=evidence["lineage"],
+    )
+    rule, steps = SnapshotRule(**evidence["rule"]), evidence["step"] - evidence["since_step"]
+    decision = arithmetic.decide(rule, evidence["role"], steps, against, evidence["chance"])
+    return None if decision is None else (decision.reset, decision.reason)
+
+
+def _start(population: Population, own: LearnerRole) -> str | None:
+    """Return the checkpoint that a learner begins anew from: the newest of a main's, where it is to be one and is."""
+    if own.rules.snapshots.start == "first":
+        return None
+    places, _ = population.opponents(own.member.signature, frozenset())
+    mains = [population.members[place] for place in places if population.members[place].role == "main"]
+    return max(mains, key=lambda member: member.id).checkpoint if mains else None
+
+
+def _told(session: Session, decided: SnapshotDecision) -> wire.SnapshotDecision:
+    return wire.SnapshotDecision(
+        learner_id=decided.learner_id,
+        since_step=decided.since_step,
+        reset=decided.reset,
+        start=decided.start,
+        reason=session.scalars(select(Event.reason).where(Event.id == decided.event_id)).one(),
+    )
+
+
+def _write(session: Session, verdict: Verdict, now: datetime) -> wire.SnapshotDecision:
+    told = verdict.answer
+    event_id = audit_log.record(
+        session,
+        KIND,
+        environment=verdict.environment,
+        player_id=verdict.player_id,
+        actor=ACTOR,
+        reason=told.reason,
+        details={**verdict.evidence, "reset": told.reset, "start": told.start},
+        now=now,
+    )
+    session.add(
+        SnapshotDecision(
+            learner_id=told.learner_id,
+            since_step=told.since_step,
+            step=verdict.evidence["step"],
+            reset=told.reset,
+            start=told.start,
+            event_id=event_id,
+            player_id=None,
+        )
+    )
+    return told

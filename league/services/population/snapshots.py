@@ -1,0 +1,153 @@
+"""Publishing snapshots and finding players."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from arena.glicko2 import START_VOLATILITY
+from league import wire
+from league.db import locks
+from league.db.locks import Lock
+from league.db.models import Learner, Player
+from league.db.upsert import insert_into
+from league.errors import NameTakenError, RefusedCheckpointError, SignatureMismatchError
+from league.services.environments import admission
+from league.services.environments import lookup as environments
+from league.services.population import learners, snapshot_schedule
+from league.services.ratings import rated_players
+from league.settings import Settings
+from league.storage.base import CheckpointStore
+from league.storage.policy_header import find_header_fault
+from league.storage.safetensors_header import Header
+
+_HASH_PREFIX = 8
+
+
+def publish(
+    session: Session,
+    settings: Settings,
+    store: CheckpointStore,
+    header: Header,
+    request: wire.PlayerCreate,
+    now: datetime,
+) -> wire.Player:
+    """Make an uploaded checkpoint a candidate with its learner's rating, of which the league is less sure.
+
+    `header` is the checkpoint's, read before the transaction.
+
+    Raises:
+        UnknownLearnerError: There is no such learner.
+        UnknownCheckpointError: The checkpoint was not uploaded.
+        SignatureMismatchError: It was made for another environment than its learner's.
+        RefusedCheckpointError: No network can be loaded from its tensors.
+        TokenLimitError: The learner's token has as many players as it may.
+    """
+    learner = learners.require(session, request.learner_id)
+    _require_environment(header.metadata, request, learner)
+    _require_loadable(header, request)
+    locks.acquire_shared(session, Lock.COLLECTION, "")
+    store.find(request.checkpoint)
+    known = _find(session, request)
+    player_id = _insert(session, settings, request, learner, now) if known is None else known
+    if request.since_step is not None:
+        snapshot_schedule.link_snapshot(session, learner.id, request.since_step, player_id)
+    return rated_players.show(session, settings, player_id)
+
+
+def listing(
+    session: Session,
+    settings: Settings,
+    filters: dict[str, str],
+    limit: int,
+    after: int,
+) -> list[wire.Player]:
+    """List players by id, after the given one; `filters` are equalities on environment, standing and kind.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not the one that is asked for.
+    """
+    environments.require_known(session, filters.get("environment"))
+    query = rated_players.rated().where(Player.id > after).filter_by(**filters).order_by(Player.id).limit(limit)
+    return rated_players.shown(session, settings, session.execute(query).all())
+
+
+def _require_environment(metadata: Mapping[str, str], request: wire.PlayerCreate, learner: Learner) -> None:
+    """Refuse a checkpoint that says it was made for another environment; one that says nothing passes."""
+    for made_for, own in (
+        (metadata.get("signature"), learner.signature),
+        (metadata.get("environment"), learner.environment),
+    ):
+        if made_for not in (None, own):
+            rule = f"checkpoint {request.checkpoint[:_HASH_PREFIX]} was made for it, learner {learner.name!r}"
+            rule += f" plays {learner.environment} with signature {learner.signature}"
+            raise SignatureMismatchError(made_for, rule, "publish it under a learner of its own environment")
+
+
+def _require_loadable(header: Header, request: wire.PlayerCreate) -> None:
+    fault = find_header_fault(header)
+    if fault is not None:
+        raise RefusedCheckpointError(
+            request.checkpoint, fault, "publish the weights as arena.policies.save writes them"
+        )
+
+
+def _find(session: Session, request: wire.PlayerCreate) -> int | None:
+    return session.scalar(
+        select(Player.id).where(
+            Player.learner_id == request.learner_id,
+            Player.checkpoint == request.checkpoint,
+            Player.step == request.step,
+        )
+    )
+
+
+def _insert(session: Session, settings: Settings, request: wire.PlayerCreate, learner: Learner, now: datetime) -> int:
+    """Insert a snapshot, or find the one that a racing call inserted."""
+    locks.acquire(session, Lock.POPULATION)
+    if session.scalar(select(Learner.id).where(Learner.id == learner.id)) is None:  # deleted with its environment
+        raise learners.unknown(learner.id)
+    known = _find(session, request)
+    if known is not None:  # another call was first
+        return known
+    admission.require_player(session, settings, learner.owner)
+    row = _row(session, settings, request, learner, now)
+    plain = f"{learner.name}@{request.step}"
+    for name in (plain, f"{plain}-{request.checkpoint[:_HASH_PREFIX]}"):
+        statement = insert_into(session, Player).values(row | {"name": name}).on_conflict_do_nothing()
+        player_id = session.scalar(statement.returning(Player.id)) or _find(session, request)
+        if player_id is not None:
+            return player_id
+    raise NameTakenError(plain, "two other snapshots have this name", "publish at another step")
+
+
+def _row(
+    session: Session, settings: Settings, request: wire.PlayerCreate, learner: Learner, now: datetime
+) -> dict[str, Any]:
+    own = rated_players.rated().where(Player.learner_id == learner.id, Player.kind == "learner")
+    player, rating = session.execute(own).one()
+    value = rated_players.fields(player, rating, settings)
+    snapshots = select(func.max(Player.id)).where(Player.learner_id == learner.id, Player.kind == "snapshot")
+    parent_id = session.scalar(snapshots)
+    anew = snapshot_schedule.led_to_a_reset(session, parent_id)
+    floor = settings.reset_deviation if anew else settings.snapshot_deviation
+    return {
+        "kind": "snapshot",
+        "environment": learner.environment,
+        "signature": learner.signature,
+        "role": learner.role,
+        "standing": "candidate",
+        "checkpoint": request.checkpoint,
+        "learner_id": learner.id,
+        "parent_id": parent_id,
+        "step": request.step,
+        "card": request.metadata,
+        "start_rating": value["rating"],
+        "start_deviation": max(value["deviation"], floor),
+        "start_volatility": START_VOLATILITY,
+        "start_period_id": None if rating is None else rating.period_id,
+        "start_deviation_floor": floor,
+        "created_at": now,
+    }

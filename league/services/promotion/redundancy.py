@@ -1,0 +1,132 @@
+"""Redundancy: snapshots that score and play like another one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy.orm import Session
+
+from arena.glicko2 import Ratings, conservative
+from arena.redundancy import RedundancyConfig, Redundant, redundant
+from league import wire
+from league.services.environments import lookup as environments
+from league.services.lifecycle import champions
+from league.services.matches import pair_records
+from league.services.player_names import display_name
+from league.services.population import cache as population_cache
+from league.services.population.cache import Member, Population
+from league.services.promotion import behaviour_profiles
+from league.services.ratings import rated_players
+from league.settings import Settings
+
+
+@dataclass(frozen=True)
+class Alike:
+    """A snapshot that could retire, who stands for it, and how alike the two are."""
+
+    player: Member
+    twin: Member
+    measured: Redundant
+
+    def words(self) -> str:
+        """Say why it could retire."""
+        measured = self.measured
+        scores = f"scores like it, within {measured.win_rate_bound:.3f} over {measured.opponents} opponents"
+        plays = f"plays like it, within {measured.fingerprint_bound:.2f} sd over {measured.measures} measures"
+        known = f"{scores}, {plays}" if measured.measures else f"{scores} (how they play is not known)"
+        return f"{display_name(self.twin)} {known}, and is no weaker"
+
+
+def listing(session: Session, settings: Settings, environment: str | None) -> list[wire.Redundancy]:
+    """List the snapshots of an environment, or of all, that could retire, most alike first.
+
+    Raises:
+        UnknownEnvironmentError: The league plays other environments, but not this one.
+    """
+    environments.require_known(session, environment)
+    chosen = environments.names(session) if environment is None else [environment]
+    return [
+        wire.Redundancy.model_validate(
+            {
+                "environment": each,
+                "player": _name(alike.player),
+                "standing": alike.player.standing,
+                "twin": _name(alike.twin),
+                "distance": alike.measured.win_rate_distance,
+                "bound": alike.measured.win_rate_bound,
+                "opponents": alike.measured.opponents,
+                "behaviour": _likeness(alike),
+            }
+        )
+        for each in chosen
+        for alike in find(session, settings, population_cache.load(session, each))
+    ]
+
+
+def find(session: Session, settings: Settings, everybody: Population) -> list[Alike]:
+    """Find the snapshots that could retire, most alike first; players of different signatures are not compared."""
+    champion = champions.champion_id(session, everybody.environment)
+    found: list[Alike] = []
+    for signature in sorted({member.signature for member in everybody.members}):
+        places = [place for place, member in enumerate(everybody.members) if _in_play(member, signature)]
+        if places:
+            found += _among(session, settings, everybody, places, champion)
+    return sorted(found, key=lambda each: (each.measured.win_rate_bound, each.player.id))
+
+
+def _among(
+    session: Session, settings: Settings, everybody: Population, places: Sequence[int], champion: int | None
+) -> list[Alike]:
+    members = [everybody.members[place] for place in places]
+    counts, _ = pair_records.matrix(
+        pair_records.read(session, everybody.environment), [member.id for member in members]
+    )
+    ratings = everybody.ratings
+    strength = conservative(
+        Ratings(*(column[places] for column in (ratings.rating, ratings.deviation, ratings.volatility)))
+    )
+    few = everybody.games[places] < settings.promotion.least_games
+    bound = _newest(members) | {champion}
+    stays = np.array([member.kind == "baseline" or member.id in bound for member in members]) | few
+    config = RedundancyConfig(
+        win_rate_distance=settings.redundancy_distance,
+        fingerprint_distance=settings.redundancy_behaviour,
+        least_opponents=settings.redundancy_opponents,
+    )
+    prints = behaviour_profiles.read(session, [member.id for member in members])
+    behaviour = None if prints is None else prints.estimates
+    return [
+        Alike(members[each.player], members[each.twin], each)
+        for each in redundant(counts, strength, config, keep=stays, fingerprints=behaviour)
+    ]
+
+
+def _newest(members: Sequence[Member]) -> set[int | None]:
+    """Return the ids of the newest snapshot of each lineage: as these its exploiters and rivals meet a learner."""
+    by_age = sorted((member for member in members if member.kind == "snapshot"), key=lambda each: each.step or 0)
+    return set({member.learner_id: member.id for member in by_age}.values())
+
+
+def _likeness(alike: Alike) -> wire.Likeness | None:
+    """Say how far apart the two play; None where that is not known of both."""
+    measured = alike.measured
+    if not measured.measures:
+        return None
+    return wire.Likeness(
+        player=_name(alike.twin),
+        distance=measured.fingerprint_distance,
+        bound=measured.fingerprint_bound,
+        measures=measured.measures,
+    )
+
+
+def _in_play(member: Member, signature: str) -> bool:
+    return (
+        member.kind in ("snapshot", "baseline")
+        and member.signature == signature
+        and member.standing not in rated_players.OUT_OF_PLAY
+    )
+
+
+def _name(member: Member) -> wire.PlayerName:
+    return wire.PlayerName(player_id=member.id, name=display_name(member))

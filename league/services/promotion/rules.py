@@ -1,0 +1,153 @@
+"""Rules of promotion, retirement and succession, applied after each rating period."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.orm import Session
+
+from arena import payoff as arithmetic
+from arena import promotion as rule
+from arena.gate import GateConfig
+from arena.glicko2 import Ratings, expected_score
+from arena.promotion import Decision, GateResult, Record, Roster, Trial
+from league import wire
+from league.services.gates import service as gates
+from league.services.gates.sprt import RULE
+from league.services.lifecycle import champions, transitions
+from league.services.matches import pair_records
+from league.services.player_names import display_name
+from league.services.population import cache as populations
+from league.services.population.cache import Member, Population
+from league.services.promotion import redundancy
+from league.services.ratings import rated_players
+from league.settings import Settings
+
+ACTOR = "rule"
+
+
+def apply(session: Session, settings: Settings, population: Population, now: datetime) -> None:
+    """Promote and retire snapshots as the rules say, within each signature of an environment; see to a champion.
+
+    Players of different signatures cannot meet, so that the champion is one of those who play the newest.
+    """
+    environment = population.environment
+    frozen = [place for place, member in enumerate(population.members) if _concerned(member)]
+    if not frozen:
+        return
+    if settings.retire_redundant and _retire_redundant(session, settings, population, now):
+        population = populations.load(session, environment)
+        frozen = [place for place, member in enumerate(population.members) if _concerned(member)]
+    champion = champions.champion_id(session, environment)
+    signatures = [population.members[place].signature for place in frozen]
+    for signature in sorted({*signatures}):
+        places = [place for place, own in zip(frozen, signatures, strict=True) if own == signature]
+        ids = [population.members[place].id for place in places]
+        roster = _promote(session, settings, _roster(session, settings, population, places, champion), ids, now)
+        if signature == signatures[-1]:
+            roster = _crown(session, settings, roster, ids, champion, now)
+        for decision in rule.retirements(roster, settings.promotion):
+            _change(session, settings, ids, "retire", decision, now)
+
+
+def _retire_redundant(session: Session, settings: Settings, population: Population, now: datetime) -> bool:
+    """Retire the snapshots that another one scores like; say whether there were any."""
+    found = redundancy.find(session, settings, population)
+    for alike in found:
+        player_id, reason = alike.player.id, alike.words()
+        transitions.transition(session, settings, player_id, "retire", actor=ACTOR, reason=reason, now=now)
+    return bool(found)
+
+
+def _concerned(member: Member) -> bool:
+    """Say whether the rules look at a player: an external one can neither rise, nor stand in for others."""
+    return member.kind not in ("learner", "external") and member.standing not in rated_players.OUT_OF_PLAY
+
+
+def _promote(session: Session, settings: Settings, roster: Roster, ids: list[int], now: datetime) -> Roster:
+    decisions = rule.promotions(roster, settings.promotion)
+    trials = [decision for decision in decisions if isinstance(decision, Trial)]
+    if trials and all(result.decision != "continue" for result in roster.gates.values()):
+        gates.find_or_open(session, _gate(settings, ids, trials[0]), RULE, now)  # one at a time
+    promoted = [decision for decision in decisions if decision.approved]
+    for decision in promoted:
+        _change(session, settings, ids, "promote", decision, now)
+    raised = _mask(promoted, len(ids))
+    return replace(roster, candidate=roster.candidate & ~raised, commander=roster.commander | raised)
+
+
+def _gate(settings: Settings, ids: Sequence[int], trial: Trial) -> wire.GateCreate:
+    return wire.GateCreate(
+        candidate_id=ids[trial.player],
+        champion_id=ids[trial.rival],
+        elo0=settings.promotion.gate_elo0,
+        elo1=settings.promotion.gate_elo1,
+        reason=trial.reason,
+    )
+
+
+def _crown(
+    session: Session, settings: Settings, roster: Roster, ids: list[int], champion: int | None, now: datetime
+) -> Roster:
+    decision = rule.succession(roster, settings.promotion)
+    if decision is None or not decision.approved:
+        return roster
+    player = ids[decision.player]
+    transitions.set_champion(session, player, expected=champion, actor=ACTOR, reason=decision.reason, now=now)
+    return replace(roster, champion=_mask([decision], len(ids)))
+
+
+def _change(
+    session: Session, settings: Settings, ids: list[int], name: transitions.Change, decision: Decision, now: datetime
+) -> None:
+    transitions.transition(session, settings, ids[decision.player], name, actor=ACTOR, reason=decision.reason, now=now)
+
+
+def _mask(decisions: Sequence[Decision], players: int) -> NDArray[np.bool_]:
+    chosen = np.zeros(players, dtype=np.bool_)
+    chosen[[decision.player for decision in decisions]] = True
+    return chosen
+
+
+def _roster(
+    session: Session, settings: Settings, population: Population, places: Sequence[int], champion: int | None
+) -> Roster:
+    members = [population.members[place] for place in places]
+    everybody = population.ratings
+    ratings = Ratings(*(column[places] for column in (everybody.rating, everybody.deviation, everybody.volatility)))
+    ids = [member.id for member in members]
+
+    def record(player: int, others: Sequence[int]) -> Record:
+        own = pair_records.of_player(session, ids[player])
+        tally, _ = pair_records.against(own, ids[player], [ids[other] for other in others])
+        expected = expected_score(ratings, np.full(len(others), player), np.array(others))
+        return Record(arithmetic.win_rates(tally, expected), tally.games)
+
+    return Roster(
+        names=tuple(display_name(member) for member in members),
+        ratings=ratings,
+        games=population.games[places],
+        candidate=np.array([member.standing == "candidate" for member in members], dtype=np.bool_),
+        commander=np.array([member.standing == "commander" for member in members], dtype=np.bool_),
+        champion=np.array([member.id == champion for member in members], dtype=np.bool_),
+        baseline=np.array([member.kind == "baseline" for member in members], dtype=np.bool_),
+        record=record,
+        gates=_gates(session, settings, members),
+    )
+
+
+def _gates(session: Session, settings: Settings, members: Sequence[Member]) -> dict[int, GateResult]:
+    """Return the gates of the rule's test, by the places of the candidates.
+
+    A person may have asked for such a test, too; it counts if it was against somebody who is a commander.
+    """
+    places = {member.id: place for place, member in enumerate(members) if member.standing == "candidate"}
+    commanders = {member.id for member in members if member.standing == "commander"}
+    test = GateConfig(settings.promotion.gate_elo0, settings.promotion.gate_elo1)
+    return {
+        places[gate.candidate_id]: gates.result(gate)
+        for gate in gates.of_test(session, list(places), test)
+        if gate.actor == RULE or gate.champion_id in commanders
+    }

@@ -1,0 +1,337 @@
+"""Closing of rating periods: matches become ratings, the same way every time.
+
+Closing has two phases. The first reads and computes, holding up nobody; the second writes, and only if nothing that the
+first relied on has changed meanwhile. So the work may be long, and may be begun by several processes, yet each match is
+rated once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from sqlalchemy import ColumnElement, SQLColumnExpression, func, insert, select
+from sqlalchemy.orm import Session
+
+from league import wire
+from league.db import locks
+from league.db.arrays import read_columns
+from league.db.engine import Database
+from league.db.locks import Lock
+from league.db.models import Match, Period, Player, Rating
+from league.services.audit import log as audit_log
+from league.services.environments import lookup as environments
+from league.services.matches import counting, pair_records
+from league.services.matches import log as match_log
+from league.services.matches.log import MatchArrays
+from league.services.matches.pair_records import PairRecords
+from league.services.population import cache as population_cache
+from league.services.population.cache import Population, Version
+from league.services.promotion import rules as promotion_rules
+from league.services.rating_periods.queries import newest, to_wire
+from league.services.ratings import input_version, rated_players, sides, sides_store
+from league.services.ratings import state as rating_state
+from league.services.ratings.history_fit import Offsets
+from league.services.ratings.input_version import InputVersion
+from league.services.ratings.period import PlayerRating, RatingConfig
+from league.services.ratings.roster import Roster
+from league.services.ratings.sides import Seats
+from league.services.ratings.state import RatingState, RatingUpdate
+from league.services.unplayable_reports import false_reports
+from league.settings import Settings
+
+_START = Player.start_rating, Player.start_deviation, Player.start_volatility
+_LAST = Rating.rating, Rating.deviation, Rating.volatility, Rating.games, Rating.score
+
+
+@dataclass(frozen=True, eq=False)
+class _PreparedPeriod:
+    """A period that is computed and not yet written.
+
+    Attributes:
+        ground: What it rests on.
+        version: Of the ratings.
+        number: Of the period.
+        after: The last match of the period before; 0 for the first.
+        last_match_id: The last match that it takes in.
+        not_before: When the last of its matches came or the last period closed; None where neither is.
+        games: Its matches.
+        rule: How they are rated.
+        closing: What it changes.
+        payoffs: Rows of the pairs that met in it.
+        side_payoffs: The same of those whose sides are kept apart.
+        population: Everybody as rated by it, for the rules of promotion; None where they do not apply.
+        present: The version of everybody that `population` follows from.
+    """
+
+    ground: InputVersion
+    version: int
+    number: int
+    after: int
+    last_match_id: int
+    not_before: datetime | None
+    games: MatchArrays
+    rule: RatingConfig
+    closing: RatingUpdate
+    payoffs: Sequence[Mapping[str, Any]]
+    side_payoffs: Sequence[Mapping[str, Any]]
+    population: Population | None
+    present: Version
+
+
+def close(
+    database: Database, settings: Settings, environment: str, *, actor: str, reason: str, now: datetime
+) -> wire.RatingPeriod:
+    """Rate everything that has been reported; a period without matches lets idle learners' deviations grow.
+
+    Raises:
+        UnknownEnvironmentError: No learner of this environment ever registered.
+    """
+    period = None
+    while period is None:  # whoever comes first has closed one; what is left is for the next
+        with database.read() as session:
+            environments.require(session, environment)
+        period = _close(database, settings, environment, actor, reason, now)
+    return period
+
+
+def close_if_due(database: Database, settings: Settings, environment: str, now: datetime) -> wire.RatingPeriod | None:
+    """Close the open period if the rule says so of just what it takes in, and nobody else closes one first."""
+    watermark = _watermark(database, environment)
+    with database.read() as session:
+        reason = _due(session, settings, environment, now, watermark)
+        if reason is None:
+            return None
+        draft = _draft(session, settings, environment, watermark)
+    return _write_if_first(database, settings, environment, draft, "rule", reason, now)
+
+
+def due(database: Database, settings: Settings, environment: str, now: datetime) -> str | None:
+    """Say why the open period is to close now; None while it is not."""
+    with database.read() as session:
+        return _due(session, settings, environment, now)
+
+
+def roster(session: Session, environment: str) -> Roster:
+    """Return everybody as a rating period takes them at their first match."""
+    query = select(Player.id, Player.parent_id, Player.learner_id, Player.kind, *_START)
+    query = query.where(Player.environment == environment)
+    rows = session.connection().execute(query).all()
+    trained = {row.learner_id: row.id for row in rows if row.kind == "learner"}
+    return Roster(
+        newcomers={row.id: PlayerRating(row.kind, *row[4:], 0, 0.0) for row in rows},
+        parents={row.id: row.parent_id for row in rows},
+        learners={
+            row.id: trained[row.learner_id] for row in rows if row.kind == "snapshot" and row.learner_id in trained
+        },
+    )
+
+
+def rule_of(session: Session, settings: Settings, environment: str) -> RatingConfig:
+    """Return the rule that an environment's next period is closed under."""
+    return RatingConfig.of(settings, unlike_sides=environments.sides(session, environment) is not None)
+
+
+def entry_of(player: Player, last: Rating | None) -> PlayerRating:
+    """Return a player as a rating period takes it, from its last rating or from its start."""
+    if last is None:
+        return PlayerRating(player.kind, player.start_rating, player.start_deviation, player.start_volatility, 0, 0.0)
+    return PlayerRating(player.kind, last.rating, last.deviation, last.volatility, last.games, last.score)
+
+
+def offsets(session: Session, environment: str, records: PairRecords) -> Offsets | None:
+    """Return what sides gave pairs, as it is known after the last period; None where sides are alike."""
+    books = sides_store.read(session, environment)
+    if not books.entries:
+        return None
+    everybody = roster(session, environment)
+    overall = {**everybody.newcomers, **_rated(session, environment, None)}
+    return Seats(books, overall, everybody).offsets(records, unsure=True)
+
+
+def write_ratings(
+    session: Session, period_id: int, entries: Mapping[int, PlayerRating], side_entries: Mapping[int, PlayerRating]
+) -> None:
+    """Append a period's ratings, by player, and those of sides, by seat."""
+    rows = [
+        {
+            "period_id": period_id,
+            "player_id": player_id,
+            "rating": entry.rating,
+            "deviation": entry.deviation,
+            "volatility": entry.volatility,
+            "games": entry.games,
+            "score": entry.score,
+        }
+        for player_id, entry in sorted(entries.items())
+    ]
+    if rows:
+        session.execute(insert(Rating), rows)
+    sides_store.write_ratings(session, period_id, side_entries)
+
+
+def _watermark(database: Database, environment: str) -> int:
+    """Return an id that no match still on its way in can fall under.
+
+    Writers of matches share the intake lock until they commit. Holding it alone for a moment waits for those that
+    have drawn an id already; whoever comes later draws a higher one.
+    """
+    with database.write() as session:
+        locks.acquire(session, Lock.INTAKE, environment)
+        return match_log.end(session, environment)
+
+
+def _due(session: Session, settings: Settings, environment: str, now: datetime, end: int | None = None) -> str | None:
+    """Say why a period of the open matches up to `end`, None for all, is to close now; None while it is not."""
+    last = newest(session, environment)
+    start = last.last_match_id if last else 0
+    still_open = [Match.environment == environment, Match.id > start, *counting.rated(session)]
+    if end is not None:
+        still_open.append(Match.id <= end)
+    oldest = session.scalar(select(Match.reported_at).where(*still_open).order_by(Match.id).limit(1))
+    if oldest is None:
+        return None
+    age_s = (now - oldest).total_seconds()
+    if age_s >= settings.period_age_s:
+        return f"age: the oldest result is {settings.period_age_s:g} s old"
+    if age_s <= -settings.period_age_s:
+        return f"clock: it was set back, by {settings.period_age_s:g} s or more, after the oldest result came"
+    if last and 0.0 <= (now - last.closed_at).total_seconds() < settings.period_spacing_s:
+        return None
+    return _enough_games(session, settings.period_games, environment, still_open)
+
+
+def _enough_games(
+    session: Session, games: int, environment: str, still_open: Sequence[ColumnElement[bool]]
+) -> str | None:
+    """Say whether open matches are enough for who plays in them; not more are read than are enough for everybody."""
+    everybody = session.scalar(select(func.count()).select_from(Player).where(Player.environment == environment)) or 0
+    enough = -(-games * everybody // 2)
+    columns: tuple[SQLColumnExpression[Any], ...] = Match.home_id, Match.away_id
+    seats = select(*columns).where(*still_open).order_by(Match.id).limit(enough + 1)
+    home, away = read_columns(session, seats, len(columns))
+    if home.size > enough:
+        return f"games: more than {enough} matches"
+    active = np.union1d(home, away).size
+    return f"games: {home.size} matches of {active} players" if 2 * home.size >= games * active else None
+
+
+def _close(
+    database: Database, settings: Settings, environment: str, actor: str, reason: str, now: datetime
+) -> wire.RatingPeriod | None:
+    """Compute a period and write it; None where another process was first."""
+    watermark = _watermark(database, environment)
+    with database.read() as session:
+        draft = _draft(session, settings, environment, watermark)
+    return _write_if_first(database, settings, environment, draft, actor, reason, now)
+
+
+def _write_if_first(
+    database: Database,
+    settings: Settings,
+    environment: str,
+    draft: _PreparedPeriod,
+    actor: str,
+    reason: str,
+    now: datetime,
+) -> wire.RatingPeriod | None:
+    """Write a period unless another process changed what it rests on; None where one did."""
+    with database.write() as session:
+        if not input_version.unchanged(session, environment, draft.ground):
+            return None
+        return _write(session, settings, environment, draft, actor, reason, now)
+
+
+def _draft(session: Session, settings: Settings, environment: str, watermark: int) -> _PreparedPeriod:
+    before, rule = input_version.read(session, environment), rule_of(session, settings, environment)
+    last = newest(session, environment)
+    version, start, number = (last.version, last.last_match_id, last.number) if last else (1, 0, 0)
+    end = max(watermark, start)
+    games = match_log.read(session, environment, start, end)
+    so_far = _ledger(session, environment, version)
+    closing = rating_state.apply_period(so_far, roster(session, environment), games, rule)
+    changed = closing.records.among(games).rows(environment)
+    everybody = (
+        population_cache.load(session, environment).rated(closing.entries) if settings.automatic_promotion else None
+    )
+    present = population_cache.version(session)
+    by_side = (
+        sides_store.rows(closing.sides.records.among(sides.seated(games)), environment) if rule.unlike_sides else ()
+    )
+    not_before = _not_before(session, environment, last, end)
+    return _PreparedPeriod(
+        before, version, number + 1, start, end, not_before, games, rule, closing, changed, by_side, everybody, present
+    )
+
+
+def _write(
+    session: Session,
+    settings: Settings,
+    environment: str,
+    draft: _PreparedPeriod,
+    actor: str,
+    reason: str,
+    now: datetime,
+) -> wire.RatingPeriod:
+    unchanged = population_cache.version(session) == draft.present
+    period = Period(
+        environment=environment,
+        version=draft.version,
+        number=draft.number,
+        last_match_id=draft.last_match_id,
+        matches=len(draft.games),
+        players=len(draft.games.players),
+        rule=draft.rule.stored(),
+        refitted=draft.closing.refitted,
+        reason=reason,
+        closed_at=now if draft.not_before is None else max(now, draft.not_before),
+    )
+    session.add(period)
+    session.flush()
+    write_ratings(session, period.id, draft.closing.entries, draft.closing.sides.entries)
+    pair_records.write(session, draft.payoffs)
+    sides_store.write(session, draft.side_payoffs)
+    false_reports.refute(session, environment, draft.after, draft.last_match_id, now)
+    if draft.population is not None:
+        everybody = draft.population if unchanged else population_cache.load(session, environment)
+        promotion_rules.apply(session, settings, everybody, now)
+    body = to_wire(period)
+    audit_log.record(
+        session,
+        "period",
+        environment=environment,
+        player_id=None,
+        actor=actor,
+        reason=reason,
+        details=body.model_dump(mode="json", include={"id", "number", "matches", "players"}),
+        now=now,
+    )
+    return body
+
+
+def _not_before(session: Session, environment: str, last: Period | None, end: int) -> datetime | None:
+    """Return when the matches up to `end` had come and the last period was closed, also by a clock set back since."""
+    taken_in = Match.id > (last.last_match_id if last else 0), Match.id <= end
+    reported_at = session.scalar(select(func.max(Match.reported_at)).where(Match.environment == environment, *taken_in))
+    closed_at = last.closed_at if last else None
+    return max((each for each in (reported_at, closed_at) if each is not None), default=None)
+
+
+def _ledger(session: Session, environment: str, version: int) -> RatingState:
+    """Return what the closed periods left."""
+    last_fit = session.scalar(
+        select(func.max(Period.id)).where(Period.environment == environment, Period.version == version, Period.refitted)
+    )
+    fitted: dict[int, int] = {}
+    if last_fit is not None:
+        fitted = rating_state.games_of_frozen(_rated(session, environment, last_fit))
+    entries, records = _rated(session, environment, None), pair_records.read(session, environment)
+    return RatingState(entries, records, fitted, sides_store.read(session, environment))
+
+
+def _rated(session: Session, environment: str, as_of: int | None) -> dict[int, PlayerRating]:
+    """Return everybody whom a period has rated, after the last one or after period `as_of`."""
+    query = rated_players.rated(as_of).where(Player.environment == environment, Rating.player_id.is_not(None))
+    rows = session.connection().execute(query.with_only_columns(Player.id, Player.kind, *_LAST))
+    return {row.id: PlayerRating(*row[1:]) for row in rows}

@@ -1,0 +1,251 @@
+"""Rebuild: ratings and payoffs recomputed from the match log, each period under its own configuration."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session
+
+from league.db.engine import Database
+from league.db.models import Period, Player, Rating, SideRating
+from league.services.audit import log as audit_log
+from league.services.environments import lookup as environments
+from league.services.matches import log as match_log
+from league.services.matches import pair_records
+from league.services.matches.log import MatchArrays
+from league.services.matches.pair_records import PairRecords
+from league.services.rating_periods import closing as rating_periods_closing
+from league.services.rating_periods.differences import Difference, Differences, Kind, Row, Rows
+from league.services.ratings import initial_ratings, sides, sides_store
+from league.services.ratings import state as rating_state
+from league.services.ratings.initial_ratings import Inheritance
+from league.services.ratings.input_version import InputVersion, compute_then_commit
+from league.services.ratings.input_version import read as read_ground
+from league.services.ratings.period import PlayerRating, RatingConfig
+from league.services.ratings.roster import Roster
+from league.services.ratings.state import EMPTY, RatingState, RatingUpdate
+from league.wire import Side
+
+_RATING = ("rating", "deviation", "volatility", "games", "score")
+_SUMMARY = ("matches", "players", "refitted")
+_KINDS: Mapping[Side, Kind] = {"home": "rating at home", "away": "rating away"}
+
+Cut = tuple[int, RatingConfig]
+"""Up to which match a period goes, and how it is rated."""
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What came of an environment: `differing` ratings, periods and payoffs were not bit for bit what the log says."""
+
+    environment: str
+    periods: int
+    ratings: int
+    differing: int
+    first: Difference | None
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A period computed again.
+
+    Attributes:
+        before: The state before it.
+        games: Its matches.
+        closing: What it changed.
+        after: The state after it.
+        starts: Where the snapshots start that inherit its ratings.
+    """
+
+    before: RatingState
+    games: MatchArrays
+    closing: RatingUpdate
+    after: RatingState
+    starts: Mapping[int, PlayerRating]
+
+
+@dataclass(frozen=True, eq=False)
+class _Correction:
+    """A period as the log says it is."""
+
+    period_id: int
+    matches: int
+    players: int
+    refitted: bool
+    entries: Mapping[int, PlayerRating]
+    side_entries: Mapping[int, PlayerRating]
+
+
+@dataclass(frozen=True, eq=False)
+class _Audit:
+    """What an environment's stored ratings and payoffs should have been; `records` is None where they are right.
+
+    So is `side_records`, those whose sides are kept apart. `starts` has the players that should have started elsewhere.
+    """
+
+    ground: InputVersion
+    outcome: Rebuilt
+    corrections: Sequence[_Correction]
+    starts: Mapping[int, PlayerRating]
+    records: PairRecords | None
+    side_records: PairRecords | None
+
+
+def rebuild(database: Database, now: datetime, environment: str | None = None) -> list[Rebuilt]:
+    """Compute every period again and keep the outcome.
+
+    Nothing differs unless somebody changed the tables from outside, or said that some results do not count.
+
+    Args:
+        database: Whose ratings.
+        now: The time that the audit log has of a change.
+        environment: Which environment; None for all, each in a transaction of its own.
+    """
+    with database.read() as session:
+        chosen = environments.names(session) if environment is None else [environment]
+    return [_rebuild(database, each, now) for each in chosen]
+
+
+def inspect(session: Session, environment: str) -> Rebuilt:
+    """Compute every period of an environment again, say what differs and leave it."""
+    return _audit(session, environment).outcome
+
+
+def replay(session: Session, environment: str, cuts: Iterable[Cut]) -> Iterator[Step]:
+    """Compute periods from the first match on."""
+    return _replay(
+        session, environment, rating_periods_closing.roster(session, environment), ((*cut, ()) for cut in cuts)
+    )
+
+
+def _replay(
+    session: Session, environment: str, roster: Roster, cuts: Iterable[tuple[int, RatingConfig, Sequence[Inheritance]]]
+) -> Iterator[Step]:
+    """Compute periods from the first match on, each with the snapshots that start from its ratings."""
+    before, start = EMPTY, 0
+    for last_match_id, rule, heirs in cuts:
+        games = match_log.read(session, environment, start, last_match_id)
+        closing = rating_state.apply_period(before, roster, games, rule)
+        after = before.after(closing)
+        starts = initial_ratings.starts(heirs, after.entries, roster.newcomers)
+        yield Step(before, games, closing, after, starts)
+        before, start, roster = after, last_match_id, roster.starting(starts)
+
+
+def _rebuild(database: Database, environment: str, now: datetime) -> Rebuilt:
+    return compute_then_commit(
+        database,
+        environment,
+        lambda session: _audit(session, environment),
+        lambda session, audit: _correct(session, environment, audit, now),
+    )
+
+
+def _audit(session: Session, environment: str) -> _Audit:
+    """Compare what is stored with what the log says, version by version."""
+    ground = read_ground(session, environment)
+    corrections: list[_Correction] = []
+    found = Differences()
+    state, count, ratings = EMPTY, 0, 0
+    roster, heirs = rating_periods_closing.roster(session, environment), initial_ratings.heirs(session, environment)
+    moved: dict[int, PlayerRating] = {}
+    for stored in _versions(session, environment):
+        cuts = [(each.last_match_id, RatingConfig.restored(each.rule), heirs.get(each.id, ())) for each in stored]
+        steps = _replay(session, environment, roster.starting(moved), cuts)
+        for period, step in zip(stored, steps, strict=True):
+            correction = _Correction(
+                period.id,
+                len(step.games),
+                len(step.games.players),
+                step.closing.refitted,
+                step.closing.entries,
+                step.closing.sides.entries,
+            )
+            if _differs(session, period, correction, found):
+                corrections.append(correction)
+            moved |= {player: start for player, start in step.starts.items() if start != roster.newcomers[player]}
+            state, count = step.after, count + 1
+            ratings += len(step.closing.entries)
+    found.compare("start", None, _starts({player: roster.newcomers[player] for player in moved}), _starts(moved))
+    records = _right("payoff", pair_records.read(session, environment), state.records, found)
+    kept = sides_store.read_records(session, environment)
+    side_records = _right("side payoff", kept, state.sides.records, found)
+    outcome = Rebuilt(environment, count, ratings, found.count, found.first)
+    return _Audit(ground, outcome, corrections, moved, records, side_records)
+
+
+def _versions(session: Session, environment: str) -> list[list[Period]]:
+    """Return the periods of each version, oldest first."""
+    query = select(Period).where(Period.environment == environment).order_by(Period.version, Period.number)
+    versions: dict[int, list[Period]] = {}
+    for period in session.scalars(query):
+        versions.setdefault(period.version, []).append(period)
+    return list(versions.values())
+
+
+def _differs(session: Session, period: Period, right: _Correction, found: Differences) -> bool:
+    """Say whether something stored of a period is not right."""
+    query = select(Rating.player_id, *(getattr(Rating, name) for name in _RATING)).where(Rating.period_id == period.id)
+    stored: Rows = {(player,): dict(zip(_RATING, row, strict=True)) for player, *row in session.execute(query)}
+    computed: Rows = {(player,): _named(entry, _RATING) for player, entry in right.entries.items()}
+    ratings = found.compare("rating", period.number, stored, computed)
+    seats = _side_rows(sides_store.ratings_of(session, period.id)), _side_rows(right.side_entries)
+    by_side = [found.compare(_KINDS[side], period.number, *(rows[side] for rows in seats)) for side in sides.SIDES]
+    summary = found.compare("period", period.number, {(): _named(period, _SUMMARY)}, {(): _named(right, _SUMMARY)})
+    return ratings or any(by_side) or summary
+
+
+def _side_rows(entries: Mapping[int, PlayerRating]) -> dict[Side, Rows]:
+    rows: dict[Side, dict[tuple[int, ...], Row]] = {side: {} for side in sides.SIDES}
+    for seat, entry in entries.items():
+        player, side = sides.owner(seat)
+        rows[side][(player,)] = _named(entry, _RATING)
+    return dict(rows)
+
+
+def _right(kind: Kind, kept: PairRecords, right: PairRecords, found: Differences) -> PairRecords | None:
+    """Return what the records of pairs should be; None where they are."""
+    return right if found.compare(kind, None, _columns(kept), _columns(right)) else None
+
+
+def _starts(entries: Mapping[int, PlayerRating]) -> Rows:
+    return {(player,): _named(entry, ("rating", "deviation")) for player, entry in entries.items()}
+
+
+def _columns(records: PairRecords) -> Rows:
+    return {pair: vars(count) for pair, count in records.counts().items()}
+
+
+def _named(row: object, names: Sequence[str]) -> Row:
+    return {name: getattr(row, name) for name in names}
+
+
+def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -> Rebuilt:
+    """Make what is stored what the log says."""
+    if not audit.outcome.differing:
+        return audit.outcome
+    for right in audit.corrections:
+        summary = {"matches": right.matches, "players": right.players, "refitted": right.refitted}
+        session.execute(update(Period).where(Period.id == right.period_id).values(summary))
+        session.execute(delete(Rating).where(Rating.period_id == right.period_id))
+        session.execute(delete(SideRating).where(SideRating.period_id == right.period_id))
+        rating_periods_closing.write_ratings(session, right.period_id, right.entries, right.side_entries)
+    for player_id, start in audit.starts.items():
+        values = {"start_rating": start.rating, "start_deviation": start.deviation}
+        session.execute(update(Player).where(Player.id == player_id).values(values))
+    if audit.records is not None:
+        pair_records.rewrite(session, environment, audit.records)
+    if audit.side_records is not None:
+        sides_store.rewrite(session, environment, audit.side_records)
+    audit_log.record(
+        session,
+        "rebuild",
+        environment=environment,
+        player_id=None,
+        actor="league rebuild",
+        reason="computed again from the match log",
+        details={"periods": len(audit.corrections), "differing": audit.outcome.differing},
+        now=now,
+    )
+    return audit.outcome

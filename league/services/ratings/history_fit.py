@@ -1,0 +1,110 @@
+"""Bradley-Terry fit of the whole history of frozen players at the end of a period; see `arena.refit`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena import refit as arithmetic
+from arena.glicko2 import Results
+from arena.offsets import Leads
+from arena.refit import NO_PARENT, Fit
+from arena.refit_config import RefitConfig
+from league.services.matches.pair_records import PairRecords
+from league.services.ratings.period import PlayerRating, RatingConfig
+
+Parents = Mapping[int, int | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Offsets:
+    """What sides gave, where they are unlike.
+
+    Attributes:
+        advantage: (K,) what of the mean score of each pair's lower id its sides gave it.
+        share: (K,) how many more of its games the lower id was at home than away, in [-1, 1].
+        unsure: Variance of how much better each player is at home than on average, in points squared, by id.
+    """
+
+    advantage: NDArray[np.float64]
+    share: NDArray[np.float64]
+    unsure: Mapping[int, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fit of P frozen players, in order of their ids."""
+
+    ids: tuple[int, ...]
+    fit: Fit
+
+
+def is_due(entries: Mapping[int, PlayerRating], fitted: Mapping[int, int], config: RefitConfig) -> bool:
+    """Say whether some frozen player's games have grown enough since the last fit.
+
+    Args:
+        entries: Everybody rated, by id.
+        fitted: Games of each frozen player at the last fit; those it did not know are left out.
+        config: How much is enough.
+    """
+    return config.enabled and any(
+        entry.games > (1.0 + config.growth) * fitted.get(player, 0) for player, entry in entries.items() if entry.fitted
+    )
+
+
+def fit(
+    entries: Mapping[int, PlayerRating],
+    parents: Parents,
+    records: PairRecords,
+    config: RefitConfig,
+    offsets: Offsets | None = None,
+) -> Fitted:
+    """Fit every frozen player that has played.
+
+    Args:
+        entries: Everybody rated, by id.
+        parents: The snapshot that each descends from, by id.
+        records: What pairs scored; those between frozen players never fade.
+        config: The prior.
+        offsets: What sides gave each of these pairs; None where sides are alike.
+    """
+    ids = np.array([player for player, entry in sorted(entries.items()) if entry.frozen and entry.games], np.int64)
+    known = frozenset(ids.tolist())
+    chosen = np.isin(records.low, ids) & np.isin(records.high, ids)
+    results = Results(
+        home=np.searchsorted(ids, records.low[chosen]),
+        away=np.searchsorted(ids, records.high[chosen]),
+        score=np.clip(records.points[chosen] / records.games[chosen], 0.0, 1.0),
+        games=records.matches[chosen],
+        advantage=None if offsets is None else offsets.advantage[chosen],
+    )
+    unsure = None if offsets is None else np.array([offsets.unsure.get(player, 0.0) for player in ids.tolist()])
+    ancestors = [_ancestor(player, parents, known) for player in ids.tolist()]
+    found = arithmetic.fit(
+        results,
+        [entries[player].rating for player in ids.tolist()],
+        anchor=[entries[player].kind == "baseline" for player in ids.tolist()],
+        parent=[NO_PARENT if other is None else int(np.searchsorted(ids, other)) for other in ancestors],
+        config=config,
+        leads=None if offsets is None or unsure is None else Leads(offsets.share[chosen], unsure),
+    )
+    return Fitted(tuple(ids.tolist()), found)
+
+
+def reseeded(entries: Mapping[int, PlayerRating], fitted: Fitted, rule: RatingConfig) -> dict[int, PlayerRating]:
+    """Return those who neither learn nor anchor with rating and deviation of the fit, by id."""
+    rating, deviation = fitted.fit.rating.tolist(), np.minimum(fitted.fit.deviation, rule.deviation_cap).tolist()
+    return {
+        player: replace(entries[player], rating=rating[place], deviation=deviation[place])
+        for place, player in enumerate(fitted.ids)
+        if entries[player].fitted
+    }
+
+
+def _ancestor(player: int, parents: Parents, known: frozenset[int]) -> int | None:
+    """Return the nearest ancestor that is fitted too."""
+    found = parents.get(player)
+    while found is not None and found not in known:
+        found = parents.get(found)
+    return found

@@ -1,0 +1,74 @@
+"""Optimistic concurrency: compute while reading, then commit only if the inputs are unchanged."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from sqlalchemy import func, or_, select
+from sqlalchemy.orm import Session
+
+from league.db import locks
+from league.db.engine import Database
+from league.db.locks import Lock
+from league.db.models import Event, Period
+
+_QUIET_TRIES = 3
+
+
+@dataclass(frozen=True)
+class InputVersion:
+    """What a computation from the log rests on: the last period, and the last event that could change the past."""
+
+    period_id: int
+    event_id: int
+
+
+class Grounded(Protocol):
+    """An outcome that knows what it rests on."""
+
+    @property
+    def ground(self) -> InputVersion:
+        """What it rests on."""
+
+
+OutcomeT = TypeVar("OutcomeT", bound=Grounded)
+AnswerT = TypeVar("AnswerT")
+
+
+def read(session: Session, environment: str) -> InputVersion:
+    """Return what a computation from the log rests on, as the session sees it.
+
+    An event about a player or a period leaves the log as it was. Any other, such as what becomes of a worker, is taken
+    to change it.
+    """
+    concerns = or_(Event.environment == environment, Event.environment.is_(None))
+    of_nobody = func.coalesce(Event.player_id, 0) == 0  # IS NULL would lead SQLite to an index that has all periods
+    disturbing = select(func.max(Event.id)).where(concerns, of_nobody, Event.kind != "period")
+    last = select(func.max(Period.id)).where(Period.environment == environment)
+    period_id, event_id = session.execute(select(last.scalar_subquery(), disturbing.scalar_subquery())).one()
+    return InputVersion(period_id or 0, event_id or 0)
+
+
+def unchanged(session: Session, environment: str, before: InputVersion) -> bool:
+    """Say whether a computation's ground is unchanged; if so it stays until the session's transaction ends."""
+    locks.acquire(session, Lock.PERIOD, environment)
+    locks.acquire(session, Lock.EVENTS)
+    return read(session, environment) == before
+
+
+def compute_then_commit(
+    database: Database,
+    environment: str,
+    compute: Callable[[Session], OutcomeT],
+    write: Callable[[Session, OutcomeT], AnswerT],
+) -> AnswerT:
+    """Compute and write. Where periods close faster than the computation runs, the last try makes them wait."""
+    for _ in range(_QUIET_TRIES):
+        with database.read() as session:
+            outcome = compute(session)
+        with database.write() as session:
+            if unchanged(session, environment, outcome.ground):
+                return write(session, outcome)
+    with database.write() as session:
+        unchanged(session, environment, outcome.ground)
+        return write(session, compute(session))

@@ -1,0 +1,216 @@
+"""Glicko-2 update of one rating period, from matches to ratings, without a database.
+
+Training matches rate the learner alone; rating matches rate the frozen players; baselines anchor the scale. A player
+takes part from its first match on, so that a period is a function of the matches before its end and nothing else.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena.glicko2 import Kind, Ratings, Results, rate_period
+from arena.refit_config import RefitConfig
+from league.errors import InvariantError
+from league.services.matches.indexing import indices
+from league.services.matches.log import MatchArrays
+from league.settings import Settings
+
+_OWN_KIND = {
+    "learner": Kind.LEARNER,
+    "snapshot": Kind.FROZEN,
+    "external": Kind.FROZEN,
+    "baseline": Kind.ANCHOR,
+}
+_ID_LENGTH = 12
+
+
+_SINCE = {"unlike_sides": False, "unsure_of_sides": False, "burst_games": 0}
+"""Later additions to the rule, and the value that rules from before have: one that has it is stored without it, so
+that rules keep their names."""
+
+
+@dataclass(frozen=True)
+class RatingConfig:
+    """How a period is rated; stored with it, so that it can be computed again.
+
+    `deviation_floor` keeps a learner's rating moving. It holds for frozen players too unless the whole history is
+    fitted, which knows how sure they are. With `unlike_sides` each side is rated on its own, too; fits know how unsure
+    it is what sides gave if they are `unsure_of_sides`. Learners with more than `burst_games` games in the period are
+    rated by the mode of their posterior, and so are frozen players unless the whole history is fitted; 0 is never.
+    """
+
+    tau: float
+    deviation_floor: float
+    deviation_cap: float
+    volatility_cap: float
+    refit: RefitConfig
+    unlike_sides: bool
+    unsure_of_sides: bool
+    burst_games: int = 0
+
+    @classmethod
+    def of(cls, settings: Settings, *, unlike_sides: bool = False) -> Self:
+        """Take the rule that is configured now, for a game with such sides."""
+        return cls(
+            settings.tau,
+            settings.deviation_floor,
+            settings.deviation_cap,
+            settings.volatility_cap,
+            settings.refit,
+            unlike_sides,
+            unlike_sides,
+            settings.burst_games,
+        )
+
+    @classmethod
+    def restored(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the rule that a period was closed under: without what there was none of when it was.
+
+        Raises:
+            InvariantError: It is none.
+        """
+        numbers = _SINCE | {name: value for name, value in stored.items() if name != "refit"}
+        refit = {"pair_correlation": False} | stored.get("refit", {"enabled": False})
+        try:
+            return cls(**numbers, refit=RefitConfig(**refit))
+        except (TypeError, ValueError) as error:
+            raise InvariantError(
+                f"rule {dict(stored)} of a period", str(error), "restore the database from a backup"
+            ) from error
+
+    def stored(self) -> dict[str, Any]:
+        """Return the rule as JSON, without later additions that it makes no use of."""
+        return {name: value for name, value in asdict(self).items() if value != _SINCE.get(name)}
+
+    @property
+    def id(self) -> str:
+        """Name of the rule: the beginning of a hash of its content, the same in every league."""
+        content = json.dumps(self.stored(), sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:_ID_LENGTH]
+
+
+@dataclass(frozen=True)
+class PlayerRating:
+    """A player at the start or the end of a period; `games` and `score` count the games that rated it so far."""
+
+    kind: str
+    rating: float
+    deviation: float
+    volatility: float
+    games: int
+    score: float
+
+    @property
+    def frozen(self) -> bool:
+        """Whether its strength never changes."""
+        return self.kind != "learner"
+
+    @property
+    def fitted(self) -> bool:
+        """Whether a fit of the whole history says how strong it is: it neither learns nor anchors the scale."""
+        return _OWN_KIND[self.kind] == Kind.FROZEN
+
+
+def rate_matches(
+    entries: Mapping[int, PlayerRating],
+    games: MatchArrays,
+    rule: RatingConfig,
+    advantage: NDArray[np.float64] | None = None,
+) -> dict[int, PlayerRating]:
+    """Rate one period.
+
+    Args:
+        entries: Every player of `games` and every learner that played before, by id.
+        games: The period's matches.
+        rule: How to rate.
+        advantage: What of each score home's side gave it; None where sides are alike.
+
+    Returns:
+        The entries that changed, by id.
+    """
+    ids = np.array(sorted(entries), dtype=np.int64)
+    before = [entries[int(player)] for player in ids]
+    own = np.array([_OWN_KIND[entry.kind] for entry in before], dtype=np.int64)
+    learner = own == Kind.LEARNER
+    start = as_ratings(before)
+    # with a fit of the whole history, the fit rates frozen players, and finds the mode itself
+    frozen_floor, frozen_burst = (0.0, 0) if rule.refit.enabled else (rule.deviation_floor, rule.burst_games)
+    by_training, learner_games, learner_points = _rate(
+        start,
+        _rows(games, ids, advantage, training=True),
+        np.where(learner, own, Kind.OBSERVED),
+        rule,
+    )
+    by_rating, frozen_games, frozen_points = _rate(
+        start,
+        _rows(games, ids, advantage, training=False),
+        np.where(learner, Kind.OBSERVED, own),
+        replace(rule, deviation_floor=frozen_floor, burst_games=frozen_burst),
+    )
+    rating = np.where(learner, by_training.rating, by_rating.rating).tolist()
+    deviation = np.where(learner, by_training.deviation, by_rating.deviation).tolist()
+    volatility = np.where(learner, by_training.volatility, by_rating.volatility).tolist()
+    played = np.where(learner, learner_games, frozen_games).tolist()
+    scored = np.where(learner, learner_points, frozen_points).tolist()
+    changed: dict[int, PlayerRating] = {}
+    for place, (player, old) in enumerate(zip(ids.tolist(), before, strict=True)):
+        new = PlayerRating(
+            kind=old.kind,
+            rating=rating[place],
+            deviation=deviation[place],
+            volatility=volatility[place],
+            games=old.games + played[place],
+            score=old.score + scored[place],
+        )
+        if new != old:
+            changed[player] = new
+    return changed
+
+
+def as_ratings(entries: Sequence[PlayerRating]) -> Ratings:
+    """Return entries as arrays."""
+    return Ratings(
+        rating=np.array([entry.rating for entry in entries]),
+        deviation=np.array([entry.deviation for entry in entries]),
+        volatility=np.array([entry.volatility for entry in entries]),
+    )
+
+
+def _rate(
+    start: Ratings, rows: Results, kinds: NDArray[np.int64], rule: RatingConfig
+) -> tuple[Ratings, NDArray[np.int64], NDArray[np.float64]]:
+    """Rate the players that `kinds` does not call observed; count everybody's games and sum their scores."""
+    player = np.concatenate((rows.home, rows.away))
+    counts = np.bincount(player, minlength=len(start))
+    points = np.bincount(player, weights=np.concatenate((rows.score, 1.0 - rows.score)), minlength=len(start))
+    rated = rate_period(
+        start,
+        rows,
+        tau=rule.tau,
+        kinds=kinds,
+        deviation_floor=rule.deviation_floor,
+        deviation_cap=rule.deviation_cap,
+        volatility_cap=rule.volatility_cap,
+        burst_games=rule.burst_games,
+    )
+    return rated, counts, points.astype(np.float64)
+
+
+def _rows(
+    games: MatchArrays, ids: NDArray[np.int64], advantage: NDArray[np.float64] | None, *, training: bool
+) -> Results:
+    """Return the games of one kind between two players, as places in `ids`."""
+    chosen = (games.training == training) & (games.home != games.away)
+    home, away = indices(ids, games.home[chosen]), indices(ids, games.away[chosen])
+    return Results(
+        home=home,
+        away=away,
+        score=games.score[chosen],
+        games=np.ones(home.size, dtype=np.int64),
+        advantage=None if advantage is None else advantage[chosen],
+    )

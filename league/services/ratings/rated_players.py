@@ -1,0 +1,135 @@
+"""Players with their current rating: selected, required by id, and shown."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, and_, case, func, select
+from sqlalchemy.orm import Session
+
+from arena.glicko2 import Ratings
+from league import wire
+from league.db.models import Event, Player, Rating
+from league.errors import UnknownPlayerError
+from league.services.ratings import side_ratings
+from league.settings import Settings
+
+OUT_OF_PLAY = ("retired", "quarantined")
+_CHANGES = ("promote", "retire", "reinstate", "quarantine")
+
+
+def rated(as_of: int | None = None) -> "Select[Player, Rating]":
+    """Select players, each with its rating after the last period, or after period `as_of`; null before its first."""
+    history = select(Rating.period_id).where(Rating.player_id == Player.id)
+    if as_of is not None:
+        history = history.where(Rating.period_id <= as_of)
+    last = history.order_by(Rating.period_id.desc()).limit(1).correlate(Player).scalar_subquery()
+    joined = and_(Rating.player_id == Player.id, Rating.period_id == last)
+    return select(Player, Rating).outerjoin(Rating, joined)
+
+
+def require(session: Session, player_id: int) -> tuple[Player, Rating | None]:
+    """Return a player with its current rating.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+    """
+    player, rating = _row(session, player_id)
+    return player, rating
+
+
+def show(session: Session, settings: Settings, player_id: int) -> wire.Player:
+    """Show one player.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+    """
+    return shown(session, settings, [_row(session, player_id)])[0]
+
+
+def shown(session: Session, settings: Settings, players: "Sequence[Row[Player, Rating]]") -> list[wire.Player]:
+    """Show players, each with its rating after the last period."""
+    sides = side_ratings.of_players(session, [player for player, _ in players])
+    return [
+        wire.Player.model_validate(fields(player, rating, settings) | {"sides": sides.get(player.id, [])})
+        for player, rating in players
+    ]
+
+
+def fields(player: Player, rating: Rating | None, settings: Settings) -> dict[str, Any]:
+    """Return the wire fields of a player."""
+    value = player.start_rating if rating is None else rating.rating
+    deviation = player.start_deviation if rating is None else rating.deviation
+    return {
+        "id": player.id,
+        "kind": player.kind,
+        "name": player.name,
+        "call_sign": player.call_sign,
+        "environment": player.environment,
+        "signature": player.signature,
+        "role": player.role,
+        "standing": player.standing,
+        "checkpoint": player.checkpoint,
+        "rating": value,
+        "deviation": deviation,
+        "volatility": player.start_volatility if rating is None else rating.volatility,
+        "conservative": value - 2 * deviation,
+        "games": 0 if rating is None else rating.games,
+        "provisional": deviation >= settings.provisional_deviation,
+        "learner_id": player.learner_id,
+        "parent_id": player.parent_id,
+        "step": player.step,
+        "metadata": player.card,
+        "created_at": player.created_at,
+    }
+
+
+def conservative() -> ColumnElement[float]:
+    """Return the order of the league table: rating - 2 RD, over `rated`."""
+    value = func.coalesce(Rating.rating, Player.start_rating)
+    return value - 2 * func.coalesce(Rating.deviation, Player.start_deviation)
+
+
+def in_play() -> ColumnElement[bool]:
+    """Select everybody but who is retired or quarantined."""
+    return func.coalesce(Player.standing, "candidate").not_in(OUT_OF_PLAY)
+
+
+def last_change(until: datetime | None = None) -> ScalarSelect[int]:
+    """Select a player's last change of standing, up to a time, from the audit log."""
+    changes = select(Event.id).where(Event.player_id == Player.id, Event.kind.in_(_CHANGES))
+    changes = changes if until is None else changes.where(Event.created_at <= until)
+    return changes.order_by(Event.id.desc()).limit(1).correlate(Player).scalar_subquery()
+
+
+def logged_call_sign() -> ColumnElement[str | None]:
+    """Return the call-sign that a player had after the joined change; before its first it has none."""
+    told: ColumnElement[str | None] = Event.details["call_sign"].as_string()
+    return told
+
+
+def logged_standing() -> ColumnElement[str | None]:
+    """Return the standing that the joined change led to; snapshots and external players begin as candidates."""
+    return case(
+        (Event.id.is_not(None), Event.details["to"].as_string()),
+        (Player.kind.in_(("snapshot", "external")), "candidate"),
+    )
+
+
+def ratings(players: "Sequence[Row[Player, Rating]]") -> Ratings:
+    """Return the ratings of selected players as arrays."""
+    values = [
+        (player.start_rating, player.start_deviation, player.start_volatility)
+        if rating is None
+        else (rating.rating, rating.deviation, rating.volatility)
+        for player, rating in players
+    ]
+    return Ratings(*np.array(values, dtype=np.float64).reshape(-1, 3).T)
+
+
+def _row(session: Session, player_id: int) -> "Row[Player, Rating]":
+    row = session.execute(rated().where(Player.id == player_id)).one_or_none()
+    if row is None:
+        raise UnknownPlayerError(player_id, "no player has this id", "list them with GET /players")
+    return row

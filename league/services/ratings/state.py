@@ -1,0 +1,99 @@
+"""Rating state between periods, and its update: the one place where a period is computed.
+
+Closing a period, rebuilding the past and asking what another rule would have given all run through here, so that they
+cannot differ.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+from league.services.matches.log import MatchArrays
+from league.services.matches.pair_records import NO_RECORDS, PairRecords
+from league.services.ratings import history_fit
+from league.services.ratings import period as rating_period
+from league.services.ratings.period import PlayerRating, RatingConfig
+from league.services.ratings.roster import Roster
+from league.services.ratings.sides import NO_BOOKS, Seats, SideState
+
+
+@dataclass(frozen=True)
+class RatingState:
+    """The state after a period.
+
+    Attributes:
+        entries: Everybody rated so far, by id.
+        records: What pairs scored so far.
+        fitted: Games of each frozen player when the whole history was last fitted, by id.
+        sides: The same of sides, where they are unlike.
+    """
+
+    entries: Mapping[int, PlayerRating]
+    records: PairRecords
+    fitted: Mapping[int, int]
+    sides: SideState
+
+    def after(self, closing: "RatingUpdate") -> Self:
+        """Return the state after one more period."""
+        entries = {**self.entries, **closing.entries}
+        fitted = games_of_frozen(entries) if closing.refitted else self.fitted
+        sides = SideState({**self.sides.entries, **closing.sides.entries}, closing.sides.records)
+        return type(self)(entries, closing.records, fitted, sides)
+
+    def seats(self, roster: Roster) -> Seats:
+        """Return everybody's seats."""
+        return Seats(self.sides, {**roster.newcomers, **self.entries}, roster)
+
+
+EMPTY = RatingState({}, NO_RECORDS, {}, NO_BOOKS)
+
+
+@dataclass(frozen=True)
+class RatingUpdate:
+    """What a period changes: entries by id, all records, and whether the whole history was fitted at its end.
+
+    `sides` are the entries of seats that changed, and all records of seats.
+    """
+
+    entries: Mapping[int, PlayerRating]
+    records: PairRecords
+    refitted: bool
+    sides: SideState
+
+
+def apply_period(ledger: RatingState, roster: Roster, games: MatchArrays, rule: RatingConfig) -> RatingUpdate:
+    """Rate a period's matches on top of what the periods before left."""
+    taking_part = {player: ledger.entries.get(player, roster.newcomers[player]) for player in games.players}
+    taking_part |= {player: entry for player, entry in ledger.entries.items() if not entry.frozen}
+    seats = ledger.seats(roster) if rule.unlike_sides else None
+    advantage = None if seats is None else seats.advantage(games.home, games.away)
+    changed = rating_period.rate_matches(taking_part, games, rule, advantage)
+    sides = SideState({}, ledger.sides.records) if seats is None else seats.close(games, rule)
+    records = ledger.records.advance(games)
+    entries = {**ledger.entries, **changed}
+    due = history_fit.is_due(entries, ledger.fitted, rule.refit)
+    closing = RatingUpdate(changed, records, due, sides)
+    return _refitted(ledger.after(closing), closing, roster, rule) if due else closing
+
+
+def _refitted(after: RatingState, closing: RatingUpdate, roster: Roster, rule: RatingConfig) -> RatingUpdate:
+    """Fit the whole history at a period's end: each side, and then what players score on average over both."""
+    sides, offsets = closing.sides, None
+    if rule.unlike_sides:
+        seats = after.seats(roster)
+        sides = SideState({**sides.entries, **_changes(seats.refitted(rule), after.sides.entries)}, sides.records)
+        fitted_seats = replace(after.sides, entries={**after.sides.entries, **sides.entries})
+        offsets = replace(seats, books=fitted_seats).offsets(closing.records, unsure=rule.unsure_of_sides)
+    fitted = history_fit.fit(after.entries, roster.parents, closing.records, rule.refit, offsets)
+    reseeded = _changes(history_fit.reseeded(after.entries, fitted, rule), after.entries)
+    return replace(closing, entries={**closing.entries, **reseeded}, sides=sides)
+
+
+def _changes(new: Mapping[int, PlayerRating], old: Mapping[int, PlayerRating]) -> dict[int, PlayerRating]:
+    """Return the entries that are not as they were."""
+    return {player: entry for player, entry in new.items() if entry != old[player]}
+
+
+def games_of_frozen(entries: Mapping[int, PlayerRating]) -> dict[int, int]:
+    """Count the games of the frozen players."""
+    return {player: entry.games for player, entry in entries.items() if entry.frozen}

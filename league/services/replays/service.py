@@ -1,0 +1,279 @@
+"""Replays: recordings of matches, stored, sent, and deleted by age, number and size.
+
+They are rows like the matches that they show: stored in one transaction, on their way in an export, and never left
+behind. See docs/decisions/046-recordings-are-rows.md.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session, aliased
+
+from arena.replay import Header, RecordingError, unpack_recording
+from arena.replay.limits import to_name
+from league import wire
+from league.auth import Principal
+from league.db.bulk_insert import insert_new
+from league.db.engine import Database
+from league.db.models import Match, Player, Replay
+from league.errors import (
+    RefusedReplayError,
+    ReplayConflictError,
+    TooLargeError,
+    UnknownMatchError,
+    UnknownReplayError,
+)
+from league.services.auth import ownership
+from league.services.lifecycle import champions
+from league.settings import ReplayConfig
+
+KEPT_SHARE = 0.95
+"""Where recordings exceed a bound they go until this share of it is left: the next ones find room without a search."""
+
+PRUNED_AT_ONCE = 100
+"""Old recordings that one transaction lets go."""
+
+UNPACKED = 16
+"""A recording's text is at most so many times as long as the largest file: one of mechs about eleven times its own."""
+
+_HOME, _AWAY = aliased(Player), aliased(Player)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A stored recording, without its bytes."""
+
+    match_id: int
+    size_bytes: int
+    notable: bool
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How many recordings there are, and how many bytes they take."""
+
+    count: int
+    size_bytes: int
+
+
+def require_size(config: ReplayConfig, size_bytes: int) -> None:
+    """Refuse a recording of more bytes than the league takes.
+
+    Raises:
+        TooLargeError: It is larger.
+    """
+    if size_bytes > config.upload_max_bytes:
+        rule = f"a recording has at most {config.upload_max_bytes:,} bytes"
+        raise TooLargeError(f"{size_bytes:,} bytes", rule, "raise LEAGUE_REPLAYS__UPLOAD_MAX_BYTES, or do not send it")
+
+
+def read_header(config: ReplayConfig, match_id: int, data: bytes) -> Header:
+    """Read the header of a recording, all of which must be as docs/replays.md says.
+
+    Raises:
+        RefusedReplayError: It is not.
+    """
+    try:
+        return unpack_recording(data, "what was sent", UNPACKED * config.upload_max_bytes).header
+    except RecordingError as error:
+        raise RefusedReplayError(
+            _of(match_id), str(error), "send the file that a worker of this version makes"
+        ) from error
+
+
+def store(
+    session: Session,
+    config: ReplayConfig,
+    caller: Principal,
+    match_id: int,
+    header: Header,
+    data: bytes,
+    now: datetime,
+) -> wire.Replay:
+    """Take in the recording of a match, and let others go where there are too many; the same again is fine.
+
+    Args:
+        session: A write transaction.
+        config: How much is kept.
+        caller: Who sends it: the owner of the worker that played the match, or an admin.
+        match_id: The match.
+        header: What the recording says of the match.
+        data: The recording's file.
+        now: The time.
+
+    Raises:
+        UnknownMatchError: There is no such match.
+        ForbiddenError: Another token's worker played it.
+        RefusedReplayError: The recording shows another match.
+        ReplayConflictError: The match has another recording.
+    """
+    match, home, away = _match(session, match_id)
+    ownership.require_worker(session, caller, match.worker_id)
+    _require_same(match, home, away, header)
+    replay = wire.Replay(match_id=match_id, sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data))
+    row = {
+        "match_id": match_id,
+        "sha256": replay.sha256,
+        "size_bytes": replay.size_bytes,
+        "notable": _notable(session, match),
+        "stored_at": now,
+        "content": data,
+    }
+    if insert_new(session, Replay, [row], returning=(Replay.match_id,)):
+        _make_room(session, config)
+    else:
+        _require_known(session, replay)
+    return replay
+
+
+def find(session: Session, match_id: int) -> wire.Replay:
+    """Look the recording of a match up.
+
+    Raises:
+        UnknownMatchError: There is no such match.
+        UnknownReplayError: It has no recording.
+    """
+    row = session.execute(select(Replay.sha256, Replay.size_bytes).where(Replay.match_id == match_id)).one_or_none()
+    if row is None:
+        _match(session, match_id)
+        rule = "workers record some matches, and a league keeps a bounded number of recordings"
+        raise UnknownReplayError(match_id, rule, "play the pairing again with `arena match --record`")
+    return wire.Replay(match_id=match_id, sha256=row.sha256, size_bytes=row.size_bytes)
+
+
+def content(session: Session, match_id: int) -> bytes:
+    """Return the file of a recording that `find` has found in the same transaction."""
+    return session.scalars(select(Replay.content).where(Replay.match_id == match_id)).one()
+
+
+def usage(session: Session) -> Usage:
+    """Sum up what recordings take."""
+    count, size_bytes = session.execute(select(func.count(), func.sum(Replay.size_bytes)).select_from(Replay)).one()
+    return Usage(count, int(size_bytes or 0))
+
+
+def damaged(session: Session) -> Iterator[int]:
+    """Go through the matches whose recordings are not the bytes that their hashes name."""
+    rows = session.execute(
+        select(Replay.match_id, Replay.sha256, Replay.size_bytes, Replay.content).order_by(Replay.match_id),
+        execution_options={"yield_per": 20},
+    )
+    for match_id, sha256, size_bytes, data in rows:
+        if len(data) != size_bytes or hashlib.sha256(data).hexdigest() != sha256:
+            yield match_id
+
+
+def prune(database: Database, config: ReplayConfig, now: datetime) -> Iterator[int]:
+    """Let recordings go that are older than `config` keeps.
+
+    Yields:
+        How many went, transaction by transaction: between two there is room for others, and to stop.
+    """
+    with database.read() as session:
+        too_old = Replay.stored_at < now - timedelta(days=config.keep_days)
+        old = session.scalars(select(Replay.match_id).where(too_old).order_by(Replay.match_id)).all()
+    for first in range(0, len(old), PRUNED_AT_ONCE):
+        part = old[first : first + PRUNED_AT_ONCE]
+        with database.write() as session:
+            session.execute(delete(Replay).where(Replay.match_id.in_(part)))
+        yield len(part)
+
+
+def surplus(kept: Sequence[Kept], config: ReplayConfig) -> list[int]:
+    """Choose whose recordings go where there are more than `config` keeps.
+
+    The oldest go first. Notable ones stay until nothing else is left to go, as long as they take no more than half of
+    what is kept.
+
+    Args:
+        kept: All recordings, oldest first.
+        config: How much is kept.
+
+    Returns:
+        Ids of their matches.
+    """
+    most = Usage(ceil(KEPT_SHARE * config.keep_max), ceil(KEPT_SHARE * config.keep_max_bytes))
+    half = Usage(ceil(most.count / 2), ceil(most.size_bytes / 2))
+    notable, rest = ([each for each in kept if each.notable is which] for which in (True, False))
+    gone = _oldest_beyond(notable, half)
+    notable = notable[len(gone) :]
+    taken = _sum(notable)
+    room = Usage(most.count - taken.count, most.size_bytes - taken.size_bytes)
+    return [each.match_id for each in (*gone, *_oldest_beyond(rest, room))]
+
+
+def _oldest_beyond(kept: Sequence[Kept], room: Usage) -> list[Kept]:
+    """The oldest of some recordings, without which the others have room."""
+    taken, gone = _sum(kept), 0
+    count, size_bytes = taken.count, taken.size_bytes
+    while count > room.count or (count and size_bytes > room.size_bytes):
+        count, size_bytes = count - 1, size_bytes - kept[gone].size_bytes
+        gone += 1
+    return list(kept[:gone])
+
+
+def _sum(kept: Iterable[Kept]) -> Usage:
+    sizes = [each.size_bytes for each in kept]
+    return Usage(len(sizes), sum(sizes))
+
+
+def _make_room(session: Session, config: ReplayConfig) -> None:
+    """Delete what is too much."""
+    used = usage(session)
+    if used.count <= config.keep_max and used.size_bytes <= config.keep_max_bytes:
+        return
+    columns = Replay.match_id, Replay.size_bytes, Replay.notable
+    kept = [Kept(*row) for row in session.execute(select(*columns).order_by(Replay.match_id))]
+    for match_id in surplus(kept, config):
+        session.execute(delete(Replay).where(Replay.match_id == match_id))
+
+
+def _match(session: Session, match_id: int) -> tuple[Match, Player, Player]:
+    query = select(Match, _HOME, _AWAY).join(_HOME, _HOME.id == Match.home_id).join(_AWAY, _AWAY.id == Match.away_id)
+    row = session.execute(query.where(Match.id == match_id)).one_or_none()
+    if row is None:
+        raise UnknownMatchError(match_id, "no match has this id", "see a player's with GET /players/{id}/matches")
+    match, home, away = row
+    return match, home, away
+
+
+def _require_same(match: Match, home: Player, away: Player, header: Header) -> None:
+    """Refuse a recording that shows another match."""
+    outcome = header.outcome
+    told = {
+        "environment": (header.environment, match.environment),
+        "signature": (header.signature, home.signature),
+        "home": (header.players[0], to_name(home.name)),
+        "away": (header.players[1], to_name(away.name)),
+        "seed": (header.seed, match.seed),
+        "score": (outcome.score, match.score),
+        "reason": (outcome.reason, match.reason),
+        "decisions": (outcome.decisions, match.decisions),
+    }
+    for what, (recorded, reported) in told.items():
+        if recorded != reported:
+            rule = f"its {what} is {recorded!r:.100}, the match's {reported!r:.100}"
+            raise RefusedReplayError(_of(match.id), rule, "send the recording of this match")
+
+
+def _require_known(session: Session, replay: wire.Replay) -> None:
+    known = session.scalar(select(Replay.sha256).where(Replay.match_id == replay.match_id))
+    if known != replay.sha256:
+        rule = f"the match has the recording {known}, which stays"
+        raise ReplayConflictError(f"{replay.sha256} {_of(replay.match_id)}", rule, "drop it")
+
+
+def _notable(session: Session, match: Match) -> bool:
+    """Say whether a match is one of those whose recordings stay longest: played for a gate, or by the champion."""
+    if match.kind == "gate":
+        return True
+    champion = champions.champion_id(session, match.environment)
+    return champion is not None and champion in (match.home_id, match.away_id)
+
+
+def _of(match_id: int) -> str:
+    return f"of match {match_id}"

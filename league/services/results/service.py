@@ -1,0 +1,394 @@
+"""Results of matches are stored exactly once.
+
+The key of a result is (lease, sequence). The first payload under a key stays; the same again is a duplicate, another
+one a conflict. Whether a key is new is decided by the unique index, so racing requests agree. What is not taken is kept
+as a refusal, so that sending it again is answered as it was the first time.
+"""
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from sqlalchemy import bindparam, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from arena.seeding import derive_array
+from league import wire
+from league.auth import Principal
+from league.db import locks
+from league.db.bulk_insert import among, insert_new
+from league.db.engine import Database
+from league.db.group_commit import one_by_one
+from league.db.locks import Lock
+from league.db.models import Base, Match, Refusal, Worker
+from league.services.auth import ownership
+from league.services.matches import behaviours
+from league.services.matches.behaviours import Packed
+from league.services.matchmaking.lease_cache import Game, LeaseCache, LeaseTerms
+from league.services.results import validation
+from league.services.results.validation import Reporter
+from league.services.workers import service as workers
+from league.settings import Settings
+
+_HASH_BYTES = 16
+_REFUSED: dict[str, wire.ResultStatus] = {"conflict": "conflict", "rejected": "rejected"}
+
+Key = tuple[str, int]
+Row = dict[str, Any]
+Readable = Mapping[int, wire.Result]
+"""Results by their place in the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one result."""
+
+    status: wire.ResultStatus
+    match_id: int | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the log has under a key."""
+
+    match_id: int
+    payload_hash: bytes
+    late: bool
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """The places of a batch, before anything is written.
+
+    Attributes:
+        settled: Verdicts that nothing can change any more.
+        doubtful: Why a result is refused, unless it was taken before.
+        fresh: The first place of each key that may be new.
+    """
+
+    settled: dict[int, Verdict] = field(default_factory=dict)
+    doubtful: dict[int, str] = field(default_factory=dict)
+    fresh: dict[Key, int] = field(default_factory=dict)
+
+
+def submit(
+    database: Database,
+    settings: Settings,
+    cache: LeaseCache,
+    caller: Principal,
+    batch: wire.ReceivedBatch,
+    now: datetime,
+) -> list[wire.ResultAnswer]:
+    """Take in a worker's results; answer each on its own, in order.
+
+    What a result is judged by never changes, so it is read beforehand, and the write transaction is short. It may be
+    deleted with its environment: then its results are judged again, and refused.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+        ForbiddenError: The worker is another token's.
+    """
+    try:
+        return _submit(database, settings, cache, caller, batch, now)
+    except IntegrityError:
+        cache.forget({each.lease_id for each in batch.results})
+        return _submit(database, settings, cache, caller, batch, now)
+
+
+def _submit(
+    database: Database,
+    settings: Settings,
+    cache: LeaseCache,
+    caller: Principal,
+    batch: wire.ReceivedBatch,
+    now: datetime,
+) -> list[wire.ResultAnswer]:
+    readable = {place: result for place, result in enumerate(batch.results) if isinstance(result, wire.Result)}
+    with database.autocommit_read() as session:
+        ownership.require_worker(session, caller, batch.worker_id)
+        reporter, refused_before = _reporter(session, batch.worker_id)
+        lease_ids = {result.lease_id for result in batch.results if wire.storable_lease_id(result.lease_id)}
+        terms = cache.terms(session, lease_ids)
+        before = _told(session, reporter.worker_id, lease_ids) if refused_before else {}
+        limits = cache.limits(session, {each.game for each in terms.values()}, now)
+        places = _sort(batch.results, terms, before, limits, reporter, settings, now)
+        doubted = {place: readable[place] for place in places.doubtful}
+        verdicts = places.settled | _compare(session, doubted, places.doubtful)
+    rows = {place: _row(readable[place], terms[lease_id], now) for (lease_id, _), place in sorted(places.fresh.items())}
+    accepted = _accept(database, rows, {place: readable[place] for place in rows})
+    told = verdicts | {places.fresh[key]: verdict for key, verdict in accepted.items()}
+    if len(told) < len(batch.results) or any(verdict.status in _REFUSED for verdict in told.values()):
+        told |= database.group_commit(one_by_one, lambda session: _refuse(session, reporter, batch.results, told, now))
+    return [_answer(result, told[place]) for place, result in enumerate(batch.results)]
+
+
+def _sort(
+    results: Sequence[wire.Result | wire.UnreadableResult],
+    terms: Mapping[str, LeaseTerms],
+    told: Mapping[bytes, Verdict],
+    limits: Mapping[Game, int],
+    reporter: Reporter,
+    settings: Settings,
+    now: datetime,
+) -> _Sorted:
+    places, seeds = _Sorted(), _seeds(results, terms)
+    for place, result in enumerate(results):
+        own = terms.get(result.lease_id)
+        before = told.get(_digest(result)) if told else None
+        if before is not None:
+            places.settled[place] = before
+        elif isinstance(result, wire.UnreadableResult):
+            places.settled[place] = Verdict("rejected", None, result.detail)
+        elif own is None or own.worker_id != reporter.worker_id:
+            places.settled[place] = Verdict("rejected", None, validation.not_owned(result, own))
+        else:
+            longest = limits.get(own.game)
+            reason = validation.refusal(
+                result, own, seeds.get(place, own.seed), reporter, longest, settings.lease_grace_s, now
+            )
+            if reason is None:
+                places.fresh.setdefault(_key(result), place)
+            else:
+                places.doubtful[place] = reason
+    return places
+
+
+def _seeds(results: Sequence[wire.Result | wire.UnreadableResult], terms: Mapping[str, LeaseTerms]) -> dict[int, int]:
+    """Return the seeds of the matches that leases allow, by place; all at once, which is far faster than one by one."""
+    known = [
+        (place, own.seed, result.sequence)
+        for place, result in enumerate(results)
+        if (own := terms.get(result.lease_id)) is not None and 0 <= result.sequence < own.budget
+    ]
+    places, leases, sequences = np.array(known, dtype=np.int64).reshape(-1, 3).T
+    return dict(zip(places.tolist(), derive_array(leases, "match", sequences).tolist(), strict=True))
+
+
+# --- what the league knows -------------------------------------------------------------------------------------------
+
+
+_WORKERS, _REFUSALS = Base.metadata.tables[Worker.__tablename__], Base.metadata.tables[Refusal.__tablename__]
+_REPORTER = select(  # without the object mapper, which costs more than the statement
+    _WORKERS.c.signatures, select(_REFUSALS.c.worker_id).where(_REFUSALS.c.worker_id == _WORKERS.c.id).exists()
+).where(_WORKERS.c.id == bindparam("worker"))
+
+
+def _reporter(session: Session, worker_id: str) -> tuple[Reporter, bool]:
+    """Return who reports, and whether anything of it was ever refused.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+    """
+    row = session.connection().execute(_REPORTER, {"worker": worker_id}).one_or_none()
+    if row is None:
+        raise workers.unknown(worker_id)
+    signatures, refused_before = row
+    return Reporter(worker_id, frozenset(signatures)), refused_before
+
+
+def _told(session: Session, worker_id: str, lease_ids: Collection[str]) -> dict[bytes, Verdict]:
+    """Return what the worker was told of results that were not taken, by their digests."""
+    query = select(Refusal).where(Refusal.worker_id == worker_id, among(session, Refusal.lease_id, lease_ids))
+    return {row.digest: Verdict(_REFUSED[row.status], row.match_id, row.detail) for row in session.scalars(query)}
+
+
+def _kept(session: Session, results: Collection[wire.Result]) -> dict[Key, Kept]:
+    """Return what the log has under the keys of the results, and perhaps under more keys of the same leases."""
+    if not results:
+        return {}
+    columns = Match.lease_id, Match.sequence, Match.id, Match.payload_hash, Match.late
+    leases = {result.lease_id for result in results}
+    sequences = {result.sequence for result in results if 0 <= result.sequence < validation.INTEGER_LIMIT}
+    query = select(*columns).where(among(session, Match.lease_id, leases), among(session, Match.sequence, sequences))
+    rows = session.execute(query)
+    return {(lease_id, sequence): Kept(match_id, payload, late) for lease_id, sequence, match_id, payload, late in rows}
+
+
+def _compare(session: Session, results: Readable, doubts: Mapping[int, str]) -> dict[int, Verdict]:
+    """Judge results by what the log has under their keys; one that it has not is refused for its doubt."""
+    kept = _kept(session, results.values())
+    verdicts = {}
+    for place, result in results.items():
+        known = kept.get(_key(result))
+        verdicts[place] = Verdict("rejected", None, doubts[place]) if known is None else _compared(result, known)
+    return verdicts
+
+
+# --- what is written -------------------------------------------------------------------------------------------------
+
+
+def _accept(database: Database, rows: Mapping[int, Row], results: Readable) -> dict[Key, Verdict]:
+    """Store new matches, by their places in the order of their keys; return verdicts about those that nobody else has.
+
+    Where nothing else belongs to them, the matches of an environment are one statement, for others' batches as well.
+    """
+    environments = tuple(sorted({row["environment"] for row in rows.values()}))
+    if any(result.behaviour is not None for result in results.values()):
+
+        def store(session: Session) -> dict[Key, Verdict]:
+            for environment in environments:
+                locks.acquire_shared(session, Lock.INTAKE, environment)
+            accepted = _insert(session, list(rows.values()))
+            _keep_behaviours(session, results, accepted)
+            return accepted
+
+        return database.group_commit(one_by_one, store, kind=("results", environments))
+    accepted: dict[Key, Verdict] = {}
+    for environment in environments:
+        own = [row for row in rows.values() if row["environment"] == environment]
+        accepted |= database.group_commit(_insert_batches, own, kind=environment, briefly=True)
+    return accepted
+
+
+def _insert_batches(session: Session, batches: Sequence[Sequence[Row]]) -> list[dict[Key, Verdict]]:
+    """Insert the matches of several batches of one environment; of those with the same key the first has it."""
+    first: dict[Key, tuple[int, Row]] = {}
+    for number, rows in enumerate(batches):
+        for row in rows:
+            first.setdefault((row["lease_id"], row["sequence"]), (number, row))
+    accepted: list[dict[Key, Verdict]] = [{} for _ in batches]
+    under = Lock.INTAKE, batches[0][0]["environment"]
+    for key, verdict in _insert(session, [first[key][1] for key in sorted(first)], under).items():
+        accepted[first[key][0]][key] = verdict
+    return accepted
+
+
+def _insert(session: Session, rows: Sequence[Row], under: tuple[Lock, str] | None = None) -> dict[Key, Verdict]:
+    """Insert what nobody else has inserted meanwhile; rows come in the order of keys, so racing batches finish."""
+    inserted = insert_new(session, Match, rows, (Match.lease_id, Match.sequence, Match.id, Match.late), under)
+    return {
+        (lease_id, sequence): Verdict("accepted", match_id, _lateness(late))
+        for lease_id, sequence, match_id, late in inserted
+    }
+
+
+def _refuse(
+    session: Session,
+    reporter: Reporter,
+    results: Sequence[wire.Result | wire.UnreadableResult],
+    told: Mapping[int, Verdict],
+    now: datetime,
+) -> dict[int, Verdict]:
+    """Judge results that are not new after all, and keep whatever is refused; return all verdicts."""
+    left = {place: each for place, each in enumerate(results) if place not in told and isinstance(each, wire.Result)}
+    verdicts = {**told, **_compare(session, left, {})}
+    _remember(session, reporter.worker_id, results, verdicts, now)
+    return verdicts
+
+
+def _keep_behaviours(session: Session, results: Readable, accepted: Mapping[Key, Verdict]) -> None:
+    """Store how the sides of new matches played, where that was reported."""
+    reported = {
+        verdict.match_id: result.behaviour
+        for result in results.values()
+        if result.behaviour is not None
+        and (verdict := accepted.get(_key(result))) is not None
+        and verdict.match_id is not None
+    }
+    if reported:
+        behaviours.keep(session, reported)
+
+
+def _row(result: wire.Result, terms: LeaseTerms, now: datetime) -> Row:
+    return {
+        "lease_id": terms.lease_id,
+        "sequence": result.sequence,
+        "kind": terms.kind,
+        "environment": terms.environment,
+        "home_id": terms.home_id,
+        "away_id": terms.away_id,
+        "score": result.score,
+        "decisions": result.decisions,
+        "reason": result.reason,
+        "seed": result.seed,
+        "learner_step": result.learner_step,
+        "late": now > terms.expires_at,
+        "payload_hash": _payload_hash(result),
+        "worker_id": terms.worker_id,
+        "reported_at": max(now, terms.granted_at),  # also where the clock was set back meanwhile
+    }
+
+
+def _remember(
+    session: Session,
+    worker_id: str,
+    results: Sequence[wire.Result | wire.UnreadableResult],
+    verdicts: Mapping[int, Verdict],
+    now: datetime,
+) -> None:
+    """Keep what was not taken, with what its worker is told."""
+    refused = {
+        _digest(results[place]): (results[place].lease_id, verdict)
+        for place, verdict in verdicts.items()
+        if verdict.status in _REFUSED
+    }
+    rows = [
+        {
+            "worker_id": worker_id,
+            "digest": digest,
+            "lease_id": lease_id if wire.storable_lease_id(lease_id) else "",
+            "status": verdict.status,
+            "match_id": verdict.match_id,
+            "detail": verdict.detail,
+            "refused_at": now,
+        }
+        for digest, (lease_id, verdict) in sorted(refused.items())
+    ]
+    insert_new(session, Refusal, rows)
+
+
+# --- one result ------------------------------------------------------------------------------------------------------
+
+
+def _compared(result: wire.Result, kept: Kept) -> Verdict:
+    if kept.payload_hash == _payload_hash(result):
+        return Verdict("duplicate", kept.match_id, _lateness(kept.late))
+    stays = f"was reported otherwise as match {kept.match_id}, which stays"
+    return Verdict("conflict", kept.match_id, f"conflict: sequence {result.sequence} of the lease {stays}")
+
+
+def _lateness(late: bool) -> str | None:
+    return "late: inside the grace after the lease's end" if late else None
+
+
+def _answer(result: wire.Result | wire.UnreadableResult, verdict: Verdict) -> wire.ResultAnswer:
+    return wire.ResultAnswer(
+        lease_id=result.lease_id,
+        sequence=result.sequence,
+        status=verdict.status,
+        match_id=verdict.match_id,
+        detail=verdict.detail,
+    )
+
+
+def _key(result: wire.Result) -> Key:
+    return result.lease_id, result.sequence
+
+
+def _payload_hash(result: wire.Result) -> bytes:
+    behaviour = None if result.behaviour is None else behaviours.pack(result.behaviour)
+    return payload_hash(result.score, result.decisions, result.reason, result.seed, result.learner_step, behaviour)
+
+
+def payload_hash(
+    score: float, decisions: int, reason: str, seed: int, learner_step: int | None, behaviour: Packed | None
+) -> bytes:
+    """Hash what was reported of a match, by which a report is told from another of the same match."""
+    played = () if behaviour is None else (behaviour.measure_set_id, behaviour.home, behaviour.away)
+    return _hash(score + 0.0, decisions, reason, seed, learner_step, *played)  # -0.0 is 0.0
+
+
+def _digest(result: wire.Result | wire.UnreadableResult) -> bytes:
+    """Tell one report from every other, whatever is in it."""
+    if isinstance(result, wire.UnreadableResult):
+        return _hash(result.content)
+    return _hash(result.lease_id, result.sequence, _payload_hash(result))
+
+
+def _hash(*parts: object) -> bytes:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=_HASH_BYTES).digest()

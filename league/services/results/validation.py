@@ -1,0 +1,92 @@
+"""Validation of results, given the lease that they were played under.
+
+A lease fixes who plays, on which sides, in which environment and on which seeds; a result names the lease, so what is
+left to check is that the reporter may speak for it and that the match can have been one of its matches.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from league import wire
+from league.services.matchmaking.lease_cache import LeaseTerms
+
+INTEGER_LIMIT = 2**63  # what both databases store
+REASON_MAX_LENGTH = 64
+
+_SHOWN = 64  # characters of a caller's own text
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """Who reports: its id and the environment signatures that it registered."""
+
+    worker_id: str
+    signatures: Collection[str]
+
+
+def not_owned(result: wire.Result, terms: LeaseTerms | None) -> str:
+    """Say why somebody who does not hold the result's lease cannot report it."""
+    if terms is None:
+        return f"unknown lease {result.lease_id[:_SHOWN]!r}: this league granted no such one; lease anew"
+    return f"foreign lease {terms.lease_id}: it is another worker's; report your own leases only"
+
+
+def refusal(
+    result: wire.Result,
+    terms: LeaseTerms,
+    seed: int,
+    reporter: Reporter,
+    max_decisions: int | None,
+    grace_s: float,
+    now: datetime,
+) -> str | None:
+    """Say why a new result of an own lease cannot be taken; None where it can.
+
+    Args:
+        result: What is reported.
+        terms: Its lease.
+        seed: That of the match, by the lease and the sequence.
+        reporter: Who reports.
+        max_decisions: The environment's longest match; None where nobody declared it.
+        grace_s: How long after its lease's end a result still counts, in seconds.
+        now: Time of the report.
+    """
+    if terms.signature not in reporter.signatures:
+        rule = f"it is of {terms.environment} with signature {terms.signature}, which this worker did not register"
+        return f"lease {terms.lease_id}: {rule}; register with the signatures that you play"
+    if now > terms.expires_at + timedelta(seconds=grace_s):
+        rule = f"it expired at {terms.expires_at:%Y-%m-%dT%H:%M:%SZ}, more than {grace_s:g} s before the report"
+        return f"expired lease {terms.lease_id}: {rule}; drop the result and lease anew"
+    if not 0 <= result.sequence < terms.budget:
+        return f"sequence {result.sequence}: the lease is for matches 0 to {terms.budget - 1}; lease anew for more"
+    return _bad_outcome(result) or _bad_length(result, terms, max_decisions) or _bad_origin(result, terms, seed)
+
+
+def _bad_outcome(result: wire.Result) -> str | None:
+    if not 0 <= result.score <= 1:  # NaN too
+        return f"score {result.score}: home's score lies in [0, 1]; report a win as 1, a draw as 0.5, a loss as 0"
+    if len(result.reason) > REASON_MAX_LENGTH or "\0" in result.reason:
+        rule = f"it has at most {REASON_MAX_LENGTH} characters, none of them NUL"
+        return f"reason {result.reason[:_SHOWN]!r}: {rule}; report the outcome's short name"
+    return None
+
+
+def _bad_length(result: wire.Result, terms: LeaseTerms, max_decisions: int | None) -> str | None:
+    limit = INTEGER_LIMIT - 1 if max_decisions is None else max_decisions
+    if 1 <= result.decisions <= limit:
+        return None
+    declared = (
+        "a match has at least one" if max_decisions is None else f"a match of {terms.environment} has 1 to {limit}"
+    )
+    return f"decisions {result.decisions}: {declared}; report how many the match took"
+
+
+def _bad_origin(result: wire.Result, terms: LeaseTerms, seed: int) -> str | None:
+    if result.seed not in (seed, terms.seed):
+        rule = f"match {result.sequence} of the lease is played on seed {seed}"
+        return f"seed {result.seed}: {rule}; report the match that was played under this lease"
+    step = result.learner_step
+    if step is not None and not 0 <= step < INTEGER_LIMIT:
+        return f"learner_step {step}: it lies in [0, 2^63); report the learner's own"
+    return None

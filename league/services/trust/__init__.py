@@ -1,0 +1,4 @@
+"""Workers that are in doubt: statistics of their results, reviews and quarantine.
+
+Registration is in `workers`.
+"""

@@ -1,0 +1,107 @@
+"""Quarantine of workers: their results do not count, and ratings become as if they had never come in.
+
+A change is written first, with a note that ratings are to follow, and the ratings follow in transactions of their own;
+a server that is stopped in between finds the note.
+"""
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, select, update
+
+from league import wire
+from league.db import locks
+from league.db.engine import Database
+from league.db.locks import Lock
+from league.db.models import Quarantine
+from league.errors import InvalidRequestError, WorkerConflictError
+from league.services.gates import sprt as gate_sprt
+from league.services.rating_periods import rebuild
+from league.services.workers import service as workers
+
+LEFT_BEHIND_S = 600.0
+"""Ratings that do not show a change for so long are nobody's work any more."""
+
+
+def impose(
+    database: Database, worker_id: str, request: wire.WorkerQuarantine, actor: str, now: datetime
+) -> wire.Quarantine:
+    """Stop trusting a worker from a time on, and rate everybody without what it reported since.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+        WorkerConflictError: It is quarantined already.
+        InvalidRequestError: The time lies ahead.
+    """
+    with database.write() as session:
+        locks.acquire(session, Lock.EVENTS)
+        worker = workers.require(session, worker_id)
+        if request.since > now:
+            rule = f"it lies ahead of the server's {now:%Y-%m-%dT%H:%M:%SZ}"
+            raise InvalidRequestError(
+                f"since={request.since.isoformat()}", rule, "name the time of the first bad result"
+            )
+        present = workers.quarantine_of(session, worker_id)
+        if present is not None:
+            rule = f"it is quarantined since {present.since:%Y-%m-%dT%H:%M:%SZ} ({present.reason})"
+            raise WorkerConflictError(worker.name, rule, "reinstate it first")
+        imposed = Quarantine(
+            worker_id=worker_id,
+            since=request.since,
+            until=None,
+            reason=request.reason,
+            actor=actor,
+            imposed_at=now,
+            lifted_at=None,
+            pending_since=now,
+        )
+        session.add(imposed)
+        details = {"since": request.since.isoformat()}
+        workers.record(session, "quarantine-worker", worker, details, actor=actor, reason=request.reason, now=now)
+        body = workers.quarantine_body(imposed)
+    _rate(database, Quarantine.pending_since.is_not(None), now)
+    return body
+
+
+def lift(
+    database: Database, worker_id: str, request: wire.WorkerReinstatement, actor: str, now: datetime
+) -> wire.Quarantine:
+    """Trust a worker again, from now on or, with all quarantines that it has ever had, as if it had always been.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+        WorkerConflictError: It is not quarantined, or for restoring never was.
+    """
+    with database.write() as session:
+        locks.acquire(session, Lock.EVENTS)
+        worker = workers.require(session, worker_id)
+        of_worker = select(Quarantine).where(Quarantine.worker_id == worker_id).order_by(Quarantine.id)
+        lifted = [each for each in session.scalars(of_worker) if request.restore or each.lifted_at is None]
+        if not lifted:
+            raise WorkerConflictError(worker.name, "it is not quarantined", "`league workers` lists who is")
+        for each in lifted:
+            each.lifted_at = each.lifted_at or now
+            each.until = each.since if request.restore else max(now, each.since)
+            each.pending_since = now
+        body = workers.quarantine_body(lifted[-1])
+        details = {"since": lifted[0].since.isoformat(), "until": max(each.until or now for each in lifted).isoformat()}
+        workers.record(session, "reinstate-worker", worker, details, actor=actor, reason=request.reason, now=now)
+    _rate(database, Quarantine.pending_since.is_not(None), now)
+    return body
+
+
+def rate_left_behind(database: Database, now: datetime) -> None:
+    """Rate everybody again where a server ended after a change and before ratings showed it."""
+    _rate(database, Quarantine.pending_since <= now - timedelta(seconds=LEFT_BEHIND_S), now)
+
+
+def _rate(database: Database, pending: ColumnElement[bool], now: datetime) -> None:
+    with database.read() as session:
+        seen = session.execute(select(Quarantine.id, Quarantine.pending_since).where(pending)).all()
+    if not seen:
+        return
+    rebuild.rebuild(database, now)
+    gate_sprt.judge_again(database, now)
+    with database.write() as session:
+        for quarantine_id, since in seen:
+            unchanged = Quarantine.id == quarantine_id, Quarantine.pending_since == since
+            session.execute(update(Quarantine).where(*unchanged).values(pending_since=None))

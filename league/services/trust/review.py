@@ -1,0 +1,280 @@
+"""Review of workers: how their results fit what the others' results and the ratings predict."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from arena.glicko2 import Ratings, expected_score
+from league import wire
+from league.db.bulk_insert import among
+from league.db.models import Match, Period, Player, Quarantine, Rating, Refusal, Worker
+from league.services.environments import lookup as environments
+from league.services.matches import counting
+from league.services.population import cache as population_cache
+from league.services.population.cache import Version
+from league.services.ratings import rated_players
+from league.services.trust import statistics as worker_statistics
+from league.services.trust.statistics import Fit, Reports
+from league.services.workers import service as workers
+from league.settings import Settings
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_EXTERNAL = Player.kind == "external"
+
+LASTS = timedelta(seconds=15)
+"""How long a look at the last matches is good for pages."""
+
+KINDS: tuple[wire.MatchKind, ...] = ("training", "rating")
+MEASURES: dict[wire.Measure, worker_statistics.Check] = {
+    "score": worker_statistics.scores,
+    "length": worker_statistics.lengths,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class _Log:
+    """M matches of an environment that count, oldest first; `worker` indexes `workers`.
+
+    Those with an `external` player say nothing of their worker: how strong that is, it alone reports.
+    """
+
+    workers: Sequence[str]
+    since: datetime
+    ids: IntArray
+    worker: IntArray
+    training: NDArray[np.bool_]
+    home: IntArray
+    away: IntArray
+    score: FloatArray
+    decisions: IntArray
+    external: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the last matches say of all workers.
+
+    Attributes:
+        since: When the first of them came; None where there are none.
+        results: How many are each worker's, by its id.
+        checks: How they fit, likewise.
+    """
+
+    since: datetime | None
+    results: Mapping[str, int]
+    checks: Mapping[str, Sequence[wire.WorkerCheck]]
+
+
+@dataclass(frozen=True)
+class _Review:
+    """What the last matches and refusals say of one worker."""
+
+    results: int
+    refused: int
+    checks: Sequence[wire.WorkerCheck]
+
+
+class ReviewCache:
+    """What the last matches said of all workers at the last look, for whoever looks again soon after.
+
+    A look takes tenths of a second, and every open page of workers asks for one again and again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: tuple[Version, datetime, _Seen] | None = None
+
+    def look(self, session: Session, settings: Settings, now: datetime) -> _Seen:
+        """Return the last look, or a new one where that is `LASTS` old or something but matches has come since."""
+        present = population_cache.version(session)
+        with self._lock:
+            if self._kept is None or self._kept[0] != present or not timedelta(0) <= now - self._kept[1] < LASTS:
+                self._kept = present, now, _look(session, settings)
+            return self._kept[2]
+
+
+def listing(session: Session, settings: Settings, limit: int, after: str, name: str | None) -> list[wire.ListedWorker]:
+    """List workers by id, after the given one, all or those of a name, with how their results fit.
+
+    Looked at are the last `review_matches` matches of each environment, as far as they count.
+    """
+    query = select(Worker).where(Worker.id > after).order_by(Worker.id).limit(limit)
+    query = query if name is None else query.where(Worker.name == name)
+    return _listed(session, settings, session.scalars(query).all(), _look(session, settings))
+
+
+def latest(
+    session: Session,
+    settings: Settings,
+    review: ReviewCache,
+    limit: int,
+    kind: wire.WorkerKind | None,
+    now: datetime,
+) -> list[wire.ListedWorker]:
+    """List the workers that were seen last, all or those of a kind, as `listing` did a moment ago."""
+    query = select(Worker).order_by(Worker.seen_at.desc(), Worker.id).limit(limit)
+    query = query if kind is None else query.where(Worker.kind == kind)
+    return _listed(session, settings, session.scalars(query).all(), review.look(session, settings, now))
+
+
+def _listed(session: Session, settings: Settings, found: Sequence[Worker], seen: _Seen) -> list[wire.ListedWorker]:
+    still_open = session.scalars(select(Quarantine).where(Quarantine.lifted_at.is_(None)))
+    quarantines = {row.worker_id: row for row in still_open}
+    refused = _refused(session, [worker.id for worker in found], seen.since)
+    return [
+        _body(settings, worker, quarantines.get(worker.id), _review(settings, worker.id, seen, refused))
+        for worker in found
+    ]
+
+
+def _look(session: Session, settings: Settings) -> _Seen:
+    since: list[datetime] = []
+    results: Counter[str] = Counter()
+    checks: dict[str, list[wire.WorkerCheck]] = {}
+    for environment in environments.names(session):
+        log = _read(session, environment, settings.review_matches)
+        if log is None:
+            continue
+        since.append(log.since)
+        reported = np.bincount(log.worker, minlength=len(log.workers)).tolist()
+        results.update(dict(zip(log.workers, reported, strict=True)))
+        for worker_id, check in _checks(session, settings, environment, log):
+            checks.setdefault(worker_id, []).append(check)
+    return _Seen(min(since, default=None), results, checks)
+
+
+def _review(settings: Settings, worker_id: str, seen: _Seen, refusals: Mapping[str, int]) -> _Review:
+    results, refused = seen.results.get(worker_id, 0), refusals.get(worker_id, 0)
+    fit = worker_statistics.refusals(refused, refused + results)
+    of_refusals = [] if fit is None else [_check("refusals", None, None, fit, settings)]
+    return _Review(results, refused, [*seen.checks.get(worker_id, ()), *of_refusals])
+
+
+def _read(session: Session, environment: str, limit: int) -> _Log | None:
+    newest = select(Match.id).where(Match.environment == environment).order_by(Match.id.desc())
+    start = session.scalar(newest.offset(limit).limit(1)) or 0
+    columns = Match.id, Match.worker_id, Match.kind, Match.home_id, Match.away_id, Match.score, Match.decisions
+    chosen = Match.environment == environment, Match.id > start, Match.home_id != Match.away_id
+    query = select(*columns, Match.reported_at).where(*chosen, *counting.counted(session)).order_by(Match.id)
+    rows = session.execute(query).all()
+    if not rows:
+        return None
+    ids, reporters, kinds, home, away, score, decisions, reported_at = zip(*rows, strict=True)
+    external = list(session.scalars(select(Player.id).where(Player.environment == environment, _EXTERNAL)))
+    names, worker = np.unique(np.array(reporters), return_inverse=True)
+    return _Log(
+        workers=names.tolist(),
+        since=reported_at[0],
+        ids=np.array(ids, dtype=np.int64),
+        worker=worker.reshape(-1),
+        training=np.array(kinds) == "training",
+        home=np.array(home, dtype=np.int64),
+        away=np.array(away, dtype=np.int64),
+        score=np.array(score, dtype=np.float64),
+        decisions=np.maximum(np.array(decisions, dtype=np.int64), 1),
+        external=np.isin(home, external) | np.isin(away, external),
+    )
+
+
+def _checks(
+    session: Session, settings: Settings, environment: str, log: _Log
+) -> Iterator[tuple[str, wire.WorkerCheck]]:
+    period, predicted = _predictions(session, environment, log)
+    pairing = _numbered(log.home, log.away)
+    everything = Reports(log.worker, pairing, _occasions(log, period), log.score, predicted, log.decisions)
+    for kind in KINDS:
+        reports = everything.chosen(~log.external & (log.training == (kind == "training")))
+        for measure, check in MEASURES.items():
+            fits = worker_statistics.one_by_one(check, reports, len(log.workers), settings.suspicion_level)
+            for worker_id, fit in zip(log.workers, fits, strict=True):
+                if fit is not None:
+                    yield worker_id, _check(measure, environment, kind, fit, settings)
+
+
+def _occasions(log: _Log, period: IntArray) -> IntArray:
+    """Return which matches are of one length but for chance: learners change from period to period."""
+    return _numbered(log.home, log.away, np.where(log.training, period, -1))
+
+
+def _numbered(*columns: IntArray) -> IntArray:
+    """Return the same number for rows that are the same in all columns."""
+    _, number = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    return number.reshape(-1)
+
+
+def _predictions(session: Session, environment: str, log: _Log) -> tuple[IntArray, FloatArray]:
+    """Return each match's rating period, counted from the first, and home's score by the ratings in force then."""
+    of_environment = Period.environment == environment, Period.current_version()
+    query = select(Period.id, Period.last_match_id).where(*of_environment).order_by(Period.number)
+    before = session.execute(query.where(Period.last_match_id < int(log.ids[0]))).all()
+    during = session.execute(query.where(Period.last_match_id >= int(log.ids[0]))).all()
+    players = np.union1d(log.home, log.away)
+    ratings = _history(session, players, before[-1][0] if before else 0, [period_id for period_id, _ in during])
+    period = np.searchsorted(np.array([last for _, last in during], dtype=np.int64), log.ids)
+    first = period * players.size
+    home, away = np.searchsorted(players, log.home), np.searchsorted(players, log.away)
+    return period, expected_score(ratings, first + home, first + away)
+
+
+def _history(session: Session, players: IntArray, before: int, periods: Sequence[int]) -> Ratings:
+    """Return the ratings of P players before the first of N periods and after each, one after the other: (N + 1) P."""
+    ids: list[int] = players.tolist()
+    start = rated_players.rated(before).where(among(session, Player.id, ids)).order_by(Player.id)
+    begun = start.with_only_columns(
+        func.coalesce(Rating.rating, Player.start_rating), func.coalesce(Rating.deviation, Player.start_deviation)
+    )
+    changes = select(Rating.period_id, Rating.player_id, Rating.rating, Rating.deviation).order_by(Rating.period_id)
+    chosen = among(session, Rating.period_id, periods), among(session, Rating.player_id, ids)
+    changed = np.array([tuple(row) for row in session.execute(changes.where(*chosen))]).reshape(-1, 4)
+    ends = np.searchsorted(changed[:, 0], periods, side="right")
+    strength = np.empty((len(periods) + 1, players.size, 2))
+    strength[0] = [tuple(row) for row in session.execute(begun)]
+    for number, part in enumerate(np.split(changed, ends)[: len(periods)], start=1):
+        strength[number] = strength[number - 1]
+        strength[number, np.searchsorted(players, part[:, 1])] = part[:, 2:]
+    rating, deviation = strength.reshape(-1, 2).T
+    return Ratings(rating, deviation, np.zeros(rating.size))
+
+
+def _refused(session: Session, worker_ids: Sequence[str], since: datetime | None) -> dict[str, int]:
+    query = select(Refusal.worker_id, func.count()).where(Refusal.worker_id.in_(worker_ids))
+    query = query if since is None else query.where(Refusal.refused_at >= since)
+    return dict(iter(session.execute(query.group_by(Refusal.worker_id))))
+
+
+def _check(
+    measure: wire.Measure, environment: str | None, kind: wire.MatchKind | None, fit: Fit, settings: Settings
+) -> wire.WorkerCheck:
+    return wire.WorkerCheck(
+        measure=measure,
+        environment=environment,
+        kind=kind,
+        results=fit.results,
+        observed=fit.observed,
+        expected=fit.expected,
+        chi_square=fit.chi_square,
+        degrees=fit.degrees,
+        p_value=fit.p_value,
+        suspect=fit.p_value < settings.suspicion_level,
+    )
+
+
+def _body(settings: Settings, worker: Worker, quarantine: Quarantine | None, review: _Review) -> wire.ListedWorker:
+    return wire.ListedWorker(
+        **workers.body(worker, settings, settings.next_poll_s).model_dump(),
+        registered_at=worker.registered_at,
+        quarantine=None if quarantine is None else workers.quarantine_body(quarantine),
+        results=review.results,
+        refused=review.refused,
+        checks=list(review.checks),
+        suspect=any(check.suspect for check in review.checks),
+    )

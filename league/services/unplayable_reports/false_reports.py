@@ -1,0 +1,161 @@
+"""Reports that a snapshot cannot be played and that prove false, and the tokens that made them.
+
+While a token has a report that proved false it is flagged: its reports neither flag nor quarantine anything. An admin
+clears it.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from sqlalchemy import func, or_, select, update
+from sqlalchemy.orm import Session
+
+from league import wire
+from league.db import locks
+from league.db.locks import Lock
+from league.db.models import Learner, Match, Player, Token, UnplayableReport, Worker
+from league.errors import InvalidRequestError, UnknownPlayerError, UnknownTokenError
+from league.services.audit import log as audit_log
+from league.services.unplayable_reports import reports
+from league.services.unplayable_reports.reports import FALSE, Resolution
+
+_BY_RULE = "rule"
+
+
+def of_tokens(session: Session) -> dict[str, int]:
+    """Return how many reports of each flagged token proved false."""
+    false = UnplayableReport.resolution.in_(FALSE), UnplayableReport.owner.is_not(None)
+    query = select(UnplayableReport.owner, func.count()).where(*false).group_by(UnplayableReport.owner)
+    return {str(owner): count for owner, count in session.execute(query)}
+
+
+def dismiss(session: Session, player_id: int, *, actor: str, reason: str, now: datetime) -> list[wire.PlayerReport]:
+    """Resolve a player's open reports as false, and flag the tokens that made them.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+        InvalidRequestError: No report about it is open.
+    """
+    locks.acquire(session, Lock.EVENTS)
+    player = session.get(Player, player_id)
+    if player is None:
+        raise UnknownPlayerError(player_id, "no player has this id", "list them with GET /players")
+    found = _dismiss(session, player, (None,), actor, reason, now)
+    if not found:
+        rule = "no open report says that it cannot be played"
+        raise InvalidRequestError(f"player {player_id}", rule, "`league show` lists the reports about a player")
+    return found
+
+
+def dismiss_reinstated(session: Session, player: Player, *, actor: str, reason: str, now: datetime) -> None:
+    """Resolve reports as false that led to a quarantine which an admin lifted; those that were confirmed stay so."""
+    _dismiss(session, player, (None, "corroborated"), actor, f"reinstated: {reason}", now)
+
+
+def _dismiss(
+    session: Session,
+    player: Player,
+    among: Sequence[Resolution | None],
+    actor: str,
+    reason: str,
+    now: datetime,
+) -> list[wire.PlayerReport]:
+    before = of_tokens(session).keys()
+    found = reports.resolve(session, player.id, "dismissed", now, among)
+    if found:
+        audit_log.record(
+            session,
+            "dismiss",
+            environment=player.environment,
+            player_id=player.id,
+            actor=actor,
+            reason=reason,
+            details=reports.details(found),
+            now=now,
+        )
+        _flag(session, {each.token for each in found} - before, player, actor, reason, now)
+    return found
+
+
+def refute(session: Session, environment: str, after: int, until: int, now: datetime) -> None:
+    """Resolve reports as refuted where the matches of a period show that their player can be played.
+
+    They do where the server's check found nothing wrong, and at least as many other owners played it to the end as
+    reported it. The owner of the player's learner does not count: it could publish weights that nobody can play, and
+    have every token flagged that reports them. `after` and `until` bound the ids of the matches.
+    """
+    query = select(UnplayableReport).join(Player, Player.id == UnplayableReport.player_id)
+    of_sound = Player.environment == environment, UnplayableReport.checked
+    reported: dict[int, set[str | None]] = {}
+    for row in session.scalars(query.where(*of_sound, *reports.counting())):
+        reported.setdefault(row.player_id, set()).add(row.owner)
+    if reported:
+        locks.acquire(session, Lock.EVENTS)  # before rows of reports change, in the order of `unplayable.report`
+    for player_id, owners in sorted(reported.items()):
+        others = _players_of(session, player_id, after, until) - owners - _publishers_of(session, player_id)
+        if len(others) >= len(owners):
+            player, before = session.get_one(Player, player_id), of_tokens(session).keys()
+            reports.resolve(session, player_id, "refuted", now)
+            _flag(session, owners - before, player, _BY_RULE, f"played by {_named(others)}", now)
+
+
+def clear(session: Session, token: str, *, actor: str, now: datetime) -> int:
+    """Trust a token's reports again; return how many had proved false.
+
+    Raises:
+        UnknownTokenError: There is no token of this name.
+        InvalidRequestError: None of its reports proved false.
+    """
+    locks.acquire(session, Lock.EVENTS)
+    if session.scalar(select(Token.id).where(Token.name == token)) is None:
+        raise UnknownTokenError(token, "no token has this name", "see them with `league token list`")
+    found = of_tokens(session).get(token, 0)
+    if not found:
+        raise InvalidRequestError(f"token {token!r}", "none of its reports proved false", "there is nothing to clear")
+    own = UnplayableReport.owner == token, UnplayableReport.resolution.in_(FALSE)
+    session.execute(update(UnplayableReport).where(*own).values(resolution="cleared", resolved_at=now))
+    _record(session, {"change": "cleared", "token": token, "reports": found}, None, actor, "", now)
+    return found
+
+
+def _players_of(session: Session, player_id: int, after: int, until: int) -> set[str | None]:
+    """Return the owners of the workers that played a player among some matches."""
+    seated = or_(Match.home_id == player_id, Match.away_id == player_id)
+    period = Match.id > after, Match.id <= until, *reports.played()
+    query = select(Worker.owner).join(Match, Match.worker_id == Worker.id).where(seated, *period)
+    return set(session.scalars(query.distinct()))
+
+
+def _publishers_of(session: Session, player_id: int) -> set[str | None]:
+    """Return the owner of the learner that left a snapshot; nothing of a player that no learner left."""
+    query = select(Learner.owner).join(Player, Player.learner_id == Learner.id).where(Player.id == player_id)
+    return set(session.scalars(query))
+
+
+def _flag(
+    session: Session, owners: Collection[str | None], player: Player, actor: str, reason: str, now: datetime
+) -> None:
+    for token in sorted(owner for owner in owners if owner is not None):
+        _record(session, {"change": "flagged", "token": token}, player, actor, reason, now)
+
+
+def _record(
+    session: Session, details: dict[str, str | int], player: Player | None, actor: str, reason: str, now: datetime
+) -> None:
+    audit_log.record(
+        session,
+        "token",
+        environment=None if player is None else player.environment,
+        player_id=None if player is None else player.id,
+        actor=actor,
+        reason=reason,
+        details=dict(details),
+        now=now,
+    )
+
+
+def _named(owners: Collection[str | None]) -> str:
+    """Name owners in a sentence."""
+    tokens = sorted(owner for owner in owners if owner is not None)
+    others = ["workers without a token"] if None in owners else []
+    return ", ".join([*(f"token {token!r}" for token in tokens), *others])

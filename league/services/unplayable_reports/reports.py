@@ -1,0 +1,172 @@
+"""Reports that a snapshot cannot be played: stored, resolved and shown.
+
+A report is the word of its worker's owner, a token. It is open until it is resolved; see `false_reports` for those that
+prove false.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import ColumnElement, Select, and_, case, exists, null, or_, select, update
+from sqlalchemy.orm import Session, aliased
+
+from league import wire
+from league.db.models import Match, Player, Quarantine, Token, UnplayableReport, Worker
+from league.db.upsert import insert_into
+from league.services.audit import log as audit_log
+
+Resolution = Literal["confirmed", "corroborated", "refuted", "dismissed", "cleared"]
+"""What came of a report.
+
+confirmed: the server's own check or an admin agreed. corroborated: other owners reported the same, and the snapshot was
+quarantined. refuted: other owners have played the snapshot. dismissed: an admin said that nothing is wrong with it, or
+reinstated it. cleared: it had proved false, and an admin trusts its owner again.
+"""
+
+FALSE: tuple[Resolution, ...] = ("refuted", "dismissed")
+
+_FORFEIT = "forfeit"  # arena.playing.FORFEIT, in a module that loads torch
+_KNOWN_FALSE = UnplayableReport.resolution.in_(FALSE)
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """The worker that makes a report, and the token that owns it; None in an open league."""
+
+    worker_id: str
+    worker: str
+    owner: str | None
+
+
+def add(
+    session: Session,
+    reporter: Reporter,
+    named: Sequence[wire.UnplayablePlayer],
+    sound: Collection[int],
+    now: datetime,
+) -> list[wire.UnplayablePlayer]:
+    """Store reports; return those that are their owner's first open ones about a player.
+
+    A report that proved false stays false when it is repeated.
+
+    Args:
+        session: A write transaction.
+        reporter: Who makes them.
+        named: The players, and why they cannot be played.
+        sound: Players with whose stored bytes the server's check found nothing wrong.
+        now: The time of the call.
+    """
+    known = _open_about(session, reporter.owner, [each.player_id for each in named])
+    again = case((_KNOWN_FALSE, UnplayableReport.resolution), else_=null())
+    resolved_at = case((_KNOWN_FALSE, UnplayableReport.resolved_at), else_=null())
+    for each in sorted(named, key=lambda unplayable: unplayable.player_id):
+        checked = each.player_id in sound
+        seen = {"reason": each.reason, "owner": reporter.owner, "checked": checked, "reported_at": now}
+        row = {"worker_id": reporter.worker_id, "player_id": each.player_id, **seen}
+        changed = {**seen, "resolution": again, "resolved_at": resolved_at}
+        statement = insert_into(session, UnplayableReport).values(row)
+        session.execute(statement.on_conflict_do_update(index_elements=["worker_id", "player_id"], set_=changed))
+    return [each for each in named if each.player_id not in known]
+
+
+def record(session: Session, reporter: Reporter, named: wire.UnplayablePlayer, now: datetime) -> None:
+    """Write a report into the audit log."""
+    player = session.get_one(Player, named.player_id)
+    audit_log.record(
+        session,
+        "report",
+        environment=player.environment,
+        player_id=player.id,
+        actor=reporter.owner or "workers",
+        reason=named.reason,
+        details={"worker_id": reporter.worker_id, "worker": reporter.worker, "token": reporter.owner},
+        now=now,
+    )
+
+
+def counting() -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions under which a report counts: it is open, and neither worker nor token is distrusted."""
+    distrusted = exists().where(Quarantine.worker_id == UnplayableReport.worker_id, Quarantine.lifted_at.is_(None))
+    revoked = exists().where(Token.name == UnplayableReport.owner, Token.revoked_at.is_not(None))
+    other = aliased(UnplayableReport)
+    reports_falsely = exists().where(other.owner == UnplayableReport.owner, other.resolution.in_(FALSE))
+    trusted = or_(UnplayableReport.owner.is_(None), and_(~revoked, ~reports_falsely))
+    return UnplayableReport.resolution.is_(None), ~distrusted, trusted
+
+
+def counted(session: Session, player_ids: Collection[int], since: datetime | None = None) -> "list[UnplayableReport]":
+    """Return the reports about players that count, of a time or later."""
+    query = select(UnplayableReport).where(UnplayableReport.player_id.in_(player_ids), *counting())
+    query = query if since is None else query.where(UnplayableReport.reported_at > since)
+    return list(session.scalars(query.order_by(UnplayableReport.player_id, UnplayableReport.worker_id)))
+
+
+def played_by_others(session: Session, player_id: int, owners: Collection[str | None]) -> bool:
+    """Return whether a worker of any other owner has played a match with a player to its end."""
+    own = or_(*(Worker.owner.is_not_distinct_from(each) for each in owners))
+    for side in (Match.home_id, Match.away_id):
+        matches = select(Match.id).join(Worker, Worker.id == Match.worker_id).where(side == player_id, *played())
+        if session.scalar(matches.where(~own).limit(1)) is not None:
+            return True
+    return False
+
+
+def played() -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions under which a match shows that its players can be played."""
+    distrusted = exists().where(Quarantine.worker_id == Match.worker_id, Quarantine.lifted_at.is_(None))
+    return Match.reason != _FORFEIT, ~distrusted
+
+
+def resolve(
+    session: Session,
+    player_id: int,
+    resolution: Resolution,
+    now: datetime,
+    among: Sequence[Resolution | None] = (None,),
+) -> list[wire.PlayerReport]:
+    """Resolve the reports about a player that are open, or have one of the given resolutions; return them."""
+    wanted = or_(*(UnplayableReport.resolution.is_not_distinct_from(each) for each in among))
+    chosen = UnplayableReport.player_id == player_id, wanted
+    found = _bodies(session, select(UnplayableReport).where(*chosen))
+    session.execute(update(UnplayableReport).where(*chosen).values(resolution=resolution, resolved_at=now))
+    return found
+
+
+def of_player(session: Session, player_id: int, limit: int, *, flagging: bool = False) -> list[wire.PlayerReport]:
+    """Return the reports about a player, newest first; if asked, only those that flag it: open ones that count."""
+    query = select(UnplayableReport).where(UnplayableReport.player_id == player_id).limit(limit)
+    return _bodies(session, query.where(*counting()) if flagging else query)
+
+
+def details(found: Sequence[wire.PlayerReport]) -> dict[str, list[str]]:
+    """Return who made reports, for an event."""
+    return {
+        "worker_ids": sorted({each.worker_id for each in found}),
+        "tokens": sorted({each.token for each in found if each.token is not None}),
+    }
+
+
+def _open_about(session: Session, owner: str | None, player_ids: Sequence[int]) -> set[int]:
+    same = UnplayableReport.owner.is_not_distinct_from(owner), UnplayableReport.resolution.is_(None)
+    query = select(UnplayableReport.player_id).where(*same, UnplayableReport.player_id.in_(player_ids))
+    return set(session.scalars(query))
+
+
+def _bodies(session: Session, query: "Select[UnplayableReport]") -> list[wire.PlayerReport]:
+    joined = query.join(Worker, Worker.id == UnplayableReport.worker_id).add_columns(Worker.name)
+    newest = joined.order_by(UnplayableReport.reported_at.desc(), UnplayableReport.worker_id)
+    return [
+        wire.PlayerReport(
+            worker_id=report.worker_id,
+            worker=worker,
+            token=report.owner,
+            reason=report.reason,
+            checked=report.checked,
+            reported_at=report.reported_at,
+            resolution=report.resolution,
+            resolved_at=report.resolved_at,
+        )
+        for report, worker in session.execute(newest)
+    ]

@@ -1,0 +1,4 @@
+"""Workers: registered, seen by heartbeats, commanded.
+
+Quarantine of workers is in `trust`.
+"""

@@ -1,0 +1,155 @@
+"""Heartbeats of workers: liveness, progress of their learners, and commands in response."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+from sqlalchemy import ColumnElement, Update, bindparam, case, select, update
+from sqlalchemy.orm import Session
+
+from league import wire
+from league.auth import Principal
+from league.db.bulk_insert import among_bound, listed
+from league.db.models import Base, Learner, Quarantine, Worker
+from league.errors import UnknownLearnerError
+from league.services.auth import ownership
+from league.services.population import training_curves
+from league.services.workers import service as workers
+from league.services.workers.polling import next_poll_s
+from league.settings import Settings
+
+TextT = TypeVar("TextT", str, ColumnElement[Any])
+
+# without the object mapper, which costs more than these statements
+_WORKERS, _LEARNERS, _QUARANTINES = (Base.metadata.tables[each.__tablename__] for each in (Worker, Learner, Quarantine))
+_PROGRESS = (
+    update(_LEARNERS)
+    .where(_LEARNERS.c.id == bindparam("learner"))
+    .values(
+        step=bindparam("at_step"),
+        metrics=bindparam("told"),
+        metrics_at=bindparam("now"),
+        verdicts=bindparam("found"),
+        points=_LEARNERS.c.points + case((_LEARNERS.c.step == bindparam("at_step"), 0), else_=1),
+    )
+    .returning(_LEARNERS.c.points)
+)
+"""A step that is known is no new point."""
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """A worker's sign of life with its learners' progress, and who sends it when; chance says when to call again."""
+
+    worker_id: str
+    learners: Sequence[wire.LearnerProgress]
+    caller: Principal
+    now: datetime
+    rng: np.random.Generator
+
+
+def record_heartbeats(session: Session, beats: Sequence[Heartbeat], settings: Settings) -> list[wire.HeartbeatAnswer]:
+    """Note signs of life and the learners' progress; answer what each worker is to do.
+
+    Raises:
+        UnknownWorkerError: A worker must register first.
+        ForbiddenError: A worker or a learner is another token's.
+        UnknownLearnerError: Progress of a learner that does not exist.
+    """
+    found = _touch(session, beats)
+    return [_answered(session, settings, beat, found.get(beat.worker_id)) for beat in beats]
+
+
+def record_heartbeats_bulk(
+    session: Session, beats: Sequence[Heartbeat], settings: Settings
+) -> list[wire.HeartbeatAnswer | None]:
+    """Note signs of life that come without progress, in one statement; None for others, and those to be refused."""
+    bare = [beat for beat in beats if not beat.learners]
+    if not bare:
+        return [None] * len(beats)
+    found = _touch(session, bare)
+    answers: list[wire.HeartbeatAnswer | None] = []
+    for beat in beats:
+        known = None if beat.learners else found.get(beat.worker_id)
+        usual = known is not None and _told_at_once(beat, known)
+        answers.append(_answered(session, settings, beat, known) if usual else None)
+    return answers
+
+
+def _touch(session: Session, beats: Sequence[Heartbeat]) -> dict[str, Sequence[Any]]:
+    """Note that workers live, none of them that only others may speak for; return what each is told by."""
+    dialect = session.get_bind().dialect.name
+    which = {
+        "alive": {beat.worker_id for beat in beats},
+        "anybodys": {beat.worker_id for beat in beats if not ownership.is_restricted(beat.caller)},
+        "owned": {_owned(beat.worker_id, beat.caller.name) for beat in beats if ownership.is_restricted(beat.caller)},
+    }
+    values = {name: listed(dialect, chosen) for name, chosen in which.items()}
+    touched = session.connection().execute(_touching(dialect), values | {"now": max(beat.now for beat in beats)})
+    return {worker_id: rest for worker_id, *rest in touched}
+
+
+def _told_at_once(beat: Heartbeat, found: Sequence[Any]) -> bool:
+    """Say whether a worker is the caller's and not quarantined: then its answer takes no further statement."""
+    _, owner, quarantined = found
+    return not quarantined and ownership.may_write(beat.caller, owner)
+
+
+@cache
+def _touching(dialect: str) -> Update:
+    """Build the statement that notes signs of life; it returns each worker's command and what else it is told by."""
+    quarantined = _WORKERS.c.id.in_(select(_QUARANTINES.c.worker_id).where(_QUARANTINES.c.lifted_at.is_(None)))
+    owned = among_bound(dialect, _owned(_WORKERS.c.id, _WORKERS.c.owner), "owned")
+    allowed = among_bound(dialect, _WORKERS.c.id, "anybodys") | owned
+    alive = update(_WORKERS).where(among_bound(dialect, _WORKERS.c.id, "alive"), allowed)
+    touched = alive.values(seen_at=bindparam("now"))
+    return touched.returning(_WORKERS.c.id, _WORKERS.c.command, _WORKERS.c.owner, quarantined)
+
+
+def _owned(worker_id: TextT, owner: TextT) -> TextT:
+    """Name a worker together with whose it is; tokens' names have one line."""
+    return worker_id + "\n" + owner
+
+
+def _answered(
+    session: Session, settings: Settings, beat: Heartbeat, found: Sequence[Any] | None
+) -> wire.HeartbeatAnswer:
+    """Answer a worker that was found, with its command, its owner and whether it is quarantined."""
+    if found is None:
+        ownership.require_worker(session, beat.caller, beat.worker_id)
+        raise workers.unknown(beat.worker_id)
+    command, owner, quarantined = found
+    if not ownership.may_write(beat.caller, owner):  # the sign of life was another's, at the same time
+        ownership.require_worker(session, beat.caller, beat.worker_id)
+    for progress in beat.learners:
+        ownership.require_learner(session, beat.caller, progress.learner_id)
+        _note_progress(session, progress, beat.now)
+    quarantine = workers.quarantine_of(session, beat.worker_id) if quarantined else None
+    told = None if quarantine is None else workers.quarantine_body(quarantine)
+    return wire.HeartbeatAnswer.model_validate(
+        {"command": command, "next_poll_s": next_poll_s(settings, beat.rng), "quarantine": told}
+    )
+
+
+def _note_progress(session: Session, progress: wire.LearnerProgress, now: datetime) -> None:
+    metrics = {name: _finite_or_none(value) for name, value in progress.metrics.items()}
+    told = {
+        "learner": progress.learner_id,
+        "at_step": progress.step,
+        "told": metrics,
+        "now": now,
+        "found": None if progress.verdicts is None else [each.model_dump() for each in progress.verdicts],
+    }
+    number = session.connection().execute(_PROGRESS, told).scalar_one_or_none()
+    if number is None:
+        rule = "no learner has this id"
+        raise UnknownLearnerError(progress.learner_id, rule, "register it with POST /learners")
+    training_curves.add(session, progress.learner_id, number, progress.step, metrics, now)
+
+
+def _finite_or_none(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

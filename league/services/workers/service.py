@@ -1,0 +1,144 @@
+"""Workers: listed, commanded, and trusted or not."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from shlex import quote
+from typing import Any
+
+from sqlalchemy import Row, bindparam, func, select
+from sqlalchemy.orm import Session
+
+from league import wire
+from league.db.models import Base, Quarantine, UnplayableReport, Worker
+from league.errors import UnknownWorkerError, WorkerQuarantinedError
+from league.services.audit import log as audit_log
+from league.settings import Settings
+
+_SHOWN = ("id", "name", "kind", "version", "signatures", "command", "seen_at")
+_QUARANTINE = select(Quarantine).where(Quarantine.worker_id == bindparam("worker"), Quarantine.lifted_at.is_(None))
+
+# without the object mapper, which costs more than these statements
+_WORKERS, _QUARANTINES, _REPORTS = (
+    Base.metadata.tables[each.__tablename__] for each in (Worker, Quarantine, UnplayableReport)
+)
+_PRESENT = (_QUARANTINES.c.worker_id == _WORKERS.c.id) & _QUARANTINES.c.lifted_at.is_(None)
+TRUST = (
+    select(
+        _WORKERS.c.name,
+        _WORKERS.c.signatures,
+        _QUARANTINES.c.since,
+        _QUARANTINES.c.reason,
+        select(_REPORTS.c.worker_id).where(_REPORTS.c.worker_id == _WORKERS.c.id).exists().label("reported"),
+    )
+    .select_from(_WORKERS.outerjoin(_QUARANTINES, _PRESENT))
+    .where(_WORKERS.c.id == bindparam("worker"))
+)
+"""Selects what `trusted` judges the one called `worker` by."""
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """A worker that may have leases: the environment signatures that it plays, and whether it ever could not."""
+
+    signatures: Sequence[str]
+    reported: bool
+
+
+def command(
+    session: Session, settings: Settings, worker_id: str, request: wire.CommandRequest, actor: str, now: datetime
+) -> wire.Worker:
+    """Set what a worker is told at its next heartbeat.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+    """
+    worker = require(session, worker_id)
+    before, worker.command = worker.command, request.command
+    record(session, f"{request.command}-worker", worker, {"from": before}, actor=actor, reason=request.reason, now=now)
+    return body(worker, settings, settings.next_poll_s)
+
+
+def present(session: Session, heartbeat_s: float, now: datetime) -> int:
+    """Count workers that have shown that they live since the latest time at which they had to, and as long before."""
+    alive = _WORKERS.c.seen_at > now - timedelta(seconds=2.0 * heartbeat_s)
+    return session.connection().execute(select(func.count()).where(alive)).scalar_one()
+
+
+def record(
+    session: Session, kind: str, worker: Worker, details: dict[str, str], *, actor: str, reason: str, now: datetime
+) -> None:
+    """Write a line about a worker into the audit log, as the last thing of its transaction."""
+    told = {"worker_id": worker.id, "worker": worker.name, **details}
+    audit_log.record(session, kind, environment=None, player_id=None, actor=actor, reason=reason, details=told, now=now)
+
+
+def require(session: Session, worker_id: str) -> Worker:
+    """Return a worker.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+    """
+    worker = session.get(Worker, worker_id)
+    if worker is None:
+        raise unknown(worker_id)
+    return worker
+
+
+def require_trusted(session: Session, worker_id: str) -> Trusted:
+    """Refuse leases to a worker that must not have any.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+        WorkerQuarantinedError: It is quarantined.
+    """
+    return trusted(worker_id, session.connection().execute(TRUST, {"worker": worker_id}).one_or_none())
+
+
+def trusted(worker_id: str, found: Row[*tuple[Any, ...]] | None) -> Trusted:
+    """Refuse leases to a worker that must not have any, given what `TRUST` selects of it.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+        WorkerQuarantinedError: It is quarantined.
+    """
+    if found is None:
+        raise unknown(worker_id)
+    if found.since is not None:
+        rule = f"what it reports since {found.since:%Y-%m-%dT%H:%M:%SZ} does not count ({found.reason})"
+        way_out = f"mend it, then have the league's keeper run `league workers reinstate {quote(found.name)}`"
+        raise WorkerQuarantinedError(found.name, rule, way_out)
+    return Trusted(found.signatures, found.reported)
+
+
+def quarantine_of(session: Session, worker_id: str) -> Quarantine | None:
+    """Return the quarantine that a worker is in."""
+    return session.scalar(_QUARANTINE, {"worker": worker_id})
+
+
+def quarantine_body(quarantine: Quarantine) -> wire.Quarantine:
+    """Return a quarantine as the wire has it."""
+    return wire.Quarantine(
+        since=quarantine.since,
+        until=quarantine.until,
+        reason=quarantine.reason,
+        actor=quarantine.actor,
+        imposed_at=quarantine.imposed_at,
+        lifted_at=quarantine.lifted_at,
+    )
+
+
+def unknown(worker_id: str) -> UnknownWorkerError:
+    """Return the error about a worker that does not exist."""
+    return UnknownWorkerError(worker_id, "no worker has this id", "register with POST /workers")
+
+
+def body(worker: Worker, settings: Settings, poll_s: float) -> wire.Worker:
+    """Return a worker as the wire has it."""
+    return body_of({name: getattr(worker, name) for name in _SHOWN}, settings, poll_s)
+
+
+def body_of(columns: Mapping[str, Any], settings: Settings, poll_s: float) -> wire.Worker:
+    """Return a worker as the wire has it, given its columns."""
+    shown = {name: columns[name] for name in _SHOWN}
+    return wire.Worker.model_validate(shown | {"heartbeat_s": settings.heartbeat_s, "next_poll_s": poll_s})

@@ -1,0 +1,114 @@
+"""The audit log can be read backwards, of a player, of an environment, of a kind."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from league_scene import ON_SQLITE, Scene
+from sqlalchemy import insert
+from sqlalchemy.orm import Session
+from sqlite_steps import steps
+
+from league.client import LeagueClient
+from league.db.engine import Database
+from league.db.models import Event
+from league.errors import InvalidRequestError, UnknownEnvironmentError, UnknownPlayerError
+from league.services.audit import listing as audit_listing
+
+
+def write(database: Database, lines: list[tuple[str, str]]) -> None:
+    """Write lines of a kind, by an actor."""
+    about = {"environment": "rps", "player_id": None, "reason": "", "details": {}}
+    about["created_at"] = datetime(2030, 1, 1, tzinfo=UTC)
+    with database.write() as session:
+        session.execute(insert(Event), [about | {"kind": kind, "actor": actor} for kind, actor in lines])
+
+
+def test_the_log_says_who_changed_what_and_why_newest_first(scene: Scene) -> None:
+    first, second = scene.publish(1), scene.publish(2)
+    scene.client.promote(first.id, "beats everybody")
+    scene.client.crown(second.id, "beats the first", expected=None)
+    scene.client.retire(first.id, "superseded")
+    log = scene.client.log().items
+    assert [(event.kind, event.player_id, event.actor, event.reason) for event in log] == [
+        ("retire", first.id, "open", "superseded"),
+        ("champion", second.id, "open", "beats the first"),
+        ("promote", second.id, "open", "beats the first"),
+        ("promote", first.id, "open", "beats everybody"),
+    ]
+    assert [event.id for event in log] == sorted((event.id for event in log), reverse=True)
+    assert log[0].details["from"] == "commander"
+    assert scene.client.log(player_id=first.id).items == [log[0], log[3]]
+    assert scene.client.log(kind="promote").items == log[2:]
+    assert scene.client.log(player_id=second.id, kind="promote").items == [log[2]]
+
+
+def test_closed_periods_are_left_out_unless_asked_for(scene: Scene) -> None:
+    scene.train(1)
+    scene.client.close_period(reason="by hand")
+    scene.client.promote(scene.publish(1).id)
+    assert [event.kind for event in scene.client.log().items] == ["promote"]
+    assert [event.kind for event in scene.client.log(periods=True).items] == ["promote", "period"]
+    assert [event.kind for event in scene.client.log(kind="period").items] == ["period"]
+
+
+def test_the_log_has_pages(scene: Scene) -> None:
+    for step in range(5):
+        scene.client.promote(scene.publish(step).id)
+    whole = scene.client.log().items
+    first = scene.client.log(limit=2)
+    second = scene.client.log(limit=2, cursor=first.next_cursor)
+    rest = scene.client.log(limit=2, cursor=second.next_cursor)
+    assert first.items + second.items + rest.items == whole
+    assert (len(whole), rest.next_cursor) == (5, None)
+
+
+def test_each_environment_has_its_own_lines(league: LeagueClient) -> None:
+    for place, name in enumerate(("rps", "recall")):
+        league.promote(Scene(league, name, f"{name}-1").publish(1, content=place).id)
+    assert [event.environment for event in league.log("recall").items] == ["recall"]
+    assert len(league.log().items) == 2
+
+
+def test_who_and_what_does_not_exist_is_named(scene: Scene) -> None:
+    with pytest.raises(UnknownPlayerError, match="999"):
+        scene.client.log(player_id=999)
+    with pytest.raises(UnknownEnvironmentError, match="the league plays rps"):
+        scene.client.log("chess")
+    with pytest.raises(InvalidRequestError, match="limit"):
+        scene.client.log(limit=0)
+
+
+def test_what_there_is_to_choose_from_is_named_once_and_in_order(database: Database) -> None:
+    with database.read() as session:
+        assert (audit_listing.kinds(session), audit_listing.actors(session)) == ([], [])
+    write(
+        database, [("retire", "open"), ("period", "rule"), ("champion", "ada"), ("period", "rule"), ("retire", "ada")]
+    )
+    with database.read() as session:
+        assert audit_listing.kinds(session) == ["champion", "period", "retire"]
+        assert audit_listing.actors(session) == ["ada", "open", "rule"]
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("read", [audit_listing.kinds, audit_listing.actors])
+def test_a_longer_log_makes_naming_what_there_is_no_slower(database: Database, read: Callable[[Session], Any]) -> None:
+    lines = [("period", "rule"), ("retire", "open")]
+    write(database, lines * 100)
+    short = steps(database, read)
+    write(database, lines * 900)
+    assert 0 < steps(database, read) == short
+
+
+@ON_SQLITE
+def test_lines_are_found_below_any_number_of_closed_periods(database: Database) -> None:
+    def newest(session: Session) -> list[str]:
+        return [line.kind for line in audit_listing.lines(session, audit_listing.AuditFilter("rps"), 10)]
+
+    write(database, [("retire", "open"), *[("period", "rule")] * 100])
+    few = steps(database, newest)
+    write(database, [("period", "rule")] * 900)
+    assert 0 < steps(database, newest) == few
+    with database.read() as session:
+        assert newest(session) == ["retire"]

@@ -1,0 +1,345 @@
+"""Gates: opened and cancelled, leased to evaluators before other pairs, and what their verdicts do."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from gate_scene import Two, judged, leased, open_gate, outcome, play
+from league_scene import ENVIRONMENT, ON_SQLITE, SIGNATURE, Scene, result, safetensors, sha256
+from sqlalchemy import select, update
+
+from league import wire
+from league.client import LeagueClient
+from league.db.engine import Database
+from league.db.models import Gate, Lease
+from league.errors import (
+    ForbiddenError,
+    GateConflictError,
+    InvalidRequestError,
+    UnknownEnvironmentError,
+    UnknownGateError,
+    UnknownPlayerError,
+)
+from league.services.gates import service as gates
+from league.services.gates.sprt import RULE
+from league.services.operations import integrity
+from league.settings import Settings
+from league.storage.local import DirectoryStore
+
+Configure = Callable[..., Settings]
+
+
+@pytest.fixture
+def two(scene: Scene) -> Two:
+    """A candidate and whom it is to beat."""
+    return scene.publish(1), scene.publish(2)
+
+
+# --- leases ----------------------------------------------------------------------------------------------------------
+
+
+def test_evaluators_get_pairs_of_an_open_gate_before_any_other(scene: Scene, two: Two) -> None:
+    scene.publish(3)
+    gate = open_gate(scene, two)
+    leases = scene.rating_leases(8, budget=3)
+    assert {lease.gate_id for lease in leases} == {gate.id}
+    assert {lease.branch for lease in leases} == {"gate"}
+    assert {lease.kind for lease in leases} == {"rating"}, "older evaluators play them too"
+    for there, back in zip(leases[::2], leases[1::2], strict=True):
+        assert there.seed == back.seed
+        assert [there.home.player_id, there.away.player_id] == [player.id for player in two]
+        assert (back.home, back.away) == (there.away, there.home)
+    told = scene.client.explain_lease(leases[0].lease_id)
+    assert f"gate {gate.id}" in told.lease.reason
+    assert {item.player_id for item in told.items} == {player.id for player in two}
+
+
+def test_an_evaluator_is_busy_elsewhere_until_its_last_batch_is_reported(scene: Scene, two: Two, time: Any) -> None:
+    def seen() -> tuple[int, int]:
+        gate = scene.client.show_gate(opened.id)
+        return gate.evaluators, gate.busy_evaluators
+
+    batch = scene.rating_leases(4, budget=2)
+    opened = open_gate(scene, two)
+    assert seen() == (1, 1)
+    scene.report(*(result(lease) for lease in batch), worker=scene.evaluator)
+    assert seen() == (1, 1), "one match of each lease is still to come"
+    scene.report(*(result(lease, 1) for lease in batch), worker=scene.evaluator)
+    assert seen() == (1, 0)
+    scene.rating_leases(4)
+    assert seen() == (1, 0), "it plays this gate"
+    scene.client.cancel_gate(opened.id)
+    assert seen() == (0, 0)
+
+
+def test_without_an_open_gate_pairs_are_as_ever(scene: Scene, two: Two) -> None:
+    gate = open_gate(scene, two)
+    scene.client.cancel_gate(gate.id)
+    assert {lease.gate_id for lease in scene.rating_leases(8)} == {None}
+
+
+def test_a_gate_that_the_evaluator_could_not_play_is_left_to_others(scene: Scene, two: Two) -> None:
+    open_gate(scene, two)
+    (lease, _) = scene.rating_leases(2)
+    unplayable = [wire.UnplayablePlayer(player_id=two[1].id, reason="damaged weights")]
+    scene.client.release(
+        wire.ReleaseRequest(worker_id=scene.evaluator.id, lease_ids=[lease.lease_id], unplayable=unplayable)
+    )
+    assert all(lease.gate_id is None for lease in scene.rating_leases(4))
+
+
+def test_of_several_gates_each_is_played(scene: Scene, two: Two) -> None:
+    third = scene.publish(3)
+    opened = {open_gate(scene, two).id, open_gate(scene, (third, two[1])).id}
+    assert {lease.gate_id for _ in range(40) for lease in scene.rating_leases(2)} == opened
+
+
+# --- evaluators that are killed --------------------------------------------------------------------------------------
+
+
+def test_an_evaluator_that_is_started_again_gives_back_what_it_held_for_gates(
+    scene: Scene, two: Two, database: Database, time: Any
+) -> None:
+    attach = wire.WorkerCreate(
+        name="killed", kind="evaluator", version="1", signatures=[SIGNATURE], instance="folder-1"
+    )
+    killed = scene.client.register_worker(attach)
+    rating = [lease.lease_id for lease in leased(scene, killed, 2)]
+    gate = open_gate(scene, two)
+    held = leased(scene, killed, 2)
+    others = scene.rating_leases(2)
+    time.advance(1)
+    play(scene, two[0], [1.0] * 30)
+    assert judged(scene, database, time) == []
+    time.advance(10)
+    assert scene.client.register_worker(attach).id == killed.id
+    states = {lease: scene.client.explain_lease(lease).state for lease in [*rating, *(each.lease_id for each in held)]}
+    assert states == dict.fromkeys(rating, "open") | {each.lease_id: "released" for each in held}
+    scene.report(*(outcome(lease, two[0], 1.0) for lease in others), worker=scene.evaluator)
+    time.advance(31)
+    (closed,) = judged(scene, database, time)
+    assert (closed.id, closed.state, closed.lost_pairs) == (gate.id, "accepted", 1)
+    late = scene.report(*(outcome(lease, two[0], 0.0) for lease in held), worker=killed)
+    assert {answer.status for answer in late} == {"accepted"}
+    assert scene.client.show_gate(gate.id) == closed
+
+
+# --- opening, finding, cancelling ------------------------------------------------------------------------------------
+
+
+def test_the_same_test_of_the_same_two_is_the_same_gate(scene: Scene, two: Two, database: Database, time: Any) -> None:
+    gate = open_gate(scene, two)
+    assert open_gate(scene, two).id == gate.id
+    assert open_gate(scene, two, again=True).id == gate.id, "it is open: there is nothing to do again"
+    assert open_gate(scene, (two[1], two[0])).id != gate.id
+    other = open_gate(scene, two, elo1=50.0)
+    assert other.id != gate.id
+    for each in scene.client.gates(state="open").items:
+        if each.id != gate.id:
+            scene.client.cancel_gate(each.id)
+    play(scene, two[0], [1.0] * 30)
+    judged(scene, database, time)
+    assert open_gate(scene, two) == scene.client.show_gate(gate.id), "with its verdict"
+    anew = open_gate(scene, two, again=True)
+    assert (anew.state, anew.games, anew.id != gate.id) == ("open", 0, True)
+
+
+def test_who_asks_for_a_gate_of_the_rule_makes_it_theirs(scene: Scene, two: Two, database: Database, time: Any) -> None:
+    test = wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id, reason="strong enough?")
+    with database.write() as session:
+        opened = gates.find_or_open(session, test, RULE, time.now).id
+    asked = scene.client.gate(test.model_copy(update={"reason": ""}))
+    assert (asked.id, asked.reason, asked.actor == RULE) == (opened, "strong enough?", False)
+    assert {lease.gate_id for _ in range(10) for lease in scene.rating_leases(2)} == {opened}
+    with database.write() as session:
+        assert gates.find_or_open(session, test, RULE, time.now).actor == asked.actor
+    scene.client.gate(test)
+    assert [event.actor == RULE for event in scene.client.log(kind="gate").items] == [False, True]
+
+
+def test_of_racing_callers_all_get_one_gate(serve: Callable[..., TestClient]) -> None:
+    servers = [serve() for _ in range(2)]
+    scene = Scene(LeagueClient(http=servers[0]))
+    two = scene.publish(1), scene.publish(2)
+    start = threading.Barrier(8)
+
+    def ask(place: int) -> int:
+        start.wait()
+        test = wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id)
+        return LeagueClient(http=servers[place % 2]).gate(test).id
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(ask, range(8)))) == 1
+
+
+def test_a_cancelled_gate_has_no_verdict_and_is_followed_by_a_new_one(scene: Scene, two: Two) -> None:
+    gate = open_gate(scene, two)
+    play(scene, two[0], [1.0, 0.5])
+    seen = scene.client.show_gate(gate.id)
+    cancelled = scene.client.cancel_gate(gate.id, "too slow")
+    assert (cancelled.state, cancelled.closed_reason) == ("cancelled", "too slow")
+    assert (cancelled.games, cancelled.llr, cancelled.elo) == (4, seen.llr, seen.elo)
+    with pytest.raises(GateConflictError, match="it is cancelled"):
+        scene.client.cancel_gate(gate.id)
+    assert open_gate(scene, two).id != gate.id
+
+
+def test_the_gate_of_a_quarantined_player_is_cancelled(scene: Scene, two: Two, database: Database, time: Any) -> None:
+    open_gate(scene, two)
+    scene.client.quarantine(two[1].id, "exploits a bug")
+    assert all(lease.gate_id is None for lease in scene.rating_leases(4))
+    (closed,) = judged(scene, database, time)
+    assert (closed.state, closed.closed_reason) == ("cancelled", f"{two[1].name} was quarantined")
+
+
+def test_gates_are_listed_newest_first(scene: Scene, two: Two, league: LeagueClient) -> None:
+    third = scene.publish(3)
+    opened = [open_gate(scene, pair).id for pair in ((two[0], two[1]), (third, two[0]), (third, two[1]))]
+    scene.client.cancel_gate(opened[1])
+    assert [gate.id for gate in league.gates().items] == opened[::-1]
+    assert [gate.id for gate in league.gates(state="open").items] == [opened[2], opened[0]]
+    assert [gate.id for gate in league.gates(player_id=two[0].id).items] == [opened[1], opened[0]]
+    page = league.gates("rps", limit=1)
+    assert [gate.id for gate in league.gates("rps", cursor=page.next_cursor).items] == [opened[1], opened[0]]
+
+
+@ON_SQLITE
+def test_what_cannot_be_tested_is_refused_with_the_way_out(scene: Scene, two: Two, league: LeagueClient) -> None:
+    other = wire.LearnerCreate(name="other", role="main", environment=ENVIRONMENT, signature="rps-2")
+    data = safetensors(9, signature="rps-2")
+    league.upload(data, sha256(data))
+    published = wire.PlayerCreate(learner_id=league.learner(other).id, checkpoint=sha256(data), step=9)
+    stranger = league.publish(published)
+    learner = league.player(scene.learner.player_id)
+    scene.client.quarantine(two[1].id)
+    third = scene.publish(3)
+    for pair, changes, message in (
+        ((third, learner), {}, f"its weights move.*its last is player {third.id}"),
+        ((third, third), {}, "they are one player"),
+        ((third, two[1]), {}, "it is quarantined.*reinstate it first"),
+        ((third, stranger), {}, f"with signature {SIGNATURE}, the other rps with signature rps-2"),
+        ((third, two[0]), {"elo0": 30.0, "elo1": 20.0}, "elo1 must be above elo0"),
+        ((third, two[0]), {"alpha": 0.7}, "alpha is 0.7"),
+        ((third, two[0]), {"elo1": float("nan")}, "elo1"),
+        ((third, two[0]), {"least_games": -1}, "least_games is -1"),
+    ):
+        with pytest.raises(InvalidRequestError, match=message):
+            open_gate(scene, pair, **changes)
+    assert league.gates().items == []
+    with pytest.raises(UnknownPlayerError):
+        league.gate(wire.GateCreate(candidate_id=999, champion_id=third.id))
+    with pytest.raises(UnknownPlayerError):
+        league.gates(player_id=999)
+    with pytest.raises(UnknownEnvironmentError):
+        league.gates("chess")
+    for call in (league.show_gate, league.cancel_gate):
+        with pytest.raises(UnknownGateError, match="no gate has this id"):
+            call(7)
+
+
+@ON_SQLITE
+def test_only_admins_open_and_cancel_gates(scene: Scene, two: Two, connect: Callable[..., LeagueClient]) -> None:
+    gate = open_gate(scene, two)
+    worker, admin = connect("worker"), connect("admin")
+    assert worker.show_gate(gate.id).id == gate.id
+    for call in (
+        lambda: worker.cancel_gate(gate.id),
+        lambda: worker.gate(wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id)),
+    ):
+        with pytest.raises(ForbiddenError):
+            call()
+    assert admin.cancel_gate(gate.id).state == "cancelled"
+
+
+# --- the books -------------------------------------------------------------------------------------------------------
+
+
+@ON_SQLITE
+def test_a_check_of_the_books_finds_verdicts_and_leases_that_are_wrong(
+    scene: Scene, two: Two, database: Database, time: Any, tmp_path: Path
+) -> None:
+    def found() -> list[str]:
+        store = DirectoryStore(tmp_path / "checkpoints", 2**20)
+        violations = integrity.check(database, store, unpublished_before=datetime.now(UTC) - timedelta(days=1))
+        return [one.finding for one in violations if one.invariant == "gates"]
+
+    gate = open_gate(scene, two)
+    scene.rating_leases(2)
+    time.advance(400)
+    play(scene, two[0], [1.0] * 30)
+    judged(scene, database, time)
+    assert found() == []
+    with database.write() as session:
+        verdict = session.scalars(select(Gate.verdict)).one()
+        session.execute(update(Gate).values(state="rejected"))
+    assert found() == [f"gates whose verdict is not what the log says: {gate.id}"]
+    with database.write() as session:
+        session.execute(update(Gate).values(state="accepted", verdict={}))
+    assert found() == [f"gates whose verdict is not what the log says: {gate.id}"]
+    with database.write() as session:
+        session.execute(update(Gate).values(verdict=verdict))
+        session.execute(update(Lease).values(gate_id=gate.id + 1))
+    assert found()[0].startswith("leases of gates that are not of their two players")
+
+
+# --- promotion by gate -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def crowded(serve: Callable[..., TestClient]) -> Scene:
+    """A league with two places for commanders, which are taken."""
+    scene = Scene(LeagueClient(http=serve(promotion={"capacity": 2, "least_games": 4, "gate_share": 1.0})))
+    for step in (1, 2):
+        scene.client.promote(scene.publish(step).id)
+    return scene
+
+
+def _rate_as_strong(scene: Scene, strong: wire.Player) -> None:
+    for _ in range(3):
+        scene.evaluate(8, winner=strong.id)
+        scene.client.close_period()
+
+
+@pytest.mark.parametrize(("score", "standing"), [(1.0, "commander"), (0.0, "candidate")])
+def test_a_candidate_beyond_capacity_is_promoted_by_its_gate(
+    crowded: Scene, database: Database, time: Any, score: float, standing: str
+) -> None:
+    strong = crowded.publish(3)
+    _rate_as_strong(crowded, strong)
+    (gate,) = crowded.client.gates().items
+    assert (gate.candidate.player_id, gate.actor, gate.state) == (strong.id, "rule", "open")
+    assert (gate.elo0, gate.elo1) == (0.0, 50.0)
+    assert crowded.client.player(strong.id).standing == "candidate"
+    crowded.client.close_period()
+    assert len(crowded.client.gates().items) == 1
+    play(crowded, strong, [score] * 60)
+    judged(crowded, database, time)
+    crowded.client.close_period()
+    assert crowded.client.player(strong.id).standing == standing
+    assert len(crowded.client.gates().items) == 1, "a candidate is tested once"
+    if standing == "commander":
+        assert f"gate {gate.id}: accepted" in crowded.client.log(kind="promote").items[0].reason
+
+
+@ON_SQLITE
+def test_gates_of_the_rule_leave_room_for_rating_matches_and_those_of_people_do_not(
+    serve: Callable[..., TestClient], database: Database, time: Any
+) -> None:
+    scene = Scene(LeagueClient(http=serve(promotion={"gate_share": 0.5})))
+    test = wire.GateCreate(candidate_id=scene.publish(1).id, champion_id=scene.publish(2).id)
+    with database.write() as session:
+        by_rule = gates.find_or_open(session, test, RULE, time.now).id
+
+    def share() -> float:
+        granted = [scene.rating_leases(2)[0].gate_id is not None for _ in range(60)]
+        return sum(granted) / len(granted)
+
+    assert 0.2 < share() < 0.8  # beyond 4 standard deviations
+    scene.client.cancel_gate(by_rule)
+    scene.client.gate(test)
+    assert share() == 1.0

@@ -1,0 +1,74 @@
+"""What a process remembers of what results are judged by."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import ON_SQLITE, Scene
+from sqlalchemy import event
+from sqlalchemy.orm import Session
+
+from league.db.engine import Database
+from league.services.matchmaking.lease_cache import UNDECLARED, LeaseCache
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@ON_SQLITE
+@pytest.mark.parametrize(
+    ("at", "asked"),
+    [
+        pytest.param((0.0, 0.0, 0.9), 1, id="a moment"),
+        pytest.param((0.0, 1.0, 1.5), 2, id="later again"),
+        pytest.param((0.0, -1.0, -0.5), 2, id="the clock was set back"),
+    ],
+)
+def test_a_game_without_a_limit_is_asked_about_once_a_moment(
+    scene: Scene, database: Database, at: tuple[float, ...], asked: int
+) -> None:
+    cache, statements = LeaseCache(), []
+    event.listen(database.engine, "before_cursor_execute", lambda *_: statements.append(1))
+    with database.read() as session:
+        session.connection()  # which begins the transaction
+        statements.clear()
+        for moments in at:
+            now = NOW + timedelta(seconds=moments * UNDECLARED.total_seconds())
+            assert cache.limits(session, {(scene.environment, scene.signature)}, now) == {}
+    assert len(statements) == asked
+
+
+@pytest.mark.parametrize("kind", ["training", "rating"])
+def test_a_process_remembers_leases_that_it_granted_as_the_database_has_them(
+    kind: str, scene: Scene, http: TestClient, database: Database
+) -> None:
+    scene.publish(1)
+    ids = [lease.lease_id for lease in (scene.lease(4) if kind == "training" else scene.rating_leases(4))]
+    remembered: LeaseCache = http.app.state.league.terms  # type: ignore[attr-defined]
+    nowhere = Session()  # whoever reads from it fails
+    with database.read() as session:
+        assert remembered.terms(nowhere, ids) == LeaseCache().terms(session, ids)
+
+
+def test_a_process_remembers_leases_and_forgets_the_oldest(scene: Scene, database: Database) -> None:
+    ids = [lease.lease_id for lease in scene.opponent_leases(3)]
+    reads = 0
+
+    def count(*_: object) -> None:
+        nonlocal reads
+        reads += 1
+
+    cache = LeaseCache(size=2)
+    event.listen(database.engine, "before_cursor_execute", count)
+    with database.read() as session:
+        assert set(cache.terms(session, ids[:1])) == {ids[0]}
+        assert set(cache.terms(session, [ids[1], "elsewhere"])) == {ids[1]}
+        before = reads
+        cache.terms(session, ids[:2])
+        assert reads == before
+        cache.terms(session, ids[2:])
+        assert reads == before + 1
+        cache.terms(session, ids[1:])
+        assert reads == before + 1
+        assert cache.terms(session, ids[:1])[ids[0]].worker_id == scene.trainer.id
+        assert reads == before + 2
+    event.remove(database.engine, "before_cursor_execute", count)

@@ -1,0 +1,282 @@
+"""External players: entered, paired and rated, leased to their entrants alone, kept out of what takes weights."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from league_scene import ENVIRONMENT, ON_SQLITE, SIGNATURE, Scene, result
+
+from league import wire
+from league.client import LeagueClient
+from league.db.engine import Database
+from league.errors import (
+    ForbiddenError,
+    InvalidRequestError,
+    NameTakenError,
+    SignatureMismatchError,
+    StandingConflictError,
+    UnknownEnvironmentError,
+    UnknownPlayerError,
+)
+from league.services.operations import fork, integrity
+from league.services.rating_periods import rebuild
+from league.services.ratings import rated_players
+from league.settings import Settings
+from league.storage.local import DirectoryStore
+
+FILE = "a" * 64
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def entering(name: str = "stone", **changes: Any) -> wire.ExternalCreate:
+    return wire.ExternalCreate(**{"name": name, "environment": ENVIRONMENT, "signature": SIGNATURE} | changes)
+
+
+@pytest.fixture
+def stone(scene: Scene) -> wire.Player:
+    return scene.client.enter(entering(identity=FILE, metadata={"form": "onnx"}))
+
+
+@pytest.fixture
+def entrant(scene: Scene) -> wire.Worker:
+    return scene.worker("entry-stone", "entrant")
+
+
+def pairs_of(scene: Scene, worker: wire.Worker, player: wire.Player, count: int, **changes: Any) -> list[wire.Lease]:
+    asked = {"environment": ENVIRONMENT, "count": count, "budget": 1, "player_id": player.id} | changes
+    return scene.client.lease(wire.RatingLeases(kind="rating", worker_id=worker.id, **asked)).items
+
+
+def play(scene: Scene, worker: wire.Worker, player: wire.Player, matches: int, score: float) -> None:
+    """Play rating matches of an external player, each with this score of its own."""
+    leases = pairs_of(scene, worker, player, matches)
+    home = (score if lease.home.player_id == player.id else 1.0 - score for lease in leases)
+    answers = scene.report(*(result(each, score=one) for each, one in zip(leases, home, strict=True)), worker=worker)
+    assert {answer.status for answer in answers} == {"accepted"}
+
+
+# --- entering --------------------------------------------------------------------------------------------------------
+
+
+def test_a_player_is_entered_once_and_is_the_same_ever_after(scene, stone):
+    assert (stone.kind, stone.standing, stone.checkpoint) == ("external", "candidate", "external:stone")
+    assert (stone.rating, stone.deviation, stone.games, stone.provisional) == (1500.0, 350.0, 0, True)
+    assert stone.metadata == {"form": "onnx", "identity": FILE}
+    assert scene.client.enter(entering(identity=FILE)) == stone
+    assert scene.client.enter(entering()) == stone, "who says nothing of the policy is believed"
+    (told,) = scene.client.log(player_id=stone.id).items
+    assert (told.kind, told.details) == ("entry", {"name": "stone", "identity": FILE})
+    assert scene.client.players(ENVIRONMENT, kind="external").items == [stone]
+
+
+def test_another_policy_under_the_same_name_is_refused(scene, stone):
+    with pytest.raises(NameTakenError, match=f"entered as {FILE}, and is bbb now: .* another name"):
+        scene.client.enter(entering(identity="bbb"))
+
+
+def test_what_was_not_known_of_a_policy_is_noted_when_it_is_told(scene):
+    first = scene.client.enter(entering())
+    assert first.metadata == {"identity": None}
+    assert scene.client.enter(entering(identity=FILE)).metadata == {"identity": FILE}
+    with pytest.raises(NameTakenError):
+        scene.client.enter(entering(identity="bbb"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "told"),
+    [
+        ({"environment": "chess"}, UnknownEnvironmentError, "the league plays rps"),
+        ({"signature": "rps-2"}, SignatureMismatchError, "plays rps with signature rps-1"),
+        ({"name": "main"}, NameTakenError, "a learner of rps has this name"),
+        ({"name": "random"}, NameTakenError, "a baseline of rps has this name"),
+        ({"name": "main@1"}, InvalidRequestError, "name"),
+        ({"identity": ""}, InvalidRequestError, "identity"),
+    ],
+)
+@ON_SQLITE
+def test_what_cannot_be_entered_is_refused_with_the_way_out(scene, changes, error, told):
+    scene.publish(1)
+    body = {"name": "stone", "environment": ENVIRONMENT, "signature": SIGNATURE} | changes
+    with pytest.raises(error, match=told):
+        scene.client._post("/externals", wire.ExternalCreate.model_construct(**body), wire.Player)
+
+
+@ON_SQLITE
+def test_a_league_that_plays_nothing_takes_nobody(league: LeagueClient):
+    with pytest.raises(UnknownEnvironmentError, match="trainer run --environment rps"):
+        league.enter(entering())
+
+
+@ON_SQLITE
+def test_a_learner_cannot_take_the_name_of_an_external_player(scene, stone):
+    request = {"name": "stone", "role": "main", "environment": ENVIRONMENT, "signature": SIGNATURE}
+    with pytest.raises(NameTakenError, match="an external player of rps has this name"):
+        scene.client.learner(wire.LearnerCreate(**request))
+
+
+@ON_SQLITE
+def test_it_belongs_to_the_token_that_entered_it(
+    connect: Callable[..., LeagueClient],
+):
+    admin = connect("admin", "keeper")
+    scene = Scene(connect("worker", "laptop"))
+    stone = scene.client.enter(entering())
+    stranger = connect("worker", "stranger")
+    with pytest.raises(ForbiddenError, match=r"external player 'stone' belongs to token 'laptop'.*another name"):
+        stranger.enter(entering())
+    worker = stranger.register_worker(wire.WorkerCreate(name="w", kind="entrant", version="1", signatures=[SIGNATURE]))
+    asked = {"kind": "rating", "environment": ENVIRONMENT, "count": 2, "budget": 1, "player_id": stone.id}
+    with pytest.raises(ForbiddenError, match="belongs to token 'laptop'"):
+        stranger.lease(wire.RatingLeases(worker_id=worker.id, **asked))
+    assert admin.enter(entering()) == stone
+
+
+# --- who is leased to whom -------------------------------------------------------------------------------------------
+
+
+def test_its_entrant_is_given_pairs_of_it_alone_on_both_sides_of_one_seed(scene, stone, entrant):
+    known = {scene.publish(step).id for step in (1, 2, 3)} | {scene.baseline().id}
+    leases = pairs_of(scene, entrant, stone, 96)
+    assert len(leases) == 96
+    met = set()
+    for there, back in zip(leases[::2], leases[1::2], strict=True):
+        assert there.seed == back.seed
+        assert (there.home, there.away) == (back.away, back.home)
+        assert there.home.player_id == stone.id
+        assert there.home.checkpoint == "external:stone"
+        met.add(there.away.player_id)
+    assert met == known, "strangers come sooner than those whom it has met"
+    explained = scene.client.explain_lease(leases[0].lease_id)
+    assert (explained.branch, explained.lease.branch) == ("entry", "entry")
+    assert "neighbours of stone" in explained.lease.reason
+
+
+def test_nobody_else_is_ever_leased_an_external_player(scene, stone, entrant):
+    other = scene.client.enter(entering("other"))
+    scene.publish(1)
+    external = {stone.id, other.id}
+    for lease in [*scene.lease(64), *scene.rating_leases(32)]:
+        assert not external & {lease.home.player_id, lease.away.player_id}
+    for lease in pairs_of(scene, entrant, stone, 32):
+        assert other.id not in {lease.home.player_id, lease.away.player_id}
+    preview = scene.client.preview(scene.learner.player_id)
+    assert not external & {item.player_id for item in preview.items}
+    (weights,) = [each for each in preview.filters if each.name == "weights"]
+    assert set(weights.removed) == external
+
+
+@ON_SQLITE
+def test_a_worker_brings_external_players_of_the_environment_alone(scene, stone, entrant):
+    snapshot = scene.publish(1)
+    with pytest.raises(InvalidRequestError, match="is a snapshot; a worker brings external players alone"):
+        pairs_of(scene, entrant, snapshot, 2)
+    with pytest.raises(UnknownPlayerError):
+        pairs_of(scene, entrant, stone, 2, environment="other")
+
+
+def test_who_is_out_of_play_gets_no_leases_and_is_told_why(scene, stone, entrant):
+    scene.client.retire(stone.id, "too slow")
+    with pytest.raises(StandingConflictError, match=f"stone is retired and plays no matches; .*reinstate {stone.id}"):
+        pairs_of(scene, entrant, stone, 2)
+    assert scene.client.enter(entering()).standing == "retired"
+    scene.client.reinstate(stone.id)
+    assert len(pairs_of(scene, entrant, stone, 2)) == 2
+    scene.client.quarantine(stone.id)
+    with pytest.raises(StandingConflictError, match="is quarantined"):
+        pairs_of(scene, entrant, stone, 2)
+
+
+# --- rated -----------------------------------------------------------------------------------------------------------
+
+
+def test_its_matches_rate_it_and_its_opponents_and_a_rebuild_agrees(scene, stone, entrant, database):
+    for step in (1, 2):
+        scene.publish(step)
+    for _ in range(3):
+        play(scene, entrant, stone, 16, 0.75)
+        scene.client.close_period(ENVIRONMENT)
+    after = scene.client.player(stone.id)
+    assert (after.games, after.volatility >= 0.0) == (48, True)
+    assert after.rating > 1500.0
+    assert after.deviation < 350.0
+    met = [each for each in scene.client.players(ENVIRONMENT, kind="snapshot").items if each.games]
+    assert met
+    assert all(each.rating < 1500.0 for each in met)
+    assert scene.client.player(scene.baseline().id).rating == scene.baseline().rating
+    table = scene.client.standings(ENVIRONMENT).items
+    assert [each.id for each in table if each.kind == "external"] == [stone.id]
+    assert stone.id in {each.player_id for each in scene.client.payoff(ENVIRONMENT).players}
+    assert [each.differing for each in rebuild.rebuild(database, NOW)] == [0]
+
+
+def test_the_books_are_right_and_travel_with_it(scene, stone, entrant, database, twin_database_url, tmp_path, time):
+    """A fork at the period has it in play, as it was then."""
+    scene.publish(1)
+    play(scene, entrant, stone, 8, 0.75)
+    period = scene.client.close_period(ENVIRONMENT)
+    time.advance(60)
+    scene.client.retire(stone.id, "later than the period")
+    store, far = (DirectoryStore(tmp_path / each, 2**20) for each in ("checkpoints", "far"))
+    assert integrity.check(database, store, unpublished_before=NOW) == []
+    twin = Database(twin_database_url)
+    try:
+        source, goal = fork.Place(database, store), fork.Place(twin, far)
+        fork.fork(source, goal, period.id, tmp_path, "test", NOW, lambda *_: None)
+        with twin.read() as session:
+            there = rated_players.show(session, Settings(), stone.id)
+        assert (there.kind, there.standing, there.games) == ("external", "candidate", 8)
+        assert integrity.check(twin, far, unpublished_before=NOW) == []
+    finally:
+        twin.close()
+
+
+def test_it_neither_rises_nor_keeps_others_down_nor_stands_in_for_them(scene, stone, entrant):
+    """The rule of promotion looks at those that the league can hand out."""
+    snapshot = scene.publish(1)
+    for _ in range(4):
+        play(scene, entrant, stone, 32, 1.0)
+        scene.client.close_period(ENVIRONMENT)
+    assert scene.client.player(stone.id).standing == "candidate"
+    assert scene.client.player(stone.id).call_sign is None
+    for deed in (
+        lambda: scene.client.promote(stone.id),
+        lambda: scene.client.crown(stone.id, expected=None),
+    ):
+        with pytest.raises(StandingConflictError, match="whose policy the league does not have"):
+            deed()
+    assert scene.client.redundant(ENVIRONMENT).items == []
+    assert scene.client.player(snapshot.id).standing in ("candidate", "commander")
+
+
+def test_a_gate_of_it_is_played_by_its_entrant_alone(scene, stone, entrant):
+    snapshot, other = scene.publish(1), scene.client.enter(entering("other"))
+    gate = scene.client.gate(wire.GateCreate(candidate_id=stone.id, champion_id=snapshot.id, elo0=0.0, elo1=100.0))
+    assert gate.evaluators == 1, "the entrant"
+    assert {lease.gate_id for lease in scene.rating_leases(4)} <= {None}
+    assert {lease.gate_id for lease in pairs_of(scene, entrant, other, 4)} == {None}
+    assert {lease.gate_id for lease in pairs_of(scene, entrant, stone, 4)} == {gate.id}
+    both = wire.GateCreate(candidate_id=stone.id, champion_id=other.id)
+    with pytest.raises(InvalidRequestError, match="no worker has both policies"):
+        scene.client.gate(both)
+
+
+def test_gates_of_others_are_not_given_to_an_entrant(scene, stone, entrant):
+    gate = scene.client.gate(
+        wire.GateCreate(candidate_id=scene.publish(1).id, champion_id=scene.publish(2).id, elo0=0.0, elo1=100.0)
+    )
+    assert {lease.gate_id for lease in pairs_of(scene, entrant, stone, 4)} == {None}
+    assert {lease.gate_id for lease in scene.rating_leases(4)} == {gate.id}
+
+
+@ON_SQLITE
+def test_its_own_matches_do_not_make_an_entrant_suspect(scene, stone, entrant):
+    scene.publish(1)
+    scene.client.close_period(ENVIRONMENT)
+    for _ in range(4):
+        play(scene, entrant, stone, 64, 0.0)
+    scene.client.close_period(ENVIRONMENT)
+    (listed,) = scene.client.workers(name="entry-stone").items
+    assert listed.results == 256
+    assert not listed.suspect
+    assert {check.measure for check in listed.checks} <= {"refusals"}

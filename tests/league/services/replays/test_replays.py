@@ -1,0 +1,268 @@
+"""Recordings are taken in where they show the match, given out as they came, and let go when there are too many."""
+
+import gzip
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
+from league_scene import ON_SQLITE, Scene, result
+from sqlalchemy import select
+
+from arena.replay import Header, Result, StepsRecording, pack_recording, unpack_recording
+from arena.replay.recording import Step
+from league import wire
+from league.app import periodic_tasks
+from league.background.retention import ReplayRetentionTask
+from league.client import LeagueClient
+from league.db.engine import Database
+from league.db.models import Replay
+from league.errors import (
+    ConfigurationError,
+    ForbiddenError,
+    RefusedReplayError,
+    ReplayConflictError,
+    TooLargeError,
+    UnknownMatchError,
+    UnknownReplayError,
+)
+from league.services.replays import service as replays
+from league.services.replays.service import Kept
+from league.settings import ReplayConfig, Settings
+
+Connect = Callable[..., LeagueClient]
+
+
+def recording_of(match: wire.Match, signature: str = "rps-1", **changes: Any) -> StepsRecording:
+    """The recording of a match of two agents in which nothing much happened."""
+    header = Header(
+        format="echelon-replay",
+        version=1,
+        environment=match.environment,
+        signature=signature,
+        seed=match.seed,
+        players=(match.home.name, match.away.name),
+        agents_per_side=(1, 1),
+        roles=("player", "player"),
+        max_decisions=5,
+        outcome=Result(match.score, match.reason, match.decisions),
+    )
+    step = Step((True, True), {"choice": (0.0, 1.0)}, (0.0, 0.0))
+    return StepsRecording("steps", replace(header, **changes), (step,) * match.decisions)
+
+
+def play(scene: Scene, count: int = 1) -> list[wire.Match]:
+    """Report matches against others; return them as the league has them."""
+    leases = scene.opponent_leases(count)
+    return [
+        scene.client.match(int(answer.match_id or 0)) for answer in scene.report(*(result(each) for each in leases))
+    ]
+
+
+@pytest.fixture
+def match(scene: Scene) -> wire.Match:
+    (played,) = play(scene)
+    return played
+
+
+# --- in and out ------------------------------------------------------------------------------------------------------
+
+
+def test_a_recording_comes_back_as_it_was_sent(scene: Scene, match: wire.Match) -> None:
+    data = pack_recording(recording_of(match))
+    stored = scene.client.upload_replay(match.id, data)
+    assert (stored.match_id, stored.size_bytes) == (match.id, len(data))
+    assert scene.client.upload_replay(match.id, data) == stored, "again is fine"
+    assert not match.recorded
+    assert scene.client.match(match.id).recorded
+    assert scene.client.replay(match.id) == data
+
+
+def test_browsers_are_told_that_it_is_packed_and_may_keep_it(scene: Scene, match: wire.Match, http: TestClient) -> None:
+    recording = recording_of(match)
+    scene.client.upload_replay(match.id, pack_recording(recording))
+    path = f"/api/v1/matches/{match.id}/replay"
+    answer = http.get(path)
+    assert answer.headers["Content-Encoding"] == "gzip"
+    assert answer.headers["Content-Type"] == "application/json"
+    assert "immutable" in answer.headers["Cache-Control"]
+    assert answer.json()["header"]["seed"] == str(match.seed)
+    again = http.get(path, headers={"If-None-Match": answer.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_matches_without_a_recording_and_matches_that_are_none_are_named(scene: Scene, match: wire.Match) -> None:
+    with pytest.raises(UnknownReplayError, match=f"no replay stored for match {match.id}: .* play the pairing again"):
+        scene.client.replay(match.id)
+    data = pack_recording(recording_of(match))
+    with pytest.raises(UnknownMatchError):
+        scene.client.replay(match.id + 1)
+    with pytest.raises(UnknownMatchError):
+        scene.client.upload_replay(match.id + 1, data)
+
+
+def test_the_first_recording_of_a_match_stays(scene: Scene, match: wire.Match) -> None:
+    first = recording_of(match)
+    scene.client.upload_replay(match.id, pack_recording(first))
+    other = replace(first, steps=(replace(first.steps[0], rewards=(1.0, 1.0)), *first.steps[1:]))
+    with pytest.raises(ReplayConflictError, match="which stays; drop it"):
+        scene.client.upload_replay(match.id, pack_recording(other))
+    assert unpack_recording(scene.client.replay(match.id), "stored") == first
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"environment": "chess"}, "its environment is 'chess', the match's 'rps'"),
+        ({"signature": "rps-2"}, "its signature is 'rps-2', the match's 'rps-1'"),
+        ({"players": ("main", "nobody")}, "its (home|away) is 'nobody|its home is 'main'"),
+        ({"seed": 1}, "its seed is 1, the match's"),
+    ],
+)
+@ON_SQLITE
+def test_a_recording_of_another_match_is_refused(
+    scene: Scene, match: wire.Match, changes: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(RefusedReplayError, match=told):
+        scene.client.upload_replay(match.id, pack_recording(recording_of(match, **changes)))
+    with pytest.raises(UnknownReplayError):
+        scene.client.replay(match.id)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("score", 0.25), ("reason", "timeout"), ("decisions", 4)], ids=["score", "reason", "decisions"]
+)
+@ON_SQLITE
+def test_a_recording_with_another_outcome_is_refused(
+    scene: Scene, match: wire.Match, field: str, value: float | str
+) -> None:
+    other = match.model_copy(update={field: value})
+    with pytest.raises(RefusedReplayError, match=rf"its {field} is .*, the match's"):
+        scene.client.upload_replay(match.id, pack_recording(recording_of(other)))
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", gzip.compress(b'{"header": 3}', mtime=0)])
+@ON_SQLITE
+def test_what_is_no_recording_is_refused(scene: Scene, match: wire.Match, data: bytes) -> None:
+    with pytest.raises(RefusedReplayError, match=f"refused replay of match {match.id}: .* not a recording"):
+        scene.client.upload_replay(match.id, data)
+
+
+@ON_SQLITE
+def test_a_recording_that_is_too_large_is_refused_unread(serve: Callable[..., TestClient]) -> None:
+    scene = Scene(LeagueClient(http=serve(replays=ReplayConfig(upload_max_bytes=100))))
+    (match,) = play(scene)
+    with pytest.raises(TooLargeError, match=r"a recording has at most 100 bytes.*LEAGUE_REPLAYS__UPLOAD_MAX_BYTES"):
+        scene.client.upload_replay(match.id, pack_recording(recording_of(match)))
+
+
+@ON_SQLITE
+def test_a_worker_token_sends_recordings_of_its_own_matches_alone(connect: Connect) -> None:
+    owner, stranger, admin, reader = (
+        connect(scope, name)
+        for scope, name in (("worker", "ann"), ("worker", "bob"), ("admin", "boss"), ("read", "eye"))
+    )
+    first, second = play(Scene(owner), 2)
+    data = pack_recording(recording_of(first))
+    for client in (stranger, reader):
+        with pytest.raises(ForbiddenError):
+            client.upload_replay(first.id, data)
+    owner.upload_replay(first.id, data)
+    admin.upload_replay(second.id, pack_recording(recording_of(second)))
+    assert reader.replay(first.id) == data
+
+
+# --- how many are kept -----------------------------------------------------------------------------------------------
+
+CONFIG = ReplayConfig(upload_max_bytes=100, keep_max=20, keep_max_bytes=1000)
+
+
+@given(st.lists(st.tuples(st.integers(1, 100), st.booleans()), max_size=60))
+def test_what_is_left_is_within_the_bounds_and_the_newest_of_its_kind(sizes: list[tuple[int, bool]]) -> None:
+    kept = [Kept(number, size, notable) for number, (size, notable) in enumerate(sizes)]
+    gone = set(replays.surplus(kept, CONFIG))
+    left = [each for each in kept if each.match_id not in gone]
+    assert len(left) <= CONFIG.keep_max
+    assert sum(each.size_bytes for each in left) <= CONFIG.keep_max_bytes
+    for notable in (True, False):
+        own = [each.match_id for each in kept if each.notable is notable]
+        stay = [each.match_id for each in left if each.notable is notable]
+        assert stay == own[len(own) - len(stay) :], "the oldest go"
+
+
+def test_notable_recordings_outlast_others_up_to_half() -> None:
+    mixed = [Kept(number, 10, number < 8) for number in range(40)]
+    left = {each.match_id for each in mixed} - set(replays.surplus(mixed, CONFIG))
+    assert set(range(8)) <= left, "they are the oldest of all"
+    flood = [Kept(number, 10, notable=True) for number in range(40)]
+    assert len(flood) - len(replays.surplus(flood, CONFIG)) == 10
+
+
+def test_the_oldest_recordings_make_room(serve: Callable[..., TestClient], database: Database) -> None:
+    scene = Scene(LeagueClient(http=serve(replays=ReplayConfig(keep_max=4))))
+    matches = sorted(play(scene, 6), key=lambda match: match.id)
+    for each in matches:
+        scene.client.upload_replay(each.id, pack_recording(recording_of(each)))
+    for each in matches[:2]:
+        with pytest.raises(UnknownReplayError, match="keeps a bounded number"):
+            scene.client.replay(each.id)
+    sizes = [len(scene.client.replay(each.id)) for each in matches[2:]]
+    with database.read() as session:
+        assert replays.usage(session) == replays.Usage(4, sum(sizes))
+
+
+def test_recordings_of_the_champion_and_of_gates_are_notable(
+    scene: Scene, database: Database, match: wire.Match
+) -> None:
+    scene.publish(1)
+    champion = scene.publish(2).id
+    scene.client.crown(champion, expected=None)
+    leases = [lease for _ in range(10) for lease in scene.rating_leases(8)]
+    lease = next(each for each in leases if champion in (each.home.player_id, each.away.player_id))
+    (answer,) = scene.report(result(lease), worker=scene.evaluator)
+    honoured = scene.client.match(int(answer.match_id or 0))
+    for each in (match, honoured):
+        scene.client.upload_replay(each.id, pack_recording(recording_of(each)))
+    with database.read() as session:
+        rows = session.execute(select(Replay.match_id, Replay.notable))
+        assert dict(iter(rows)) == {match.id: False, honoured.id: True}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "rule"),
+    [
+        ("KEEP_MAX", "0", "it must be 1 or more"),
+        ("KEEP_MAX_BYTES", "1000", "the largest recording must find room"),
+        ("KEEP_DAYS", "0", "it must be above 0"),
+    ],
+)
+def test_unusable_bounds_are_refused(monkeypatch: pytest.MonkeyPatch, variable: str, value: str, rule: str) -> None:
+    monkeypatch.setenv(f"LEAGUE_REPLAYS__{variable}", value)
+    with pytest.raises(ConfigurationError, match=rule):
+        Settings.load()
+
+
+@ON_SQLITE
+def test_every_server_lets_old_recordings_go(serve: Callable[..., TestClient]) -> None:
+    league = serve(retention_days=None).app.state.league  # type: ignore[attr-defined]
+    assert any(isinstance(task, ReplayRetentionTask) for task in periodic_tasks(league, with_background_process=False))
+
+
+def test_recordings_go_at_their_age_whether_or_not_another_comes(
+    scene: Scene, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replays, "PRUNED_AT_ONCE", 2)
+    pruner = ReplayRetentionTask(database, ReplayConfig(keep_days=30.0), lambda: time.now)
+    matches = play(scene, 4)
+    for match in matches:
+        scene.client.upload_replay(match.id, pack_recording(recording_of(match)))
+        time.advance(1)
+    time.advance(30 * 86400 - 4)
+    pruner.run_once()
+    assert [scene.client.match(match.id).recorded for match in matches] == [True] * 4, "thirty days are not over"
+    time.advance(3)
+    pruner.run_once()
+    assert [scene.client.match(match.id).recorded for match in matches] == [False] * 3 + [True]

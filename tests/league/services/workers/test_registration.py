@@ -1,0 +1,212 @@
+"""Workers that attach or beat at one moment are treated as if they came one after the other."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+from sqlalchemy import event, select
+from sqlalchemy.orm import Session
+
+from league import wire
+from league.auth import Principal, Scope
+from league.db.engine import Database
+from league.db.models import Quarantine, Worker
+from league.errors import ForbiddenError, LeagueError, UnknownWorkerError
+from league.services.workers import heartbeats
+from league.services.workers import registration as workers_registration
+from league.services.workers import service as workers
+from league.services.workers.heartbeats import Heartbeat
+from league.services.workers.registration import Registration
+from league.settings import Settings
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+ANN, BOB = Principal("ann", Scope.WORKER), Principal("bob", Scope.WORKER)
+BOSS = Principal("boss", Scope.ADMIN)
+
+BEFORE = (("a", None, BOSS), ("b", None, ANN), ("c", "of-c", ANN), ("d", "of-d", BOSS), ("e", None, BOB))
+
+
+def registration(name: str, instance: str | None, caller: Principal, *, later: bool = False) -> Registration:
+    request = wire.WorkerCreate(
+        name=name, kind="trainer", version="2" if later else "1", signatures=["y" if later else "x"], instance=instance
+    )
+    seed = crc32(f"{name} {instance} {caller.name} {later}".encode())
+    return Registration(request, caller, NOW + timedelta(hours=later), np.random.default_rng(seed))
+
+
+def register(session: Session, settings: Settings, *those: tuple[str, str | None, Principal], later: bool) -> list[Any]:
+    return workers_registration.register(session, [registration(*each, later=later) for each in those], settings)
+
+
+def table(session: Session) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in session.execute(select(*Worker.__table__.columns).order_by(Worker.id))]
+
+
+@pytest.mark.parametrize(
+    "those",
+    [
+        pytest.param((("a", None, BOSS), ("b", None, ANN), ("new", None, BOSS), ("new", "first", BOB)), id="by name"),
+        pytest.param((("b", None, BOB), ("a", None, ANN), ("b", None, BOSS)), id="names that are others'"),
+        pytest.param((("x", "of-c", ANN), ("y", "of-d", BOB), ("z", "new", ANN)), id="by instance"),
+        pytest.param((("d", "of-d", BOSS), ("c", "of-c", BOSS), ("e", "new", BOB)), id="by instance, of old ones"),
+        pytest.param((("a", None, BOSS), ("a", None, BOSS), ("n", "i", ANN), ("n", "i", ANN)), id="twice"),
+    ],
+)
+def test_together_workers_attach_as_one_by_one(
+    database: Database, configure: Callable[..., Settings], those: Sequence[tuple[str, str | None, Principal]]
+) -> None:
+    settings = configure()
+    with database.write() as session:
+        register(session, settings, *BEFORE, later=False)
+        before = table(session)
+        with session.begin_nested() as trial:
+            apart = [register(session, settings, each, later=True)[0] for each in those]
+            told = table(session)
+            trial.rollback()
+        assert table(session) == before
+        assert register(session, settings, *those, later=True) == apart
+        assert table(session) == told
+
+
+@pytest.mark.parametrize(
+    ("those", "left_over"),
+    [
+        pytest.param((("a", None, BOSS), ("b", None, ANN), ("new", None, BOSS), ("b", None, BOB)), 2, id="by name"),
+        pytest.param((("x", "of-c", ANN), ("y", "of-d", BOB), ("z", "new", ANN), ("a", None, BOSS)), 2, id="instance"),
+        pytest.param((("c", "of-c", BOSS), ("d", "of-d", BOSS), ("a", None, BOSS)), 1, id="an admin's"),
+        pytest.param((("e", None, ANN), ("a", None, BOB), ("e", None, BOB)), 3, id="others'"),
+        pytest.param((("a", None, BOSS), ("a", None, BOSS), ("b", None, BOSS), ("b", None, ANN)), 2, id="twice"),
+    ],
+)
+def test_workers_that_are_renewed_in_one_statement_are_as_if_they_came_one_by_one(
+    database: Database,
+    configure: Callable[..., Settings],
+    those: Sequence[tuple[str, str | None, Principal]],
+    left_over: int,
+) -> None:
+    settings, statements = configure(), []
+    with database.write() as session:
+        register(session, settings, *BEFORE, later=False)
+        workers.require(session, register(session, settings, BEFORE[0], later=False)[0].id).command = "drain"
+        session.flush()
+        with session.begin_nested() as trial:
+            apart = [register(session, settings, each, later=True)[0] for each in those]
+            told = table(session)
+            trial.rollback()
+        event.listen(database.engine, "before_cursor_execute", lambda *each: statements.append(each[2]))
+        renewed = workers_registration.renew(session, [registration(*each, later=True) for each in those], settings)
+        assert len(statements) == (0 if database.sqlite else 1)
+        left = [each for each, worker in zip(those, renewed, strict=True) if worker is None]
+        assert len(left) == (len(those) if database.sqlite else left_over)
+        rest = iter([register(session, settings, each, later=True)[0] for each in left])
+        assert [next(rest) if worker is None else worker for worker in renewed] == apart
+        assert table(session) == told
+
+
+@pytest.mark.parametrize("taken", ["of-c", "of-d"])
+def test_an_instance_of_another_token_is_refused_also_where_it_was_claimed_a_moment_ago(
+    database: Database, configure: Callable[..., Settings], taken: str
+) -> None:
+    with database.write() as session:
+        register(session, configure(), *BEFORE, later=False)
+    with pytest.raises(ForbiddenError, match="belongs to token 'ann'"), database.write() as session:
+        register(session, configure(), ("mine", taken, ANN), ("mine", taken, BOB), later=True)
+
+
+def test_workers_that_come_back_take_as_many_statements_however_many_they_are(
+    database: Database, configure: Callable[..., Settings]
+) -> None:
+    statements: Counter[int] = Counter()
+    for count in (4, 40):
+        these = [(f"w-{number}", f"i-{number}" if number % 2 else None, BOSS) for number in range(count)]
+        with database.write() as session:
+            register(session, configure(), *these, later=False)
+
+        def note(*_: object, count: int = count) -> None:
+            statements[count] += 1
+
+        with database.write() as session:
+            session.connection()  # which begins the transaction
+            event.listen(database.engine, "before_cursor_execute", note)
+            register(session, configure(), *these, later=True)
+            event.remove(database.engine, "before_cursor_execute", note)
+            assert {row.version for row in session.scalars(select(Worker))} == {"2"}
+    assert statements[4] == statements[40] == 2
+
+
+def beat(worker_id: str, caller: Principal, now: datetime) -> Heartbeat:
+    return Heartbeat(worker_id, [], caller, now, np.random.default_rng(0))
+
+
+def test_beats_together_are_one_statement_and_each_hears_its_own_command(
+    database: Database, configure: Callable[..., Settings]
+) -> None:
+    with database.write() as session:
+        attached = register(session, configure(), *BEFORE, later=False)
+        workers.require(session, attached[1].id).command = "drain"
+    statements = []
+    beats = [beat(each.id, BOSS, NOW + timedelta(seconds=place)) for place, each in enumerate(attached)]
+    with database.write() as session:
+        session.connection()  # which begins the transaction
+        event.listen(database.engine, "before_cursor_execute", lambda *_: statements.append(1))
+        told = heartbeats.record_heartbeats(session, [*beats, beats[0]], configure())
+        assert len(statements) == 1
+        assert [each.command for each in told] == ["continue", "drain", "continue", "continue", "continue", "continue"]
+        assert set(session.scalars(select(Worker.seen_at))) == {NOW + timedelta(seconds=4)}
+
+
+@pytest.mark.parametrize(
+    ("caller", "place", "refusal"),
+    [(BOB, 1, ForbiddenError), (ANN, 0, ForbiddenError), (ANN, None, UnknownWorkerError)],
+)
+def test_a_beat_that_is_refused_ends_those_beside_it(
+    database: Database,
+    configure: Callable[..., Settings],
+    caller: Principal,
+    place: int | None,
+    refusal: type[LeagueError],
+) -> None:
+    with database.write() as session:
+        attached = register(session, configure(), *BEFORE, later=False)
+    wanted = "nobody" if place is None else attached[place].id
+    beats = [beat(attached[2].id, ANN, NOW), beat(wanted, caller, NOW + timedelta(hours=1))]
+    with pytest.raises(refusal), database.write() as session:
+        heartbeats.record_heartbeats(session, beats, configure())
+    with database.read() as session:
+        assert set(session.scalars(select(Worker.seen_at))) == {NOW}
+
+
+def test_bare_beats_are_noted_in_one_statement_and_all_others_left(
+    database: Database, configure: Callable[..., Settings]
+) -> None:
+    later, statements = NOW + timedelta(hours=1), []
+    with database.write() as session:
+        attached = register(session, configure(), *BEFORE, later=False)
+        workers.require(session, attached[1].id).command = "drain"
+        quarantine = {"since": NOW, "reason": "", "actor": "boss", "imposed_at": NOW}
+        session.add(Quarantine(worker_id=attached[4].id, **quarantine))
+    progress = Heartbeat(
+        attached[0].id, [wire.LearnerProgress(learner_id=1, step=1)], BOSS, later, np.random.default_rng(0)
+    )
+    bare = ((1, ANN), (2, BOSS), (3, ANN), (2, BOB), (4, BOB))  # the fourth is nobody's, the third another's
+    beats = [
+        progress,
+        *(beat(attached[place].id, caller, later) for place, caller in bare),
+        beat("nobody", BOSS, later),
+    ]
+    event.listen(database.engine, "before_cursor_execute", lambda *each: statements.append(each[2]))
+    with database.write() as session:
+        session.connection()  # which begins the transaction
+        statements.clear()
+        told = heartbeats.record_heartbeats_bulk(session, beats, configure())
+        assert heartbeats.record_heartbeats_bulk(session, [progress], configure()) == [None]
+        assert len(statements) == 1
+    commands = [None if each is None else each.command for each in told]
+    assert commands == [None, "drain", "continue", None, None, None, None]
+    with database.read() as session:
+        seen = dict(session.execute(select(Worker.id, Worker.seen_at)).all())
+    assert [seen[each.id] == later for each in attached] == [False, True, True, False, True]

@@ -1,0 +1,198 @@
+"""The contract of checkpoint stores, held against a folder and a bucket: taken in whole and verified, or not at all."""
+
+import io
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx2
+import pytest
+from fastapi.testclient import TestClient
+from kept_stores import MAX_BYTES, SOON, Kept, place
+from league_scene import Scene, safetensors, sha256
+
+from league import wire
+from league.client import LeagueClient
+from league.db.engine import Database
+from league.errors import (
+    HashMismatchError,
+    RefusedCheckpointError,
+    TooLargeError,
+    UnknownCheckpointError,
+)
+from league.services.checkpoints import garbage_collection
+
+
+def get(http: TestClient, name: str, **headers: str) -> httpx2.Response:
+    """Fetch a checkpoint as any HTTP client does that follows redirects."""
+    answer = http.get(f"/api/v1/checkpoints/{name}", headers=headers, follow_redirects=False)
+    return httpx2.get(answer.headers["location"], headers=headers) if answer.has_redirect_location else answer
+
+
+def test_bytes_come_back_as_they_went_in_and_leave_nothing_else(league: LeagueClient, kept: Kept) -> None:
+    data = safetensors(3, signature="rps-1")
+    league.upload(data, sha256(data))
+    assert league.download(sha256(data)) == data
+    assert kept.names() == [place(sha256(data))]
+    assert kept.store.header(sha256(data)).metadata == {"signature": "rps-1"}
+
+
+def test_a_file_is_uploaded_from_its_path(league: LeagueClient, tmp_path: Path) -> None:
+    data = safetensors(4)
+    (tmp_path / "policy.safetensors").write_bytes(data)
+    league.upload(tmp_path / "policy.safetensors", sha256(data))
+    assert league.download(sha256(data)) == data
+
+
+def test_what_is_there_is_not_sent_again(league: LeagueClient, http: TestClient, kept: Kept) -> None:
+    data = safetensors(3)
+    sent = wire.UploadCreate(size_bytes=len(data)).model_dump()
+    asked = f"/api/v1/checkpoints/{sha256(data)}/uploads"
+    assert http.post(asked, json=sent).json()["stored"] is False
+    league.upload(data, sha256(data))
+    assert http.post(asked, json=sent).json() == {"stored": True, "url": None, "headers": {}}
+    league.upload(b"not even looked at", sha256(data))
+    assert kept.names() == [place(sha256(data))]
+
+
+def test_bytes_under_another_hash_are_refused_naming_both(league: LeagueClient, kept: Kept) -> None:
+    data, wrong = safetensors(3), "0" * 64
+    with pytest.raises(HashMismatchError, match=wrong) as refused:
+        league.upload(data, wrong)
+    assert sha256(data) in str(refused.value)
+    assert kept.names() == []
+
+
+@pytest.mark.parametrize("data", [b"", b"weights of a kind", b"\x80\x04]q\x00.", safetensors(1)[:-1]])
+def test_what_is_no_safetensors_file_is_refused_and_leaves_nothing(
+    league: LeagueClient, kept: Kept, data: bytes
+) -> None:
+    with pytest.raises(RefusedCheckpointError, match=r"safetensors|pickle") as refused:
+        league.upload(data, sha256(data))
+    assert "\n" not in str(refused.value)
+    assert kept.names() == []
+
+
+def test_a_checkpoint_above_the_limit_is_refused_before_it_is_sent(
+    league: LeagueClient, kept: Kept, tmp_path: Path
+) -> None:
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    with pytest.raises(TooLargeError, match=f"at most {MAX_BYTES} bytes"):
+        league.upload(large, "0" * 64)
+    assert kept.names() == []
+
+
+def test_a_range_is_served_with_a_lasting_name(league: LeagueClient, http: TestClient) -> None:
+    data = safetensors(3)
+    name = sha256(data)
+    league.upload(data, name)
+    part = get(http, name, Range="bytes=8-11")
+    assert (part.status_code, part.content) == (206, data[8:12])
+    assert part.headers["content-range"] == f"bytes 8-11/{len(data)}"
+    rest = get(http, name, Range="bytes=12-")
+    assert (rest.status_code, rest.content) == (206, data[12:])
+    head = http.head(f"/api/v1/checkpoints/{name}")
+    assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(len(data)))
+    assert head.headers["etag"] == f'"{name}"'
+    assert "immutable" in head.headers["cache-control"]
+    for tag in (f'"{name}"', f'"other", W/"{name}"', "*"):
+        again = http.get(f"/api/v1/checkpoints/{name}", headers={"If-None-Match": tag}, follow_redirects=False)
+        assert (again.status_code, again.content) == (304, b"")
+
+
+def test_an_unknown_checkpoint_is_named_by_every_call(league: LeagueClient, http: TestClient, kept: Kept) -> None:
+    name = "0" * 64
+    with pytest.raises(UnknownCheckpointError, match=name):
+        league.download(name)
+    path = f"/api/v1/checkpoints/{name}"
+    assert http.head(path).status_code == 404
+    assert http.get(path, headers={"If-None-Match": "*"}).status_code == 404
+    assert http.post(f"{path}/complete").json()["type"] == UnknownCheckpointError.type
+    with pytest.raises(UnknownCheckpointError, match=name):
+        kept.store.header(name)
+    assert kept.store.remove(name, datetime.now(UTC) + SOON)
+
+
+def test_damaged_bytes_are_found_at_rest_lose_their_name_and_are_healed_by_sending_them_anew(
+    league: LeagueClient, kept: Kept
+) -> None:
+    data = safetensors(3)
+    name = sha256(data)
+    league.upload(data, name)
+    assert kept.store.sound(name)
+    assert kept.store.intact(name)
+    kept.overwrite(place(name), data[:-1] + b"\xff")
+    assert not kept.store.intact(name)
+    assert not kept.store.intact(name)  # it is only looked at
+    assert not kept.store.set_aside(name)
+    assert not kept.store.sound(name)
+    assert kept.store.set_aside(name)
+    with pytest.raises(UnknownCheckpointError, match=name):
+        league.download(name)
+    assert [left.size_bytes for left in kept.store.leftovers(datetime.now(UTC) + SOON)] == [len(data)]
+    league.upload(data, name)
+    assert league.download(name) == data
+
+
+def test_whole_checkpoints_are_copied_from_store_to_store(league: LeagueClient, kept: Kept) -> None:
+    data = safetensors(3)
+    for _ in range(2):
+        kept.store.take_in(sha256(data), io.BytesIO(data))
+    with kept.store.open(sha256(data)) as stream:
+        assert stream.read(10) + stream.read() == data
+    assert league.download(sha256(data)) == data
+    with pytest.raises(HashMismatchError, match=sha256(data)):
+        kept.store.take_in("0" * 64, io.BytesIO(data))
+    assert kept.names() == [place(sha256(data))]
+    with pytest.raises(UnknownCheckpointError, match="0" * 64), kept.store.open("0" * 64):
+        pass
+
+
+def test_all_checkpoints_and_no_leftovers_are_listed(league: LeagueClient, kept: Kept) -> None:
+    policies = [safetensors(number) for number in range(5)]
+    start = datetime.now(UTC) - timedelta(seconds=2)
+    for data in policies:
+        league.upload(data, sha256(data))
+    listed = list(kept.store.listing())
+    assert {(stored.sha256, stored.size_bytes) for stored in listed} == {(sha256(d), len(d)) for d in policies}
+    assert all(start <= stored.stored_at <= datetime.now(UTC) for stored in listed)
+    assert list(kept.store.leftovers(datetime.now(UTC) + SOON)) == []
+
+
+def test_only_what_is_old_is_removed(league: LeagueClient, kept: Kept) -> None:
+    data = safetensors(3)
+    name = sha256(data)
+    league.upload(data, name)
+    before = datetime.now(UTC)
+    assert not kept.store.remove(name, before - SOON)
+    assert league.download(name) == data
+    assert kept.store.remove(name, before + SOON)
+    assert kept.names() == []
+    assert kept.store.remove(name, before + SOON)
+
+
+def test_a_checkpoint_that_is_asked_about_is_young_again(league: LeagueClient, kept: Kept) -> None:
+    data = safetensors(3)
+    name = sha256(data)
+    league.upload(data, name)
+    first = kept.store.find(name).stored_at
+    while not kept.store.find(name).stored_at > first:
+        assert kept.store.freshen(name, datetime.now(UTC))
+    assert not kept.store.freshen("0" * 64, datetime.now(UTC))
+    assert league.download(name) == data
+
+
+def test_what_no_player_has_is_collected_with_what_uploads_left(
+    league: LeagueClient, kept: Kept, database: Database
+) -> None:
+    published = Scene(league).publish(1)
+    data, later = safetensors(9), datetime.now(UTC) + SOON
+    league.upload(data, sha256(data))
+    found = garbage_collection.survey(database, kept.store, later)
+    assert [stored.sha256 for stored in found.needed] == [published.checkpoint]
+    assert (
+        list(garbage_collection.collect(database, kept.store, found, later, actor="me", now=later)) == found.deletable
+    )
+    assert kept.names() == [place(str(published.checkpoint))]
+    assert list(garbage_collection.damaged(kept.store, found, set_aside=True)) == []
