@@ -23,7 +23,7 @@ def inputs(
         loss_index=None if len(loss_index) == decisions else loss_index,
         index=loss_index,
         noise=torch.zeros(len(loss_index), layout.log_std_size),
-        mask=torch.ones(len(loss_index), layout.mask_size, dtype=torch.bool),
+        action_mask=torch.ones(len(loss_index), layout.mask_size, dtype=torch.bool),
         raw_action=torch.zeros(len(loss_index), layout.raw_size),
         log_prob=torch.zeros(len(loss_index), len(layout.heads)),
         old_value=numbers,

@@ -3,6 +3,6 @@
 PPO, the default, is in `trainer.ppo`.
 """
 
-from trainer.algorithms.algorithm import Algorithm, make_algorithm
+from trainer.algorithms.protocol import Algorithm, make_algorithm
 
 __all__ = ["Algorithm", "make_algorithm"]

@@ -1,4 +1,7 @@
-"""Opponent actors: one scripted policy per group, or learned policies of one architecture stacked in one ensemble."""
+"""Opponent actors: one scripted policy per group, or learned policies of one architecture stacked in one ensemble.
+
+`batch.py` stores their recurrent states.
+"""
 
 import functools
 from collections import OrderedDict

@@ -1,6 +1,7 @@
 """Opponents' recurrent state and batched acting: one state per row, reset at the row's own episode start.
 
-`OpponentBatch.act` passes `episode_start` to the policies, which reset the state of exactly these rows before they act.
+`OpponentBatch.act` passes `episode_start` to the policies, which reset the state of exactly these rows before they act:
+`reset_rows` in `arena/policies/nn/packed_runs.py`, or the native step on a CPU.
 `OpponentBatch.assign` gives a fresh state to an environment whose new opponent belongs to another group.
 """
 

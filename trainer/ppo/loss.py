@@ -1,4 +1,7 @@
-"""PPO loss: clipped surrogate, value loss and entropy bonus, and their sum over a minibatch with its metrics."""
+"""PPO loss: clipped surrogate, value loss and entropy bonus, and their sum over a minibatch with its metrics.
+
+On a CPU in float32, `native/loss_kernel.py` computes the same in one pass.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Recurrent proximal policy optimisation (PPO): one update of a network from one rollout.
+"""Recurrent PPO: one update of a network from one rollout, with the KL stop.
 
 1. Split the rollout into sequences of at most `rollout.bptt_horizon` decisions. No sequence crosses the start of an
    episode, and each starts from the recurrent state of the actor (`sequences.py`).
@@ -274,10 +274,10 @@ class PPO:
         parameters, value, _ = output
         if batch.loss_index is not None:
             parameters, value = (each.index_select(0, batch.loss_index) for each in (parameters, value))
-        distribution = self._network.distribution(parameters, batch.mask)
+        distribution = self._network.distribution(parameters, batch.action_mask)
         return PolicyEvaluation(
             log_ratio=distribution.log_prob(batch.raw_action) - batch.log_prob,
-            head_has_choice=self._network.layout.head_has_choice(batch.mask),
+            head_has_choice=self._network.layout.head_has_choice(batch.action_mask),
             entropy=distribution.entropy_from(batch.noise),
             value=value,
             old_value=batch.old_value,

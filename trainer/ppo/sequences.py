@@ -181,7 +181,7 @@ class SequenceBatch:
         loss_index: Indices of the n among the N; None if all carry loss.
         index: Flat position t * R + r of each of the n in the rollout.
         noise: Standard normal samples for the entropy estimate of squashed gaussian heads.
-        mask: Packed action masks, as in `RolloutBuffer`.
+        action_mask: Packed action masks, as in `RolloutBuffer`.
         raw_action: As in `RolloutBuffer`.
         log_prob: As in `RolloutBuffer`.
         old_value: As in `Targets`.
@@ -196,7 +196,7 @@ class SequenceBatch:
     loss_index: Int[Tensor, " n"] | None
     index: Int[Tensor, " n"]
     noise: Float[Tensor, "n G"]
-    mask: Bool[Tensor, "n M"]
+    action_mask: Bool[Tensor, "n M"]
     raw_action: Float[Tensor, "n A"]
     log_prob: Float[Tensor, "n heads"]
     old_value: Float[Tensor, " n"]
@@ -225,7 +225,7 @@ class SequenceBatch:
             loss_index=loss_index,
             index=index,
             noise=layout.draw_entropy_noise((len(index),), rng),
-            mask=take_flat(rollout.mask, index),
+            action_mask=take_flat(rollout.action_mask, index),
             raw_action=take_flat(rollout.raw_action, index),
             log_prob=take_flat(rollout.log_prob, index),
             old_value=take_flat(targets.old_value, index),

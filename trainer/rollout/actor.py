@@ -103,7 +103,7 @@ class RolloutActor:
         """Store the values and log-probabilities of a chunk."""
         steps = slice(chunk * buffer.bptt_horizon, (chunk + 1) * buffer.bptt_horizon)
         parameters, value = self._chunk_outputs()
-        distribution = self._network.distribution(parameters, buffer.mask[steps])
+        distribution = self._network.distribution(parameters, buffer.action_mask[steps])
         buffer.log_prob[steps] = distribution.log_prob(buffer.raw_action[steps])
         buffer.value[steps] = value
 

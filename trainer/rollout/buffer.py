@@ -29,7 +29,7 @@ class RolloutBuffer:
 
     Attributes:
         observation: Observation, before normalisation.
-        mask: Packed action masks.
+        action_mask: Packed action masks.
         raw_action: Raw action, in the layout of `ActionLayout`.
         log_prob: Log-probability of each head's action under the policy that sampled it.
         value: V of the observation, in the critic's units.
@@ -47,7 +47,7 @@ class RolloutBuffer:
     """
 
     observation: Float[Tensor, "T R D"]
-    mask: Bool[Tensor, "T R M"]
+    action_mask: Bool[Tensor, "T R M"]
     raw_action: Float[Tensor, "T R A"]
     log_prob: Float[Tensor, "T R heads"]
     value: Float[Tensor, "T R"]
@@ -75,7 +75,7 @@ class RolloutBuffer:
 
         return cls(
             observation=numbers(steps, rows, network.architecture.observation_size),
-            mask=flags(steps, rows, layout.mask_size),
+            action_mask=flags(steps, rows, layout.mask_size),
             raw_action=numbers(steps, rows, layout.raw_size),
             log_prob=numbers(steps, rows, len(layout.heads)),
             value=numbers(steps, rows),
@@ -104,7 +104,7 @@ class RolloutBuffer:
     def step_buffers(self, chunk: int) -> list[StepBuffers]:
         """Views of the fields that the actor writes, one per step of a chunk."""
         steps = slice(chunk * self.bptt_horizon, (chunk + 1) * self.bptt_horizon)
-        fields = (self.observation, self.mask, self.raw_action, self.active, self.episode_start)
+        fields = (self.observation, self.action_mask, self.raw_action, self.active, self.episode_start)
         return [StepBuffers(*views) for views in zip(*(field[steps].unbind() for field in fields), strict=True)]
 
     @property

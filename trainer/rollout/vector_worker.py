@@ -199,7 +199,7 @@ class VectorWorker:
         """
         if not self._layout.mask_size:
             return
-        stuck = self._layout.no_legal_option(buffer.mask) & buffer.active.unsqueeze(-1)
+        stuck = self._layout.no_legal_option(buffer.action_mask) & buffer.active.unsqueeze(-1)
         if bool(stuck.any()):
             t, row, head = stuck.nonzero()[0].tolist()
             spec, agent = self.environment.spec, row % self.agents.agents_per_side
@@ -221,7 +221,7 @@ class VectorWorker:
         learner.gather(observation.values, out=buffer.observation[t])
         learner.gather_active(observation, out=buffer.active[t])
         if self._layout.mask_size:
-            learner.gather(self._layout.pack_masks(observation), out=buffer.mask[t])
+            learner.gather(self._layout.pack_masks(observation), out=buffer.action_mask[t])
         self.agents.expand_to_rows(self._episode_start, out=buffer.episode_start[t])
 
     def _store_step(self, buffer: RolloutBuffer, t: int, step: StepResult) -> None:

@@ -198,7 +198,7 @@ def _update_bytes_per_sample(config: TrainerConfig, spec: EnvironmentSpec) -> in
     learner = make_algorithm(validate(merge(config.model_dump(), small)), spec)
     rollout = learner.allocate()
     rollout.active.fill_(True)
-    rollout.mask.fill_(True)
+    rollout.action_mask.fill_(True)
     saved: dict[int, int] = {}
 
     def record(tensor: Tensor) -> Tensor:

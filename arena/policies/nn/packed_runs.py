@@ -1,4 +1,4 @@
-"""Recurrent state, and the packed layout of runs of consecutive decisions."""
+"""Recurrent state with its reset at episode starts, and the packed layout of runs of consecutive decisions."""
 
 from typing import NamedTuple
 

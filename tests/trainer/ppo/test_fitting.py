@@ -73,7 +73,7 @@ def test_a_learner_of_every_kind_comes_back_from_its_state():
         one, other = (Learner(config_of(*settings, f"run.seed={seed}"), BAZAAR) for seed in (0, 1))
         rollout = one.allocate()
         rollout.active.fill_(True)
-        rollout.mask.fill_(True)
+        rollout.action_mask.fill_(True)
         one.learn(rollout, lambda: False)
         other.restore(one.tensors(), one.steps, one.updates)
         for name, tensor in one.network.state_dict().items():

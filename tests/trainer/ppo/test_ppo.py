@@ -201,7 +201,7 @@ def test_head_without_a_choice_gets_no_gradient_and_no_metrics(play, never):
     played = play()
     rollout = played.collect()
     layout = played.learner.network.layout
-    rollout.mask[..., layout.parts[0].mask] = False  # `move` never had a choice
+    rollout.action_mask[..., layout.parts[0].mask] = False  # `move` never had a choice
     metrics = played.learner.learn(rollout, never)
     assert metrics["heads/move/samples"] == 0.0
     assert "heads/move/approx_kl" not in metrics

@@ -144,7 +144,7 @@ def test_losses_are_means_over_samples_with_the_configured_clip_ranges(play, ppo
 def test_head_metrics_are_means_over_samples_with_a_choice(play):
     played = play()
     rollout = played.collect()
-    rollout.mask[::2, :, played.learner.network.layout.parts[1].mask] = False  # `switch` matters now and then
+    rollout.action_mask[::2, :, played.learner.network.layout.parts[1].mask] = False  # `switch` matters now and then
     batch, loss = decisions(played, rollout), loss_of(played)
     metrics = loss.compute(batch, loss.weights(LossCoefficients(0.0, 0.0, 0.0, 0.0), no_heads(played))).metrics
     for head, decided in enumerate(batch.head_has_choice.unbind(dim=1)):

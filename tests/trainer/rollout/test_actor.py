@@ -33,7 +33,9 @@ def test_stored_log_probabilities_are_those_of_the_stored_actions_in_every_chunk
         for t in range(4 * chunk, 4 * chunk + 4):
             with torch.no_grad():
                 output = network.step(rollout.observation[t], state, rollout.episode_start[t], rollout.active[t])
-                expected = network.distribution(output.parameters, rollout.mask[t]).log_prob(rollout.raw_action[t])
+                expected = network.distribution(output.parameters, rollout.action_mask[t]).log_prob(
+                    rollout.raw_action[t]
+                )
             state, acting = output.state, rollout.active[t]
             torch.testing.assert_close(rollout.log_prob[t][acting], expected[acting], atol=1e-5, rtol=0.0)
             torch.testing.assert_close(rollout.value[t][acting], output.value[acting], atol=1e-5, rtol=0.0)

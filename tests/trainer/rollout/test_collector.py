@@ -346,7 +346,7 @@ def test_stored_masks_are_the_environments_and_actions_obey_them(play):
     played = play(sides=1, game=game)
     rollout, layout = played.collect(), played.learner.network.layout
     for t in range(12):
-        assert torch.equal(rollout.mask[t], layout.pack_masks(game.shown[t])[:, 0])
+        assert torch.equal(rollout.action_mask[t], layout.pack_masks(game.shown[t])[:, 0])
         actions, masks = layout.to_actions(rollout.raw_action[t]), game.shown[t].masks
         assert bool(masks["choice"][:, 0].gather(1, actions["choice"].unsqueeze(1)).all())
         assert not bool((actions["switch"] & ~masks["switch"][:, 0]).any())
@@ -414,7 +414,7 @@ def test_an_inactive_agent_needs_no_legal_option(play):
             return {name: mask & self._active().unsqueeze(-1) for name, mask in super()._masks().items()}
 
     rollout = play(sides=1, game=Emptied(3, (2, 2), length=lambda seed: 6)).collect()
-    assert not rollout.mask[~rollout.active].any()
+    assert not rollout.action_mask[~rollout.active].any()
 
 
 def test_rollouts_leak_no_tensors(play, either_way):

@@ -57,7 +57,7 @@ def test_estimated_memory_of_rollout_and_optimiser_is_exact(planned):
     assert planned.memory_bytes["rollout"] == sum(tensor.nbytes for tensor in vars(rollout).values())
     weights = sum(each.nbytes for each in learner.network.parameters())
     rollout.active.fill_(True)
-    rollout.mask.fill_(True)
+    rollout.action_mask.fill_(True)
     learner.learn(rollout, lambda: False)
     moments = [each for name, each in learner.ppo.optimizer.tensors().items() if not name.endswith(".step")]
     assert sum(each.nbytes for each in moments) == 2 * weights

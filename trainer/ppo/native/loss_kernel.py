@@ -89,7 +89,7 @@ class NativeLoss:
         self, parameters: Tensor, value: Tensor, log_std: Tensor, batch: SequenceBatch, weights: Tensor
     ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
         """Run the kernel; return the loss, a row of `MinibatchMetrics`, and gradients of the first three arguments."""
-        old = (batch.mask, batch.raw_action, batch.log_prob, batch.noise)
+        old = (batch.action_mask, batch.raw_action, batch.log_prob, batch.noise)
         targets = (batch.old_value, batch.advantage, batch.returns)
         inputs = [tensor.contiguous() for tensor in (weights, parameters, value, log_std, *old, *targets)]
         self._check(inputs, batch)

@@ -1,4 +1,4 @@
-"""Schedules of the learning rate and of loss coefficients."""
+"""Shapes of schedules; `Learner.coefficients` applies them to the learning rate and the loss coefficients."""
 
 import math
 

@@ -6,7 +6,8 @@
 4. Update the value normaliser with the returns, and apply PopArt to the critic's output layer.
 5. Normalise advantages over the valid decisions, of all agents together or per role.
 
-All statistics are over the valid decisions of all ranks.
+All statistics are over the valid decisions of all ranks. `gae.py` says which decisions are valid. All others get the
+advantage 0 in `normalization.py`, and `PPO._loss_mask` leaves them out of the loss.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""Generalised advantage estimation (GAE) over the transitions of each agent.
+"""Generalised advantage estimation (GAE) over the transitions of each agent, and which of them are valid.
 
-`agent_transitions` converts the steps of a rollout to transitions of each agent, and `masked_gae` estimates their
-advantages.
+`agent_transitions` converts the steps of a rollout to transitions of each agent and marks the valid ones.
+`masked_gae` estimates their advantages.
 """
 
 import math

@@ -58,7 +58,7 @@ class Magnet:
             state = output.state
             parameters.append(output.parameters)
         self._state = state
-        log_prob = magnet.distribution(torch.stack(parameters), rollout.mask).log_prob(rollout.raw_action)
-        has_choice = magnet.layout.head_has_choice(rollout.mask) & rollout.active.unsqueeze(-1)
+        log_prob = magnet.distribution(torch.stack(parameters), rollout.action_mask).log_prob(rollout.raw_action)
+        has_choice = magnet.layout.head_has_choice(rollout.action_mask) & rollout.active.unsqueeze(-1)
         joint = (rollout.log_prob - log_prob).masked_fill(~has_choice, 0.0).sum(dim=-1)
         return joint.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)

@@ -60,7 +60,7 @@ class Case:
             loss_index=loss_index,
             index=order,
             noise=entropy_noise,
-            mask=mask,
+            action_mask=mask,
             raw_action=raw,
             log_prob=acted.log_prob(raw) + moved * torch.randn(decisions, len(heads), generator=rng),
             old_value=old_value,
@@ -80,10 +80,10 @@ class Case:
         batch, parameters, value = self.batch, self.parameters, self.value
         if batch.loss_index is not None:
             parameters, value = parameters[batch.loss_index], value[batch.loss_index]
-        distribution = ActionDistribution(self.layout, parameters, self.log_std, batch.mask)
+        distribution = ActionDistribution(self.layout, parameters, self.log_std, batch.action_mask)
         evaluation = PolicyEvaluation(
             log_ratio=distribution.log_prob(batch.raw_action) - batch.log_prob,
-            head_has_choice=self.layout.head_has_choice(batch.mask),
+            head_has_choice=self.layout.head_has_choice(batch.action_mask),
             entropy=distribution.entropy_from(batch.noise),
             value=value,
             old_value=batch.old_value,
@@ -149,7 +149,7 @@ def test_native_kl_is_precise_for_small_log_ratios():
 
 def test_head_without_samples_has_nan_metrics_and_no_gradient():
     case = Case(5, HEADS[2:3])
-    case.batch = replace(case.batch, mask=torch.zeros_like(case.batch.mask))
+    case.batch = replace(case.batch, action_mask=torch.zeros_like(case.batch.action_mask))
     assert_same(case)
     loss, metrics, of_parameters, *_ = case.native()
     assert metrics.isnan().sum() == 3

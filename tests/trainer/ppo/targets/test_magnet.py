@@ -72,7 +72,7 @@ def logits(network):
 def every_action(network):
     """Return a rollout of one step, in which each action of rock-paper-scissors was taken once."""
     rollout = RolloutBuffer.allocate(network, steps=1, rows=3, bptt_horizon=1)
-    for field in (rollout.observation, rollout.mask, rollout.active, rollout.episode_start):
+    for field in (rollout.observation, rollout.action_mask, rollout.active, rollout.episode_start):
         field.fill_(1)
     rollout.raw_action[0, :, 0] = torch.arange(3)
     rollout.log_prob.copy_(logits(network).log_softmax(dim=-1).view(1, 3, 1))
