@@ -113,10 +113,10 @@ _COMMANDS = {
         "Delete old leases without a result, refused results and old opponent records.",
     ),
     "superiority": LazyCommand(
-        "league.cli.superiority:app", "Show the probability that each player is stronger than the next one."
+        "league.cli.analysis:app", "Show the probability that each player is stronger than the next one."
     ),
     "regressions": LazyCommand(
-        "league.cli.regressions:app", "List main learners that lose to snapshots that they used to beat."
+        "league.cli.analysis:app", "List main learners that lose to snapshots that they used to beat."
     ),
     "retire-redundant": LazyCommand(
         "league.cli.redundancy:app", "Retire snapshots that score like another snapshot that is no weaker."

@@ -4,17 +4,29 @@ A request refuses fields that it does not know. An answer tolerates them, so tha
 Every time is aware UTC; ratings are on the Glicko scale; a score is home's, in [0, 1].
 """
 
-from league.wire.analysis import Payoff, Redundancy, Regression, Score, Superiority
-from league.wire.base import PREFIX, PROTOCOL, PROTOCOL_HEADER, Answer, Page, Request
-from league.wire.behaviour import Fingerprint, Likeness, MeasuredBehaviour
-from league.wire.champions import Champion, ChampionChange, ChampionRequest
-from league.wire.checkpoints import Checkpoint, Upload, UploadCreate
-from league.wire.events import Event
-from league.wire.fields import (
+from league.wire.analysis import (
+    Ancestor,
+    Fingerprint,
+    Likeness,
+    MeasuredBehaviour,
+    Payoff,
+    Redundancy,
+    Regression,
+    Score,
+    Superiority,
+)
+from league.wire.base import (
+    PREFIX,
+    PROTOCOL,
+    PROTOCOL_HEADER,
+    Answer,
     EnvironmentName,
+    Health,
     Id,
     Name,
+    Page,
     Real,
+    Request,
     Sha256,
     Signature,
     Step,
@@ -24,8 +36,10 @@ from league.wire.fields import (
     Whole,
     WorkerName,
 )
+from league.wire.champions import Champion, ChampionChange, ChampionRequest
+from league.wire.checkpoints import Checkpoint, Upload, UploadCreate
+from league.wire.events import Event
 from league.wire.gates import Gate, GateCancel, GateCreate, GateState
-from league.wire.health import Health
 from league.wire.learners import (
     Balance,
     BaselineCreate,
@@ -53,7 +67,6 @@ from league.wire.leases import (
     UnplayablePlayer,
     storable_lease_id,
 )
-from league.wire.lineage import Ancestor
 from league.wire.matches import Match, MatchKind, PlayedMatch, Replay
 from league.wire.matchmaking import (
     DrawAccount,
@@ -81,8 +94,10 @@ from league.wire.players import (
     PlayerCreate,
     PlayerName,
     PlayerReport,
+    RatingPoint,
     SideRating,
     Standing,
+    StandingsItem,
 )
 from league.wire.rating_periods import PeriodCreate, RatingPeriod
 from league.wire.results import (
@@ -95,7 +110,6 @@ from league.wire.results import (
     ResultStatus,
     UnreadableResult,
 )
-from league.wire.standings import RatingPoint, StandingsItem
 from league.wire.workers import (
     Command,
     CommandRequest,

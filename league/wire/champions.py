@@ -2,8 +2,7 @@
 
 from datetime import datetime
 
-from league.wire.base import Answer, Request
-from league.wire.fields import Id, Text
+from league.wire.base import Answer, Id, Request, Text
 from league.wire.players import Player, PlayerName
 
 

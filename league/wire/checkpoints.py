@@ -4,8 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from league.wire.base import Answer, Request
-from league.wire.fields import PLAIN
+from league.wire.base import PLAIN, Answer, Request
 
 
 class UploadCreate(Request):

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from league.wire.base import Answer, Request
-from league.wire.fields import PLAIN, Id, Real, Text
+from league.wire.base import PLAIN, Answer, Id, Real, Request, Text
 from league.wire.players import PlayerName
 
 GateState = Literal["open", "accepted", "rejected", "cancelled"]

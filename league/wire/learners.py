@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from league.wire.base import Answer, Request
-from league.wire.fields import PLAIN, EnvironmentName, Name, Real, Signature, Step, Text
+from league.wire.base import PLAIN, Answer, EnvironmentName, Name, Real, Request, Signature, Step, Text
 
 Role = Literal["main", "main_exploiter", "league_exploiter"]
 Start = Literal["first", "main"]

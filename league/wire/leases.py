@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from league.wire.base import Answer, Request
-from league.wire.fields import PLAIN, EnvironmentName, Id, Text
+from league.wire.base import PLAIN, Answer, EnvironmentName, Id, Request, Text
 
 LEASE_ID_MAX_LENGTH = 64
 LeaseKind = Literal["training", "rating"]

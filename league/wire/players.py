@@ -1,4 +1,4 @@
-"""Whatever is rated, and what a person does with it."""
+"""Players: learners, snapshots and baselines, their standings and rating curves, and changes of their state."""
 
 import json
 from datetime import datetime
@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, JsonValue
 from pydantic_core import from_json, to_json
 
-from league.wire.base import Answer, Request
-from league.wire.fields import EnvironmentName, Id, Name, Sha256, Signature, Step, Text
+from league.wire.base import Answer, EnvironmentName, Id, Name, Request, Sha256, Signature, Step, Text
 from league.wire.learners import Role
 from league.wire.leases import Side
 
@@ -141,3 +140,23 @@ class LifecycleRequest(Request):
 
     reason: Text = ""
     expected: Standing | None = None
+
+
+class StandingsItem(Player):
+    """A line of the league table, ranked by `conservative`; `win_rate` is the mean score of its rated games."""
+
+    rank: int
+    win_rate: float | None
+
+
+class RatingPoint(Answer):
+    """A player's rating after one period, made under the rating config of that id; see `RatingPeriod`."""
+
+    period_id: int
+    number: int
+    config_id: str
+    closed_at: datetime
+    rating: float
+    deviation: float
+    volatility: float
+    games: int

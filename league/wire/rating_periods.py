@@ -3,8 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from league.wire.base import Answer, Request
-from league.wire.fields import EnvironmentName, Text
+from league.wire.base import Answer, EnvironmentName, Request, Text
 
 
 class PeriodCreate(Request):

@@ -18,8 +18,7 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 
 from league.errors import reason
-from league.wire.base import Answer, Request
-from league.wire.fields import PLAIN, MeasureName, Real, Text, Unicode, Whole
+from league.wire.base import PLAIN, Answer, MeasureName, Real, Request, Text, Unicode, Whole
 from league.wire.leases import storable_lease_id
 
 ResultStatus = Literal["accepted", "duplicate", "conflict", "rejected"]

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from league.wire.base import Answer, Request
-from league.wire.fields import Id, MeasureName, Real, Signature, Step, Text, Time, WorkerName
+from league.wire.base import Answer, Id, MeasureName, Real, Request, Signature, Step, Text, Time, WorkerName
 from league.wire.learners import HealthVerdict, SnapshotDecision
 from league.wire.matches import MatchKind
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from league import wire
+from league.cli.analysis import score
 from league.cli.output.tables import display_name, period_line, rating
-from league.cli.regressions import score
 from league.client import LeagueClient
 from league.errors import UnknownEnvironmentError
 

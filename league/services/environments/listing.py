@@ -14,7 +14,7 @@ from league.errors import InvalidRequestError
 from league.services.audit import log as audit_log
 from league.services.environments import admission
 from league.services.environments import lookup as environments
-from league.wire.fields import EnvironmentName
+from league.wire.base import EnvironmentName
 
 _NAME: TypeAdapter[str] = TypeAdapter(EnvironmentName)
 

@@ -1,13 +1,15 @@
-"""`league superiority`: how sure the order of the frozen players is."""
+"""`league superiority` and `league regressions`."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
 from league import wire
-from league.cli.connection import AsJson, Environment, Token, Url, connect
+from league.cli.connection import AnyEnvironment, AsJson, Environment, Token, Url, connect
 from league.cli.output import tables
 from league.cli.output.grid import Grid
+from league.cli.output.tables import moment
 from league.client import DEFAULT_URL
 
 app = typer.Typer()
@@ -32,10 +34,10 @@ def superiority(
     if as_json:
         tables.show_json(order)
     else:
-        tables.show(grid(order))
+        tables.show(superiority_grid(order))
 
 
-def grid(order: wire.Superiority) -> Grid:
+def superiority_grid(order: wire.Superiority) -> Grid:
     """Make a table of the frozen players with 95 % bands, each beside the next one and the first."""
     places = enumerate(zip(order.players, order.ratings, order.low, order.high, order.superiority, strict=True))
     return Grid(
@@ -51,3 +53,42 @@ def grid(order: wire.Superiority) -> Grid:
         "no rating match of frozen players was rated yet; `trainer evaluate` plays them",
         order.environment,
     )
+
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: league regressions --environment mech-duel")
+def regressions(
+    environment: AnyEnvironment = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """List main learners that lose to snapshots that they used to beat.
+
+    `league log` shows when each was found.
+    """
+    with connect(url, token) as client:
+        page = client.regressions(environment)
+    tables.show_page(page, as_json, regressions_grid(page.items))
+
+
+def regressions_grid(rows: Iterable[wire.Regression]) -> Grid:
+    """Make a list of regressions."""
+    return Grid(
+        [[], ["learner", "environment", "loses to"], ["score before", "score now"], ["since"]],
+        [
+            [
+                *(row.learner.name, row.environment, row.opponent.name),
+                *(score(row.earlier), score(row.recent), moment(row.since)),
+            ]
+            for row in rows
+        ],
+        "no main learner loses to a snapshot that it used to beat",
+    )
+
+
+def score(one: wire.Score) -> str:
+    """Write a mean score with its 95 % interval and the number of matches behind it."""
+    return f"{one.score:.2f} [{one.low:.2f}, {one.high:.2f}] of {one.matches}"
