@@ -55,9 +55,6 @@ def superiority_grid(order: wire.Superiority) -> Grid:
     )
 
 
-app = typer.Typer()
-
-
 @app.command(epilog="Example: league regressions --environment mech-duel")
 def regressions(
     environment: AnyEnvironment = None,
