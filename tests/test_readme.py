@@ -140,9 +140,10 @@ class Tour:
 
 def _recipe_of_run() -> str:
     """Return what `make run` does once everything is installed."""
-    # Within another make, as `make test` is, make announces the directories that it enters unless told not to.
-    command = ["make", "--no-print-directory", "--dry-run", "--old-file=.venv/.run", "run", f"BIN={PROGRAMS}"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    command = ["make", "--dry-run", "--old-file=.venv/.run", "run", f"BIN={PROGRAMS}"]
+    # Of a make around this one, as `make test` is, it would announce directories, and take over the variables.
+    own = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES"}}
+    return subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _steps_of(client: LeagueClient, learner: str) -> list[int]:

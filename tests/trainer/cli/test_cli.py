@@ -118,15 +118,14 @@ def test_the_run_folder_is_named_after_the_game_and_the_learner(capsys, tmp_path
 
 @pytest.mark.parametrize(
     ("command", "missing"),
-    [("run", "jaxtyping"), ("run", "torch"), ("evaluate", "warp"), ("run", "tensorboard"), ("doctor", "jaxtyping")],
+    [("run", "jaxtyping"), ("run", "torch"), ("evaluate", "warp"), ("run", "tensorboard")],
 )
 def test_a_missing_package_is_reported_with_its_extra_in_one_line(command, missing, tmp_path):
     """In an interpreter of its own that cannot import it; status 78 tells supervisors that no restart helps."""
     program = f"import sys; sys.modules[{missing!r}] = None; from trainer.cli import main; main()"
-    game = ("--environment", "mech-duel") if command != "doctor" else (".",)
     end_soon = ("--set", "league.connect_s=0", "--league", "http://127.0.0.1:9") if command == "run" else ()
     ended = subprocess.run(
-        [sys.executable, "-c", program, command, *game, *end_soon],
+        [sys.executable, "-c", program, command, "--environment", "mech-duel", *end_soon],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=250,
     )  # fmt: skip
     assert ended.returncode == 78, ended.stderr

@@ -103,7 +103,7 @@ class Pausing:
     def pause(self, seconds):
         self.pauses.append(seconds)
         self.outside.time_s += seconds
-        self.outside.asked = len(self.pauses) >= self.rounds
+        self.outside.asked |= len(self.pauses) >= self.rounds
 
 
 def matches_of(client):
@@ -378,10 +378,10 @@ def test_a_failed_heartbeat_or_delivery_is_retried_soon(worker_of, client, retry
     """Before the next one is due: a heartbeat after 30 s, a delivery after 2 s."""
     publish(client, retrying_client, [1, 2])
     worker, _ = worker_of(rounds=10**6)
+    made, times = getattr(client, call), []
     if call == "heartbeat":
         worker._play = lambda *_: outside.pause(0.1)  # real matches take long, and results do not matter here
     worker._session.register()
-    made, times = getattr(client, call), []
 
     def unreachable_three_times(*arguments):
         times.append(outside.time_s)
