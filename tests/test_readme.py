@@ -140,8 +140,8 @@ class Tour:
 
 def _recipe_of_run() -> str:
     """Return what `make run` does once everything is installed."""
-    command = ["make", "--dry-run", "--old-file=.venv/.run", "run", f"BIN={PROGRAMS}"]
-    # Of a make around this one, as `make test` is, it would announce directories, and take over the variables.
+    command = ["make", "--dry-run", "--old-file=.venv/.run", "run", f"BIN={PROGRAMS}", "PORT=", "ARGS="]
+    # A make around this one, as `make test` is, would have it announce directories and take over variables.
     own = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES"}}
     return subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=True).stdout.strip()
 
