@@ -8,12 +8,10 @@ Conventions, written once for all packages:
 * Recurrent state goes in and comes out of calls; no module keeps it.
 * `terminated` (ended by the game) and `truncated` (cut by a limit) are never merged into one `done`.
 * Units in names (`_s`, `_ms`, `_bytes`); aware UTC times end in `_at`.
-* Ratings are on the Glicko scale (1500 / 350 / 0.06 to start). The torch-free half computes in float64.
+* Ratings are on the Glicko scale (1500 / 350 / 0.06 to start). They are computed in float64, without torch.
 * Time and chance are arguments (`now`, `rng`).
 * A score is home's: 1 win, 0.5 draw, 0 loss, anything between where the environment declares a margin.
 
-The torch-free half, which the league server imports: `glicko2`, `refit`, `payoff`, `cycles`, `equilibria`,
-`forgetting`, `discoveries`, `fingerprint`, `redundancy`, `matchmaking` with `rules`, `weightings` and `pairing`,
-`roles`, `off_policy`, `gate`, `promotion`, `callsigns`, `seeding`, `durable`, `errors`, `environments.spec`,
-`environments.registry`.
+Torch-free, so that the league server can import them: `ratings`, `evaluation`, `matchmaking`, `population`,
+`replay`, `seeding`, `atomic_files`, `errors`, `environments.spec` and `environments.registry`.
 """

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from arena.environments import make
-from arena.environments.pettingzoo.library import find_game
-from arena.environments.pettingzoo.matches import LARGEST_SEED
-from arena.environments.protocol import AwaitedEnvironment, Environment
+from arena.environments.adapters.pettingzoo.library import find_game
+from arena.environments.adapters.pettingzoo.matches import LARGEST_SEED
+from arena.environments.base import AwaitedEnvironment, Environment
 from arena.policies.scripted import RandomPolicy
 
 GAMES = ("pettingzoo:connect_four_v3", "pettingzoo:tictactoe_v3", "mpe2:simple_tag_v3")

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from arena.environments import baselines, make_baseline
-from arena.environments.mech.armament import WEAPONS
-from arena.environments.mech.classes import CLASSES
-from arena.environments.mech.composition import PRESETS, MechConfig
-from arena.environments.mech.rewards import COMPONENTS
-from arena.environments.mech.rules import DECISION_S
-from arena.environments.mech.simulation import MechEnvironment
-from arena.environments.protocol import Actions, Observation, StepResult
+from arena.environments.base import Actions, Observation, StepResult
+from arena.environments.mech.config.chassis import CLASSES
+from arena.environments.mech.config.constants import DECISION_S
+from arena.environments.mech.config.rewards import COMPONENTS
+from arena.environments.mech.config.scenario import PRESETS, MechConfig
+from arena.environments.mech.config.weapons import WEAPONS
+from arena.environments.mech.env import MechEnvironment
 from arena.environments.spec import SIDES
-from arena.match import play_series, score_interval
-from arena.playing import MatchResult, play
+from arena.play.runner import MatchResult, play
+from arena.play.series import play_series, score_interval
 
 PLAYER = "lieutenant"
 

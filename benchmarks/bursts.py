@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from arena.glicko2 import SCALE, Kind, Ratings, Results, rate_period
+from arena.ratings.glicko2 import SCALE, Kind, Ratings, Results, rate_period
 
 BURST = 50
 LIMITS = {"deviation_floor": 30.0, "deviation_cap": 350.0, "volatility_cap": 0.1}

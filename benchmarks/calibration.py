@@ -19,13 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from arena.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY, Results
-from arena.pairing import rating_pairs
-from arena.refit import NO_PARENT, RefitConfig, fit
+from arena.matchmaking.rating_matches import rating_pairs
+from arena.ratings.bradley_terry import NO_PARENT, RefitConfig, fit
+from arena.ratings.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY, Results
 from league.services.matches.log import MatchArrays
 from league.services.ratings import state as rating_state
-from league.services.ratings.period import PlayerRating, RatingConfig, as_ratings
-from league.services.ratings.roster import Roster
+from league.services.ratings.period import PlayerRating, RatingConfig, Roster, as_ratings
 from league.services.ratings.state import EMPTY
 from league.settings import Settings
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import torch
 
 from arena.environments import declare, make, make_baseline
-from arena.environments.protocol import Actions, Environment, Observation, StepResult
-from arena.playing import play
-from arena.throughput import measure, measure_memory
+from arena.environments.base import Actions, Environment, Observation, StepResult
+from arena.play.runner import play
+from arena.play.throughput import measure, measure_memory
 
 MATCHES_AT_ONCE, DUELS_AT_ONCE, GPU_MATCHES_AT_ONCE = 256, 1024, 8192
 STEPS = {"mech-duel": 400, "mech-company": 60}

@@ -3,10 +3,11 @@
     python -m benchmarks.evaluation
 
 Players of known strength meet in pairs of games with sides swapped; after every batch the whole history is fitted
-(`arena.refit`), and the ratings are compared with the truth by Spearman's rank correlation. The log-odds of a pair are
-the difference of the strengths and, on top, a part that no strength explains and that has the given share of all
-squares (`arena.payoff.cyclic_share` of the true win rates). That part favours nobody: strengths have the order of the
-mean scores against everybody. `--budget` is that of evaluators: so many games has a pair on each side.
+(`arena.ratings.bradley_terry`), and the ratings are compared with the truth by Spearman's rank correlation. The
+log-odds of a pair are the difference of the strengths and, on top, a part that no strength explains and that has the
+given share of all squares (`arena.evaluation.payoff.cyclic_share` of the true win rates). That part favours nobody:
+strengths have the order of the mean scores against everybody. `--budget` is that of evaluators: so many games has a
+pair on each side.
 """
 
 import argparse
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import spearmanr
 
-from arena.glicko2 import SCALE, START_DEVIATION, START_RATING, Results
-from arena.pairing import posterior_pairs, rating_pairs
-from arena.refit import NO_PARENT, Fit, fit
+from arena.matchmaking.rating_matches import posterior_pairs, rating_pairs
+from arena.ratings.bradley_terry import NO_PARENT, Fit, fit
+from arena.ratings.glicko2 import SCALE, START_DEVIATION, START_RATING, Results
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -124,7 +125,9 @@ def games_needed(truth: Population, pairing: Pairing, seed: int, arguments: argp
     """Return after how many games the order is known well enough; infinity where it never was."""
     rng = np.random.default_rng((seed, 1))
     players = truth.strength.size
-    known = Known(Fit(np.full(players, START_RATING), np.eye(players) * START_DEVIATION**2), np.zeros((players,) * 2))
+    deviations = np.full(players, START_DEVIATION)
+    newcomers = Fit(np.full(players, START_RATING), deviations, lambda columns: START_DEVIATION**2 * columns)
+    known = Known(newcomers, np.zeros((players,) * 2))
     log = np.zeros((3, 0))
     while log.shape[1] < arguments.games:
         home, away = _meetings(pairing, known, arguments, rng).T

@@ -14,8 +14,8 @@ from functools import partial
 import torch
 
 from arena.environments import declare
-from arena.match import resolve_policy
-from arena.playing import play, play_pairs
+from arena.play.runner import play, play_pairs
+from arena.play.series import resolve_policy
 from arena.policies import ActorCritic, Architecture, NetworkPolicy
 from arena.policies.protocol import Policy
 from trainer.config.loading import resolve

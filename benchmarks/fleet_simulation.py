@@ -57,7 +57,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cache", type=_from(0, int), default=pace.cache, help="checkpoints a worker keeps (2)")
     parser.add_argument("--checkpoint-gb", type=_from(0.0, float), default=1.0, help="of each, for egress (1)")
     parser.add_argument("--servers", type=_from(1, int), default=1, help="of the fleet, behind nginx where several (1)")
-    parser.add_argument("--core", type=_from(0, int), help="that the server keeps to, as with LEAGUE_CORE")
+    parser.add_argument("--core", type=_from(0, int), help="that the server keeps to, as with taskset")
     parser.add_argument("--seed", type=_from(0, int), default=0)
     arguments = parser.parse_args()
     if arguments.servers > 1 and "sqlite" in arguments.backend:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from arena.gate import GateConfig, stop
-from arena.glicko2 import SCALE
+from arena.evaluation.sprt import GateConfig, stop
+from arena.ratings.glicko2 import SCALE
 
 DRAW_HALF_WIDTH = np.log(2.0)  # in log-odds: a third of even games are drawn
 LUCK = 100.0  # standard deviation, in points, of what a seed favours one of the two by

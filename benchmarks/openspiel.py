@@ -19,13 +19,13 @@ import pyspiel
 import torch
 
 from arena.environments import declare, make
-from arena.environments.openspiel.layout import tree_of
-from arena.environments.openspiel.library import load_game
-from arena.environments.openspiel.tree import unroll
+from arena.environments.adapters.openspiel.declare import tree_of
+from arena.environments.adapters.openspiel.library import load_game
+from arena.environments.adapters.openspiel.tree import unroll
 from arena.exploitability import SequenceForm, exploitability, uniform
-from arena.exploitability.tabulate import tabulate
+from arena.exploitability.tabular_policy import tabulate
+from arena.play.throughput import measure
 from arena.policies import ActorCritic, Architecture
-from arena.throughput import measure
 
 GAMES = ("openspiel:kuhn_poker", "openspiel:leduc_poker", "openspiel:liars_dice(dice_sides=4)")
 MATCHES_AT_ONCE = 1024

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import torch
 
 from arena.environments import EnvironmentSpec
-from arena.environments.mech.composition import PRESETS
-from arena.environments.mech.layout import make_spec
-from arena.environments.protocol import Observation
+from arena.environments.base import Observation
+from arena.environments.mech.config.scenario import PRESETS
+from arena.environments.mech.observation_spec import make_spec
 from arena.policies import ActorCritic, Architecture, NetworkPolicy, RecurrentState
 from arena.policies.ensemble.ensemble import PolicyEnsemble
 from arena.policies.ensemble.torch_backend import TorchBackend

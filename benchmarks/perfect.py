@@ -22,11 +22,11 @@ from jaxtyping import Bool
 from numpy.typing import NDArray
 from torch import Tensor
 
-from arena.environments.openspiel.layout import HEAD, observations, tree_of
-from arena.environments.openspiel.tree import AWAY, HOME, NONE, GameTree
-from arena.environments.protocol import Actions, Observation
+from arena.environments.adapters.openspiel.declare import HEAD, observations, tree_of
+from arena.environments.adapters.openspiel.tree import AWAY, HOME, NONE, GameTree
+from arena.environments.base import Actions, Observation
 from arena.errors import ArenaError
-from arena.match import MatchSeries, play_series, resolve_policy
+from arena.play.series import MatchSeries, play_series, resolve_policy
 from arena.policies.greedy import greedy
 from arena.policies.network_policy import NetworkPolicy
 from arena.policies.protocol import State

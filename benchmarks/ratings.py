@@ -10,14 +10,19 @@ import argparse
 import math
 import statistics
 import time
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
 
-from arena.glicko2 import SCALE, Ratings, Results, newcomers, rate_period
-from arena.refit import fit
+from arena.ratings.bradley_terry import NO_PARENT, Fit, fit
+from arena.ratings.glicko2 import SCALE, Ratings, Results, newcomers, rate_period
 
 TAU, EPSILON = 0.5, 1e-9
-LINEAGES = (100, 1_000, 5_000)
+LEAGUES = (1_000, 5_000, 20_000)
+LINEAGES, MEETINGS, RESETS, BATCH = 5, 12, 0.02, 50
+CIRCLES = 0.8
 AGREEMENT = 1e-5  # rating points; the two solve the volatility equation to different tolerances
 
 
@@ -44,23 +49,74 @@ def main() -> None:
     print(f"{arguments.players:,} players, {arguments.games:,} games a period, one core, CPU seconds")
     print(f"{'':24}{'periods':>8}{'games/s':>14}{'ms/period':>11}")
     for name, count, rate in (
-        ("arena.glicko2", arguments.periods, array_rate),
+        ("arena.ratings.glicko2", arguments.periods, array_rate),
         ("plain Python loop", arguments.loop_periods, loop_rate),
     ):
         print(f"{name:24}{count:>8}{rate:>14,.0f}{1e3 * arguments.games / rate:>11.2f}")
     print(f"ratio {array_rate / loop_rate:,.0f}; largest difference {difference:.1e} rating points")
-    for players in LINEAGES:
-        print(f"fit of the whole history, {players:,} players of one lineage: {fit_seconds(players):.2f} s")
+    for players in LEAGUES:
+        seconds = fit_seconds(players), fit_seconds(players, CIRCLES)
+        print(f"fit of the whole history, {players:,} snapshots: {seconds[0]:.2f} s, with circles {seconds[1]:.2f} s")
 
 
-def fit_seconds(players: int) -> float:
-    """Return the CPU seconds of a fit; each player has met the twenty next ones in a ring, twenty times."""
+@dataclass(frozen=True, eq=False)
+class History:
+    """All rating matches of a league of P frozen players, the first of which is its baseline.
+
+    `rating` (P,) are the ratings before the fit, `parent` (P,) the snapshots that each descends from.
+    """
+
+    results: Results
+    rating: NDArray[np.float64]
+    parent: NDArray[np.int64]
+
+    def fit(self) -> Fit:
+        """Fit the whole history."""
+        return fit(self.results, self.rating, anchor=np.arange(self.rating.size) == 0, parent=self.parent)
+
+
+def history(players: int, circles: float = 0.0) -> History:
+    """Simulate a long league of five lineages that improve ever more slowly, paired as the server pairs.
+
+    Every newcomer meets 12 players twice, nearest in a Thompson sample of the ratings of everybody before it.
+
+    Args:
+        players: P.
+        circles: Standard deviation of each pair's own part of the log-odds.
+    """
     rng = np.random.default_rng(1)
-    home = np.repeat(np.arange(players), 20)
-    away = (home + np.tile(np.arange(1, 21), players)) % players
-    results = Results(home, away, rng.binomial(20, 0.5, home.size) / 20, np.full(home.size, 20))
+    order = np.arange(players)
+    lineage = rng.integers(0, LINEAGES, players)
+    truth = (
+        1500.0 + 2000.0 * (1.0 - np.exp(-3.0 * order / players)) - 150.0 * (lineage > 1) + rng.normal(0, 60, players)
+    )
+    truth[0] = 1500.0
+    parent = np.full(players, NO_PARENT)
+    for each in range(LINEAGES):
+        own = np.flatnonzero((lineage == each) & (order > 0))
+        parent[own[1:]] = np.where(rng.random(own.size - 1) < RESETS * (each > 1), NO_PARENT, own[:-1])
+    home, away = [], []
+    for first in range(2, players, BATCH):
+        newcomers = order[first : first + BATCH]
+        known = order[:first]
+        for number in range(MEETINGS):
+            sample = rng.normal(truth[known], 40.0)
+            ranked = np.argsort(sample)
+            own = rng.normal(truth[newcomers], 120.0 if number < MEETINGS // 3 else 60.0)
+            nearest = np.searchsorted(sample[ranked], own).clip(0, first - 1)
+            home.append(newcomers)
+            away.append(known[ranked[nearest]])
+    one, other = np.concatenate(home), np.concatenate(away)
+    lead = (truth[one] - truth[other]) / SCALE + circles * rng.normal(size=one.size)
+    results = Results(one, other, rng.binomial(2, expit(lead)) / 2, np.full(one.size, 2))
+    return History(results, rng.normal(truth, 40.0), parent)
+
+
+def fit_seconds(players: int, circles: float = 0.0) -> float:
+    """Return the CPU seconds of a fit."""
+    played = history(players, circles)
     start = time.process_time()
-    fit(results, np.full(players, 1500.0), anchor=np.arange(players) == 0, parent=np.arange(-1, players - 1))
+    played.fit()
     return time.process_time() - start
 
 

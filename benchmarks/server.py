@@ -2,7 +2,7 @@
 
     python -m benchmarks.server                              # every row on both databases
     python -m benchmarks.server results --backend sqlite     # one of them on one
-    python -m benchmarks.server heartbeats --core 3          # each server on this core alone, as with LEAGUE_CORE
+    python -m benchmarks.server heartbeats --core 3          # each server on this core alone, as with taskset
 
 The rows are the modules of `benchmarks/service`: `measure(stage)` of each returns what it saw. Where a row has a floor,
 both are measured in the same run, in turn.

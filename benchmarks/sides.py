@@ -9,8 +9,9 @@ and by a part of its own, its talent:
     P(i at home beats j away) = 1 / (1 + exp(-(r_i - r_j + advantage + talent_i + talent_j)))      in points / 173.7178
 
 Truly, a player is worth what it scores on average over both sides against all others. Sides are swapped evenly, or some
-players are at home far more often than others, or matches get lost, whichever of a pair they are. Ratings are made as
-if sides were alike, with sides rated apart, and, to compare, as the mean of the two ratings of a player's sides.
+players are at home far more often than others, or matches get lost, whichever of a pair they are. The server's leases
+swap sides, so that the second does not happen there: it shows how far overall ratings depend on it. Compared are the
+overall ratings, which know nothing of sides, and the mean of the two ratings of a player's sides.
 """
 
 import argparse
@@ -21,14 +22,13 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import spearmanr
 
-from arena.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY, Results
-from arena.pairing import rating_pairs
-from arena.refit import NO_PARENT, fit
+from arena.matchmaking.rating_matches import rating_pairs
+from arena.ratings.bradley_terry import NO_PARENT, fit
+from arena.ratings.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY, Results
 from benchmarks.calibration import ALIKE, ANCHOR, BAND, EVER_MORE, LEARNER
 from league.services.matches.log import MatchArrays
 from league.services.ratings import state as rating_state
-from league.services.ratings.period import PlayerRating, RatingConfig, as_ratings
-from league.services.ratings.roster import Roster
+from league.services.ratings.period import PlayerRating, RatingConfig, Roster, as_ratings
 from league.services.ratings.sides import SIDES, seat_of
 from league.services.ratings.state import EMPTY, RatingState
 from league.settings import Settings
@@ -36,8 +36,7 @@ from league.settings import Settings
 FloatArray = NDArray[np.float64]
 
 UNLIKE = RatingConfig.of(Settings(), unlike_sides=True)
-RULES = {"as if alike": replace(UNLIKE, unlike_sides=False), "sides apart": UNLIKE}
-MEAN = "mean of sides"
+OVERALL, MEAN = "overall", "mean of sides"
 
 
 @dataclass(frozen=True)
@@ -127,14 +126,12 @@ def population(plan: Plan, rng: np.random.Generator) -> Truth:
 
 def simulate(plan: Plan, seed: int) -> Outcome:
     """Play a league from its first snapshot to its last, rated in every way."""
-    overall: dict[str, Estimate] = {}
-    for name, rule in RULES.items():
-        rng = np.random.default_rng(seed)
-        truth = population(plan, rng)
-        state, roster = _league(plan, truth, rule, rng)
-        snapshots = range(ANCHOR + 1, ANCHOR + 1 + plan.snapshots)
-        overall[name] = _estimate([state.seats(roster).overall[player] for player in snapshots])
+    rng = np.random.default_rng(seed)
+    truth = population(plan, rng)
+    state, roster = _league(plan, truth, UNLIKE, rng)
+    snapshots = range(ANCHOR + 1, ANCHOR + 1 + plan.snapshots)
     seats = state.seats(roster)
+    overall = {OVERALL: _estimate([seats.overall[player] for player in snapshots])}
     home, away = (_estimate([seats.entry(seat_of(player, side)) for player in snapshots]) for side in SIDES)
     overall[MEAN] = Estimate(0.5 * (home.rating + away.rating), 0.5 * np.hypot(home.deviation, away.deviation))
     of_snapshots = Truth(truth.home[1:], truth.away[1:], truth.score[1:, 1:], truth.rating[1:])
@@ -230,13 +227,13 @@ def inside_of_sides(outcome: Outcome) -> float:
 
 
 def _report(plan: Plan, outcomes: list[Outcome]) -> None:
-    for name in (*RULES, MEAN):
+    for name in (OVERALL, MEAN):
         numbers = (
             np.mean([order(one, name) for one in outcomes]),
             np.mean([misforetold(one, name) for one in outcomes]),
             np.mean([inside(one.overall[name], one.truth.rating) for one in outcomes]),
         )
-        sides = f"{np.mean([inside_of_sides(one) for one in outcomes]):.1%}" if name == "sides apart" else ""
+        sides = f"{np.mean([inside_of_sides(one) for one in outcomes]):.1%}" if name == OVERALL else ""
         rank, error, share = numbers
         print(
             f"{plan.advantage:>9g}{plan.talent:>8g}{plan.swapping:>10} {name:15}"

@@ -27,10 +27,10 @@ import torch
 
 from arena.environments import declare
 from arena.errors import ArenaError
-from arena.glicko2 import Ratings
-from arena.match import CHECKPOINT_SUFFIX, resolve_policy
+from arena.play.series import CHECKPOINT_SUFFIX, resolve_policy
 from arena.policies.checkpoint import NEWEST
 from arena.policies.protocol import Policy
+from arena.ratings.glicko2 import Ratings
 from benchmarks.league_value import count, interruptible, role_settings
 from benchmarks.value import conditions, rivalry
 from benchmarks.value.meter import Meter, seconds_of, started_s

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.glicko2 import Kind, Ratings, Results, rate_period
-from arena.promotion import PromotionConfig, Record, Roster, succession
+from arena.population.promotion import PromotionConfig, Record, Roster, succession
+from arena.ratings.glicko2 import Kind, Ratings, Results, rate_period
 
 FloatArray = NDArray[np.float64]
 

@@ -19,11 +19,8 @@ CHECKS = {"score": worker_statistics.scores, "length": worker_statistics.lengths
 LEVELS = (0.01, 1e-4, LEVEL)
 LEAGUES = {
     "as by default": League(),
-    "ratings are exact": League(rating_error=0.0),
-    "ratings err by 120 points": League(rating_error=120.0),
     "no draws": League(draws=0.0),
     "each pairing is one worker's": League(alone=True),
-    "so, and they err by 200": League(alone=True, rating_error=200.0),
     "30 pairings": League(pairings=30),
     "2,000 pairings": League(pairings=2_000),
 }

@@ -1,4 +1,4 @@
-"""The application: settings in, ASGI out."""
+"""Application factory: builds the ASGI application from the settings."""
 
 import asyncio
 import threading
@@ -14,12 +14,11 @@ from weakref import WeakSet
 import numpy as np
 from fastapi import FastAPI
 
-from league import cores, web
+from league import web
 from league.api import errors as api_errors
-from league.api import health, reference
+from league.api import health, openapi
 from league.api.event_feed import EventFeed
-from league.api.fast_route import FastRouteMiddleware
-from league.api.group_commit import GroupCommit
+from league.api.group_commit import AsyncGroupCommit
 from league.api.metrics import Metrics
 from league.api.middleware.body_limit import BodyLimitMiddleware
 from league.api.middleware.concurrency import ConcurrencyMiddleware
@@ -30,6 +29,7 @@ from league.api.routers import (
     analysis,
     champions,
     checkpoints,
+    environments,
     events,
     gates,
     learners,
@@ -38,7 +38,6 @@ from league.api.routers import (
     matchmaking,
     players,
     rating_periods,
-    replays,
     results,
     standings,
     workers,
@@ -53,55 +52,56 @@ from league.db import schema
 from league.db.engine import Database
 from league.services.auth import tokens
 from league.services.gates.sprt import GateEvaluator
-from league.services.leaderboard.superiority import SuperiorityCache
 from league.services.matchmaking.lease_cache import LeaseCache
+from league.services.matchmaking.leases import LeaseService
 from league.services.population.cache import PopulationCache
 from league.services.trust.review import ReviewCache
 from league.services.workers import heartbeats
 from league.services.workers.polling import WorkerCount
-from league.services.workers.registration import register, renew
+from league.services.workers.registration import register
 from league.settings import Settings
 from league.storage.factory import open_store
 from league.storage.inspection import Inspector
 
 _WRITERS = 2  # threads for heartbeats and registrations
-_BODY_PAUSE_S = 30.0  # a caller whose network was cut says nothing more, and nothing of that either
+_BODY_PAUSE_S = 30.0  # a client whose network was cut sends nothing more
 
 
 def create_app(settings: Settings, *, with_background_process: bool = False) -> FastAPI:
-    """Make the application of one league.
+    """Create the application of one league.
 
-    Starting it refuses a database of another version, and an address beyond loopback while no token exists.
+    Its start-up fails for a database of another version, and for a non-loopback address without a token.
 
     Args:
-        settings: Of the league.
-        with_background_process: Whether another process runs the tasks that compute; it reads `settings` from LEAGUE_*.
+        settings: Settings of the league.
+        with_background_process: Whether to run the background tasks in a child process, which reads LEAGUE_*.
 
     Raises:
         ConfigurationError: The database or the store cannot be used.
     """
     database = Database(settings.database_address, settings.database_connections)
     store = open_store(settings)
+    population, terms, gate_evaluator = PopulationCache(), LeaseCache(), GateEvaluator()
     league = AppState(
         settings=settings,
         database=database,
         store=store,
         inspector=Inspector(store),
-        population=PopulationCache(),
-        terms=LeaseCache(),
-        comparisons=SuperiorityCache(),
-        judge=GateEvaluator(),
+        population=population,
+        terms=terms,
+        leases=LeaseService(database, settings, population, terms, gate_evaluator),
+        judge=gate_evaluator,
         review=ReviewCache(),
         news=EventFeed(settings.events_poll_s / 2, time.monotonic),
         census=WorkerCount(),
         metrics=Metrics(),
         callers=RateLimiter(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
-        beats=GroupCommit(
+        heartbeats=AsyncGroupCommit(
             database,
             partial(heartbeats.record_heartbeats, settings=settings),
-            partial(heartbeats.record_heartbeats_bulk, settings=settings),
+            is_brief=heartbeats.without_progress,
         ),
-        registrations=GroupCommit(database, partial(register, settings=settings), partial(renew, settings=settings)),
+        registrations=AsyncGroupCommit(database, partial(register, settings=settings)),
         ending=threading.Event(),
         streams=WeakSet(),
         rng=np.random.default_rng(),
@@ -111,14 +111,15 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
         summary="A self-play league with a Glicko-2 arena.",
         version=version("echelon-league"),
         lifespan=partial(_lifespan, with_background_process=with_background_process),
-        responses=api_errors.RESPONSES,
+        openapi_tags=openapi.TAGS,
+        generate_unique_id_function=lambda route: route.name,
         docs_url=None,
         redoc_url=None,
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # asked for anew at every call otherwise
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # otherwise evaluated at every request
     )
     league.metrics.watch(league.database)
     app.state.league = league
-    for router in (  # routes are tried in this order: first what workers call all the time
+    for router in (  # routes are matched in this order: the most frequent ones first
         results.router,
         leases.router,
         matchmaking.router,
@@ -133,15 +134,14 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
         analysis.router,
         rating_periods.router,
         matches.router,
-        replays.router,
         events.router,
+        environments.router,
         health.router,
-        reference.router,
     ):
         app.include_router(router)
     api_errors.install(app)
+    openapi.install(app)
     web.install(app)
-    app.add_middleware(FastRouteMiddleware, league=league)
     app.add_middleware(
         ConcurrencyMiddleware,
         config=settings.lanes,
@@ -177,20 +177,19 @@ async def _lifespan(app: FastAPI, *, with_background_process: bool) -> AsyncIter
             stack.callback(task.stop)
         threads = _WRITERS + league.settings.lanes.leases_running + league.settings.lanes.results_running
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads, "call"))
-        cores.keep_to(league.settings.core)  # after the tasks, which run beside it
         yield
 
 
 def periodic_tasks(league: AppState, *, with_background_process: bool) -> list[PeriodicTask]:
-    """Return what a process of the league does by itself."""
+    """Return the periodic tasks of an API process."""
     database, settings = league.database, league.settings
-    books = (
+    background = (
         [BackgroundProcess(settings)]
         if with_background_process
         else background_process.periodic_tasks(database, settings)
     )
-    taker = WorkerCountTask(database, league.census, settings.heartbeat_s, _now)
-    return [*books, ExpireLeasesTask(database, settings, league.metrics, _now), taker]
+    worker_count = WorkerCountTask(database, league.census, settings.heartbeat_s, _now)
+    return [*background, ExpireLeasesTask(database, settings, league.metrics, _now), worker_count]
 
 
 def _now() -> datetime:

@@ -1,4 +1,4 @@
-"""Who may call what: bearer tokens with one scope each, stored as hashes."""
+"""Bearer tokens, each with one scope; only their hashes are stored."""
 
 import hashlib
 import re
@@ -11,7 +11,7 @@ _SECRET_BYTES = 32
 
 
 class Scope(IntEnum):
-    """What a token may do; each scope includes those before it."""
+    """Scope of a token; each scope includes the previous ones."""
 
     READ = 1
     WORKER = 2
@@ -19,13 +19,13 @@ class Scope(IntEnum):
 
     @property
     def word(self) -> str:
-        """The scope as people write it."""
+        """Lower-case name of the scope."""
         return self.name.lower()
 
 
 @dataclass(frozen=True)
 class Principal:
-    """Who is calling: a token's name, or `open` where the server has no tokens; and until when it may."""
+    """Authenticated caller: the token's name, or `open` without authentication, with its expiry."""
 
     name: str
     scope: Scope
@@ -33,19 +33,19 @@ class Principal:
 
 
 OPEN = Principal("open", Scope.ADMIN)
-"""Everybody, while no token exists and only this machine can reach the server."""
+"""Any caller, if there are no tokens and only this machine can reach the server."""
 
 
 def new_secret() -> str:
-    """Make a token: 256 random bits, readable."""
+    """Generate a token of 256 random bits."""
     return secrets.token_urlsafe(_SECRET_BYTES)
 
 
 def is_secret(text: str) -> bool:
-    """Say whether a text has the form of a token."""
+    """Return True if a text has the form of a token."""
     return re.fullmatch(r"[A-Za-z0-9_-]{43}", text) is not None
 
 
 def digest(secret: str) -> str:
-    """Return what is stored of a token. A random one needs no slow hash."""
+    """Return the stored hash of a token; random tokens need no slow hash."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""What a caller of the league can cause, one class per kind; the server raises them and the client raises them again.
+"""Errors of the league; the server raises them, and the client raises them again.
 
 On the wire an error is `application/problem+json` (RFC 9457): `type` is the stable slug of the class, `detail` one line
-that names the value, the rule and the way out, and `value`, `rule` and `way_out` are its parts.
+with the value, the rule and the remedy, and `value`, `rule` and `way_out` are its parts.
 """
 
 from collections.abc import Mapping
@@ -9,20 +9,20 @@ from typing import Any, ClassVar, Self
 
 _VALUE_MAX_LENGTH = 120
 _PART_MAX_CHARS = 2000
-"""Longest value, rule or way out of an error: an upload's metadata or a name in a query may have megabytes."""
+"""Maximum length of each part, because a value from a request may have megabytes."""
 
 
 class LeagueError(Exception):
-    """Base of every error of the league.
+    """Base class of the league's errors.
 
     Attributes:
-        type: Stable slug; scripts branch on it.
-        title: The kind in words.
-        status: HTTP status that carries it.
-        value: The offending value, as text.
-        rule: What it breaks.
-        way_out: What to do about it.
-        retry_after_s: Whole seconds after which the same call may succeed; None where waiting does not help.
+        type: Stable slug for programs.
+        title: Readable name of the error.
+        status: HTTP status.
+        value: The offending value as text.
+        rule: The violated rule.
+        way_out: The remedy.
+        retry_after_s: Whole seconds after which a retry may succeed; None if waiting does not help.
     """
 
     type: ClassVar[str] = "league-error"
@@ -36,7 +36,7 @@ class LeagueError(Exception):
         super().__init__(f"{self.title} {shown}: {rule}; {way_out}")
 
     def problem(self) -> dict[str, Any]:
-        """Return the members of the problem document."""
+        """Return the problem document."""
         return {
             "type": self.type,
             "title": self.title,
@@ -61,7 +61,7 @@ class UnknownLearnerError(LeagueError):
 
 
 class UnknownWorkerError(LeagueError):
-    """No worker has this id; a worker that meets it registers again."""
+    """No worker has this id; the worker must register again."""
 
     type, title, status = "unknown-worker", "unknown worker", 404
 
@@ -103,7 +103,7 @@ class UnknownEnvironmentError(LeagueError):
 
 
 class UnknownChampionError(LeagueError):
-    """Nobody is champion of the environment."""
+    """The environment has no champion."""
 
     type, title, status = "unknown-champion", "no champion of", 404
 
@@ -121,7 +121,7 @@ class UnknownTokenError(LeagueError):
 
 
 class UnknownRouteError(LeagueError):
-    """The server has no such path, or not with this method."""
+    """The server has no such path, or the path does not support the method."""
 
     type, title, status = "unknown-route", "unknown route", 404
 
@@ -139,7 +139,7 @@ class NameTakenError(LeagueError):
 
 
 class ResultConflictError(LeagueError):
-    """Every result of a batch was reported otherwise before."""
+    """Every result of a batch contradicts an earlier report."""
 
     type, title, status = "result-conflict", "conflicting result", 409
 
@@ -151,25 +151,25 @@ class ReplayConflictError(LeagueError):
 
 
 class StandingConflictError(LeagueError):
-    """A player is not in a standing that allows the change."""
+    """The player's standing does not allow the change."""
 
     type, title, status = "standing-conflict", "standing conflict for player", 409
 
 
 class ChampionConflictError(LeagueError):
-    """The champion of an environment is not who the caller expected."""
+    """The champion of an environment is not the expected one."""
 
     type, title, status = "champion-conflict", "champion conflict in", 409
 
 
 class EnvironmentConflictError(LeagueError):
-    """An environment holds matches, or changes while it is deleted."""
+    """An environment has matches, or changes while it is deleted."""
 
     type, title, status = "environment-conflict", "conflicting change of environment", 409
 
 
 class GateConflictError(LeagueError):
-    """A gate is not in a state that allows the change."""
+    """The gate's state does not allow the change."""
 
     type, title, status = "gate-conflict", "conflicting change of gate", 409
 
@@ -181,7 +181,7 @@ class WorkerQuarantinedError(LeagueError):
 
 
 class WorkerConflictError(LeagueError):
-    """A worker is quarantined already, or is not."""
+    """A worker is already quarantined, or is not quarantined."""
 
     type, title, status = "worker-conflict", "conflicting change of worker", 409
 
@@ -193,7 +193,7 @@ class SignatureMismatchError(LeagueError):
 
 
 class HashMismatchError(LeagueError):
-    """Bytes do not have the hash that names them."""
+    """Bytes do not match their hash."""
 
     type, title, status = "hash-mismatch", "hash mismatch", 422
 
@@ -205,17 +205,17 @@ class RefusedCheckpointError(LeagueError):
 
 
 class RefusedReplayError(LeagueError):
-    """Bytes are not a recording, or show another match."""
+    """Bytes are not a recording, or belong to another match."""
 
     type, title, status = "refused-replay", "refused replay", 422
 
 
 def reason(found: Mapping[str, Any]) -> str:
-    """Say why a value was refused, in the words of whoever refused it, given one of a validation error's `errors()`."""
+    """Return the reason of a validation error, given one of its `errors()`."""
     if found.get("type") == "union_tag_not_found":
-        return f"it lacks the field {found['ctx']['discriminator']}, which says of what kind it is"
-    said = str(found["ctx"]["error"] if found.get("type") == "value_error" else found["msg"])
-    return said[:1].lower() + said[1:]
+        return f"it lacks the field {found['ctx']['discriminator']}, which selects its kind"
+    text = str(found["ctx"]["error"] if found.get("type") == "value_error" else found["msg"])
+    return text[:1].lower() + text[1:]
 
 
 class InvalidRequestError(LeagueError):
@@ -225,74 +225,74 @@ class InvalidRequestError(LeagueError):
 
     @classmethod
     def of_field(cls, found: Mapping[str, Any], way_out: str) -> Self:
-        """Say what pydantic found wrong with a field: the first of a validation error's `errors()`."""
-        place = ".".join(str(part) for part in found["loc"])
+        """Return the error of an invalid field, given one of a validation error's `errors()`."""
+        path = ".".join(str(part) for part in found["loc"])
         value = "" if found.get("type") == "missing" else f"={_brief(found.get('input'))}"
-        return cls(f"{place}{value}", reason(found), way_out)
+        return cls(f"{path}{value}", reason(found), way_out)
 
 
 class UnsupportedProtocolError(LeagueError):
-    """The call is by a protocol that the server does not speak, or not any more; what it carries may be right."""
+    """The server does not support the protocol version of the request."""
 
     type, title, status = "unsupported-protocol", "unsupported protocol", 400
 
 
 class TooLargeError(LeagueError):
-    """A body is larger than the server takes."""
+    """A request body is too large."""
 
     type, title, status = "too-large", "too large a body", 413
 
 
 class QuotaExceededError(LeagueError):
-    """A token has as much in the store as it may."""
+    """A token has reached its storage quota."""
 
     type, title, status = "quota-exceeded", "quota exceeded by", 413
 
 
 class TokenLimitError(LeagueError):
-    """A token has as many learners, environments or players as it may."""
+    """A token has reached its limit of learners, environments or players."""
 
     type, title, status = "token-limit", "limit reached by", 403
 
 
 class UnfinishedUploadsError(LeagueError):
-    """A token has as much on its way into the store as it may."""
+    """A token has reached its limit of unfinished uploads."""
 
     type, title, status = "unfinished-uploads", "too many unfinished uploads for", 429
 
 
 class UnsatisfiableRangeError(LeagueError):
-    """A range is none, or lies beyond the end of what it is asked of."""
+    """A byte range is invalid or beyond the end of the content."""
 
     type, title, status = "unsatisfiable-range", "unsatisfiable range", 416
 
 
 class UnauthenticatedError(LeagueError):
-    """No token came with the call, or one that the league does not know."""
+    """The request has no token, or an invalid one."""
 
     type, title, status = "unauthenticated", "unauthenticated call", 401
 
 
 class ForbiddenError(LeagueError):
-    """The token's scope does not cover the call."""
+    """The token's scope does not allow the request."""
 
     type, title, status = "forbidden", "forbidden call", 403
 
 
 class RateLimitedError(LeagueError):
-    """The caller makes more calls than the server takes of one."""
+    """The client exceeds its rate limit."""
 
     type, title, status = "rate-limited", "too many calls", 429
 
 
 class OpenServerError(LeagueError):
-    """A server without any token may listen on loopback only."""
+    """A server without tokens may listen on loopback only."""
 
     type, title, status = "open-server", "open server on", 403
 
 
 class ConfigurationError(LeagueError):
-    """A setting cannot be used."""
+    """A setting is invalid."""
 
     type, title, status = "configuration", "configuration", 500
 
@@ -310,7 +310,7 @@ class NewerDatabaseError(LeagueError):
 
 
 class RefusedArchiveError(LeagueError):
-    """A file is not the whole archive of a league."""
+    """A file is not a complete archive of a league."""
 
     type, title, status = "refused-archive", "refused archive", 422
 
@@ -322,25 +322,25 @@ class NewerArchiveError(LeagueError):
 
 
 class OccupiedLeagueError(LeagueError):
-    """A league is to be imported or forked where one is already."""
+    """The target of an import or a fork already contains a league."""
 
     type, title, status = "occupied-league", "occupied league", 409
 
 
 class RebuildMismatchError(LeagueError):
-    """Ratings computed again from the match log differ from the stored ones."""
+    """Ratings recomputed from the match log differ from the stored ones."""
 
     type, title, status = "rebuild-mismatch", "rebuild mismatch", 500
 
 
 class InvariantError(LeagueError):
-    """Something that must hold in the league's tables or store does not."""
+    """An invariant of the league's tables or store is violated."""
 
     type, title, status = "broken-invariant", "broken invariant", 500
 
 
 class DatabaseUnavailableError(LeagueError):
-    """The database does not answer, or cannot be written."""
+    """The database does not respond, or cannot be written."""
 
     type, title, status = "database-unavailable", "database unavailable", 503
 
@@ -352,25 +352,25 @@ class StoreUnavailableError(LeagueError):
 
 
 class DamagedStoreError(LeagueError):
-    """Bytes that players need are missing or changed."""
+    """Checkpoints of players are missing or damaged."""
 
     type, title, status = "damaged-store", "damaged checkpoint store", 500
 
 
 class BusyError(LeagueError):
-    """The server has more to do than it can; nothing of the call was done."""
+    """The server is overloaded; the request had no effect."""
 
     type, title, status = "busy", "server busy", 503
 
 
 class InternalError(LeagueError):
-    """The server failed; nothing of the request was kept."""
+    """The server failed; the request had no effect."""
 
     type, title, status = "internal", "internal error", 500
 
 
-class LeagueUnreachable(LeagueError):  # noqa: N818 - a state of the network, which callers wait out
-    """The server did not answer; raised by the client alone."""
+class LeagueUnreachable(LeagueError):  # noqa: N818 - a state of the network
+    """The server did not respond; raised by the client only."""
 
     type, title, status = "league-unreachable", "league unreachable", 503
 
@@ -385,11 +385,11 @@ def _brief(value: object) -> str:
 
 
 KINDS: dict[str, type[LeagueError]] = {kind.type: kind for kind in LeagueError.__subclasses__()}
-"""Every class by its slug."""
+"""Error classes by slug."""
 
 
 def from_problem(problem: dict[str, Any]) -> LeagueError:
-    """Make the error that a problem document describes; an unknown slug becomes a plain `LeagueError`."""
+    """Return the error of a problem document; an unknown slug becomes a plain `LeagueError`."""
     kind = KINDS.get(str(problem.get("type")), LeagueError)
     value, rule, way_out = (str(problem.get(key, "")) for key in ("value", "rule", "way_out"))
     return kind(value or problem.get("detail", ""), rule, way_out)

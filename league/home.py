@@ -1,4 +1,4 @@
-"""Layout of the home folder as commands and workers see it: run folders, and the address of the running league."""
+"""Layout of the home folder: run folders and the address of the running league."""
 
 import hashlib
 import os
@@ -7,35 +7,35 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from arena.durable import write_atomically
+from arena.atomic_files import write_atomically
 
 HOME_VARIABLE, DEFAULT_HOME = "LEAGUE_HOME", "var"
 
-_LONGEST = 200  # bytes of a folder's name; file systems take 255
-_PLAIN = "=,@"  # beside letters, digits and _ . - ~, which `quote` never changes
+_MAX_BYTES = 200  # of a folder name; file systems allow 255
+_PLAIN = "=,@"  # besides letters, digits and _ . - ~, which `quote` never changes
 
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the home folder of this shell: LEAGUE_HOME, or `var`."""
+    """Return the home folder: LEAGUE_HOME, or `var`."""
     return Path(environ.get(HOME_VARIABLE) or DEFAULT_HOME)
 
 
 def address_file(home: Path) -> Path:
-    """Return the file in which a server leaves its address for commands and workers of this machine."""
+    """Return the file in which a server publishes its address for commands and workers on this machine."""
     return home / "league.url"
 
 
 def publish_address(home: Path, url: str) -> None:
-    """Write the address of the server that runs on a home folder.
+    """Write the server's address to the home folder.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     write_atomically(address_file(home), f"{url}\n".encode(), durably=False)
 
 
 def withdraw_address(home: Path, url: str) -> None:
-    """Remove the address of a server that ended, unless another server has written its own since."""
+    """Remove the address of a stopped server, unless another server has overwritten it."""
     file = address_file(home)
     with suppress(OSError):
         if file.read_text(encoding="utf-8").strip() == url:
@@ -48,7 +48,7 @@ def runs_folder() -> Path:
 
 
 def evaluator_folder(home: Path, name: str) -> Path:
-    """Return the run folder of an evaluator, which may play several environments."""
+    """Return the run folder of an evaluator."""
     return home / "evaluators" / folder_name(name)
 
 
@@ -58,25 +58,25 @@ def entry_folder(home: Path, environment: str, name: str) -> Path:
 
 
 def run_folder(runs: Path, environment: str, learner: str) -> Path:
-    """Return the folder of a learner's run; two environments or learners never share one.
+    """Return the run folder of a learner, unique per environment and learner.
 
     Args:
         runs: Folder of all run folders.
-        environment: The game; learners of several games may have the same name.
-        learner: The lineage.
+        environment: Name of the environment.
+        learner: Name of the learner.
     """
     return runs / folder_name(environment) / folder_name(learner)
 
 
 def folder_name(name: str) -> str:
-    """Write a name as the name of one folder, one-to-one: `:` becomes `+`, other special characters `%` and digits.
+    """Return an injective folder name: `:` becomes `+`, other special characters are percent-encoded.
 
-    A name that would be too long for a file system is cut, and ends with its hash.
+    A name that is too long for a file system is truncated and ends with its hash.
     """
-    written = quote(name, safe=_PLAIN + ":", errors="surrogatepass").replace("~", "%7E").replace(":", "+")
-    if written.startswith("."):  # neither hidden, nor `.` or `..`
-        written = f"%2E{written[1:]}"
-    if len(written) <= _LONGEST:
-        return written
-    digest = hashlib.sha256(written.encode()).hexdigest()[:16]
-    return f"{written[: _LONGEST - len(digest) - 1]}~{digest}"
+    encoded = quote(name, safe=_PLAIN + ":", errors="surrogatepass").replace("~", "%7E").replace(":", "+")
+    if encoded.startswith("."):  # neither hidden, nor `.` or `..`
+        encoded = f"%2E{encoded[1:]}"
+    if len(encoded) <= _MAX_BYTES:
+        return encoded
+    digest = hashlib.sha256(encoded.encode()).hexdigest()[:16]
+    return f"{encoded[: _MAX_BYTES - len(digest) - 1]}~{digest}"

@@ -1,4 +1,4 @@
-"""A learner's snapshots as a picture: how strong each is, whom it descends from, and what became of it."""
+"""SVG picture of a learner's snapshots: ratings, parents, resets and standings."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from league import wire
 
 WIDTH, HEIGHT = 900, 420
 LEFT, RIGHT, TOP, BOTTOM = 64, 24, 88, 44
-"""What lettering takes of it, in pixels."""
+"""Margins for labels, in pixels."""
 
 RADIUS = 5
 CHARACTER = 6.6
-"""About how wide a character is, in pixels."""
+"""Approximate width of a character, in pixels."""
 
 INK, PALE, LINE = "#333", "#ddd", "#1f6fb2"
 
@@ -22,27 +22,27 @@ COLOURS: Mapping[str, str] = {
     "retired": "#bbb",
     "quarantined": "#c01c28",
 }
-"""What snapshots of a standing are filled with."""
+"""Fill colour by standing."""
 
 STYLE = (
     f"text{{font:11px system-ui,sans-serif;fill:{INK}}}.title{{font-weight:600;font-size:12px}}"
     f".grid{{stroke:{PALE};stroke-width:1}}"
     ".parent{stroke:#9bb8d3;stroke-width:1.5}.band{stroke:#9bb8d3;stroke-width:1}"
     f".mark{{stroke:{LINE};stroke-width:1.5}}.out{{stroke:#999}}.ring{{fill:none;stroke:#e5a50a;stroke-width:2}}"
-    f".anew{{stroke:{INK};stroke-dasharray:3 4}}"
+    f".reset{{stroke:{INK};stroke-dasharray:3 4}}"
 )
 
 
 @dataclass(frozen=True)
 class Descent:
-    """What there is to draw of a learner.
+    """Data of a learner's picture.
 
     Attributes:
-        learner: Whose snapshots.
-        snapshots: All of them, oldest first.
-        resets: The steps at which it began anew.
-        champion: Id of the environment's champion, if there is one.
-        changes: What was done to each snapshot, oldest first, by id.
+        learner: The learner.
+        snapshots: All its snapshots, oldest first.
+        resets: Steps at which it was reset.
+        champion: Id of the environment's champion, or None.
+        changes: Lifecycle events by snapshot id, oldest first.
     """
 
     learner: wire.Learner
@@ -54,7 +54,7 @@ class Descent:
 
 @dataclass(frozen=True)
 class _Scale:
-    """Where values lie: the ends of an axis, and of the pixels along it."""
+    """Linear scale from values to pixels."""
 
     low: float
     high: float
@@ -67,10 +67,10 @@ class _Scale:
 
 
 def picture(descent: Descent) -> str:
-    """Draw a learner's descent as an SVG file.
+    """Return the picture as an SVG file.
 
     Args:
-        descent: With a snapshot at least.
+        descent: Data with at least one snapshot.
     """
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}">'
@@ -79,15 +79,15 @@ def picture(descent: Descent) -> str:
 
 
 def drawing(descent: Descent, address: Callable[[int], str] | None = None, current: int | None = None) -> str:
-    """Draw a learner's descent as elements of an SVG that is WIDTH by HEIGHT.
+    """Return the elements of an SVG of WIDTH by HEIGHT.
 
-    Steps run to the right, ratings upwards; a bar is two deviations to either side. A line leads to each snapshot from
-    its parent, unless the learner began anew between them, which a dashed line marks.
+    The x axis is steps, the y axis ratings, and bars are ± two deviations. A line connects each snapshot with its
+    parent, unless the learner was reset between them, which a dashed line marks.
 
     Args:
-        descent: With a snapshot at least.
-        address: Where a snapshot's mark leads to, by its id; None for nowhere.
-        current: Id of the snapshot whose page shows the drawing, if it is one.
+        descent: Data with at least one snapshot.
+        address: Returns the link of a snapshot by its id; None for no links.
+        current: Id of the snapshot whose page shows the drawing, or None.
     """
     steps = _Scale(0.0, max(1.0, *(_step(one) for one in descent.snapshots)), LEFT, WIDTH - RIGHT)
     ends = [one.rating + sign * 2.0 * one.deviation for one in descent.snapshots for sign in (-1, 1)]
@@ -113,19 +113,19 @@ def drawing(descent: Descent, address: Callable[[int], str] | None = None, curre
 def _heading(descent: Descent) -> str:
     learner = descent.learner
     title = f"{learner.name} ({learner.role}) of {learner.environment}: {_count(len(descent.snapshots), 'snapshot')}"
-    anew = f", began anew {_count(len(descent.resets), 'time')}" if descent.resets else ""
+    resets = f", {_count(len(descent.resets), 'reset')}" if descent.resets else ""
     entries, x = [], float(LEFT)
     for label, mark in _legend():
         entries.append(f'<g transform="translate({x:.0f},42)">{mark}<text x="12" y="4">{label}</text></g>')
         x += 34 + CHARACTER * len(label)
-    return f'<text class="title" x="{LEFT}" y="20">{escape(title + anew)}</text>{"".join(entries)}'
+    return f'<text class="title" x="{LEFT}" y="20">{escape(title + resets)}</text>{"".join(entries)}'
 
 
 def _legend() -> Iterator[tuple[str, str]]:
     for standing in COLOURS:
         yield standing, _mark(standing, 0.0, 0.0, "")
     yield "champion", f'<circle class="ring" r="{RADIUS + 3}"/>'
-    yield "began anew", '<line class="anew" x1="0" x2="0" y1="-8" y2="8"/>'
+    yield "reset", '<line class="reset" x1="0" x2="0" y1="-8" y2="8"/>'
     yield "± 2 RD", '<line class="band" x1="0" x2="0" y1="-8" y2="8"/>'
 
 
@@ -145,7 +145,7 @@ def _grid(steps: _Scale, ratings: _Scale) -> str:
 
 
 def _levels(ratings: _Scale) -> list[float]:
-    """Return round ratings, four to eight of them where there is room."""
+    """Return four to eight round ratings for grid lines."""
     span = ratings.high - ratings.low
     apart = next((each for each in (10, 20, 50, 100, 200, 500, 1000) if span / each <= 8), 5000)
     first = int(-(-ratings.low // apart))
@@ -154,8 +154,8 @@ def _levels(ratings: _Scale) -> list[float]:
 
 def _resets(resets: Iterable[int], steps: _Scale) -> str:
     return "".join(
-        f'<line class="anew" x1="{steps(step)}" x2="{steps(step)}" y1="{TOP}" y2="{HEIGHT - BOTTOM}">'
-        f"<title>began anew at step {step:,}</title></line>"
+        f'<line class="reset" x1="{steps(step)}" x2="{steps(step)}" y1="{TOP}" y2="{HEIGHT - BOTTOM}">'
+        f"<title>reset at step {step:,}</title></line>"
         for step in resets
     )
 
@@ -182,12 +182,12 @@ def _snapshot(
     low, high = (ratings(one.rating + sign * 2.0 * one.deviation) for sign in (-1, 1))
     band = f'<line class="band" x1="{x}" x2="{x}" y1="{low}" y2="{high}"/>'
     ring = f'<circle class="ring" cx="{x}" cy="{y}" r="{RADIUS + 3}"/>' if one.id == descent.champion else ""
-    told = f"{one.rating:.0f} ± {2 * one.deviation:.0f}, {one.games} games, step {_step(one):,}"
-    story = [f"{_name(one)}: {told}"]
-    story += [
+    text = f"{one.rating:.0f} ± {2 * one.deviation:.0f}, {one.games} games, step {_step(one):,}"
+    lines = [f"{_name(one)}: {text}"]
+    lines += [
         f"{each.created_at:%Y-%m-%d %H:%M} {each.kind}: {each.reason}" for each in descent.changes.get(one.id, ())
     ]
-    mark = _mark(one.standing or "candidate", x, y, escape("\n".join(story)))
+    mark = _mark(one.standing or "candidate", x, y, escape("\n".join(lines)))
     return f"{band}{ring}{link(one, mark)}"
 
 
@@ -196,15 +196,13 @@ def _name(one: wire.Player) -> str:
 
 
 def _mark(standing: str, x: float, y: float, title: str) -> str:
-    told = f"<title>{title}</title>" if title else ""
+    tip = f"<title>{title}</title>" if title else ""
     kind = "mark" if standing in ("candidate", "commander") else "mark out"
-    return (
-        f'<circle class="{kind} {standing}" cx="{x}" cy="{y}" r="{RADIUS}" fill="{COLOURS[standing]}">{told}</circle>'
-    )
+    return f'<circle class="{kind} {standing}" cx="{x}" cy="{y}" r="{RADIUS}" fill="{COLOURS[standing]}">{tip}</circle>'
 
 
 def _names(snapshots: Sequence[wire.Player], steps: _Scale, ratings: _Scale) -> str:
-    """Write the call-signs of those that have one, the strongest first, where there is room."""
+    """Label snapshots with their call signs, strongest first, if labels do not overlap."""
     taken: list[tuple[float, float, float]] = []
     names = []
     for one in sorted(snapshots, key=lambda each: -each.rating):
@@ -223,5 +221,5 @@ def _step(one: wire.Player) -> int:
     return one.step or 0
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,4 +1,4 @@
-"""The server's log: a line a record, for people or as JSON, each with the id of the request that it belongs to."""
+"""Logging of the server: one line per record, as text or JSON, with the id of its request."""
 
 import json
 import logging
@@ -10,26 +10,26 @@ Format = Literal["text", "json"]
 Level = Literal["debug", "info", "warning", "error"]
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""Of the request that is being answered; none elsewhere. Threads that answer for it see it too."""
+"""Id of the current request, also in its worker threads; None outside requests."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class TextFormatter(logging.Formatter):
-    """One line for people: time, level, module, request id, message; a traceback follows on lines of its own."""
+    """One line with time, level, module, request id and message; a traceback follows on separate lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as text."""
         at = datetime.fromtimestamp(record.created).astimezone()
-        asked = request_id.get()
-        where = record.name if asked is None else f"{record.name} [{asked}]"
+        request = request_id.get()
+        source = record.name if request is None else f"{record.name} [{request}]"
         message = record.getMessage().replace("\n", "\\n")
-        line = f"{at:%Y-%m-%d %H:%M:%S} {record.levelname.lower()} {where}: {message}"
+        line = f"{at:%Y-%m-%d %H:%M:%S} {record.levelname.lower()} {source}: {message}"
         return line if record.exc_info is None else f"{line}\n{self.formatException(record.exc_info)}"
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line; what was logged with `extra` are members of it."""
+    """One JSON object per line, including the members of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as JSON."""
@@ -47,7 +47,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(level: Level, form: Format) -> None:
-    """Log to standard error: the league from this level on, libraries from warnings on."""
+    """Log to stderr: the league at this level, libraries at WARNING."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)

@@ -9,21 +9,21 @@ import pytest
 
 SERVER_SIDE = ("league.client", "league.cli", "league.app", "league.background.process")
 TORCH_FREE_ARENA = (
-    "arena.glicko2",
-    "arena.payoff",
-    "arena.cycles",
-    "arena.forgetting",
-    "arena.matchmaking",
-    "arena.promotion",
-    "arena.callsigns",
+    "arena.ratings.glicko2",
+    "arena.evaluation.payoff",
+    "arena.evaluation.intransitivity",
+    "arena.evaluation.forgetting",
+    "arena.matchmaking.distribution",
+    "arena.population.promotion",
+    "arena.population.callsigns",
     "arena.seeding",
-    "arena.durable",
+    "arena.atomic_files",
     "arena.exploitability",
     "arena.environments.registry",
     "arena.environments.spec",
-    "arena.environments.processes.worker",
-    "arena.environments.own.game",
-    "arena.environments.pettingzoo.game",
+    "arena.environments.adapters.subprocess.worker",
+    "arena.environments.adapters.custom.game",
+    "arena.environments.adapters.pettingzoo.game",
 )
 
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, TypeCheckError
 from torch import Tensor
 
-from arena.environments.protocol import Outcome
+from arena.environments.base import Outcome
 from trainer.ppo.loss import clipped_surrogate_loss
 
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from arena.durable import sync_folder
+from arena.atomic_files import sync_folder
 
 BLOCK_BYTES = 2**16
 """Bytes read at a time, from the end of the file, to find the last complete line."""

@@ -8,11 +8,12 @@ from typing import NoReturn
 
 import typer
 
-from arena.cli import bench, environments, exploitability, match, replay, tournament, verify
+from arena.cli import bench, environments, exploitability, match, replay, tournament
+from arena.cli import check_env as verify
 from arena.errors import ArenaError, MissingPackageError, UnknownEnvironmentError, UnknownPolicyError
 from arena.exit_status import BAD_CONFIGURATION, BAD_USAGE, FAILURE
 from arena.extras import named_extra
-from arena.release import show_version
+from arena.version import show_version
 
 _STATUSES: dict[type[ArenaError], int] = {
     MissingPackageError: BAD_CONFIGURATION,

@@ -35,7 +35,7 @@ def bench(
     """
     import torch
 
-    from arena.throughput import measure, measure_memory
+    from arena.play.throughput import measure, measure_memory
 
     prepare_torch(threads)
     try:

@@ -25,8 +25,8 @@ from arena.cli.output import games_aside, make_table, prepare_torch, print_json,
 from arena.environments.spec import SIDES
 
 if TYPE_CHECKING:
-    from arena.match import MatchSeries
-    from arena.replay.recorder import FirstMatch
+    from arena.play.recording import FirstMatch
+    from arena.play.series import MatchSeries
 
 app = typer.Typer()
 
@@ -70,10 +70,10 @@ def match(
     """
     # Imported here, as in every command: torch would cost `--help` its start-up time.
     from arena.environments import declare, make
-    from arena.match import play_series, seated
-    from arena.playing import FORFEIT, NOBODY
+    from arena.play.recording import FirstMatch
+    from arena.play.runner import FORFEIT, NOBODY
+    from arena.play.series import play_series, seated
     from arena.policies.greedy import GreedyPolicy, greedy
-    from arena.replay.recorder import FirstMatch
 
     prepare_torch(threads=1)
     trust(modules)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from arena.external import Patience
+    from arena.agents import Patience
 
 OWN_PLAYER_HELP = "A baseline of the environment, or the path of a checkpoint or of a run folder."
 PLAYER_HELP = (
@@ -44,13 +44,13 @@ def trust(modules: list[str] | None) -> None:
 
 def patience(answer_s: float) -> "Patience":
     """How long policies from outside may take; imported late, as torch comes with them."""
-    from arena.external import Patience
+    from arena.agents import Patience
 
     return Patience(answer_s=answer_s)
 
 
 def tell_faults() -> Callable[[str], None]:
     """What tells on stderr the first few things that were not allowed; imported late as well."""
-    from arena.external.policy import first_faults
+    from arena.agents.policy import first_faults
 
     return first_faults(lambda line: typer.echo(line, err=True))

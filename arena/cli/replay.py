@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from arena.atomic_files import write_atomically
 from arena.cli.output import print_json, progress, stdout
-from arena.durable import write_atomically
 from arena.errors import ArenaError
 from arena.replay import MechRecording, Recording, read_recording
 
@@ -58,11 +58,11 @@ def replay(
     if out is not None:
         _write_film(recording, stretch, out, speed, pictures_per_s, size)
     elif as_json:
-        from arena.render.summary import summarise
+        from arena.replay.render.summary import summarise
 
         print_json(summarise(recording))
     else:
-        from arena.render.summary import tabulate
+        from arena.replay.render.summary import tabulate
 
         console = stdout()
         if console.is_terminal and isinstance(recording, MechRecording):
@@ -95,8 +95,8 @@ def _cut(recording: Recording, first: int, last: int | None) -> tuple[int, int]:
 
 def _play(recording: MechRecording, stretch: tuple[int, int], speed: float, console: Console) -> None:
     """Show it in time; Ctrl-C ends it early."""
-    from arena.render.stage import Stage
-    from arena.render.terminal import TerminalView
+    from arena.replay.render.interpolate import Stage
+    from arena.replay.render.terminal import TerminalView
 
     stage, moment, last = Stage(recording), float(stretch[0]), stretch[1]
     start = time.monotonic()
@@ -116,8 +116,8 @@ def _write_film(
             f"{out}: a match of {recording.header.environment} has no picture; leave --out away to read its decisions",
             param_hint="--out",
         )
-    from arena.render.animation import Film, make_gif, make_mp4
-    from arena.render.stage import Stage
+    from arena.replay.render.interpolate import Stage
+    from arena.replay.render.video import Film, make_gif, make_mp4
 
     film = Film(Stage(recording), *stretch, speed, pictures_per_s, size)
     make = make_gif if out.suffix.lower() == ".gif" else make_mp4

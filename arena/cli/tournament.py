@@ -36,8 +36,8 @@ def tournament(
 
     Everybody starts at 1500; each round of side-swapped pairs is one rating period.
     """
-    from arena.match import seated
-    from arena.tournament import play_tournament
+    from arena.play.series import seated
+    from arena.play.tournament import play_tournament
 
     if len(set(players)) < max(2, len(players)):
         raise typer.BadParameter(f"{' '.join(players)}: give at least two players, each once")

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from arena.environments.own.plugins import plugins
-from arena.environments.own.scripted import Scripted, scripted_players
+from arena.environments.adapters.custom.baselines import Scripted, scripted_players
+from arena.environments.adapters.custom.plugins import plugins
 from arena.environments.spec import RoundsSpec
 from arena.errors import ArenaError, UnknownEnvironmentError, UnknownPolicyError
 from arena.extras import named_extra
 
 if TYPE_CHECKING:
-    from arena.environments.protocol import Environment
+    from arena.environments.base import Environment
     from arena.environments.spec import EnvironmentSpec
     from arena.policies.protocol import Policy
 
@@ -61,24 +61,24 @@ _MECH_BASELINES = (
 
 ENVIRONMENTS: dict[str, Entry] = {
     "rps": Entry(
-        "arena.environments.matrix:make_rps",
-        "arena.environments.matrix:declare_rps",
+        "arena.environments.classic.matrix_game:make_rps",
+        "arena.environments.classic.matrix_game:declare_rps",
         "arena.policies.scripted:make_baseline",
         (Baseline("random", 1500.0),),
         hosted=False,
     ),
     "recall": Entry(
-        "arena.environments.recall:make_recall",
-        "arena.environments.recall:declare_recall",
+        "arena.environments.classic.memory_probe:make_recall",
+        "arena.environments.classic.memory_probe:declare_recall",
         "arena.policies.scripted:make_baseline",
         (Baseline("random", 1500.0),),
         hosted=False,
     ),
     **{
         name: Entry(
-            "arena.environments.mech.simulation:make_mech",
-            "arena.environments.mech.layout:declare_preset",
-            "arena.environments.mech.baselines:make_baseline",
+            "arena.environments.mech.env:make_mech",
+            "arena.environments.mech.observation_spec:declare_preset",
+            "arena.policies.mech.lieutenant:make_baseline",
             _MECH_BASELINES,
             hosted=False,
         )
@@ -113,16 +113,16 @@ def _brought(factory: str, spec: str, *, hosted: bool) -> Entry:
 
 
 _PETTINGZOO = _brought(
-    "arena.environments.pettingzoo.environment:make_pettingzoo",
-    "arena.environments.pettingzoo.game:declare_pettingzoo",
+    "arena.environments.adapters.pettingzoo.factory:make_pettingzoo",
+    "arena.environments.adapters.pettingzoo.game:declare_pettingzoo",
     hosted=True,
 )
 
 FAMILIES: dict[str, Family] = {
     "openspiel": Family(
         _brought(
-            "arena.environments.openspiel.environment:make_openspiel",
-            "arena.environments.openspiel.layout:declare_openspiel",
+            "arena.environments.adapters.openspiel.factory:make_openspiel",
+            "arena.environments.adapters.openspiel.declare:declare_openspiel",
             hosted=True,
         ),
         ("pyspiel",),
@@ -136,7 +136,11 @@ FAMILIES: dict[str, Family] = {
 }
 """Families of environments, by what stands before the colon."""
 
-OWN = _brought("arena.environments.own.environment:make_own", "arena.environments.own.game:declare_own", hosted=True)
+OWN = _brought(
+    "arena.environments.adapters.custom.factory:make_own",
+    "arena.environments.adapters.custom.game:declare_own",
+    hosted=True,
+)
 """Games of the reader's own: `MODULE:CALLABLE`, and plug-ins."""
 
 ROUNDS = ":rounds="
@@ -238,7 +242,7 @@ def make(
     env = factory(game, num_envs=num_envs, device=device, seed=seed, **told)
     if rounds is None:
         return env
-    wrap = cast("Callable[..., Environment]", _resolve("arena.environments.rounds:play_in_rounds", game))
+    wrap = cast("Callable[..., Environment]", _resolve("arena.environments.wrappers.rounds:play_in_rounds", game))
     return wrap(env, RoundsSpec.of(name, env.spec, rounds), seed=seed)
 
 

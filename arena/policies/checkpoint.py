@@ -15,8 +15,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from arena.atomic_files import write_atomically
 from arena.checkpoint_rules import LARGEST_WEIGHT, POLICY_FORMAT, SAFE_CASTS, is_safe_cast
-from arena.durable import write_atomically
 from arena.environments.spec import EnvironmentSpec
 from arena.errors import CheckpointError, NetworkModuleError, printable
 from arena.policies.network_policy import NetworkPolicy

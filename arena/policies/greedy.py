@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from arena.environments.protocol import Actions, Observation
+from arena.environments.base import Actions, Observation
 from arena.policies.network_policy import NetworkPolicy, act_with
 from arena.policies.nn.packed_runs import RecurrentState
 from arena.policies.protocol import Policy, State

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from arena.environments.protocol import Actions, Observation
+from arena.environments.base import Actions, Observation
 from arena.policies.nn.actor_critic import ActorCritic
 from arena.policies.nn.packed_runs import RecurrentState
 from arena.policies.protocol import State

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from arena.environments.protocol import Actions, Observation
+from arena.environments.base import Actions, Observation
 
 State = tuple[Tensor, ...]
 """Recurrent state: a tuple of tensors with leading axis R; empty for a policy without memory."""

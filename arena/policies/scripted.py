@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from arena.environments.protocol import Actions, Observation
+from arena.environments.base import Actions, Observation
 from arena.environments.registry import declare
 from arena.environments.spec import ActionHead, HeadKind
 from arena.policies.protocol import State

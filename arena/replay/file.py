@@ -9,7 +9,7 @@ from typing import IO, Annotated, Any
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from arena.durable import write_atomically
+from arena.atomic_files import write_atomically
 from arena.errors import ArenaError
 from arena.replay.header import FORMAT, VERSION
 from arena.replay.recording import Recording

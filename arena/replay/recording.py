@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import FailFast, Field
 
-from arena.replay.battlefield import Battlefield, Hull
-from arena.replay.events import Event, Kill, Paint
-from arena.replay.frames import Frames
 from arena.replay.header import SIDES, Header
 from arena.replay.limits import Name, require, require_within
-from arena.replay.tables import SLOTS, Beams, Hits, Shells, Smoke
+from arena.replay.mech.battlefield import Battlefield, Hull
+from arena.replay.mech.events import Event, Kill, Paint
+from arena.replay.mech.frames import Frames
+from arena.replay.mech.tables import SLOTS, Beams, Hits, Shells, Smoke
 
 
 @dataclass(frozen=True)

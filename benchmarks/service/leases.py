@@ -19,7 +19,7 @@ from league import wire
 from league.client import LeagueClient
 from league.db import schema
 from league.db.engine import Database
-from league.db.models import Learner, Player
+from league.db.models import Environment, Learner, LearnerProgress, Player
 
 ENVIRONMENT = "benchmark"
 PLAYERS = 1_000
@@ -93,14 +93,15 @@ def people(database_url: str) -> None:
                 "name": f"learner-{number}",
                 "role": "main",
                 "signature": ENVIRONMENT,
-                "max_decisions": DECISIONS_MAX,
-                "metrics": {},
                 "created_at": now,
             }
             for number in range(LEARNERS)
         ]
+        session.add(Environment(name=ENVIRONMENT, signature=ENVIRONMENT, max_decisions=DECISIONS_MAX, created_at=now))
+        session.flush()
         session.execute(insert(Learner), learners)
         ids = session.scalars(select(Learner.id)).all()
+        session.execute(insert(LearnerProgress), [{"learner_id": each, "metrics": {}, "points": 0} for each in ids])
         common = {
             "environment": ENVIRONMENT,
             "signature": ENVIRONMENT,

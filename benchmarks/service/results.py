@@ -1,4 +1,4 @@
-"""Results in batches of 100, beside a bare endpoint that inserts the same batches unchecked."""
+"""Results in batches of 100, beside a plain FastAPI endpoint that inserts the same batches unchecked."""
 
 import json
 import statistics
@@ -33,7 +33,7 @@ def measure(stage: Stage) -> list[Row]:
     ratio = statistics.median(own / floor for own, floor in pairs)
     return [
         Row("results/s", f"{statistics.median(ours):,.0f}", "10,000"),
-        Row("bare endpoint, the same run", f"{statistics.median(floors):,.0f}", ""),
+        Row("plain endpoint, the same run", f"{statistics.median(floors):,.0f}", ""),
         Row("ratio of the two", f"{ratio:.2f}", "0.40"),
     ]
 

@@ -2,15 +2,14 @@
 
     python -m benchmarks.stage.bare --database-url sqlite:////tmp/bare.db --port 8001
 
-Connections, their settings and the server around it are the league's own; the table has no index beside its key.
+Plain FastAPI and SQLAlchemy, without the league's database layer. The table has no index beside its key.
 """
 
 from fastapi import FastAPI
 from pydantic import BaseModel
 from sqlalchemy import BigInteger, Column, Double, Integer, MetaData, String, Table, insert
 
-from benchmarks.stage.floor import serve
-from league.db.engine import Database
+from benchmarks.stage.floor import open_engine, serve
 
 TABLE = Table(
     "results",
@@ -42,14 +41,13 @@ class Batch(BaseModel):
 
 
 def create_app(database_url: str) -> FastAPI:
-    app, database = FastAPI(), Database(database_url)
-    with database.write_connection() as connection:
-        TABLE.metadata.create_all(connection)
+    app, engine = FastAPI(), open_engine(database_url)
+    TABLE.metadata.create_all(engine)
 
     @app.post("/api/v1/results")
     def report(batch: Batch) -> int:
-        with database.write() as session:
-            session.execute(insert(TABLE), [result.model_dump() for result in batch.results])
+        with engine.begin() as connection:
+            connection.execute(insert(TABLE), [result.model_dump() for result in batch.results])
         return len(batch.results)
 
     return app

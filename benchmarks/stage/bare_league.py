@@ -3,7 +3,7 @@
     python -m benchmarks.stage.bare_league --database-url sqlite:////tmp/bare.db --port 8001
 
 A lease is a row with an opponent drawn uniformly; a heartbeat is an UPDATE. Nothing is checked, explained or counted.
-Connections, their settings and the server around it are the league's own. `/repeated` gives the first lease's answer
+Plain FastAPI and SQLAlchemy, without the league's database layer. `/repeated` gives the first lease's answer
 again and again, without drawing or storing anything: nothing that answers as much can be faster here.
 """
 
@@ -17,8 +17,7 @@ from pydantic_core import to_json
 from sqlalchemy import BigInteger, Column, MetaData, String, Table, insert
 from sqlalchemy.dialects import postgresql, sqlite
 
-from benchmarks.stage.floor import serve
-from league.db.engine import Database
+from benchmarks.stage.floor import open_engine, serve
 from league.db.models.base import UtcDateTime
 
 PLAYERS = 1_000
@@ -53,11 +52,10 @@ class Lease(BaseModel):
 
 
 def create_app(database_url: str) -> FastAPI:
-    app, database = FastAPI(), Database(database_url)
+    app, engine = FastAPI(), open_engine(database_url)
     rng = np.random.default_rng()
     answers: list[bytes] = []
-    with database.write_connection() as connection:
-        METADATA.create_all(connection)
+    METADATA.create_all(engine)
 
     @app.post("/api/v1/leases")
     def lease(request: LeaseRequest) -> list[Lease]:
@@ -75,7 +73,7 @@ def create_app(database_url: str) -> FastAPI:
             }
             for opponent, seed in zip(opponents, seeds, strict=True)
         ]
-        with database.write_connection() as connection:
+        with engine.begin() as connection:
             connection.execute(insert(LEASES), rows)
         return [Lease(**row) for row in rows]
 
@@ -87,10 +85,10 @@ def create_app(database_url: str) -> FastAPI:
 
     @app.post("/api/v1/workers/{worker_id}/heartbeat")
     def heartbeat(worker_id: str) -> dict[str, str]:
-        dialect = sqlite if database.sqlite else postgresql
+        dialect = sqlite if engine.name == "sqlite" else postgresql
         now = datetime.now(UTC)
         row = dialect.insert(WORKERS).values(id=worker_id, seen_at=now)
-        with database.write_connection() as connection:
+        with engine.begin() as connection:
             connection.execute(row.on_conflict_do_update(index_elements=["id"], set_={"seen_at": now}))
         return {"command": "continue"}
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from sqlalchemy import func, insert, select, text
 
-from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
+from arena.ratings.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
 from league.db.engine import Database
-from league.db.models import Draw, Learner, Lease, Match, Period, Player, Worker
+from league.db.models import Draw, Environment, Learner, LearnerProgress, Lease, Match, Period, Player, Worker
 from league.services.ratings.period import RatingConfig
 
 ENVIRONMENT = "benchmark"
@@ -23,7 +23,7 @@ INSERT INTO matches (lease_id, sequence, kind, environment, home_id, away_id, sc
 WITH RECURSIVE
     place(i) AS (SELECT CAST(:first AS BIGINT) UNION ALL SELECT i + 1 FROM place WHERE i + 1 < :end),
     pairing(i, home, step) AS (
-        SELECT i, (i * 7919) % :players, 1 + (i / :players + i) % {NEIGHBOURS} FROM place
+        SELECT i, (i * 7919) % :players, 1 + (i / :players + i) % :reach FROM place
     )
 SELECT 'lease', i, CASE WHEN i % 10 = 9 THEN 'training' ELSE 'rating' END, '{ENVIRONMENT}',
        CASE WHEN i % 10 = 9 THEN :learner ELSE :first_player + home END,
@@ -38,9 +38,11 @@ def found(database: Database, players: int) -> None:
     made = {"environment": ENVIRONMENT, "signature": "benchmark", "created_at": NOW}
     start = {"start_rating": START_RATING, "start_deviation": START_DEVIATION, "start_volatility": START_VOLATILITY}
     with database.write() as session:
-        learner = Learner(**made, name="main", role="main", step=None, metrics={}, metrics_at=None)
+        session.add(Environment(name=ENVIRONMENT, signature="benchmark", created_at=NOW))
+        learner = Learner(**made, name="main", role="main")
         session.add_all((learner, Draw(id="draw", distribution={}, created_at=NOW), _worker()))
         session.flush()
+        session.add(LearnerProgress(learner_id=learner.id))
         session.add(Player(**made, **start, kind="learner", name="main", card={}, learner_id=learner.id))
         session.flush()
         snapshot = {**made, **start, "kind": "snapshot", "standing": "candidate", "card": {}, "learner_id": learner.id}
@@ -50,8 +52,9 @@ def found(database: Database, players: int) -> None:
         session.execute(insert(Player), rows)
         first = session.scalar(select(func.min(Player.id)))
         session.add(
-            Lease(id="lease", worker_id="worker", kind="rating", environment=ENVIRONMENT, home_id=first, away_id=first,
-                  seed=0, budget=2**31, branch="benchmark", draw_id="draw", granted_at=NOW, expires_at=NOW)
+            Lease(id="lease", worker_id="worker", kind="training", environment=ENVIRONMENT, home_id=first,
+                  away_id=first, seed=0, budget=2**31, branch="benchmark", draw_id="draw", granted_at=NOW,
+                  expires_at=NOW)
         )  # fmt: skip
 
 
@@ -62,7 +65,12 @@ def play(database: Database, count: int) -> None:
         players = session.scalar(select(func.count()).select_from(Player)) - 1
         first = session.scalar(select(func.count()).select_from(Match))
         values = {"first": first, "end": first + count, "players": players, "learner": learner, "late": False}
-        values |= {"first_player": learner + 1, "payload": b"\0" * 16, "now": NOW}
+        values |= {
+            "first_player": learner + 1,
+            "reach": min(NEIGHBOURS, players - 1),
+            "payload": b"\0" * 16,
+            "now": NOW,
+        }
         session.execute(text(_MATCHES), values)
     with database.engine.connect() as connection:
         connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("ANALYZE"))

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from arena.environments import make
-from arena.match import resolve_policy
+from arena.play.series import resolve_policy
 from arena.policies import NetworkPolicy
 from benchmarks.value.games import game_of
 from benchmarks.value.measures import lead

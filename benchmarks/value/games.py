@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from arena.environments.matrix import RPS_PAYOFF
-from arena.environments.openspiel.layout import tree_of
-from arena.environments.openspiel.tree import AWAY, HOME
+from arena.environments.adapters.openspiel.declare import tree_of
+from arena.environments.adapters.openspiel.tree import AWAY, HOME
+from arena.environments.classic.matrix_game import RPS_PAYOFF
 from arena.environments.registry import split_rounds
 from arena.exploitability import (
     SequenceForm,
@@ -19,7 +19,7 @@ from arena.exploitability import (
     mix,
     sequence_form,
 )
-from arena.exploitability.tabulate import tabulate
+from arena.exploitability.tabular_policy import tabulate
 from arena.policies import ActorCritic
 
 FloatArray = NDArray[np.float64]
@@ -83,7 +83,7 @@ class TreeGame:
 
 
 class RockPaperScissors:
-    """The biased one of `arena.environments.matrix`; a policy is (3,)."""
+    """The biased one of `arena.environments.classic.matrix_game`; a policy is (3,)."""
 
     def __init__(self) -> None:
         self._payoff = np.array(RPS_PAYOFF)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import linprog
 
-from arena.equilibria import nash_mixture
+from arena.evaluation.nash_averaging import nash_mixture
 from arena.policies.checkpoint import NEWEST, decode, load
 from benchmarks.value.games import FloatArray, Game
 from league.client import LeagueClient

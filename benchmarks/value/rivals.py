@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arena.glicko2 import Kind, Ratings, Results, newcomers, rate_period
-from arena.match import MatchSeries, play_series
+from arena.play.series import MatchSeries, play_series
+from arena.play.tournament import play_tournament
 from arena.policies.protocol import Policy
+from arena.ratings.glicko2 import Kind, Ratings, Results, newcomers, rate_period
 from arena.seeding import derive
-from arena.tournament import play_tournament
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from league.services.auth import tokens
 from league.settings import is_loopback
 from league.wire.request_class import request_class
 
-bearer = HTTPBearer(auto_error=False, description="A token of `league token create`")
+bearer = HTTPBearer(scheme_name="token", auto_error=False, description="Made by `league token create`")
 
 
 async def secret_of(request: Request) -> str | None:

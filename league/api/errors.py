@@ -8,13 +8,13 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
+from league import wire
 from league.errors import (
     DatabaseUnavailableError,
     InternalError,
@@ -40,30 +40,26 @@ _UNREADABLE = {RecursionError: "its JSON nests too deeply", UnicodeDecodeError: 
 _NAMED = re.compile(r'"[^"]*"(?: \([^)]*\))?(?:, port \d+)?')
 
 
-class Problem(BaseModel):
-    """An error as a document: `detail` is made of `value`, the `rule` it breaks and the `way_out`.
-
-    The server's log names the request by `request_id`.
-    """
+class Problem(wire.Answer):
+    """An error (RFC 9457): `detail` is made of `value`, the `rule` that it breaks and the `way_out`."""
 
     type: str
+    """Stable identifier of the kind of error."""
     title: str
+    """The kind of error in words."""
     status: int
+    """The HTTP status."""
     detail: str
+    """Value, rule and way out in one sentence."""
     value: str
+    """The offending value."""
     rule: str
+    """The rule that it breaks."""
     way_out: str
+    """How to correct the call."""
     request_id: str | None
+    """Id of the request in the server's log."""
 
-
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"description": why, "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
-    for status, why in (
-        ("4XX", "The call was refused, and why; also for a field or query parameter that it does not have"),
-        ("5XX", "The server could not answer it"),
-    )
-}
-"""How the interface description tells of errors."""
 
 FORESEEN = LeagueError, RequestValidationError, ClientDisconnect, DBAPIError, PoolTimeoutError
 """Errors that are no defects."""

@@ -3,13 +3,18 @@
 import threading
 from collections.abc import Callable
 
-from league import wire
+from cachetools import TTLCache
+
+from league.services.audit.log import AuditEntry
 
 Cursor = tuple[int, int]
 """Id of the last event and of the last match that the reader has heard of."""
 
-Fresh = list[tuple[Cursor, wire.Event]]
+Fresh = list[tuple[Cursor, AuditEntry]]
 """Events in their order, each with the cursor to go on from once it is known."""
+
+
+_CURSORS_MAX = 1024
 
 
 class EventFeed:
@@ -21,15 +26,13 @@ class EventFeed:
     """
 
     def __init__(self, lasts_s: float, clock: Callable[[], float]) -> None:
-        self._lasts_s, self._clock = lasts_s, clock
         self._lock = threading.Lock()
-        self._answers: dict[Cursor, tuple[float, Fresh]] = {}
+        self._answers: TTLCache[Cursor, Fresh] = TTLCache(_CURSORS_MAX, lasts_s, clock)
 
     def since(self, cursor: Cursor, read: Callable[[], Fresh]) -> Fresh:
         """Return what came after a cursor: what `read` says, or said to somebody else just now."""
         with self._lock:
-            now_s = self._clock()
-            self._answers = {key: each for key, each in self._answers.items() if now_s - each[0] < self._lasts_s}
-            if cursor not in self._answers:
-                self._answers[cursor] = now_s, read()
-            return self._answers[cursor][1]
+            found = self._answers.get(cursor)
+            if found is None:
+                found = self._answers[cursor] = read()
+            return found

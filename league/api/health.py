@@ -23,13 +23,13 @@ _UNREADY = 503
 
 
 @router.get("/healthz")
-async def live() -> wire.Health:
+async def get_liveness() -> wire.Health:
     """Say that the process answers."""
     return wire.Health(status="ok", checks={})
 
 
 @router.get("/readyz", responses={_UNREADY: {"model": wire.Health}})
-def ready(league: Running, request: Request, response: Response) -> wire.Health:
+def get_readiness(league: Running, request: Request, response: Response) -> wire.Health:
     """Say whether database, schema and store are fit for work, and if not, why; also whether books are kept.
 
     Where they are not, calls are answered all the same, and another server may keep them. Anybody may ask, so that
@@ -77,7 +77,7 @@ def _ask(database: Database) -> None:
 
 
 @router.get("/metrics", response_class=Response)
-def metrics(league: Running, now: Now, _: MetricsReader) -> Response:
+def get_metrics(league: Running, now: Now, _: MetricsReader) -> Response:
     """Send the figures for Prometheus; without a token where the server's settings allow it."""
     text = league.metrics.exposition(league.database, league.settings, now)
     return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -1,15 +1,14 @@
-"""Responses: JSON that is serialised once, and pages of a list by the key of their last item."""
+"""Responses: JSON that is serialised once, and creations with their `Location`."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
 
 from fastapi.responses import Response
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from league.wire import Page
-
-T = TypeVar("T")
+from league.wire import PREFIX
 
 
 def json_response(answer: BaseModel | Mapping[str, Any]) -> Response:
@@ -18,7 +17,8 @@ def json_response(answer: BaseModel | Mapping[str, Any]) -> Response:
     return Response(content, media_type="application/json")
 
 
-def page(items: list[T], limit: int, key: Callable[[T], int | str]) -> Page[T]:
-    """Cut a list that was asked for with one item to spare; `key` of the last item kept is the next cursor."""
-    kept = items[:limit]
-    return Page(items=kept, next_cursor=str(key(kept[-1])) if len(items) > limit else None)
+def created(answer: BaseModel, path: str, *, is_new: bool = True) -> Response:
+    """Answer a creation with 201 and the `Location`, or with 200 if it existed before."""
+    status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+    headers = {"Location": f"{PREFIX}{path}"}
+    return Response(answer.model_dump_json(), status, headers, media_type="application/json")

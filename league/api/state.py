@@ -8,13 +8,13 @@ import numpy as np
 
 from league import wire
 from league.api.event_feed import EventFeed
-from league.api.group_commit import GroupCommit
+from league.api.group_commit import AsyncGroupCommit
 from league.api.metrics import Metrics
 from league.api.rate_limit import RateLimiter
 from league.db.engine import Database
 from league.services.gates.sprt import GateEvaluator
-from league.services.leaderboard.superiority import SuperiorityCache
 from league.services.matchmaking.lease_cache import LeaseCache
+from league.services.matchmaking.leases import LeaseService
 from league.services.population.cache import PopulationCache
 from league.services.trust.review import ReviewCache
 from league.services.workers.heartbeats import Heartbeat
@@ -45,15 +45,15 @@ class AppState:
     inspector: Inspector
     population: PopulationCache
     terms: LeaseCache
-    comparisons: SuperiorityCache
+    leases: LeaseService
     judge: GateEvaluator
     review: ReviewCache
     news: EventFeed
     census: WorkerCount
     metrics: Metrics
     callers: RateLimiter
-    beats: GroupCommit[Heartbeat, wire.HeartbeatAnswer]
-    registrations: GroupCommit[Registration, wire.Worker]
+    heartbeats: AsyncGroupCommit[Heartbeat, wire.HeartbeatAnswer]
+    registrations: AsyncGroupCommit[Registration, wire.Worker]
     ending: threading.Event
     streams: WeakSet[Stream]
     rng: np.random.Generator

@@ -1,7 +1,7 @@
-"""Periodic task: settle leases that have ended.
+"""Periodic task: settle expired leases.
 
-Every API process has it; each takes what no other has taken. Requests never wait for it: a sweep is many short
-transactions, with room between them for others.
+It runs in every API process. A sweep consists of many short transactions with pauses, so that requests never wait for
+it.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ PAUSE_S = 0.05
 
 
 class ExpireLeasesTask(PeriodicTask):
-    """Looks every `lease_sweep_s` for leases that have ended."""
+    """Settles expired leases every `lease_sweep_s`."""
 
     name = "sweeping leases"
 
@@ -27,7 +27,7 @@ class ExpireLeasesTask(PeriodicTask):
         self._database, self._metrics, self._clock = database, metrics, clock
 
     def run_once(self) -> None:
-        """Settle all that have ended by now."""
+        """Settle all leases that have expired."""
         while not self.interrupted(PAUSE_S):
             with self._database.write() as session:
                 settled = leases.sweep(session, self._clock(), LEASES_PER_TRANSACTION)

@@ -1,7 +1,7 @@
 """Periodic task: close due rating periods.
 
-Every server has it. The database elects which of them closes an environment's periods, so that it does not
-matter how many there are, and another takes over within a term where that one is gone.
+It runs in every background process. A leader election per environment decides which process closes its periods. If the
+leader dies, another process takes over within one term.
 """
 
 import logging
@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 
 
 class RatingPeriodTask(PeriodicTask):
-    """Looks every `aggregation_interval_s` whether a period is due.
+    """Closes due periods every `aggregation_interval_s`.
 
     Args:
-        database: Of the league.
-        settings: Likewise.
-        clock: The time.
-        timepiece: Monotonic seconds.
+        database: Database of the league.
+        settings: Settings of the league.
+        clock: Returns the time.
+        monotonic: Monotonic clock in seconds.
     """
 
     name = "closing rating periods"
@@ -40,39 +40,39 @@ class RatingPeriodTask(PeriodicTask):
         database: Database,
         settings: Settings,
         clock: Callable[[], datetime],
-        timepiece: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(settings.aggregation_interval_s, settings.aggregation_interval_s)
         self._database, self._settings, self._clock = database, settings, clock
-        self._isolation = Isolation("closing the rating period", settings.aggregation_interval_s, timepiece)
-        self._left_behind = Isolation("rating after a quarantine", settings.aggregation_interval_s, timepiece)
+        self._isolation = Isolation("closing the rating period", settings.aggregation_interval_s, monotonic)
+        self._pending_ratings = Isolation("rating after a quarantine", settings.aggregation_interval_s, monotonic)
         self._candidate = uuid4().hex
-        self._in_office = False
+        self._is_leader = False
 
     def stop(self) -> None:
-        """End, after a period that is just being closed, and leave the office to others."""
+        """Stop after the period that is being closed, and release all leader leases."""
         super().stop()
-        self._resign()
+        self._release()
 
     def run_once(self) -> None:
-        """Close the period of each environment where one is due and this process is elected.
+        """Close due periods of the environments for which this process is the leader.
 
-        Ratings that another process left behind are brought up to date first. Where something fails, the office is
-        left to a sounder process. An environment whose periods cannot be closed holds up no other. The one whose last
-        period is the newest comes first: one that ends this very process each time is then the last.
+        Ratings that an interrupted quarantine left out of date are recomputed first. If closing fails, the lease is
+        released to another process, and other environments continue. Environments are ordered by their newest period,
+        newest first, so that one that crashes the process each time comes last.
         """
-        self._left_behind.attempt("all environments", self._rate_left_behind)
+        self._pending_ratings.attempt("all environments", self._rate_pending)
         try:
             with self._database.read() as session:
                 environments = period_queries.by_last_closed(session)
         except Exception:
-            self._resign()
+            self._release()
             raise
         for environment in environments:
             if not self._isolation.attempt(environment, partial(self._close_if_due, environment)):
-                self._resign(environment)
+                self._release(environment)
 
-    def _rate_left_behind(self) -> None:
+    def _rate_pending(self) -> None:
         quarantine.rate_left_behind(self._database, self._clock())
 
     def _close_if_due(self, environment: str) -> None:
@@ -85,23 +85,25 @@ class RatingPeriodTask(PeriodicTask):
     def _elected(self, environment: str, now: datetime) -> bool:
         with self._database.write() as session:
             term_s = self._settings.aggregation_term_s
-            elected = leader_election.acquire(session, _office(environment), self._candidate, now, term_s)
-        self._in_office |= elected
+            elected = leader_election.acquire(session, _task_name(environment), self._candidate, now, term_s)
+        self._is_leader |= elected
         return elected
 
-    def _resign(self, environment: str | None = None) -> None:
-        """Leave the office for an environment to others, or every office."""
-        if not self._in_office:
+    def _release(self, environment: str | None = None) -> None:
+        """Release the leader lease of an environment, or all leases."""
+        if not self._is_leader:
             return
         try:
             with self._database.write() as session:
-                leader_election.release(session, self._candidate, None if environment is None else _office(environment))
-        except Exception as error:  # noqa: BLE001 - the term ends in any case
+                leader_election.release(
+                    session, self._candidate, None if environment is None else _task_name(environment)
+                )
+        except Exception as error:  # noqa: BLE001 - the lease expires anyway
             term_s = self._settings.aggregation_term_s
-            log.error("resigning failed (%s); another process takes over within %g s", error, term_s)  # noqa: TRY400
+            log.error("releasing the leader lease failed (%s); another process takes over within %g s", error, term_s)  # noqa: TRY400
         else:
-            self._in_office = environment is not None
+            self._is_leader = environment is not None
 
 
-def _office(environment: str) -> str:
+def _task_name(environment: str) -> str:
     return f"periods of {environment}"

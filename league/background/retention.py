@@ -1,7 +1,7 @@
-"""Periodic tasks: delete what is older than the settings allow, once a day.
+"""Periodic tasks: delete old rows once a day.
 
-Every server lets old recordings go, and the rest where `retention_days` is set. What one has taken away the next does
-not find.
+Old recordings are always deleted, other rows if `retention_days` is set. The tasks run in every background process and
+are idempotent.
 """
 
 import logging
@@ -16,7 +16,7 @@ from league.services.replays import service as replays
 from league.settings import ReplayConfig
 
 FIRST_S = 600.0
-"""A server that is restarted every day prunes all the same, but not while everybody comes back."""
+"""Delay of the first run: also prunes a server that restarts daily, but not while workers reconnect."""
 
 DAY_S = 86400.0
 PAUSE_S = 0.05
@@ -28,9 +28,9 @@ class RetentionTask(PeriodicTask):
     """Prunes ten minutes after its start and then daily.
 
     Args:
-        database: Whose rows.
-        retention_days: Age in days at which they go, > 0.
-        clock: Tells the time.
+        database: Database of the league.
+        retention_days: Maximum age of rows in days, > 0.
+        clock: Returns the time.
     """
 
     name = "pruning"
@@ -40,22 +40,22 @@ class RetentionTask(PeriodicTask):
         self._database, self._age, self._clock = database, timedelta(days=retention_days), clock
 
     def run_once(self) -> None:
-        """Take away what is too old by now."""
-        now, gone = self._clock(), Outdated()
+        """Delete rows that are too old."""
+        now, deleted = self._clock(), Outdated()
         for part in retention.prune(self._database, now - self._age, now):
-            gone += part
+            deleted += part
             if self.interrupted(PAUSE_S):
                 return
-        log.info("pruned %d leases, %d refused results, %d draws", gone.leases, gone.refusals, gone.draws)
+        log.info("pruned %d leases, %d refused results, %d draws", deleted.leases, deleted.refusals, deleted.draws)
 
 
 class ReplayRetentionTask(PeriodicTask):
-    """Lets old recordings go, as often as a `RetentionTask` prunes.
+    """Deletes old recordings with the schedule of `RetentionTask`.
 
     Args:
-        database: Whose recordings.
-        config: How long they are kept.
-        clock: Tells the time.
+        database: Database of the league.
+        config: Limits of recordings.
+        clock: Returns the time.
     """
 
     name = "pruning recordings"
@@ -65,10 +65,10 @@ class ReplayRetentionTask(PeriodicTask):
         self._database, self._config, self._clock = database, config, clock
 
     def run_once(self) -> None:
-        """Let go what is too old by now."""
-        gone = 0
+        """Delete recordings that are too old."""
+        deleted = 0
         for part in replays.prune(self._database, self._config, self._clock()):
-            gone += part
+            deleted += part
             if self.interrupted(PAUSE_S):
                 return
-        log.info("pruned %d recordings", gone)
+        log.info("pruned %d recordings", deleted)

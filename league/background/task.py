@@ -1,4 +1,4 @@
-"""Periodic tasks of a server, each in a thread of its own."""
+"""Periodic tasks, each in its own thread."""
 
 import logging
 import threading
@@ -9,16 +9,16 @@ log = logging.getLogger(__name__)
 
 
 class PeriodicTask(ABC):
-    """Done once `first_s` after `start`, and again `every_s` after each time, until `stop`.
+    """Task that runs `first_s` after `start` and then every `every_s`, until `stop`.
 
-    A failure is logged, and the next round tries again.
+    A failure is logged, and the next run retries.
 
     Args:
-        first_s: Seconds to the first round, > 0.
-        every_s: Seconds from the end of a round to the next, > 0.
+        first_s: Delay of the first run in seconds, > 0.
+        every_s: Pause between the end of a run and the next one in seconds, > 0.
 
     Attributes:
-        name: What it does, for the log and the thread.
+        name: Name in the log and of the thread.
     """
 
     name: ClassVar[str]
@@ -29,20 +29,20 @@ class PeriodicTask(ABC):
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, after the transaction that is just under way."""
+        """Stop after the current transaction and join the thread."""
         self._stopping.set()
         self._thread.join()
 
     @abstractmethod
     def run_once(self) -> None:
-        """Do a round."""
+        """Run the task once."""
 
     def interrupted(self, pause_s: float) -> bool:
-        """Leave others room within a round for some seconds; true where the round is to end."""
+        """Pause within a run; return True if the task is stopping."""
         return self._stopping.wait(pause_s)
 
     def _run(self) -> None:
@@ -50,6 +50,6 @@ class PeriodicTask(ABC):
         while not self._stopping.wait(wait_s):
             try:
                 self.run_once()
-            except Exception:  # whatever it was; perhaps another process is sounder
-                log.exception("%s failed; trying again in %g s", self.name, self._every_s)
+            except Exception:  # the next run retries
+                log.exception("%s failed; retrying in %g s", self.name, self._every_s)
             wait_s = self._every_s

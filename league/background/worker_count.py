@@ -1,7 +1,4 @@
-"""Periodic task: count the workers, which sets their heartbeat interval.
-
-Every API process has it: what one knows of them, all do.
-"""
+"""Periodic task: count the workers, which determines their heartbeat interval; runs in every API process."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -15,17 +12,17 @@ EVERY_S = 15.0
 
 
 class WorkerCountTask(PeriodicTask):
-    """Counts workers that live, again and again."""
+    """Counts live workers."""
 
     name = "counting workers"
 
     def __init__(
-        self, database: Database, census: WorkerCount, heartbeat_s: float, clock: Callable[[], datetime]
+        self, database: Database, worker_count: WorkerCount, heartbeat_s: float, clock: Callable[[], datetime]
     ) -> None:
         super().__init__(EVERY_S, EVERY_S)
-        self._database, self._census, self._heartbeat_s, self._clock = database, census, heartbeat_s, clock
+        self._database, self._worker_count, self._heartbeat_s, self._clock = database, worker_count, heartbeat_s, clock
 
     def run_once(self) -> None:
-        """Count them."""
+        """Update the worker count."""
         with self._database.autocommit_read() as session:
-            self._census.present = workers.present(session, self._heartbeat_s, self._clock())
+            self._worker_count.present = workers.present(session, self._heartbeat_s, self._clock())

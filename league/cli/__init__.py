@@ -1,4 +1,4 @@
-"""The `league` command: run a league on this machine, look into one anywhere, and look after its population."""
+"""The `league` command: run a league, inspect it and manage its population."""
 
 import errno
 import sys
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from arena.exit_status import BAD_CONFIGURATION, BAD_USAGE, FAILURE, TRY_LATER
 from arena.lazy_group import LazyCommand, lazy_group
-from arena.release import show_version
+from arena.version import show_version
 from league.cli.up.failures import PartRefusedError, UnusableInstallationError
 from league.errors import (
     ChampionConflictError,
@@ -31,16 +31,16 @@ from league.errors import (
 )
 
 BOX_COLUMNS = 80
-"""A narrower terminal gets help without boxes, which would cut the names of options short."""
+"""A narrower terminal gets help without boxes, which would truncate the names of options."""
 
-_WAYS_OUT: dict[type[LeagueError], str] = {
-    ChampionConflictError: "look at `league champion` and decide anew",
+_REMEDIES: dict[type[LeagueError], str] = {
+    ChampionConflictError: "check `league champion` and try again",
     UnknownGateError: "`league gates` lists them all",
     UnknownLeaseError: "`league show PLAYER --json` names the leases of its latest matches",
     UnknownPeriodError: "`league log --periods` lists them",
     UnknownPlayerError: "`league players` lists them all",
 }
-"""What to do at a terminal, where the server's way out is another of its calls."""
+"""Remedies as commands, for errors whose `way_out` names an HTTP call."""
 
 _STATUSES: dict[type[LeagueError], int] = {
     ConfigurationError: BAD_USAGE,
@@ -52,9 +52,9 @@ _STATUSES: dict[type[LeagueError], int] = {
     StoreUnavailableError: TRY_LATER,
     UnusableInstallationError: BAD_CONFIGURATION,
 }
-"""What a command exits with because of an error; with 1 for any other."""
+"""Exit status per error; any other error exits with 1."""
 
-_HELP = "`league COMMAND --help` says what it takes"
+_HELP = "see `league COMMAND --help`"
 
 _COMMANDS = {
     "up": LazyCommand(
@@ -78,9 +78,6 @@ _COMMANDS = {
     ),
     "lease": LazyCommand(
         "league.cli.matchmaking:app", "Show a lease, its result, and the distribution that its opponent was drawn from."
-    ),
-    "evaluate-matchmaking": LazyCommand(
-        "league.cli.matchmaking:app", "Estimate how a learner would have scored under another matchmaking rule."
     ),
     "gate": LazyCommand("league.cli.gates:app", "Test whether a candidate is better than the champion."),
     "gates": LazyCommand("league.cli.gates:app", "List gates with their states, newest first."),
@@ -127,7 +124,7 @@ _COMMANDS = {
     "workers": LazyCommand("league.cli.workers:app", "List, quarantine, reinstate and command workers."),
     "db": LazyCommand("league.cli.maintenance.schema:app", "Upgrade or check the database schema."),
 }
-"""All commands in the order of `league --help`. Their helps are those of their functions, which a test compares."""
+"""All commands in the order of `league --help`. Each help equals its function's docstring, which a test checks."""
 
 app = typer.Typer(
     name="league",
@@ -142,52 +139,52 @@ app.callback()(show_version)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command; what a user can cause ends as one line on stderr.
+    """Run one command and print expected errors as one line on stderr.
 
-    Exits with 0; with 2 for bad usage, an unusable setting or a value that the server refuses; with 75 where the
-    league, its database or the store is away, so that the same command may do later; with 78 where no restart helps,
-    as with the database of a newer version; and with 1 for any other error.
+    Exit statuses: 0 for success, 2 for bad usage, an invalid setting or a value that the server rejects, 75 if the
+    league, its database or the store is unavailable and a retry may succeed, 78 if no retry can help, for example with
+    a database of a newer version, and 1 for any other error.
     """
-    given = sys.argv[1:] if arguments is None else arguments
+    arguments = sys.argv[1:] if arguments is None else arguments
     app.rich_markup_mode = "markdown" if get_terminal_size().columns >= BOX_COLUMNS else None
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that knows no dash or call-sign gets a question mark
+        sys.stdout.reconfigure(errors="replace")  # terminals without Unicode show a question mark
     try:
-        _require_text(given)
-        app(given)
+        _require_text(arguments)
+        app(arguments)
     except LeagueError as error:
-        _refuse(error)
+        _exit_with(error)
     except ValidationError as error:
         if not _is_of_request(error):
             raise
-        _refuse(InvalidRequestError.of_field(error.errors()[0], _HELP))
+        _exit_with(InvalidRequestError.of_field(error.errors()[0], _HELP))
     except OSError as error:
         if error.errno != errno.ENOSPC:
-            _refuse_place(error)
-        typer.echo(f"league: what was to be printed cannot be written: {error.strerror}; make room", err=True)
-        sys.stdout = StringIO()  # leaving would try the full one again
+            _exit_with_file_error(error)
+        typer.echo(f"league: cannot write the output: {error.strerror}; free some disk space", err=True)
+        sys.stdout = StringIO()  # the interpreter flushes stdout at exit, which would fail again
         sys.exit(FAILURE)
 
 
 def _require_text(arguments: Sequence[str]) -> None:
-    """Refuse bytes that are no characters: nothing that a command asks or keeps could name them.
+    """Reject arguments that are not valid UTF-8, because neither JSON nor the database can store them.
 
     Raises:
-        ConfigurationError: An argument has some.
+        ConfigurationError: An argument is not valid UTF-8.
     """
     for argument in arguments:
         if not argument.isascii() and argument != argument.encode(errors="replace").decode():
-            raise ConfigurationError(f"argument {argument!a:.120}", "it is not UTF-8", "write it in UTF-8")
+            raise ConfigurationError(f"argument {argument!a:.120}", "it is not valid UTF-8", "encode it as UTF-8")
 
 
-def _refuse_place(error: OSError) -> NoReturn:
-    """Say in one line what is wrong with a place that an option named; anything else is a defect, and goes on."""
+def _exit_with_file_error(error: OSError) -> NoReturn:
+    """Print the error of a file that an option names; re-raise any other `OSError`, which is a bug."""
     if error.filename is None or error.strerror is None:
         raise error
-    _refuse(ConfigurationError(f"file {str(error.filename)!r:.120}", error.strerror, "name another place"))
+    _exit_with(ConfigurationError(f"file {str(error.filename)!r:.120}", error.strerror, "choose another path"))
 
 
-def _refuse(error: LeagueError) -> NoReturn:
+def _exit_with(error: LeagueError) -> NoReturn:
     from league.cli.output.grid import printable
 
     typer.echo(f"league: {printable(_described(error))}", err=True)
@@ -197,7 +194,7 @@ def _refuse(error: LeagueError) -> NoReturn:
 
 
 def _is_of_request(error: ValidationError) -> bool:
-    """Say whether what does not fit was to be sent to the server, and so was said by whoever runs the command."""
+    """Return True if a request to the server failed validation, so the user's input is invalid."""
     from league import wire
 
     kind = getattr(wire, error.title, None)
@@ -205,8 +202,8 @@ def _is_of_request(error: ValidationError) -> bool:
 
 
 def _described(error: LeagueError) -> str:
-    """Say what is wrong and what to do about it, in commands."""
-    way_out = _WAYS_OUT.get(type(error), error.way_out)
-    if "/docs" in way_out:
-        way_out = _HELP
-    return str(type(error)(error.value, error.rule, way_out))
+    """Return the error's message with its remedy as a command."""
+    remedy = _REMEDIES.get(type(error), error.way_out)
+    if "/docs" in remedy:
+        remedy = _HELP
+    return str(type(error)(error.value, error.rule, remedy))

@@ -18,16 +18,16 @@ app = typer.Typer()
 @app.command(epilog="Example: league superiority --environment mech-duel --limit 10")
 def superiority(
     environment: Environment = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="The strongest so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="Number of players, strongest first.")] = 20,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
     """Show the probability that each player is stronger than the next one.
 
-    It is computed from all rating matches of frozen players at once. The interval holds the true strength 19 times out
-    of 20. The last columns are the probabilities that a player is stronger than the one on the next line, and than the
-    first one.
+    The probabilities come from one fit to all rating matches of frozen players. The 95 % interval contains the true
+    strength 19 times out of 20. The last two columns are the probabilities that a player is stronger than the next
+    player and than the first player.
     """
     with connect(url, token) as client:
         order = client.superiority(environment, limit)
@@ -38,19 +38,19 @@ def superiority(
 
 
 def superiority_grid(order: wire.Superiority) -> Grid:
-    """Make a table of the frozen players with 95 % bands, each beside the next one and the first."""
-    places = enumerate(zip(order.players, order.ratings, order.low, order.high, order.superiority, strict=True))
+    """Return a table of frozen players with 95 % intervals and superiority over the next and the first player."""
+    ranked = enumerate(zip(order.players, order.ratings, order.low, order.high, order.superiority, strict=True))
     return Grid(
-        [["rank", "id"], ["player"], ["rating", "95 % band", "above next", "above first"]],
+        [["rank", "id"], ["player"], ["rating", "95 % interval", "above next", "above first"]],
         [
             [
-                *(str(place + 1), str(player.player_id), player.name, f"{rating:.0f}", f"{low:.0f} to {high:.0f}"),
-                tables.share(above[place + 1]) if place + 1 < len(above) else tables.NONE,
-                tables.share(above[0]) if place else tables.NONE,
+                *(str(index + 1), str(player.player_id), player.name, f"{rating:.0f}", f"{low:.0f} to {high:.0f}"),
+                tables.share(above[index + 1]) if index + 1 < len(above) else tables.NONE,
+                tables.share(above[0]) if index else tables.NONE,
             ]
-            for place, (player, rating, low, high, above) in places
+            for index, (player, rating, low, high, above) in ranked
         ],
-        "no rating match of frozen players was rated yet; `trainer evaluate` plays them",
+        "no rated matches of frozen players; `trainer evaluate` plays them",
         order.environment,
     )
 
@@ -64,7 +64,7 @@ def regressions(
 ) -> None:
     """List main learners that lose to snapshots that they used to beat.
 
-    `league log` shows when each was found.
+    `league log` shows when the server found each of them.
     """
     with connect(url, token) as client:
         page = client.regressions(environment)
@@ -72,7 +72,7 @@ def regressions(
 
 
 def regressions_grid(rows: Iterable[wire.Regression]) -> Grid:
-    """Make a list of regressions."""
+    """Return a table of regressions."""
     return Grid(
         [[], ["learner", "environment", "loses to"], ["score before", "score now"], ["since"]],
         [
@@ -82,10 +82,10 @@ def regressions_grid(rows: Iterable[wire.Regression]) -> Grid:
             ]
             for row in rows
         ],
-        "no main learner loses to a snapshot that it used to beat",
+        "no regressions",
     )
 
 
 def score(one: wire.Score) -> str:
-    """Write a mean score with its 95 % interval and the number of matches behind it."""
+    """Format a mean score with its 95 % interval and number of matches."""
     return f"{one.score:.2f} [{one.low:.2f}, {one.high:.2f}] of {one.matches}"

@@ -1,4 +1,4 @@
-"""`league log`: who changed what in a league, when and why."""
+"""`league log`: print the audit log."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated
@@ -13,17 +13,17 @@ from league.client import DEFAULT_URL
 
 app = typer.Typer()
 
-_NOTHING_LOGGED = "nothing of the kind happened; --periods lists closed rating periods, too"
+_NOTHING_LOGGED = "no matching events; --periods includes closed rating periods"
 
 
 @app.command(epilog="Example: league log 7")
 def log(
     player: Annotated[
-        str | None, typer.Argument(metavar="[PLAYER]", help="Only of this player: its id, call-sign or name.")
+        str | None, typer.Argument(metavar="[PLAYER]", help="Only events of this player: its id, call sign or name.")
     ] = None,
     environment: Environment = None,
     kind: Annotated[str | None, typer.Option("--kind", help="Only events of this kind, such as promote.")] = None,
-    periods: Annotated[bool, typer.Option("--periods", help="Closed rating periods, too.")] = False,
+    periods: Annotated[bool, typer.Option("--periods", help="Include closed rating periods.")] = False,
     limit: Limit = 50,
     cursor: Cursor = None,
     as_json: AsJson = False,
@@ -38,7 +38,7 @@ def log(
 
 
 def grid(rows: Iterable[wire.Event], nothing: str, title: str | None = None) -> Grid:
-    """Make an audit log, or say `nothing`; where all is of one environment, it stands above."""
+    """Return a table of the audit log, or `nothing` if it is empty; a single environment becomes the title."""
     lines = list(rows)
     environments = {row.environment for row in lines}
     several = len(environments) > 1
@@ -58,7 +58,7 @@ def grid(rows: Iterable[wire.Event], nothing: str, title: str | None = None) -> 
 
 
 def _details(event: wire.Event) -> str:
-    """Write details out; columns of numbers are left to --json."""
+    """Format an event's details without columns of numbers, which only --json prints."""
     shown = {name: value for name, value in event.details.items() if value is not None and not _has_columns(value)}
     return _named(shown)
 
@@ -68,7 +68,7 @@ def _named(values: Mapping[str, object]) -> str:
 
 
 def _in_words(value: object) -> str:
-    """Write what a detail says: numbers as exact as people read them, what has parts within brackets."""
+    """Format a value with four significant digits and nested values in brackets."""
     if isinstance(value, Mapping):
         return f"({_named(value)})"
     if isinstance(value, list):

@@ -1,43 +1,43 @@
-"""`league fingerprint`: how players play."""
+"""`league fingerprint`: compare how players behave."""
 
 from typing import Annotated
 
 import typer
 
 from league import wire
-from league.cli.connection import AsJson, Token, Url, Who, connect, find_player
+from league.cli.connection import AsJson, PlayerArgument, Token, Url, connect, find_player
 from league.cli.output import tables
 from league.cli.output.grid import Grid
 from league.client import DEFAULT_URL
 
 app = typer.Typer()
 
-_NOT_MEASURED = "evaluators measured nothing of it up to the last rating period"
+_NOT_MEASURED = "no measurements up to the last rating period; `trainer evaluate` takes them"
 
 
 @app.command(epilog="Example: league fingerprint main-5 main-6")
 def fingerprint(
-    player: Who,
+    player: PlayerArgument,
     other: Annotated[
-        str | None, typer.Argument(metavar="[OTHER]", help="Show another one beside it: its id, call-sign or name.")
+        str | None, typer.Argument(metavar="[OTHER]", help="Player to compare with: its id, call sign or name.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most players that are named as like it.")] = 5,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Number of similar players to list.")] = 5,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
     """Compare how players behave: one player with all others, or two players.
 
-    Measures name their units. Those without a unit are shares. `sd` is the distance in standard deviations of the
-    players, corrected for chance in few matches. It is empty for measures whose differences are within chance.
+    A measure without a unit is a share. `sd` is the distance in standard deviations over all players, corrected for
+    sampling noise. It is empty if the difference is not significant.
     """
     with connect(url, token) as client:
-        asked = find_player(client, player).id
+        first = find_player(client, player).id
         if other is None:
-            one, two = client.fingerprint(asked, limit), None
+            one, two = client.fingerprint(first, limit), None
         else:
             second = find_player(client, other).id
-            one, two = client.fingerprint(asked, other=second), client.fingerprint(second, other=asked)
+            one, two = client.fingerprint(first, other=second), client.fingerprint(second, other=first)
     if as_json:
         tables.show_json(one if two is None else {"player": one, "other": two})
     elif two is None:
@@ -47,9 +47,9 @@ def fingerprint(
 
 
 def measures(one: wire.Fingerprint) -> Grid:
-    """Make a table of a player's measures."""
+    """Return a table of a player's measures."""
     return Grid(
-        [["measure"], [], ["mean", "± 2 se", "everybody", "sd above", "matches"]],
+        [["measure"], [], ["mean", "± 2 se", "all players", "sd above", "matches"]],
         [
             [
                 *(row.name, _number(row.mean), _twice(row.error), _number(row.everybody)),
@@ -58,14 +58,14 @@ def measures(one: wire.Fingerprint) -> Grid:
             for row in one.measures
         ],
         _NOT_MEASURED,
-        f"{one.player.name} of {one.environment}, beside {one.players} others",
+        f"{one.player.name} of {one.environment}, compared with {one.players} other players",
     )
 
 
 def nearest(one: wire.Fingerprint) -> Grid:
-    """Make a table of the players that are most like one."""
+    """Return a table of the most similar players."""
     return Grid(
-        [["id"], ["most like it"], ["sd apart", "at most", "measures"]],
+        [["id"], ["most similar"], ["sd apart", "at most", "measures"]],
         [
             [
                 *(str(row.player.player_id), row.player.name),
@@ -73,12 +73,12 @@ def nearest(one: wire.Fingerprint) -> Grid:
             ]
             for row in one.nearest
         ],
-        "nobody that it could be compared with",
+        "no comparable players",
     )
 
 
 def side_by_side(one: wire.Fingerprint, two: wire.Fingerprint) -> Grid:
-    """Make a table of two players' measures."""
+    """Return a table of two players' measures."""
     mine, others = ({row.name: row for row in each.measures} for each in (one, two))
     return Grid(
         [["measure"], [], [one.player.name, "± 2 se", two.player.name, "± 2 se", "sd apart"]],
@@ -92,12 +92,12 @@ def side_by_side(one: wire.Fingerprint, two: wire.Fingerprint) -> Grid:
 
 
 def difference(one: wire.Fingerprint, two: wire.Fingerprint) -> str:
-    """Say how far two players are apart; the first was compared with the second."""
+    """Return the distance between two players as a sentence."""
     if not one.nearest:
-        return f"{one.player.name} and {two.player.name}: no measure is known of both that tells players apart"
-    found = one.nearest[0]
-    over = f"over {found.measures} measures, with 95 % confidence at most {found.bound:.2f}"
-    return f"{found.distance:.2f} standard deviations apart {over}"
+        return f"{one.player.name} and {two.player.name}: no common measure that separates players"
+    nearest = one.nearest[0]
+    over = f"over {nearest.measures} measures (95 % upper bound {nearest.bound:.2f})"
+    return f"{nearest.distance:.2f} standard deviations apart {over}"
 
 
 def _value(row: wire.MeasuredBehaviour | None) -> tuple[str, str]:
@@ -105,7 +105,7 @@ def _value(row: wire.MeasuredBehaviour | None) -> tuple[str, str]:
 
 
 def _apart(one: wire.MeasuredBehaviour | None, two: wire.MeasuredBehaviour | None) -> str:
-    """Write by how many standard deviations the second is above the first."""
+    """Format how many standard deviations the second value is above the first."""
     if one is None or two is None or one.standing is None or two.standing is None:
         return tables.NONE
     return _signed(two.standing - one.standing)

@@ -1,4 +1,4 @@
-"""The address that a server takes: free, and ours before anything else starts."""
+"""Bind the server's address before anything else starts, so that a taken port fails early."""
 
 import errno
 import socket
@@ -8,26 +8,26 @@ from league.errors import ConfigurationError, LeagueError
 
 
 class PortTakenError(LeagueError):
-    """Something else listens where the server was to listen."""
+    """Another process listens on the server's address."""
 
     type: ClassVar[str] = "port-taken"
     title: ClassVar[str] = "port taken"
 
 
 _LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
-"""Where this machine reaches a server that listens on all of its interfaces."""
+"""Loopback address to reach a server that listens on all interfaces."""
 
 
 def take(host: str, port: int) -> socket.socket:
-    """Bind the address; nobody can connect before the socket listens.
+    """Bind the address; clients cannot connect before the socket listens.
 
     Args:
         host: Name or address of an interface of this machine.
         port: TCP port; 0 takes any free one.
 
     Raises:
-        PortTakenError: Something else listens there.
-        ConfigurationError: The host is none of this machine's, or the port needs privileges.
+        PortTakenError: Another process listens there.
+        ConfigurationError: The host is not an address of this machine, or the port needs privileges.
     """
     listener: socket.socket | None = None
     try:
@@ -43,29 +43,30 @@ def take(host: str, port: int) -> socket.socket:
 
 
 def at_once(listener: socket.socket, connections: int) -> list[socket.socket]:
-    """Return the socket and copies of it, for a server that takes in one connection of each in a turn of its loop.
+    """Return the socket and duplicates of it, so that the event loop accepts several connections per iteration.
 
-    libuv, on which uvloop builds, does so since 1.45. While each turn waits for Python's lock that is a few hundred
-    connections a second; others queue in the kernel, where no lane lets heartbeats pass.
+    libuv, on which uvloop builds, accepts one connection per socket and iteration since 1.45. If every iteration waits
+    for the GIL, that is a few hundred connections a second. The others queue in the kernel, where heartbeats cannot be
+    served first.
 
     Args:
-        listener: Bound; the copies listen where it does, and are to be closed as well.
-        connections: Most that are taken in at once, >= 1.
+        listener: Bound socket; the caller also closes the duplicates.
+        connections: Connections to accept per iteration, >= 1.
     """
     return [listener, *(listener.dup() for _ in range(connections - 1))]
 
 
 def url_of(listener: socket.socket) -> str:
-    """Return the address under which this machine reaches a bound socket."""
+    """Return the URL at which this machine reaches a bound socket."""
     host, port = listener.getsockname()[:2]
     reached = _LOOPBACK_OF.get(host, host)
     return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
 
 
 def sentence_of(listener: socket.socket) -> str:
-    """Return where a bound socket listens, as `league serve` prints it."""
+    """Return the line in which `league serve` prints its address."""
     host, port = listener.getsockname()[:2]
-    others = f"; other machines reach port {port} on all interfaces" if host in _LOOPBACK_OF else ""
+    others = f"; other machines: port {port} on all interfaces" if host in _LOOPBACK_OF else ""
     return f"listening on {url_of(listener)}{others}"
 
 
@@ -74,4 +75,4 @@ def _named(error: OSError, host: str, port: int) -> LeagueError:
         way_out = "stop it, or choose another port with --port or LEAGUE_PORT"
         return PortTakenError(f"{host}:{port}", "another process listens there", way_out)
     way_out = "choose another address with --host and --port, or LEAGUE_HOST and LEAGUE_PORT"
-    return ConfigurationError(f"address {host}:{port}", f"it cannot be listened on ({error.strerror})", way_out)
+    return ConfigurationError(f"address {host}:{port}", f"the server cannot listen on it ({error.strerror})", way_out)

@@ -1,4 +1,4 @@
-"""Options of commands that ask a server: its address, its token, and players by name or id."""
+"""Common options of commands that call a server: URL, token, environment and player."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ Url = Annotated[
         "--url",
         envvar=URL_VARIABLE,
         callback=locate_league,
-        help="Where the league server listens.",
+        help="URL of the league server.",
         show_default=SHOWN_URL,
     ),
 ]
@@ -30,24 +30,24 @@ Token = Annotated[
         "--token",
         envvar=TOKEN,
         show_envvar=True,
-        help="Bearer token, or LEAGUE_TOKEN_FILE with it; an open league needs none.",
+        help="Bearer token; LEAGUE_TOKEN_FILE names a file with it. Not needed without authentication.",
     ),
 ]
 Environment = Annotated[
-    str | None, typer.Option("--environment", help="The game; may be left out where the league has only one.")
+    str | None, typer.Option("--environment", help="Environment; optional if the league has only one.")
 ]
-AnyEnvironment = Annotated[str | None, typer.Option("--environment", help="Only this game.", show_default="all")]
+AnyEnvironment = Annotated[str | None, typer.Option("--environment", help="Only this environment.", show_default="all")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Who = Annotated[str, typer.Argument(metavar="PLAYER", help="A player's id, or its exact call-sign or name.")]
+PlayerArgument = Annotated[str, typer.Argument(metavar="PLAYER", help="A player's id, exact call sign or exact name.")]
 
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most rows to print.")]
-Cursor = Annotated[str | None, typer.Option("--cursor", help="Go on where an earlier list ended.")]
+Cursor = Annotated[str | None, typer.Option("--cursor", help="Continue where an earlier list ended.")]
 
 Row = TypeVar("Row")
 
 
 class AmbiguousPlayerError(LeagueError):
-    """Several players have this call-sign or name."""
+    """Several players have this call sign or name."""
 
     type: ClassVar[str] = "ambiguous-player"
     title: ClassVar[str] = "ambiguous player"
@@ -55,20 +55,20 @@ class AmbiguousPlayerError(LeagueError):
 
 
 def connect(url: str | None = None, token: str | None = None, timeout_s: float = 30.0) -> LeagueClient:
-    """Open a client on the server at `url`, with the token that the environment says where none is given."""
+    """Return a client of the server at `url`; the token defaults to LEAGUE_TOKEN or LEAGUE_TOKEN_FILE."""
     return LeagueClient(url, token=token or read_secret(TOKEN, os.environ), timeout_s=timeout_s)
 
 
 def moment(text: str) -> datetime:
-    """Read a time of the command line; without a zone it is this machine's."""
+    """Parse an ISO 8601 time; without a time zone it is local time."""
     try:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError) as error:
-        raise typer.BadParameter(f"{text!r} is no time; say for example 2030-01-31T12:00") from error
+        raise typer.BadParameter(f"{text!r} is not an ISO 8601 time; for example 2030-01-31T12:00") from error
 
 
 def pages(fetch: Callable[[str | None], wire.Page[Row]]) -> Iterator[Row]:
-    """Yield the rows of every page, asking for the next one as it is needed."""
+    """Yield the rows of all pages, fetching each page on demand."""
     cursor = None
     while True:
         page = fetch(cursor)
@@ -79,27 +79,27 @@ def pages(fetch: Callable[[str | None], wire.Page[Row]]) -> Iterator[Row]:
 
 
 def champion_of(client: LeagueClient, environment: str | None) -> wire.Champion | None:
-    """Return the champion of an environment; None where there is none."""
+    """Return the champion of an environment, or None."""
     try:
         return client.champion(environment)
     except UnknownChampionError:
         return None
 
 
-def find_player(client: LeagueClient, who: str) -> wire.Player:
-    """Find the player that a person means by an id, or by an exact call-sign or name.
+def find_player(client: LeagueClient, key: str) -> wire.Player:
+    """Return the player with this id, exact call sign or exact name.
 
     Raises:
-        UnknownPlayerError: Nobody is called this.
-        AmbiguousPlayerError: Several are, in different environments.
+        UnknownPlayerError: No player matches.
+        AmbiguousPlayerError: Players of several environments match.
     """
-    if who.isdecimal():
-        return client.player(int(who))
-    everyone = pages(lambda cursor: client.players(limit=1000, cursor=cursor))
-    found = [player for player in everyone if who in (player.call_sign, player.name)]
+    if key.isdecimal():
+        return client.player(int(key))
+    players = pages(lambda cursor: client.players(limit=1000, cursor=cursor))
+    found = [player for player in players if key in (player.call_sign, player.name)]
     if not found:
-        raise UnknownPlayerError(who, "no player has this call-sign or name", "`league players` lists them all")
+        raise UnknownPlayerError(key, "no player has this call sign or name", "`league players` lists them all")
     if len(found) > 1:
         ids = ", ".join(f"{player.id} ({player.environment})" for player in found)
-        raise AmbiguousPlayerError(who, f"players {ids} are all called this", "name one by its id")
+        raise AmbiguousPlayerError(key, f"players {ids} have this name", "use the id of one of them")
     return found[0]

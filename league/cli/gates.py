@@ -1,4 +1,4 @@
-"""Gates: is one frozen player better than another, by a test that plays no longer than it must."""
+"""`league gate` and `league gates`: sequential tests of whether one frozen player is better than another."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -23,36 +23,36 @@ UNDECIDED = 4
 
 @app.command(
     epilog="Example: league gate 12 7 --elo0 0 --elo1 20\n\n"
-    f"Exits with 0 where the candidate is accepted, {REJECTED} where it is rejected, {UNDECIDED} without a verdict."
+    f"Exits with 0 if the candidate is accepted, {REJECTED} if it is rejected, {UNDECIDED} without a verdict."
 )
 def gate(
-    candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help="A snapshot's id, call-sign or name.")],
+    candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help="A snapshot's id, call sign or name.")],
     champion: Annotated[
         str | None,
-        typer.Argument(metavar="[CHAMPION]", help="Whom it is to beat.", show_default="the champion of its game"),
+        typer.Argument(metavar="[CHAMPION]", help="Opponent to beat.", show_default="the environment's champion"),
     ] = None,
-    elo0: Annotated[float, typer.Option("--elo0", help="Lead at which the candidate is rejected, in points.")] = 0.0,
-    elo1: Annotated[float, typer.Option("--elo1", help="Lead at which it is accepted.")] = 20.0,
-    alpha: Annotated[float, typer.Option("--alpha", help="Chance of accepting at --elo0.")] = 0.05,
-    beta: Annotated[float, typer.Option("--beta", help="Chance of rejecting at --elo1.")] = 0.05,
+    elo0: Annotated[float, typer.Option("--elo0", help="Lead of the null hypothesis, in rating points.")] = 0.0,
+    elo1: Annotated[float, typer.Option("--elo1", help="Lead of the alternative hypothesis.")] = 20.0,
+    alpha: Annotated[float, typer.Option("--alpha", help="Probability of accepting at --elo0 (type I error).")] = 0.05,
+    beta: Annotated[float, typer.Option("--beta", help="Probability of rejecting at --elo1 (type II error).")] = 0.05,
     least_games: Annotated[
-        int, typer.Option("--least-games", min=0, max=10**9, help="No verdict before so many games.")
+        int, typer.Option("--least-games", min=0, max=10**9, help="Minimum number of games before a verdict.")
     ] = 20,
     timeout_s: Annotated[
-        float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="Wait no longer.", show_default="none")
+        float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="Maximum wait.", show_default="none")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Start anew where there is a verdict.")] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Give the open test up instead.")] = False,
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the league's event log.")] = "",
+    again: Annotated[bool, typer.Option("--again", help="Start a new test after a verdict.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the open test instead.")] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Reason, stored in the audit log.")] = "",
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
     """Test whether a candidate is better than the champion.
 
-    The attached evaluators (`trainer evaluate`) play pairs of games on one seed with sides swapped, before anything
-    else, until the results decide between a lead of --elo0 and one of --elo1. The league owns the test: Ctrl-C leaves
-    it open, and the same command shows it again. Its games are not rated.
+    The attached evaluators (`trainer evaluate`) play pairs of games with the same seed and swapped sides, until the
+    test (SPRT) decides between a lead of --elo0 and a lead of --elo1. Gates have priority over other evaluation. The
+    test runs on the server: Ctrl-C leaves it open, and the same command attaches to it again. Its games are not rated.
     """
     with connect(url, token) as client:
         one = find_player(client, candidate)
@@ -81,8 +81,8 @@ def gate(
 def gates_command(
     environment: Environment = None,
     state: Annotated[wire.GateState | None, typer.Option("--state", help="Only gates in this state.")] = None,
-    player: Annotated[str | None, typer.Option("--player", help="Either of the two.", show_default="anybody")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most rows to print.")] = 20,
+    player: Annotated[str | None, typer.Option("--player", help="Only of this player.", show_default="all")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of rows.")] = 20,
     cursor: Cursor = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -96,7 +96,7 @@ def gates_command(
 
 
 def grid(rows: Sequence[wire.Gate]) -> Grid:
-    """Make a list of gates."""
+    """Return a table of gates."""
     return Grid(
         [["gate"], ["candidate", "against", "state"], ["games", "LLR", "lead"], ["test", "opened", "by"]],
         [
@@ -107,7 +107,7 @@ def grid(rows: Sequence[wire.Gate]) -> Grid:
             ]
             for row in rows
         ],
-        "no such gate; `league gate CANDIDATE CHAMPION` opens one",
+        "no gates; `league gate CANDIDATE CHAMPION` opens one",
     )
 
 
@@ -115,15 +115,15 @@ def _cancelled(client: LeagueClient, test: wire.GateCreate) -> wire.Gate:
     """Cancel the open gate of a test.
 
     Raises:
-        UnknownGateError: There is none.
+        UnknownGateError: No gate of this test is open.
     """
-    asked = test.model_dump(exclude={"reason", "again"})
+    wanted = test.model_dump(exclude={"reason", "again"})
     for gate in pages(lambda cursor: client.gates(state="open", player_id=test.candidate_id, cursor=cursor)):
         own = gate.model_dump() | {
             "candidate_id": gate.candidate.player_id,
             "champion_id": gate.champion.player_id,
         }
-        if asked.items() <= own.items():
+        if wanted.items() <= own.items():
             return client.cancel_gate(gate.id, test.reason)
     value = f"of player {test.candidate_id} against {test.champion_id}, {test.elo0:g} or {test.elo1:g}"
-    raise UnknownGateError(value, "none of this test is open", "`league gates --state open` lists those that are")
+    raise UnknownGateError(value, "no gate of this test is open", "`league gates --state open` lists the open gates")

@@ -1,4 +1,4 @@
-"""Look at the lineages that are trained."""
+"""`league learners` and `league metrics`."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -16,10 +16,12 @@ from league.services.environments import lookup as environments
 app = typer.Typer()
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
-COURSE_POINTS = 40
-"""Points of a metric that are drawn in a line."""
+TREND_POINTS = 40
+"""Width of a trend line (sparkline), in points."""
 
-Which = Annotated[str, typer.Argument(metavar="LEARNER", help="A learner's name, or its id in `league learners`.")]
+Which = Annotated[
+    str, typer.Argument(metavar="LEARNER", help="A learner's name, or its id as listed by `league learners`.")
+]
 Names = Annotated[list[str] | None, typer.Option("--name", help="Only this metric; may be repeated.")]
 
 
@@ -52,11 +54,11 @@ def metrics(
 ) -> None:
     """Show a learner's training metrics over its steps.
 
-    --json prints every point that the league stores.
+    --json prints all stored points.
     """
     with connect(url, token) as client:
         found = _find(client, learner, environment)
-        told = client.metrics(found.id, names, most=None if as_json else COURSE_POINTS)
+        told = client.metrics(found.id, names, most=None if as_json else TREND_POINTS)
     if as_json:
         tables.show_json(told)
     else:
@@ -64,45 +66,41 @@ def metrics(
 
 
 def _find(client: LeagueClient, which: str, environment: str | None) -> wire.Learner:
-    """Return the learner of a name or id.
+    """Return the learner with this name or id.
 
     Raises:
-        UnknownLearnerError: There is none.
-        InvalidRequestError: Several environments have one of this name.
+        UnknownLearnerError: No learner matches.
+        InvalidRequestError: Learners of several environments have this name.
     """
-    everybody = list(pages(lambda cursor: client.learners(environment, limit=1000, cursor=cursor)))
-    found = [each for each in everybody if each.name == which] or [each for each in everybody if str(each.id) == which]
+    learners = list(pages(lambda cursor: client.learners(environment, limit=1000, cursor=cursor)))
+    found = [each for each in learners if each.name == which] or [each for each in learners if str(each.id) == which]
     if not found:
         raise UnknownLearnerError(which, "no learner has this name or id", "`league learners` lists them all")
     if len(found) > 1:
         rule = f"learners of {environments.described(sorted({each.environment for each in found}))} have this name"
-        raise InvalidRequestError(which, rule, "name one by --environment, or by its id")
+        raise InvalidRequestError(which, rule, "add --environment, or use its id")
     return found[0]
 
 
-def metrics_grid(learner: wire.Learner, told: wire.LearnerMetrics) -> Grid:
-    """Make a list of metrics over steps."""
+def metrics_grid(learner: wire.Learner, told: wire.TrainingCurves) -> Grid:
+    """Return a table of metrics over steps."""
     span = f"steps {told.steps[0]:,} to {told.steps[-1]:,}" if told.steps else "no steps"
     rows = [
-        [name, _figure(known[-1]), _figure(min(known)), _figure(max(known)), course(values)]
+        [name, f"{known[-1]:.4g}", f"{min(known):.4g}", f"{max(known):.4g}", trend(values)]
         for name, values in told.metrics.items()
         if (known := [value for value in values if value is not None])
     ]
     return Grid(
-        [[], ["metric"], ["last", "least", "greatest"], ["course"]],
+        [[], ["metric"], ["last", "min", "max"], ["trend"]],
         rows,
-        "nothing of that name was reported yet; `league learners --json` has the names",
+        "no such metric reported yet; `league learners --json` lists the names",
         f"{learner.name} of {learner.environment}, {span}",
     )
 
 
-def course(values: Sequence[float | None]) -> str:
-    """Draw values as one block each, from the least to the greatest; a gap where there is none."""
+def trend(values: Sequence[float | None]) -> str:
+    """Return a sparkline: one block per value between the minimum and the maximum, a gap for None."""
     known = [value for value in values if value is not None]
     low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
     top = len(_BLOCKS) - 1
     return "".join(" " if each is None else _BLOCKS[round((each - low) / span * top) if span else 0] for each in values)
-
-
-def _figure(value: float) -> str:
-    return f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""`league lineage`: where a player comes from, as lines or as a picture of all snapshots of its learner."""
+"""`league lineage`: print a player's ancestors, or draw all snapshots of its learner."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from league import wire
-from league.cli.connection import AsJson, Cursor, Token, Url, Who, champion_of, connect, find_player, pages
+from league.cli.connection import AsJson, Cursor, PlayerArgument, Token, Url, champion_of, connect, find_player, pages
 from league.cli.output import tables
 from league.cli.output.gate_progress import lead
 from league.client import DEFAULT_URL, LeagueClient
@@ -19,7 +19,7 @@ app = typer.Typer()
 
 
 class NoDescentError(LeagueError):
-    """There is nothing to draw of a player."""
+    """A player has no lineage to draw."""
 
     type: ClassVar[str] = "no-descent"
     title: ClassVar[str] = "no descent of"
@@ -30,11 +30,12 @@ _CHANGES = ("promote", "retire", "reinstate", "quarantine")
 
 @app.command(epilog="Example: league lineage main --out lineage.svg")
 def lineage(
-    player: Who,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most generations.")] = 50,
+    player: PlayerArgument,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of generations.")] = 50,
     cursor: Cursor = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.svg", help="Draw all snapshots of its learner into this file.")
+        Path | None,
+        typer.Option("--out", metavar="FILE.svg", help="Write a picture of all snapshots of its learner to this file."),
     ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -46,7 +47,7 @@ def lineage(
     retirements and the champion.
     """
     if out is not None and out.suffix != ".svg":
-        raise ConfigurationError(f"--out {out}", "its name must end in .svg", "name it so")
+        raise ConfigurationError(f"--out {out}", "its name must end in .svg", "add the suffix")
     with connect(url, token) as client:
         one = find_player(client, player)
         drawn = None if out is None else _draw(client, one, out)
@@ -56,25 +57,24 @@ def lineage(
     elif drawn is not None:
         tables.show(drawn)
     else:
-        more = [] if page.next_cursor is None else [f"older ones: --cursor {page.next_cursor}"]
+        more = [] if page.next_cursor is None else [f"more rows: --cursor {page.next_cursor}"]
         tables.show(*tree(page.items, whole=page.next_cursor is None), *more)
 
 
 def descent(client: LeagueClient, one: wire.Player) -> Descent:
-    """Fetch all that there is to draw of a player's learner.
+    """Fetch the snapshots, resets and lifecycle changes of a player's learner.
 
     Raises:
-        NoDescentError: It has no learner, or that has no snapshot yet.
+        NoDescentError: The player has no learner, or the learner has no snapshot yet.
     """
-    learners = pages(lambda cursor: client.learners(one.environment, limit=1000, cursor=cursor))
-    learner = next((each for each in learners if each.id == one.learner_id), None)
-    if learner is None:
-        raise NoDescentError(one.name, f"a {one.kind} descends from nobody", "name a learner or one of its snapshots")
+    if one.learner_id is None:
+        raise NoDescentError(one.name, f"a {one.kind} has no learner", "name a learner or one of its snapshots")
+    learner = client.show_learner(one.learner_id)
     environment = learner.environment
-    everybody = pages(lambda cursor: client.players(environment, kind="snapshot", limit=1000, cursor=cursor))
-    snapshots = [each for each in everybody if each.learner_id == learner.id]
+    players = pages(lambda cursor: client.players(environment, kind="snapshot", limit=1000, cursor=cursor))
+    snapshots = [each for each in players if each.learner_id == learner.id]
     if not snapshots:
-        raise NoDescentError(learner.name, "it has left no snapshot yet", "wait for the first one")
+        raise NoDescentError(learner.name, "it has no snapshot yet", "wait for the first one")
     champion = champion_of(client, environment)
     return Descent(
         learner=learner,
@@ -86,32 +86,32 @@ def descent(client: LeagueClient, one: wire.Player) -> Descent:
 
 
 def _resets(client: LeagueClient, learner: wire.Learner) -> list[int]:
-    """Return the steps at which a learner was told to begin anew."""
-    decided = pages(
+    """Return the steps at which a learner was reset."""
+    events = pages(
         lambda cursor: client.log(learner.environment, learner.player_id, "snapshot", limit=1000, cursor=cursor)
     )
-    return sorted(event.details["step"] for event in decided if event.details["reset"])
+    return sorted(event.details["step"] for event in events if event.details["reset"])
 
 
 def _changes(client: LeagueClient, environment: str) -> dict[int, list[wire.Event]]:
-    """Return what was done to each player, oldest first."""
-    told = [event for kind in _CHANGES for event in pages(partial(_page_of_log, client, environment, kind))]
+    """Return the lifecycle events of each player, oldest first."""
+    events = [event for kind in _CHANGES for event in pages(partial(_page_of_log, client, environment, kind))]
     changes: dict[int, list[wire.Event]] = {}
-    for event in sorted(told, key=lambda event: event.id):
+    for event in sorted(events, key=lambda event: event.id):
         if event.player_id is not None:
             changes.setdefault(event.player_id, []).append(event)
     return changes
 
 
 def _draw(client: LeagueClient, one: wire.Player, out: Path) -> str:
-    """Draw a player's learner into a file, and return what was drawn."""
-    told = descent(client, one)
+    """Write a picture of a player's learner to a file and return a one-line summary."""
+    drawn = descent(client, one)
     try:
-        out.write_text(picture(told), encoding="utf-8")
+        out.write_text(picture(drawn), encoding="utf-8")
     except OSError as error:
         rule = f"it cannot be written ({error.strerror})"
-        raise ConfigurationError(f"--out {out}", rule, "name a file that can be written") from error
-    return f"{len(told.snapshots)} snapshots of {told.learner.name} are drawn in {out}"
+        raise ConfigurationError(f"--out {out}", rule, "choose a writable file") from error
+    return f"{out}: {len(drawn.snapshots)} snapshots of {drawn.learner.name}"
 
 
 def _page_of_log(client: LeagueClient, environment: str, kind: str, cursor: str | None) -> wire.Page[wire.Event]:
@@ -119,9 +119,9 @@ def _page_of_log(client: LeagueClient, environment: str, kind: str, cursor: str 
 
 
 def tree(line: Sequence[wire.Ancestor], *, whole: bool) -> Iterator[str]:
-    """Draw a lineage, a player a line, the youngest on top; `whole` says that it ends with the root."""
-    for place, ancestor in enumerate(line):
-        root = whole and place == len(line) - 1
+    """Yield the lines of a lineage, newest player first; `whole` is True if the last player is the root."""
+    for index, ancestor in enumerate(line):
+        root = whole and index == len(line) - 1
         yield f"{'╰' if root else '├'}─ {_player(ancestor.player)}"
         for gate in ancestor.gates:
             yield f"{' ' if root else '│'}    gate {gate.id} {_gate(gate)}"
@@ -134,5 +134,5 @@ def _player(one: wire.Player) -> str:
 
 
 def _gate(one: wire.Gate) -> str:
-    told = f"against {one.champion.name}: {one.state}, {one.games} games"
-    return f"{told}, lead {lead(one)}" if one.games else told
+    text = f"against {one.champion.name}: {one.state}, {one.games} games"
+    return f"{text}, lead {lead(one)}" if one.games else text

@@ -1,4 +1,4 @@
-"""Whom a learner meets next, why a lease was drawn as it was, and what another rule would have done."""
+"""Opponent distributions of learners and the explanation of a lease."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from league import wire
-from league.cli.connection import AsJson, Token, Url, connect, find_player, moment
+from league.cli.connection import AsJson, Token, Url, connect, find_player
 from league.cli.output import tables
 from league.cli.output.grid import Grid, record
 from league.cli.output.tables import NONE, share
@@ -18,12 +18,11 @@ app = typer.Typer()
 
 _WHICH = "A learner's name, or its id in `league players`"
 Learner = Annotated[str, typer.Argument(metavar="LEARNER", help=f"{_WHICH}.")]
-Rows = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Most opponents to print, the likeliest first.")]
+Rows = Annotated[
+    int, typer.Option("--limit", min=1, max=10_000, help="Maximum number of opponents, most probable first.")
+]
 
-EVALUATION_PATIENCE_S = 600.0
-"""A million leases, or many equilibria, take minutes."""
-
-_NAMED_MAX = 5  # of those whom a filter took out
+_NAMED_MAX = 5  # players listed per filter
 
 
 @app.command(epilog="Example: league opponents main")
@@ -32,7 +31,7 @@ def opponents(
 ) -> None:
     """Show a learner's opponent distribution: each opponent's probability and the rule behind it.
 
-    It also lists the players that are left out, with the reason.
+    It also lists the excluded players with the reason.
     """
     with connect(url, token) as client:
         player = _learner(client, learner)
@@ -40,12 +39,12 @@ def opponents(
     if as_json:
         tables.show_json(preview)
     else:
-        tables.show(f"{player.name} of {preview.environment}: the next opponents", *_account(preview, limit))
+        tables.show(f"{player.name} of {preview.environment}: opponent distribution", *_tables(preview, limit))
 
 
 @app.command("lease", epilog="Example: league lease 19b0c2f1a3e4d5c6b7a8f9e")
 def lease_command(
-    lease: Annotated[str, typer.Argument(metavar="LEASE", help="A lease's id, as a match names it.")],
+    lease: Annotated[str, typer.Argument(metavar="LEASE", help="A lease's id; matches store it.")],
     limit: Rows = 20,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -53,108 +52,38 @@ def lease_command(
 ) -> None:
     """Show a lease, its result, and the distribution that its opponent was drawn from."""
     with connect(url, token) as client:
-        told = client.explain_lease(lease)
+        explanation = client.explain_lease(lease)
     if as_json:
-        tables.show_json(told)
+        tables.show_json(explanation)
     else:
-        tables.show(_lease(told), *_account(told, limit))
+        tables.show(_lease(explanation), *_tables(explanation, limit))
 
 
-@app.command("evaluate-matchmaking", epilog="Example: league evaluate-matchmaking main --rule nash --last 10000")
-def evaluate_matchmaking(
-    rule: Annotated[
-        str, typer.Option("--rule", help="The other rule's name, as LEAGUE_MATCHMAKING__WEIGHTING has it.")
-    ],
-    learner: Annotated[
-        str | None,
-        typer.Argument(metavar="LEARNER", help=f"{_WHICH}; may be left out where the league has only one."),
-    ] = None,
-    last: Annotated[
-        int, typer.Option("--last", min=2, max=1_000_000, help="How many of its last leases to look at.")
-    ] = 10_000,
-    since: Annotated[
-        str | None,
-        typer.Option("--since", help="None granted before this time, ISO 8601; without a zone it is this machine's."),
-    ] = None,
-    limit: Rows = 20,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-) -> None:
-    """Estimate how a learner would have scored under another matchmaking rule.
-
-    No matches are played. Recorded leases are weighted by the ratio of their probabilities under both rules
-    (off-policy evaluation, see docs/matchmaking.md).
-    """
-    start = None if since is None else moment(since)
-    with connect(url, token, EVALUATION_PATIENCE_S) as client:
-        player = _only_learner(client) if learner is None else _learner(client, learner)
-        found = client.evaluate_matchmaking(player.id, rule, last, start)
-    if as_json:
-        tables.show_json(found)
-    else:
-        tables.show(f"{player.name} of {found.environment} by {rule}: {found.prefers}", *_evaluation(found, limit))
-
-
-def _only_learner(client: LeagueClient) -> wire.Player:
-    learners = client.players(kind="learner", limit=2).items
-    if len(learners) != 1:
-        rule = "the league has several" if learners else "the league has none yet"
-        raise InvalidRequestError("without LEARNER", rule, "name one; `league players --kind learner` lists them")
-    return learners[0]
-
-
-def _learner(client: LeagueClient, who: str) -> wire.Player:
-    player = find_player(client, who)
+def _learner(client: LeagueClient, key: str) -> wire.Player:
+    player = find_player(client, key)
     if player.kind != "learner":
-        rule = f"it is a {player.kind}, and opponents are drawn for learners"
+        rule = f"it is a {player.kind}, but only learners have an opponent distribution"
         raise InvalidRequestError(f"player {player.id}", rule, "`league players --kind learner` lists them")
     return player
 
 
-def _evaluation(found: wire.MatchmakingEvaluation, limit: int) -> Sequence[Table | Grid | str]:
-    """Make the tables of an evaluation: the scores, how much they rest upon, and the shares."""
-    rows = {
-        "leases": f"{found.leases} looked at; {found.unplayed} unplayed, {found.unknown} drawn from whom is not known",
-        "draws": f"{found.draws}, with {found.matches} matches",
-        "score": _estimate(found.logged_score),
-        "by the rule": _estimate(found.score),
-        "effective": f"{found.effective_draws:.0f} draws of the rule itself would tell as much",
-        "uncovered": f"{share(found.uncovered)} of the rule's draws were never made; nothing is known of them",
-    }
-    parts: list[Table | Grid | str] = [record(rows)]
-    if found.too_few:
-        parts.append("too few effective draws, so the interval is too narrow: raise --last")
-    shares = [[str(each.player_id), each.name, share(each.logged), share(each.target)] for each in found.shares[:limit]]
-    parts.append(Grid([["id"], ["player"], ["share", "by the rule"]], shares, "nobody", "shares of the games"))
-    if len(found.shares) > limit:
-        rest = share(sum(each.target for each in found.shares[limit:]))
-        parts.append(f"and {len(found.shares) - limit} more, {rest} by the rule; --limit {len(found.shares)} shows all")
-    return parts
-
-
-def _estimate(estimate: wire.Estimate | None) -> str:
-    if estimate is None:
-        return "unknown: the rule draws nobody whom the learner met"
-    return f"{share(estimate.value)}, 95 % interval {share(estimate.low)} to {share(estimate.high)}"
-
-
-def _lease(told: wire.LeaseExplanation) -> Table:
-    lease = told.lease
+def _lease(explanation: wire.LeaseExplanation) -> Table:
+    lease = explanation.lease
     return record(
         {
-            "lease": f"{lease.lease_id}  {lease.kind}, {told.state}, {told.matches} of {lease.budget} matches reported",
+            "lease": f"{lease.lease_id}  {lease.kind}, {explanation.state}, "
+            f"{explanation.matches} of {lease.budget} matches reported",
             "match": f"{lease.home.name} (home) against {lease.away.name} (away), seed {lease.seed}",
-            "worker": told.worker_id,
-            "granted": f"{tables.moment(told.granted_at)}, until {tables.moment(lease.expires_at)}",
-            "drawn by": f"{told.branch}: {lease.reason}" if lease.reason else told.branch,
-            "propensity": share(told.propensity),
+            "worker": explanation.worker_id,
+            "granted": f"{tables.moment(explanation.granted_at)}, until {tables.moment(lease.expires_at)}",
+            "branch": f"{explanation.branch}: {lease.reason}" if lease.reason else explanation.branch,
+            "propensity": share(explanation.propensity),
         }
     )
 
 
-def _account(account: wire.DrawAccount, limit: int) -> Sequence[Grid | str]:
-    """Make the tables of a distribution: its branches, its filters, its opponents."""
+def _tables(account: wire.DrawAccount, limit: int) -> Sequence[Grid | str]:
+    """Return the tables of an opponent distribution: its branches, filters and opponents."""
     drawn = sorted(account.items, key=lambda item: (-(item.propensity or 0.0), item.player_id))
     parts: list[Grid | str] = [_branches(account), _filters(account), _opponents(drawn[:limit])]
     rest = drawn[limit:]
@@ -165,16 +94,16 @@ def _account(account: wire.DrawAccount, limit: int) -> Sequence[Grid | str]:
 
 
 def _branches(account: wire.DrawAccount) -> Grid:
-    """Show what the distribution is made of, and upon whom the weight of each branch falls."""
+    """Return a table of the distribution's branches with their shares per group of opponents."""
     groups = list(dict.fromkeys(group.group for branch in account.branches for group in branch.groups))
     rows = []
     for branch in account.branches:
-        falls = {group.group: f"{share(group.share)} on {group.players}" for group in branch.groups}
+        shares = {group.group: f"{share(group.share)} on {group.players}" for group in branch.groups}
         effective = NONE if branch.effective_opponents is None else f"{branch.effective_opponents:.1f}"
-        cells = [falls.get(group, NONE) for group in groups]
+        cells = [shares.get(group, NONE) for group in groups]
         rows.append([branch.name, share(branch.share), str(branch.opponents), effective, *cells, branch.rule])
     blocks = [[], ["branch"], ["share", "opponents", "effective", *groups], ["rule"]]
-    return Grid(blocks, rows, "none: the learner plays itself alone", "branches")
+    return Grid(blocks, rows, "none: self-play only", "branches")
 
 
 def _filters(account: wire.DrawAccount) -> Grid:
@@ -187,19 +116,19 @@ def _filters(account: wire.DrawAccount) -> Grid:
 
 
 def _opponents(items: Sequence[wire.OpponentChance]) -> Grid:
-    """Show the opponents; what only some rules look at has columns where a rule did."""
-    looked_at = [name for name in ("among", "earlier", "recent") if any(getattr(item, name) for item in items)]
+    """Return a table of opponents, with columns for the records that the rules used."""
+    used = [name for name in ("among", "earlier", "recent") if any(getattr(item, name) for item in items)]
     rows = [
         [
             *(str(item.player_id), item.name, share(item.propensity), share(item.win_rate), str(item.games)),
             f"{item.rating:.0f} ± {2 * item.deviation:.0f}",
-            *(_record(getattr(item, name)) for name in looked_at),
+            *(_record(getattr(item, name)) for name in used),
         ]
         for item in items
     ]
-    blocks = [["id"], ["player"], ["chance", "win rate", "games", "rating ± 2 RD", *looked_at]]
-    brief = ["id", "player", "chance", "win rate", *looked_at]
-    return Grid(blocks, rows, "nobody else is there to play", "opponents", brief if looked_at else ())
+    blocks = [["id"], ["player"], ["probability", "win rate", "games", "rating ± 2 RD", *used]]
+    brief = ["id", "player", "probability", "win rate", *used]
+    return Grid(blocks, rows, "no other players", "opponents", brief if used else ())
 
 
 def _record(record: wire.Record | None) -> str:

@@ -1,4 +1,4 @@
-"""Look at the population: the league table, the champion, the list of players, one player, what was done to them."""
+"""`league standings`, `league champion`, `league players` and `league show`."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -14,9 +14,9 @@ from league.cli.connection import (
     Cursor,
     Environment,
     Limit,
+    PlayerArgument,
     Token,
     Url,
-    Who,
     champion_of,
     connect,
     find_player,
@@ -37,14 +37,14 @@ def standings(
     standing: Standing = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-    as_of: Annotated[int | None, typer.Option("--as-of", metavar="PERIOD", help="As of this period's id.")] = None,
+    as_of: Annotated[int | None, typer.Option("--as-of", metavar="PERIOD", help="After the period of this id.")] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
     """Print the standings, now or after any past rating period.
 
-    Players are ranked by rating - 2 RD, which their strength exceeds with a probability of about 98 %.
+    Players are ranked by rating - 2 RD, a lower bound of their strength with a confidence of about 98 %.
     """
     with connect(url, token) as client:
         page = client.standings(environment, standing=standing, limit=limit, cursor=cursor, as_of=as_of)
@@ -57,7 +57,7 @@ def standings(
 @app.command(epilog="Example: league champion --environment mech-duel --history")
 def champion(
     environment: Environment = None,
-    history: Annotated[bool, typer.Option("--history", help="List who became champion when and why.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="List all champions with date and reason.")] = False,
     limit: Limit = 50,
     cursor: Cursor = None,
     as_json: AsJson = False,
@@ -99,8 +99,8 @@ def players(
 
 @app.command(epilog="Example: league show 7")
 def show(
-    player: Who,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most rating periods and matches.")] = 10,
+    player: PlayerArgument,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of rows per table.")] = 10,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
@@ -122,13 +122,13 @@ def show(
 
 
 def champion_line(one: wire.Champion) -> str:
-    """Describe who is champion since when."""
+    """Return the champion with the start of its reign as one line."""
     holder = f"{tables.display_name(one.player)}, id {one.player.id}"
     return f"champion of {one.environment}: {holder}, since {tables.moment(one.since)} by {one.actor}"
 
 
 def champion_grid(rows: Iterable[wire.ChampionChange]) -> Grid:
-    """Make a list of champions, newest first."""
+    """Return a table of champions, newest first."""
     return Grid(
         [["number"], ["since", "player"], ["id"], ["by", "reason"]],
         [
@@ -139,12 +139,12 @@ def champion_grid(rows: Iterable[wire.ChampionChange]) -> Grid:
             ]
             for row in rows
         ],
-        "nobody has been champion yet; `league promote PLAYER --champion` makes one",
+        "no champion yet; `league promote PLAYER --champion` sets one",
     )
 
 
 def player_grid(rows: Sequence[wire.Player]) -> Grid:
-    """Make a list of players; where all play one environment, it stands above."""
+    """Return a table of players; a single environment becomes the title."""
     environments = {row.environment for row in rows}
     several = len(environments) > 1
     return Grid(
@@ -161,13 +161,13 @@ def player_grid(rows: Sequence[wire.Player]) -> Grid:
             ]
             for row in rows
         ],
-        "no such player; `trainer run` attaches a learner, and its game brings the scripted players",
+        "no players; `trainer run` registers a learner and the environment's scripted players",
         environments.pop() if len(environments) == 1 else None,
     )
 
 
 def rating_grid(rows: Iterable[wire.RatingPoint], title: str) -> Grid:
-    """Make a rating curve, one row a period, named by the id that `league standings --as-of` takes."""
+    """Return a table of ratings, one row per rating period; `league standings --as-of` takes the period's id."""
     return Grid(
         [["period"], ["closed"], ["rating ± 2 RD", "RD", "volatility", "games"]],
         [
@@ -177,15 +177,15 @@ def rating_grid(rows: Iterable[wire.RatingPoint], title: str) -> Grid:
             ]
             for row in rows
         ],
-        "none has rated it yet; `league close-period` closes one now",
+        "none yet; `league close-period` closes one now",
         title,
     )
 
 
 def match_grid(rows: Iterable[wire.Match], title: str) -> Grid:
-    """Make a match log; a score is home's."""
+    """Return a table of matches; the score is that of the home player."""
     return Grid(
-        [["match"], ["reported", "kind", "home - away"], ["score", "decisions"], ["ended by"]],
+        [["match"], ["reported", "kind", "home - away"], ["score", "steps"], ["ended by"]],
         [
             [
                 *(str(row.id), tables.moment(row.reported_at), row.kind, f"{row.home.name} - {row.away.name}"),
@@ -199,7 +199,7 @@ def match_grid(rows: Iterable[wire.Match], title: str) -> Grid:
 
 
 def report_grid(rows: Iterable[wire.PlayerReport], title: str) -> Grid:
-    """Make a list of reports that a player cannot be played."""
+    """Return a table of unplayable reports."""
     return Grid(
         [[], ["reported", "token", "worker", "state", "reason"]],
         [
@@ -209,13 +209,13 @@ def report_grid(rows: Iterable[wire.PlayerReport], title: str) -> Grid:
             ]
             for row in rows
         ],
-        "no report",
+        "none",
         title,
     )
 
 
 def description(one: wire.Player) -> Table:
-    """Make the description of one player."""
+    """Return the description of one player."""
     strength = f"{tables.rating(one)}{' (provisional)' if one.provisional else ''}, volatility {one.volatility:.4f}"
     optional = {
         "role": one.role,

@@ -1,4 +1,4 @@
-"""`league retire-redundant`: snapshots that another one stands for."""
+"""`league retire-redundant`: retire snapshots that another snapshot represents."""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated
@@ -18,25 +18,25 @@ app = typer.Typer()
 @app.command("retire-redundant", epilog="Example: league retire-redundant --dry-run")
 def retire_redundant(
     environment: AnyEnvironment = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say who would retire, and leave them.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the snapshots and change nothing.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
     """Retire snapshots that score like another snapshot that is no weaker.
 
-    If evaluators measured how both play, they must also play alike. Baselines, the champion and players with few games
-    stay. The server's settings LEAGUE_REDUNDANCY_DISTANCE and LEAGUE_REDUNDANCY_BEHAVIOUR are the thresholds. With
-    LEAGUE_RETIRE_REDUNDANT=true the server retires such snapshots after each period.
+    If behaviour measurements of both exist, they must also play alike. Baselines, the champion and players with few
+    games stay. The server's settings LEAGUE_REDUNDANCY_DISTANCE and LEAGUE_REDUNDANCY_BEHAVIOUR are the thresholds.
+    With LEAGUE_RETIRE_REDUNDANT=true the server retires such snapshots after each period.
     """
     with connect(url, token) as client:
         found = client.redundant(environment)
         rows, conflicts = (found.items, []) if dry_run else _retire(client, found.items)
     tables.show_page(found.model_copy(update={"items": rows}), as_json, grid(found.items))
     if not as_json and found.items:
-        tables.show("nothing was changed; without --dry-run they retire" if dry_run else f"{len(rows)} retired")
+        tables.show("nothing changed; run without --dry-run to retire them" if dry_run else f"{len(rows)} retired")
     for conflict in conflicts:
-        typer.echo(f"left as it is: {printable(str(conflict))}", err=True)
+        typer.echo(f"not retired: {printable(str(conflict))}", err=True)
     if conflicts:
         raise typer.Exit(1)
 
@@ -44,7 +44,7 @@ def retire_redundant(
 def _retire(
     client: LeagueClient, rows: Sequence[wire.Redundancy]
 ) -> tuple[list[wire.Redundancy], list[StandingConflictError]]:
-    """Retire snapshots; return those that did, and why the others did not: somebody changed them meanwhile."""
+    """Retire snapshots; return the retired ones and the errors of those whose standing changed concurrently."""
     retired, conflicts = [], []
     for row in rows:
         try:
@@ -58,7 +58,7 @@ def _retire(
 
 
 def grid(rows: Iterable[wire.Redundancy]) -> Grid:
-    """Make a list of redundant snapshots."""
+    """Return a table of redundant snapshots."""
     return Grid(
         [
             ["id"],
@@ -73,7 +73,7 @@ def grid(rows: Iterable[wire.Redundancy]) -> Grid:
             ]
             for row in rows
         ],
-        "no snapshot is known to score like a better one",
+        "no redundant snapshots",
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
-from arena.durable import write_atomically
+from arena.atomic_files import write_atomically
 from league.cli.connection import Token, Url, connect
 from league.client import DEFAULT_URL
 from league.errors import ConfigurationError
@@ -17,7 +17,7 @@ app = typer.Typer()
 @app.command(epilog="Example: league replay 4711 --out match.replay.json.gz")
 def replay(
     match_id: Annotated[int, typer.Argument(metavar="MATCH", min=1, help="A match's id.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", dir_okay=False, help="Where to write it.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", dir_okay=False, help="File to write.")],
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
@@ -30,5 +30,5 @@ def replay(
     try:
         write_atomically(out, data)
     except OSError as error:
-        raise ConfigurationError(f"file {out}", f"it cannot be written ({error.strerror})", "name another") from error
+        raise ConfigurationError(f"file {out}", f"it cannot be written ({error.strerror})", "choose another") from error
     typer.echo(f"{out}: {decimal(len(data))}; watch it with: arena replay {out}")

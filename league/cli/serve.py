@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from league import cores, log_config
+from arena.malloc import keep_freed_memory
+from league import log_config
 from league.cli import bind
 from league.cli.connection import AsJson
 from league.cli.maintenance import database
@@ -29,11 +30,11 @@ from league.storage.factory import open_store
 app = typer.Typer()
 
 _SHUTDOWN_GRACE_S = 5
-_KEEP_ALIVE_S = 15  # idle connections: clients drop theirs after 5 s, and must be first, or a call meets a closing one
+_KEEP_ALIVE_S = 15  # longer than the client's 5 s, so that the client closes idle connections first
 _BACKLOG = 2048
-_ACCEPTED_AT_ONCE = 16
-_TURN_S = 0.001
-_COLLECTED_AFTER = 10_000, 20, 10  # more objects, collections of the young, and of the middle-aged
+_ACCEPTED_PER_ITERATION = 16
+_SWITCH_INTERVAL_S = 0.001
+_GC_THRESHOLDS = 10_000, 20, 10
 
 Host = Annotated[
     str | None, typer.Option("--host", envvar="LEAGUE_HOST", help="Interface to listen on.", show_default="127.0.0.1")
@@ -41,7 +42,7 @@ Host = Annotated[
 Port = Annotated[
     int | None,
     typer.Option(
-        "--port", envvar="LEAGUE_PORT", min=0, max=65535, help="TCP port; 0: any free one.", show_default="8000"
+        "--port", envvar="LEAGUE_PORT", min=0, max=65535, help="TCP port; 0 chooses a free one.", show_default="8000"
     ),
 ]
 
@@ -50,9 +51,9 @@ Port = Annotated[
 def serve(host: Host = None, port: Port = None, home: Home = None, database_url: DatabaseUrl = None) -> None:
     """Run the league server.
 
-    The server upgrades its database when it starts. While no token exists it listens on loopback only and accepts
-    every program of this machine, with a warning. The first token closes it (`league token create`). Any other address
-    needs a token before the server starts. `league settings` lists everything that you can set.
+    The server upgrades its database when it starts. Without tokens, authentication is disabled: the server listens on
+    loopback only and accepts any local process. Creating a token turns authentication on (`league token create`). You
+    need a token before the server starts on any other address. `league settings` lists all settings.
     """
     settings = Settings.load(host=host, port=port, home=home, database_url=database_url)
     with bind.take(settings.host, settings.port) as listener:
@@ -74,29 +75,25 @@ def show_settings(as_json: AsJson = False, home: Home = None, database_url: Data
 
 
 def prepare(settings: Settings) -> None:
-    """Migrate, look whether the store can be worked with, and say whether the league is open.
+    """Migrate the database, check the checkpoint store and print whether authentication is on.
 
     Raises:
-        ConfigurationError: There is no such core.
         OpenServerError: The address is not loopback and no token exists.
         DatabaseUnavailableError: The database's server does not answer.
-        StoreUnavailableError: Checkpoints cannot be kept where the settings say.
+        StoreUnavailableError: The checkpoint store cannot be used.
         NewerDatabaseError: The database belongs to a newer version.
     """
-    cores.require_usable(settings.core)
     require_token_beyond_loopback(settings)
     database.migrate(settings)
     with database.connected(settings) as connection, connection.read() as session:
-        closed = tokens.any_exists(session)
+        secured = tokens.any_exists(session)
     open_store(settings).prepare()
-    door = (
-        "closed: calls need a token" if closed else "open: no token exists, so every program of this machine may call"
-    )
-    typer.echo(f"home {settings.home.absolute()}; {door}")
+    disabled = "authentication disabled (no tokens): any local process has full access"
+    typer.echo(f"home {settings.home.absolute()}; {'authentication required' if secured else disabled}")
 
 
 def require_token_beyond_loopback(settings: Settings) -> None:
-    """Refuse an address that the network reaches while no token exists; creates neither home folder nor database.
+    """Reject a non-loopback address if no token exists; creates neither home folder nor database.
 
     Raises:
         OpenServerError: The address is not loopback and no token exists.
@@ -113,30 +110,31 @@ def require_token_beyond_loopback(settings: Settings) -> None:
 
 
 def _run(settings: Settings, listener: socket.socket) -> None:
-    # Imported here: the web framework would cost every other command its start-up time.
+    # Imported here because the web framework would slow the start of every other command.
     import uvicorn
 
     from league.app import create_app
 
     log_config.configure(settings.log_level, settings.log_format)
+    keep_freed_memory()
     app = create_app(settings, with_background_process=True)
 
     class Server(uvicorn.Server):
-        """Opens the application itself: where that fails, uvicorn prints a traceback and ends as if all were well."""
+        """Runs the application's lifespan itself, because uvicorn exits with status 0 if the start-up fails."""
 
         def handle_exit(self, number: int, frame: FrameType | None) -> None:
             app.state.league.ending.set()
             super().handle_exit(number, frame)
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            self._opened = app.router.lifespan_context(app)
-            await self._opened.__aenter__()
+            self._lifespan = app.router.lifespan_context(app)
+            await self._lifespan.__aenter__()
             await super().startup(sockets)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             await super().shutdown(sockets)
             if not self.force_exit:
-                await self._opened.__aexit__(None, None, None)
+                await self._lifespan.__aexit__(None, None, None)
 
     server = Server(
         uvicorn.Config(
@@ -149,43 +147,43 @@ def _run(settings: Settings, listener: socket.socket) -> None:
         )
     )
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave_to_server)
+        signal.signal(number, _ignore)
     listener.listen(_BACKLOG)
-    _spare_what_stays()
-    sys.setswitchinterval(_TURN_S)  # threads that compute leave Python's lock sooner to those that answer
+    _freeze_heap()
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)  # computing threads release the GIL sooner to threads that answer
     url = bind.url_of(listener)
-    typer.echo(f"{bind.sentence_of(listener)}; interface documentation at /docs; Ctrl-C stops")
+    typer.echo(f"{bind.sentence_of(listener)}; API documentation at /docs; Ctrl-C stops")
     with database.answering(app.state.league.database), _published(settings.home, url):
-        server.run(sockets=bind.at_once(listener, _ACCEPTED_AT_ONCE))
+        server.run(sockets=bind.at_once(listener, _ACCEPTED_PER_ITERATION))
     typer.echo("stopped")
 
 
 @contextmanager
 def _published(home: Path, url: str) -> Iterator[None]:
-    """Leave the address in the home folder while the server runs; commands without --url look there."""
+    """Publish the address in the home folder while the server runs, for commands without --url."""
     try:
         publish_address(home, url)
     except OSError as error:
-        typer.echo(f"{error.filename}: {error.strerror}; commands need LEAGUE_URL={url} to find this server", err=True)
+        typer.echo(f"{error.filename}: {error.strerror}; set LEAGUE_URL={url} for other commands", err=True)
     try:
         yield
     finally:
         withdraw_address(home, url)
 
 
-def _spare_what_stays() -> None:
-    """Keep the garbage collector from what lives as long as the server: looking through that stops all for 0.1 s."""
+def _freeze_heap() -> None:
+    """Exclude long-lived objects from garbage collection, which would pause the server for 0.1 s."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_COLLECTED_AFTER)
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
-def _leave_to_server(_number: int, _frame: object) -> None:
-    """Do nothing: the server ends by itself at a signal, and then raises it again for this handler."""
+def _ignore(_number: int, _frame: object) -> None:
+    """Do nothing: uvicorn shuts down by itself and then raises the signal again for this handler."""
 
 
 def grid(rows: Iterable[Setting]) -> Grid:
-    """Make a list of settings, with the default of those that differ from it."""
+    """Return a table of settings, with the default where the value differs from it."""
     return Grid(
         [[], ["setting", "value", "default", "about"]],
         [
@@ -197,5 +195,5 @@ def grid(rows: Iterable[Setting]) -> Grid:
             ]
             for row in rows
         ],
-        "no setting exists",
+        "no settings",
     )

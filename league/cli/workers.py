@@ -1,4 +1,4 @@
-"""Look at the workers: who plays, whose results do not fit, and who is not trusted."""
+"""`league workers`: list, quarantine, reinstate and command workers."""
 
 from collections.abc import Iterable
 from typing import Annotated, ClassVar
@@ -18,12 +18,12 @@ app = typer.Typer(
 )
 
 RATING_PATIENCE_S = 900.0
-"""All ratings are computed again before the answer."""
+"""The server recomputes all ratings before it responds."""
 
 Which = Annotated[str, typer.Argument(metavar="WORKER", help="A worker's exact name, or its id.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the league's event log.")]
+Reason = Annotated[str, typer.Option("--reason", help="Reason, stored in the audit log.")]
 Since = Annotated[
-    str, typer.Option("--since", help="Time of the first bad result, ISO 8601; without a zone it is this machine's.")
+    str, typer.Option("--since", help="Time of the first bad result, ISO 8601; local time without a zone.")
 ]
 
 
@@ -37,11 +37,11 @@ class AmbiguousWorkerError(LeagueError):
 
 @app.callback(epilog="Example: league workers --json")
 def workers(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None) -> None:
-    """List workers, with how their last results fit what others' and the ratings lead to expect (docs/results.md)."""
+    """List workers and flag those with suspicious recent results (docs/results.md)."""
     if context.invoked_subcommand is not None:
         return
     with connect(url, token) as client:
-        rows = _everybody(client)
+        rows = _all_workers(client)
     if as_json:
         tables.show_json({"items": rows, "next_cursor": None})
     else:
@@ -54,12 +54,12 @@ def workers(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_
 def quarantine(
     worker: Which,
     since: Since,
-    reason: Annotated[str, typer.Option("--reason", help="Why; the worker is told, and the event log keeps it.")],
+    reason: Annotated[str, typer.Option("--reason", help="Reason, sent to the worker and stored in the audit log.")],
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Stop trusting a worker: no leases, and what it reported since then does not count; all ratings follow."""
+    """Quarantine a worker: it gets no leases, its results since then do not count, and ratings are recomputed."""
     start = moment(since)
     with connect(url, token, RATING_PATIENCE_S) as client:
         found = _find(client, worker)
@@ -75,13 +75,13 @@ def reinstate(
     worker: Which,
     reason: Reason = "",
     restore: Annotated[
-        bool, typer.Option("--restore", help="Let all that it ever reported count, whatever quarantines it was in.")
+        bool, typer.Option("--restore", help="Count all its results, including those from its quarantines.")
     ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Trust a worker again: from now on, or as if it had always been; all ratings follow."""
+    """Lift a worker's quarantine; with --restore its excluded results count again and ratings are recomputed."""
     with connect(url, token, RATING_PATIENCE_S) as client:
         found = _find(client, worker)
         lifted = client.reinstate_worker(found.id, reason, restore=restore)
@@ -94,41 +94,41 @@ def reinstate(
 @app.command(epilog='Example: league workers command trainer-main-mech-duel drain --reason "the machine is needed"')
 def command(
     worker: Which,
-    told: Annotated[
-        wire.Command, typer.Argument(metavar="COMMAND", help="drain or stop: have it leave; continue: let it go on.")
+    requested: Annotated[
+        wire.Command, typer.Argument(metavar="COMMAND", help="drain or stop: exit; continue: cancel that.")
     ],
     reason: Reason = "",
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Set what a worker is told at its next heartbeat: one that leaves finishes what it has begun, and ends."""
+    """Send a command to a worker with its next heartbeat; a worker that exits first finishes its matches."""
     with connect(url, token) as client:
-        found = client.command_worker(_find(client, worker).id, told, reason)
+        found = client.command_worker(_find(client, worker).id, requested, reason)
     if as_json:
         tables.show_json(found)
     else:
-        tables.show(f"{found.name} is told at its next heartbeat: {found.command}")
+        tables.show(f"{found.name} gets this command at its next heartbeat: {found.command}")
 
 
-def _everybody(client: LeagueClient) -> list[wire.ListedWorker]:
+def _all_workers(client: LeagueClient) -> list[wire.ListedWorker]:
     return list(pages(lambda cursor: client.workers(limit=1000, cursor=cursor)))
 
 
 def _find(client: LeagueClient, which: str) -> wire.ListedWorker:
-    found = client.workers(name=which).items or [worker for worker in _everybody(client) if worker.id == which]
+    found = client.workers(name=which).items or [worker for worker in _all_workers(client) if worker.id == which]
     if not found:
         raise UnknownWorkerError(which, "no worker has this name or id", "`league workers` lists them all")
     if len(found) > 1:
         ids = ", ".join(f"{worker.id} ({worker.kind})" for worker in found)
-        raise AmbiguousWorkerError(which, f"workers {ids} have this name", "name one by its id")
+        raise AmbiguousWorkerError(which, f"workers {ids} have this name", "use the id of one of them")
     return found[0]
 
 
 def grid(rows: Iterable[wire.ListedWorker]) -> Grid:
-    """Make a list of workers; what is odd about one stands last."""
+    """Return a table of workers with remarks."""
     return Grid(
-        [[], ["worker", "kind", "seen"], ["results", "refused"], ["remarks"]],
+        [[], ["worker", "kind", "last seen"], ["results", "rejected"], ["remarks"]],
         [
             [
                 *(row.name, row.kind, tables.moment(row.seen_at), str(row.results), str(row.refused)),
@@ -136,17 +136,17 @@ def grid(rows: Iterable[wire.ListedWorker]) -> Grid:
             ]
             for row in rows
         ],
-        "no worker has attached yet; `trainer run` and `trainer evaluate` do, and `league up` starts both",
+        "no workers; start one with `trainer run`, `trainer evaluate` or `league up`",
     )
 
 
 def _remarks(worker: wire.ListedWorker) -> list[str]:
-    """Say what a person should know of a worker: that it is quarantined, and what does not fit."""
+    """Return a worker's quarantine and suspicious checks as text."""
     quarantine = worker.quarantine
     remarks = [] if quarantine is None else [f"quarantined since {tables.moment(quarantine.since)}"]
     for check in worker.checks:
         if check.suspect:
             about = " ".join(part for part in (check.environment, check.kind, check.measure) if part)
-            seen = f"{check.observed:.3g} where {check.expected:.3g} is expected"
+            seen = f"{check.observed:.3g}, expected {check.expected:.3g}"
             remarks.append(f"suspect {about}: {seen} ({check.results} results, p = {check.p_value:.1g})")
     return remarks

@@ -1,10 +1,10 @@
-"""The league over HTTP: one method per call, typed with `league.wire`, raising `league.errors`.
+"""Python client of the HTTP API: one method per operation, typed with `league.wire`, raising `league.errors`.
 
     league = LeagueClient("http://127.0.0.1:8000", token="...")
     for line in league.standings("mech-duel").items:
         print(line.rank, line.call_sign or line.name, line.rating, line.deviation)
 
-`LeagueClient(http=TestClient(app))` talks to an application in the same process, without a socket.
+`LeagueClient(http=TestClient(app))` calls an application in the same process, without a socket.
 """
 
 from league.client.address import DEFAULT_URL, Address, find_league
@@ -21,18 +21,18 @@ __all__ = ["DEFAULT_URL", "Address", "LeagueClient", "find_league", "patience_of
 
 
 class LeagueClient(WorkerCalls, CheckpointCalls, PlayerCalls, LeaseCalls, GateCalls, StandingsCalls, ReplayCalls):
-    """A connection to one league server; safe to share between threads.
+    """Client of one league server; thread-safe.
 
     Args:
-        url: Where the server listens; None: LEAGUE_URL, else the league that runs on the home folder (LEAGUE_HOME, or
-            `var`), else http://127.0.0.1:8000.
-        token: Bearer token; needed unless the server is open.
-        http: An HTTP client to use instead of one made for `url`; it stays the caller's to close.
-        timeout_s: Longest wait for a connection, and between two pieces of an answer, in seconds.
-        patience: How a server is waited out that is busy and says when to come back; None: up to 30 s a call. Calls of
-            that kind made before its time are refused here, without troubling the server.
+        url: URL of the server; None: LEAGUE_URL, else the league that runs on the home folder (LEAGUE_HOME, or `var`),
+            else http://127.0.0.1:8000.
+        token: Bearer token; not needed without authentication.
+        http: HTTP client to use instead of a new one for `url`; the caller closes it.
+        timeout_s: Timeout for the connection and between two chunks of a response, in seconds.
+        patience: Back-off for a busy server that sends Retry-After; None: up to 30 s per call. Calls before that time
+            wait or fail without a request.
 
     Raises:
-        ConfigurationError: The address is not one of HTTP.
-        UnauthenticatedError: The token cannot be one.
+        ConfigurationError: The URL is not an HTTP URL.
+        UnauthenticatedError: The token is malformed.
     """

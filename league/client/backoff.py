@@ -1,4 +1,4 @@
-"""Back-off: how long a client waits for a server that asks it to come back later."""
+"""Back-off of a client after 429 or 503 with Retry-After."""
 
 import math
 import random
@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 from league.errors import LeagueError, from_problem
 
-_SPREAD = 0.5  # clients that were told the same time come back up to so much of it later
-_LEAST_S = 1.0  # a proxy may write Retry-After: 0; without a pause a call would be repeated for ever
+_JITTER = 0.5  # maximum share of Retry-After that is added, so that clients spread
+_MIN_WAIT_S = 1.0  # a proxy may send Retry-After: 0, which would cause a busy loop
 
 
 class RetryGate:
-    """When which lane of the server may be called again.
+    """Time of the next allowed call per request class.
 
     Args:
-        limit_s: Longest that one call waits altogether, >= 0.
-        clock: Monotonic seconds.
-        pause: Sleeps so many seconds.
-        rng: Chance of the waits.
+        limit_s: Maximum total wait of one call in seconds, >= 0.
+        clock: Monotonic clock in seconds.
+        pause: Sleeps the given number of seconds.
+        rng: Source of the jitter.
     """
 
     def __init__(
@@ -31,23 +31,23 @@ class RetryGate:
         self._refused: dict[str | None, tuple[float, LeagueError]] = {}
 
     def begin(self) -> float:
-        """Return until when a call that begins now may wait."""
+        """Return the deadline of a call that begins now."""
         return self._clock() + self._limit_s
 
-    def note(self, lane: str | None, refusal: LeagueError) -> None:
-        """Remember that the server refused a call, and when it asked to come back."""
-        wait_s = max(_LEAST_S, refusal.retry_after_s or 0.0) * (1.0 + _SPREAD * self._rng.random())
-        self._refused[lane] = self._clock() + wait_s, refusal
+    def record(self, request_class: str | None, refusal: LeagueError) -> None:
+        """Record a rejected call and its Retry-After."""
+        wait_s = max(_MIN_WAIT_S, refusal.retry_after_s or 0.0) * (1.0 + _JITTER * self._rng.random())
+        self._refused[request_class] = self._clock() + wait_s, refusal
 
-    def await_turn(self, lane: str | None, until: float) -> None:
-        """Sleep until the lane may be called again.
+    def await_turn(self, request_class: str | None, until: float) -> None:
+        """Sleep until calls of this request class are allowed.
 
         Raises:
-            LeagueError: As the server refused the last call, where its time comes later than the call can wait.
+            LeagueError: The last rejection, if the wait would exceed the deadline.
         """
-        if lane not in self._refused:
+        if request_class not in self._refused:
             return
-        due, refusal = self._refused[lane]
+        due, refusal = self._refused[request_class]
         wait_s = due - self._clock()
         if wait_s <= 0.0:
             return

@@ -1,4 +1,4 @@
-"""Calls about bytes of checkpoints."""
+"""Upload and download of checkpoints."""
 
 import hashlib
 import io
@@ -8,21 +8,21 @@ import httpx2
 
 from league import wire
 from league.client import transfer
-from league.client.connection import Connection, come_back_later, raise_for_problem
+from league.client.connection import Connection, raise_for_problem, retriable_rejection
 from league.errors import HashMismatchError
 from league.wire import PREFIX
 from league.wire.request_class import request_class
 
 
 class CheckpointCalls(Connection):
-    """Send checkpoints and fetch them."""
+    """Calls for checkpoints."""
 
     def upload(self, checkpoint: Path | bytes, sha256: str) -> None:
-        """Store a checkpoint's bytes under their hash; nothing is sent where the league has them.
+        """Upload a checkpoint under its hash, unless the league already has it.
 
         Raises:
-            HashMismatchError: The bytes are not those that the hash names.
-            RefusedCheckpointError: They are not a safetensors file.
+            HashMismatchError: The bytes do not match the hash.
+            RefusedCheckpointError: The bytes are not a safetensors file.
         """
         path = f"/checkpoints/{sha256}"
         size_bytes = len(checkpoint) if isinstance(checkpoint, bytes) else checkpoint.stat().st_size
@@ -37,11 +37,11 @@ class CheckpointCalls(Connection):
         raise_for_problem(self._send("POST", f"{PREFIX}{path}/complete"))
 
     def download(self, sha256: str) -> bytes:
-        """Fetch a checkpoint's bytes, verified against their hash; a broken transfer goes on where it broke.
+        """Download a checkpoint and verify its hash; a broken transfer resumes.
 
         Raises:
             UnknownCheckpointError: The league does not have it.
-            HashMismatchError: Other bytes came.
+            HashMismatchError: The received bytes do not match the hash.
         """
         path, fetch = f"{PREFIX}/checkpoints/{sha256}", transfer.Fetch(self._timeout_s)
         until = self._patience.begin()
@@ -51,26 +51,26 @@ class CheckpointCalls(Connection):
         received = hashlib.sha256(content).hexdigest()
         if received != sha256:
             rule = f"the bytes received hash to {received}"
-            raise HashMismatchError(sha256, rule, "fetch again; if it stays, publish the checkpoint anew")
+            raise HashMismatchError(sha256, rule, "download again; if the error persists, publish the checkpoint again")
         return content
 
     def _fetch_on(self, path: str, fetch: transfer.Fetch, until: float) -> None:
-        """Fetch more of a checkpoint, all of it if the connection holds."""
-        lane, before = request_class("GET", path), fetch.received
-        self._patience.await_turn(lane, until)
+        """Continue a download until it completes or the connection breaks."""
+        kind, before = request_class("GET", path), fetch.received
+        self._patience.await_turn(kind, until)
         headers = {**self._headers, **fetch.headers}
         try:
-            with self._http.stream("GET", path, headers=headers, follow_redirects=False) as answer:
-                if answer.is_success or answer.has_redirect_location:
-                    fetch.take(answer)
+            with self._http.stream("GET", path, headers=headers, follow_redirects=False) as response:
+                if response.is_success or response.has_redirect_location:
+                    fetch.take(response)
                     return
-                answer.read()
+                response.read()
         except httpx2.TransportError as error:
             if fetch.received <= before:
                 raise self._unreachable(error) from error
             return
-        refusal = come_back_later(answer)
+        refusal = retriable_rejection(response)
         if refusal is None:
-            raise_for_problem(answer)
+            raise_for_problem(response)
         else:
-            self._patience.note(lane, refusal)
+            self._patience.record(kind, refusal)

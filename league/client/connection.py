@@ -1,4 +1,4 @@
-"""A connection to a league server: sending, waiting for a busy one, reading answers and errors."""
+"""HTTP connection to a league server: requests, back-off, responses and errors."""
 
 import json
 import random
@@ -26,17 +26,17 @@ from league.wire.request_class import request_class
 _TOO_MANY_REQUESTS = 429
 _PATIENCE_S = 30.0
 
-AnswerT = TypeVar("AnswerT", bound=BaseModel)
+ResponseT = TypeVar("ResponseT", bound=BaseModel)
 Query = Mapping[str, str | int | Sequence[str] | None]
 
 
 def segment(name: str) -> str:
-    """Write an id as one segment of a path, whatever is in it."""
+    """Escape an id as one path segment."""
     return quote(name, safe="")
 
 
 class Connection:
-    """What the calls of all resources share; see `LeagueClient`."""
+    """Base of the calls of all resources; see `LeagueClient`."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Connection:
         self._address = find_league(url) if http is None else Address(str(http.base_url))
         if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
             rule = "a token is one word of ASCII characters"
-            raise UnauthenticatedError("with an unusable token", rule, "give it as `league token create` printed it")
+            raise UnauthenticatedError("with an unusable token", rule, "use the output of `league token create`")
         self._owned = http is None
         self._timeout_s = timeout_s
         self._patience = patience_of(_PATIENCE_S) if patience is None else patience
@@ -71,35 +71,35 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Close the connections, unless the HTTP client was the caller's."""
+        """Close the HTTP client unless the caller owns it."""
         if self._owned:
             self._http.close()
 
     @property
     def address(self) -> Address:
-        """Address of the server, with the place that it is from."""
+        """URL of the server and its source."""
         return self._address
 
     @property
     def timeout_s(self) -> float:
-        """Longest wait for a connection, and between two pieces of an answer, in seconds."""
+        """Timeout for the connection and between two chunks of a response, in seconds."""
         return self._timeout_s
 
     def set_timeout(self, timeout_s: float) -> None:
-        """Wait so long at most from the next call on; an HTTP client of the caller's keeps its own timeout."""
+        """Set the timeout from the next call on; an HTTP client of the caller keeps its own."""
         self._timeout_s = timeout_s
         if self._owned:
             self._http.timeout = timeout_s
 
-    def _get(self, path: str, kind: type[AnswerT], query: Query | None = None) -> AnswerT:
-        answer = self._send("GET", PREFIX + path, query=query)
-        raise_for_problem(answer)
-        return read(answer, kind)
+    def _get(self, path: str, kind: type[ResponseT], query: Query | None = None) -> ResponseT:
+        response = self._send("GET", PREFIX + path, query=query)
+        raise_for_problem(response)
+        return read(response, kind)
 
-    def _post(self, path: str, body: BaseModel, kind: type[AnswerT]) -> AnswerT:
-        answer = self._send("POST", PREFIX + path, body)
-        raise_for_problem(answer)
-        return read(answer, kind)
+    def _post(self, path: str, body: BaseModel, kind: type[ResponseT]) -> ResponseT:
+        response = self._send("POST", PREFIX + path, body)
+        raise_for_problem(response)
+        return read(response, kind)
 
     def _send(
         self,
@@ -111,71 +111,77 @@ class Connection:
     ) -> httpx2.Response:
         headers = dict(self._headers)
         if body is not None:
-            written = body.model_dump_json(exclude_unset=True)  # an older server refuses fields that it does not know
-            content, headers["Content-Type"] = written.encode(), "application/json"
+            encoded = body.model_dump_json(exclude_unset=True)  # an older server rejects unknown fields
+            content, headers["Content-Type"] = encoded.encode(), "application/json"
         params = {key: value for key, value in (query or {}).items() if value is not None}
-        lane, until = request_class(method, path), self._patience.begin()
+        kind, until = request_class(method, path), self._patience.begin()
         start = 0 if content is None or isinstance(content, bytes) else content.tell()
         while True:
-            self._patience.await_turn(lane, until)
+            self._patience.await_turn(kind, until)
             try:
-                answer = self._http.request(method, path, content=content, params=params, headers=headers)
+                response = self._http.request(method, path, content=content, params=params, headers=headers)
             except httpx2.TransportError as error:
                 raise self._unreachable(error) from error
-            refusal = come_back_later(answer)
+            refusal = retriable_rejection(response)
             if refusal is None:
-                return answer
-            self._patience.note(lane, refusal)
+                return response
+            self._patience.record(kind, refusal)
             if not (content is None or isinstance(content, bytes)):
                 content.seek(start)
 
     def _unreachable(self, error: httpx2.TransportError) -> LeagueUnreachable:
         cause = str(error) or type(error).__name__
-        return LeagueUnreachable(self._http.base_url, f"no answer ({cause})", self._address.way_out)
+        return LeagueUnreachable(self._http.base_url, f"no response ({cause})", self._address.way_out)
 
 
 def patience_of(seconds: float) -> RetryGate:
-    """Return patience with a busy server for so many seconds a call; 0 never waits."""
+    """Return a back-off with a maximum wait per call in seconds; 0 never waits."""
     return RetryGate(seconds, time.monotonic, time.sleep, random.Random())  # noqa: S311 - jitter
 
 
-def come_back_later(answer: httpx2.Response) -> LeagueError | None:
-    """Return the refusal of a call that nothing came of yet because there are too many; None for any other answer."""
-    if answer.status_code not in (BusyError.status, _TOO_MANY_REQUESTS):
+def retriable_rejection(response: httpx2.Response) -> LeagueError | None:
+    """Return the error of a 429 or 503 with Retry-After, which had no side effect; None for other responses."""
+    if response.status_code not in (BusyError.status, _TOO_MANY_REQUESTS):
         return None
-    error = _problem(answer)
-    early = isinstance(error, BusyError) or answer.status_code == _TOO_MANY_REQUESTS
+    error = _problem(response)
+    early = isinstance(error, BusyError) or response.status_code == _TOO_MANY_REQUESTS
     return error if early and error is not None and error.retry_after_s is not None else None
 
 
-def _problem(answer: httpx2.Response) -> LeagueError | None:
-    """Return the error that the answer carries, if it carries one."""
+def _problem(response: httpx2.Response) -> LeagueError | None:
+    """Return the error of a problem response, or None."""
     try:
-        problem = answer.json()
+        problem = response.json()
     except json.JSONDecodeError:
         return None
     if not (isinstance(problem, dict) and "type" in problem):
         return None
     error = from_problem(problem)
-    seconds = answer.headers.get("Retry-After", "")
+    seconds = response.headers.get("Retry-After", "")
     error.retry_after_s = int(seconds) if seconds.isdecimal() else None
     return error
 
 
-def raise_for_problem(answer: httpx2.Response) -> None:
-    """Raise the error that the answer carries, if it carries one."""
-    if answer.is_success:
+def raise_for_problem(response: httpx2.Response) -> None:
+    """Raise the error of an unsuccessful response."""
+    if response.is_success:
         return
-    raise _problem(answer) or _strange(answer, f"it answered {answer.status_code}")
+    raise _problem(response) or _unexpected(response, f"it returned {response.status_code}")
 
 
-def read(answer: httpx2.Response, kind: type[AnswerT]) -> AnswerT:
-    """Read an answer; one of another kind is no league's of this version."""
+def read(response: httpx2.Response, kind: type[ResponseT]) -> ResponseT:
+    """Parse a response.
+
+    Raises:
+        LeagueError: The response is not from a league server of this version.
+    """
     try:
-        return kind.model_validate_json(answer.content)
+        return kind.model_validate_json(response.content)
     except ValidationError as error:
-        raise _strange(answer, f"its answer is not a {kind.__name__} ({error.error_count()} fields differ)") from error
+        raise _unexpected(
+            response, f"its response is not a {kind.__name__} ({error.error_count()} fields differ)"
+        ) from error
 
 
-def _strange(answer: httpx2.Response, rule: str) -> LeagueError:
-    return LeagueError(answer.url, rule, "check that a league server of this version listens there")
+def _unexpected(response: httpx2.Response, rule: str) -> LeagueError:
+    return LeagueError(response.url, rule, "check that a league server of this version listens there")

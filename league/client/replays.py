@@ -1,4 +1,4 @@
-"""Calls about recordings of matches."""
+"""Calls for recordings of matches."""
 
 import gzip
 
@@ -8,25 +8,25 @@ from league.wire import PREFIX
 
 
 class ReplayCalls(Connection):
-    """Send recordings and fetch them."""
+    """Upload and download recordings."""
 
     def upload_replay(self, match_id: int, recording: bytes) -> wire.Replay:
-        """Store the recording of a match, the file that `arena.replay` makes; the same again is fine.
+        """Upload the recording of a match, a file of `arena.replay`; idempotent.
 
         Raises:
-            RefusedReplayError: It is no recording, or shows another match.
-            ReplayConflictError: The match has another one.
+            RefusedReplayError: The bytes are not a recording, or belong to another match.
+            ReplayConflictError: The match has another recording.
         """
-        answer = self._send("PUT", f"{PREFIX}/matches/{match_id}/replay", content=recording)
-        raise_for_problem(answer)
-        return read(answer, wire.Replay)
+        response = self._send("PUT", f"{PREFIX}/matches/{match_id}/replay", content=recording)
+        raise_for_problem(response)
+        return read(response, wire.Replay)
 
     def replay(self, match_id: int) -> bytes:
-        """Fetch the recording of a match, as the file that `arena replay` shows.
+        """Download the recording of a match as a file for `arena replay`.
 
         Raises:
-            UnknownReplayError: The match has none.
+            UnknownReplayError: The match has no recording.
         """
-        answer = self._send("GET", f"{PREFIX}/matches/{match_id}/replay")
-        raise_for_problem(answer)
-        return gzip.compress(answer.content, compresslevel=9, mtime=0)  # the connection unpacked it
+        response = self._send("GET", f"{PREFIX}/matches/{match_id}/replay")
+        raise_for_problem(response)
+        return gzip.compress(response.content, compresslevel=9, mtime=0)  # the HTTP client decompressed it

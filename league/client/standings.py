@@ -1,11 +1,11 @@
-"""Calls about standings, payoffs, rating periods and analyses."""
+"""Calls for standings, payoffs, rating periods and analyses."""
 
 from league import wire
 from league.client.connection import Connection, read
 
 
 class StandingsCalls(Connection):
-    """Read ratings, payoffs and what follows from them; close rating periods."""
+    """Read ratings, payoffs and analyses; close rating periods."""
 
     def standings(
         self,
@@ -15,52 +15,52 @@ class StandingsCalls(Connection):
         cursor: str | None = None,
         as_of: int | None = None,
     ) -> wire.Page[wire.StandingsItem]:
-        """Show the league table of an environment (None: the league's only one), now or as of a past period."""
+        """Return the standings of an environment (None: the league's only one), now or after a past period."""
         query = {"environment": environment, "standing": standing, "limit": limit, "cursor": cursor, "as_of": as_of}
         return self._get("/standings", wire.Page[wire.StandingsItem], query)
 
     def ratings(self, player_id: int, limit: int = 1000, cursor: str | None = None) -> wire.Page[wire.RatingPoint]:
-        """Show a player's rating curve, oldest period first."""
+        """List a player's ratings, oldest period first."""
         query = {"limit": limit, "cursor": cursor}
         return self._get(f"/players/{player_id}/ratings", wire.Page[wire.RatingPoint], query)
 
     def matches(self, player_id: int, limit: int = 100, cursor: str | None = None) -> wire.Page[wire.Match]:
-        """Show a player's matches, newest first."""
+        """List a player's matches, newest first."""
         query = {"limit": limit, "cursor": cursor}
         return self._get(f"/players/{player_id}/matches", wire.Page[wire.Match], query)
 
     def match(self, match_id: int) -> wire.PlayedMatch:
-        """Show one match, and how both sides played."""
+        """Return a match with the behaviour of both sides."""
         return self._get(f"/matches/{match_id}", wire.PlayedMatch)
 
     def payoff(self, environment: str | None = None, limit: int = 100) -> wire.Payoff:
-        """Show who beats whom among the `limit` strongest players in play; `total` says how many there are."""
+        """Return the payoff matrix of the `limit` strongest active players; `total` is the number of active players."""
         return self._get("/payoff", wire.Payoff, {"environment": environment, "limit": limit})
 
     def superiority(self, environment: str | None = None, limit: int = 100) -> wire.Superiority:
-        """Show how sure the order of the frozen players is: 95 % bands, and who is likely stronger than whom."""
+        """Return the frozen players' 95 % intervals and pairwise probabilities of superiority."""
         return self._get("/superiority", wire.Superiority, {"environment": environment, "limit": limit})
 
     def redundant(self, environment: str | None = None) -> wire.Page[wire.Redundancy]:
-        """List the snapshots that another one, which is no weaker, scores like."""
+        """List the snapshots that score like another snapshot that is no weaker."""
         return self._get("/redundancy", wire.Page[wire.Redundancy], {"environment": environment})
 
     def regressions(self, environment: str | None = None) -> wire.Page[wire.Regression]:
-        """List the main learners that lose to snapshots which they used to beat."""
+        """List the main learners that lose to snapshots that they used to beat."""
         return self._get("/regressions", wire.Page[wire.Regression], {"environment": environment})
 
     def close_period(self, environment: str | None = None, reason: str = "by hand") -> wire.RatingPeriod:
-        """Rate everything reported so far."""
+        """Close the rating period: rate all results reported so far."""
         request = wire.PeriodCreate(environment=environment, reason=reason)
         return self._post("/rating-periods", request, wire.RatingPeriod)
 
     def periods(
         self, environment: str | None = None, limit: int = 100, cursor: str | None = None, version: int | None = None
     ) -> wire.Page[wire.RatingPeriod]:
-        """List rating periods of a version of the ratings (None: the present one), newest first."""
+        """List rating periods of a version of the ratings (None: the current one), newest first."""
         query = {"environment": environment, "limit": limit, "cursor": cursor, "version": version}
         return self._get("/rating-periods", wire.Page[wire.RatingPeriod], query)
 
     def health(self) -> wire.Health:
-        """Say whether the server is ready, and why not."""
+        """Return the server's readiness with the state of its parts."""
         return read(self._send("GET", "/readyz"), wire.Health)

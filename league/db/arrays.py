@@ -1,4 +1,4 @@
-"""Query results as NumPy arrays, one for each column."""
+"""Query results as NumPy arrays, one per column."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -11,16 +11,16 @@ from sqlalchemy import Boolean, ColumnElement, Double, Integer, Select, cast, fu
 from sqlalchemy.orm import Session
 
 _BATCH = 10_000
-_ARRAY_HEADER_BYTES = 20  # dimensions, whether there are nulls, type, size of the dimension and its first index
+_ARRAY_HEADER_BYTES = 20  # dimensions, null flag, element type, size of the dimension and its lower bound
 _ARRAY_ITEM = np.dtype([("bytes", ">i4"), ("number", ">f8")])
 
 
 def read_columns(
     session: Session, query: Select[Any], count: int, parameters: Mapping[str, Any] | None = None
 ) -> NDArray[np.float64]:
-    """Return a query's rows as (count, rows): numbers and truth values only, exact for ids below 2^53; null is NaN.
+    """Return a query's numbers and booleans as an array (count, rows), exact for ids below 2^53; NULL becomes NaN.
 
-    Values go from the driver's cursor straight into the array, three times as fast as by rows.
+    Values go from the driver's cursor directly into the array, three times as fast as row by row.
     """
     result = session.connection().execute(query, parameters)
     if result.cursor is None:
@@ -33,10 +33,10 @@ def read_columns(
 
 
 def fetch_arrays(session: Session, query: Select[Any], count: int) -> NDArray[np.float64]:
-    """Return what `read_columns` does, for many rows, as long as they fit into the memory of the database.
+    """Return the same as `read_columns`, faster for many rows that fit into the database's memory.
 
-    PostgreSQL gathers each column in one value, whose bytes are nearly an array; to take its rows apart in Python takes
-    longer than all the rest. The statement is planned anew each time, so for few rows the other is faster.
+    PostgreSQL aggregates each column into one array value, which avoids the cost of decoding rows in Python. The
+    statement is planned each time, so `read_columns` is faster for few rows.
 
     Source: https://www.postgresql.org/docs/current/functions-aggregate.html, on aggregates over sorted subqueries.
     """
@@ -50,7 +50,7 @@ def fetch_arrays(session: Session, query: Select[Any], count: int) -> NDArray[np
     driver: Any = connection.connection.driver_connection
     with driver.cursor(binary=True) as cursor:
         cursor.execute(gathered.string, gathered.params)
-        return np.array([_decoded(cursor.pgresult.get_value(0, place)) for place in range(count)])
+        return np.array([_decoded(cursor.pgresult.get_value(0, index)) for index in range(count)])
 
 
 def _as_double(column: ColumnElement[Any]) -> ColumnElement[float]:
@@ -59,7 +59,7 @@ def _as_double(column: ColumnElement[Any]) -> ColumnElement[float]:
 
 
 def _decoded(content: bytes | None) -> NDArray[np.float64]:
-    """Decode an array of doubles as PostgreSQL's `array_send` writes it: each has the number of its bytes before it."""
+    """Decode an array of doubles in PostgreSQL's `array_send` format: a byte count precedes each element."""
     if content is None:  # there were no rows
         return np.empty(0)
     return np.frombuffer(content, dtype=_ARRAY_ITEM, offset=_ARRAY_HEADER_BYTES)["number"].astype(np.float64)

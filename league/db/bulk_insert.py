@@ -1,4 +1,4 @@
-"""Bulk inserts: many rows or values in one statement, bound in one piece where that is faster."""
+"""Bulk inserts: many rows in one statement, bound as one value where that is faster."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,7 +14,6 @@ from sqlalchemy import (
     ARRAY,
     JSON,
     ColumnElement,
-    FromClause,
     Insert,
     Row,
     String,
@@ -37,44 +36,31 @@ from league.db.models import Base
 
 AnyColumn = InstrumentedAttribute[Any] | ColumnElement[Any]
 
-_ROWS_MOST = 64  # of one statement on SQLite, a power of two
+_ROWS_MAX = 64  # per statement on SQLite, a power of two
 
 
 @dataclass(frozen=True)
 class _Taken:
-    """What to change in a row whose key is taken, by the names of columns."""
+    """Conflict action: the key columns and the columns to update."""
 
     key: tuple[str, ...]
     changed: tuple[str, ...]
 
 
 def among(session: Session, column: InstrumentedAttribute[Any], values: Collection[str | int]) -> ColumnElement[bool]:
-    """Select the rows whose column has one of the values; text must be free of NUL, which PostgreSQL does not take."""
+    """Return the condition that a column has one of the values; text must not contain NUL, which PostgreSQL rejects."""
     dialect = session.get_bind().dialect.name
     return _one_of(dialect, column, literal(listed(dialect, values), _list_type(dialect, column)))
 
 
 def among_bound(dialect: str, column: AnyColumn, name: str) -> ColumnElement[bool]:
-    """Select as `among` does in a statement that is built once, and executed with `listed` values by this name."""
+    """Return the condition of `among` with a bound parameter that takes `listed` values."""
     return _one_of(dialect, column, bindparam(name, type_=_list_type(dialect, column)))
 
 
 def listed(dialect: str, values: Collection[str | int]) -> list[str | int] | str:
-    """Return values as a database of this dialect takes them in one piece."""
+    """Return values in the form that the dialect binds as one parameter."""
     return list(values) if dialect == "postgresql" else json.dumps(list(values))
-
-
-def bound_rows(dialect: str, table: Table, names: Sequence[str], name: str) -> FromClause:
-    """Return these columns of rows of a table, in a statement that is executed with their JSON by this name.
-
-    SQLite gives times as JSON has them, which is not how it stores them.
-    """
-    rows = bindparam(name, type_=String)
-    if dialect == "postgresql":
-        blank: ColumnElement[Any] = literal_column(f"NULL::{table.name}")
-        return func.json_populate_recordset(blank, as_type(rows, JSON)).table_valued(*names, name="new")
-    each = func.json_each(rows).table_valued("value")
-    return select(*(func.json_extract(each.c.value, f"$.{key}").label(key) for key in names)).subquery("new")
 
 
 def _one_of(dialect: str, column: AnyColumn, values: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -98,7 +84,7 @@ def insert_new(
 
     Args:
         session: A write transaction.
-        table: Where to.
+        table: Table to insert into.
         rows: All with the same columns, at least two: text, numbers, truth values, times, bytes and None.
         returning: Columns of `table` to return, of text or numbers.
         under: A lock, and of which environment, that is shared from before the first row gets its id.
@@ -117,10 +103,10 @@ def put(
 
     Args:
         session: A write transaction.
-        table: Where to.
+        table: Table to insert into.
         rows: As for `insert_new`, each key at most once.
-        key: Columns of the key.
-        fixed: Columns that a row has forever: their indices need no change.
+        key: Key columns.
+        fixed: Columns that never change, so their indices need no update.
     """
     if not rows:
         return
@@ -142,7 +128,7 @@ def _insert(
     target, names = cast(Table, table.__table__), tuple(rows[0])
     if session.get_bind().dialect.name != "postgresql":
         return _insert_into_sqlite(session, target, rows, taken, returning)
-    # one value to bind: binding 1,500 of them takes longer than PostgreSQL takes to read them from JSON
+    # one parameter: binding 1,500 values takes longer than parsing them from JSON in PostgreSQL
     values: dict[str, Any] = {"rows": _as_json(rows)} | ({} if under is None else locks.named(*under))
     statement = _from_json(target, names, taken, returning, under is not None)
     outcome = session.connection().execute(statement, values)
@@ -153,7 +139,9 @@ def _insert(
 def _from_json(
     target: Table, names: tuple[str, ...], taken: _Taken | None, returning: tuple[str, ...], locked: bool
 ) -> Insert:
-    given = bound_rows("postgresql", target, names, "rows")
+    blank: ColumnElement[Any] = literal_column(f"NULL::{target.name}")
+    rows = as_type(bindparam("rows", type_=String), JSON)
+    given = func.json_populate_recordset(blank, rows).table_valued(*names, name="new")
     source = given.join(locks.sharing(), true()) if locked else given
     statement = postgresql.insert(target).from_select(names, select(*given.c).select_from(source))
     if taken is not None:
@@ -171,7 +159,7 @@ def _insert_into_sqlite(
     taken: _Taken | None,
     returning: tuple[str, ...],
 ) -> list[Row[*tuple[Any, ...]]]:
-    """Bind many rows to one statement. Row by row, the driver would hand Python's lock to other threads each time."""
+    """Bind many rows to one statement; row by row, the driver would release the GIL each time."""
     connection, names = session.connection(), tuple(rows[0])
     in_order = itemgetter(*names)
     inserted: list[Row[*tuple[Any, ...]]] = []
@@ -187,8 +175,8 @@ def _insert_into_sqlite(
 
 
 def _in_powers_of_two(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Split rows so that few statements do for every number of them: drivers keep each that they have seen."""
-    start, size = 0, _ROWS_MOST
+    """Split rows into powers of two, so that the driver caches only a few statements."""
+    start, size = 0, _ROWS_MAX
     while start < len(rows):
         while size > len(rows) - start:
             size //= 2
@@ -212,13 +200,13 @@ def _values_statement(
 
 @lru_cache
 def _as_bare_time(value: datetime) -> str:
-    """Write a time as `UtcDateTime` does."""
+    """Format a time like `UtcDateTime`."""
     return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 def _as_json(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write rows as PostgreSQL reads them."""
+    """Return rows as JSON for PostgreSQL."""
     binary = [name for name, value in rows[0].items() if isinstance(value, bytes)]
-    if binary:  # which JSON has no form for
+    if binary:  # JSON has no binary type
         rows = [{**row, **{name: f"\\x{row[name].hex()}" for name in binary}} for row in rows]
     return to_json(rows).decode()

@@ -1,7 +1,7 @@
-"""Connections and transactions.
+"""Database connections and transactions.
 
-Every write transaction on SQLite opens with BEGIN IMMEDIATE, and one process queues its writers: a transaction that
-reads first and writes later would fail with "database is locked" under load. Reads see one consistent state.
+Every write transaction on SQLite starts with BEGIN IMMEDIATE, and each process serialises its writers. Otherwise a
+transaction that reads before it writes would fail with "database is locked" under load. Reads see one snapshot.
 """
 
 import re
@@ -9,10 +9,10 @@ import select
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pydantic_core import to_json
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -22,7 +22,7 @@ from sqlalchemy.exc import ArgumentError, DisconnectionError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from league.db.group_commit import SharedWrites, Work, one_by_one
+from league.db.group_commit import GroupCommit, Work
 from league.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -31,94 +31,111 @@ RequestT = TypeVar("RequestT")
 _BUSY_TIMEOUT_S = 30.0
 _BUSY_PAUSE_S = 0.01
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_DEADLOCK = "40P01"  # PostgreSQL's code for a transaction that it ended because it and others waited for each other
-_DEADLOCKS = 3  # in a row, that a caller does not hear of
-_IDLE_S = 1.0  # after which a connection to PostgreSQL may have ended unnoticed
+_DEADLOCK = "40P01"  # PostgreSQL's deadlock_detected
+_DEADLOCK_RETRIES = 3
+_IDLE_S = 1.0  # idle time after which a connection to PostgreSQL is pinged
 _SINCE_S = "league_idle_since_s"
 _SQLITE_PRAGMAS = (
-    "PRAGMA synchronous = FULL",  # an accepted result outlives a power failure: its worker forgets it
+    "PRAGMA synchronous = FULL",  # an accepted result must survive a power failure, because its worker deletes it
     "PRAGMA foreign_keys = ON",
-    "PRAGMA cache_size = -16000",  # 16 MB a connection
+    "PRAGMA cache_size = -16000",  # 16 MB per connection
 )
 
 
 class Database:
-    """One league's relational store.
+    """Database of a league.
 
     Args:
         url: `sqlite:///FILE` or `postgresql://...`.
-        connections: Most connections held at once.
+        connections: Maximum number of connections.
 
     Raises:
-        ConfigurationError: The URL names no database that the league can use.
+        ConfigurationError: The URL is not a valid database URL.
     """
 
     def __init__(self, url: str, connections: int = 20) -> None:
         self.url = _parse(url)
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _sqlite_engine(self.url, connections) if self.sqlite else _postgres_engine(self.url, connections)
-        self._turn: AbstractContextManager[Any] = threading.Lock() if self.sqlite else nullcontext()
+        self._write_lock: AbstractContextManager[Any] = threading.Lock() if self.sqlite else nullcontext()
         snapshot = {} if self.sqlite else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         bare = {} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         self._readers = sessionmaker(self.engine.execution_options(**snapshot), expire_on_commit=False)
         self._autocommit_sessions = sessionmaker(self.engine.execution_options(**bare), expire_on_commit=False)
         self._writers = sessionmaker(self.engine.execution_options(league_write=True), expire_on_commit=False)
-        self._staters = sessionmaker(self.engine.execution_options(league_write=True, **bare), expire_on_commit=False)
-        self._everything: SharedWrites[Callable[[Session], Any]] = SharedWrites(self.write, one_by_one)
-        self._shared: dict[Hashable, SharedWrites[Any]] = {}
+        self._brief_writers = sessionmaker(
+            self.engine.execution_options(league_write=True, **bare), expire_on_commit=False
+        )
+        self._sqlite_writes = GroupCommit(self.write)
+        self._shared: dict[Hashable, GroupCommit] = {}
 
     def __str__(self) -> str:
         return self.url.set(drivername=self.url.get_backend_name()).render_as_string(hide_password=True)
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """Open a read transaction over one consistent state."""
+        """Open a read transaction on one snapshot."""
         with self._readers() as session:
             yield session
 
     @contextmanager
     def autocommit_read(self) -> Iterator[Session]:
-        """Open a session for reads that need not agree with one another: each sees what is committed then.
+        """Open a session for reads that need no common snapshot.
 
-        On PostgreSQL it saves the two trips that begin and end a transaction.
+        On PostgreSQL this saves the two round trips that begin and end a transaction.
         """
         with self._autocommit_sessions() as session:
             yield session
 
     @contextmanager
     def write(self) -> Iterator[Session]:
-        """Open a write transaction; committed when the block ends, rolled back when it raises."""
-        with self._turn, self._writers.begin() as session:
+        """Open a write transaction that commits when the block ends and rolls back if it raises."""
+        with self._write_lock, self._writers.begin() as session:
             yield session
 
     def group_commit(
         self, work: Work[RequestT, T], request: RequestT, kind: Hashable | None = None, *, briefly: bool = False
     ) -> T:
-        """Do some work in a write transaction; return what it answered, once that is committed.
+        """Process a request in a write transaction shared with concurrent requests; return its result after the commit.
 
-        What arrives while a write is under way that it can share waits for the next one, and the work may be done
-        again. On SQLite, which has one writer, everything shares. On PostgreSQL requests for the same work of the same
-        kind do; of transactions that wait for each other's rows it ends one, which is done again.
+        Requests that arrive during a transaction wait for the next one, and the work may run again. On SQLite, which
+        has one writer, all requests share transactions. On PostgreSQL requests with the same work and kind do, and
+        deadlocked transactions are retried.
 
         Args:
-            work: What to do: a function, not made anew for each call. With `one_by_one` requests are what to do.
-            request: What it is to do it with.
-            kind: What takes the same locks in the same order, however much of it there is; None shares with nothing.
-            briefly: The work takes one statement at most, however many requests there are. PostgreSQL makes that a
-                transaction by itself, which saves the trips that begin and end one.
+            work: Function of a session and requests, the same object at each call. With `one_by_one`, requests are
+                closures.
+            request: Argument of the work.
+            kind: Key of work that takes the same locks in the same order; None never shares.
+            briefly: Whether the work executes at most one statement per batch. On PostgreSQL it then runs in autocommit
+                mode, which saves two round trips.
         """
+        return _retry_deadlocks(lambda: self._writes(work, kind, briefly=briefly).run(work, request))
+
+    def group_commit_all(
+        self, work: Work[RequestT, T], requests: Sequence[RequestT], *, briefly: bool
+    ) -> Sequence[T | BaseException]:
+        """Process the requests of several callers like `group_commit`; return the result or the error of each."""
+
+        def write() -> Sequence[T | BaseException]:
+            outcomes = self._writes(work, None, briefly=briefly).run_all(work, requests)
+            if isinstance(outcomes[0], OperationalError):  # a failure of the database concerns all requests
+                raise outcomes[0]
+            return outcomes
+
+        return _retry_deadlocks(write)
+
+    def _writes(self, work: Work[Any, Any], kind: Hashable | None, *, briefly: bool) -> GroupCommit:
         if self.sqlite:
-            return cast(T, self._everything.run(lambda session: work(session, [request])[0]))
-        opened, apart = (self._staters, nullcontext) if briefly else (self.write, Session.begin_nested)
-        shared: SharedWrites[Any] = SharedWrites(opened, work, apart)
-        if kind is not None:
-            shared = self._shared.setdefault((work, kind, briefly), shared)
-        return cast(T, _despite_deadlocks(lambda: shared.run(request)))
+            return self._sqlite_writes
+        opened, isolate = (self._brief_writers, nullcontext) if briefly else (self.write, Session.begin_nested)
+        own = GroupCommit(opened, isolate)
+        return own if kind is None else self._shared.setdefault((work, kind, briefly), own)
 
     @contextmanager
     def write_connection(self) -> Iterator[Connection]:
-        """Open a write transaction without the object mapper, for changes to the schema."""
-        with self._turn, self.engine.execution_options(league_write=True).begin() as connection:
+        """Open a write transaction without the ORM, for changes of the schema."""
+        with self._write_lock, self.engine.execution_options(league_write=True).begin() as connection:
             yield connection
 
     def close(self) -> None:
@@ -126,9 +143,9 @@ class Database:
         self.engine.dispose()
 
 
-def _despite_deadlocks(write: Callable[[], T]) -> T:
-    """Write again where PostgreSQL ended the transaction because it and others waited for each other."""
-    for _ in range(_DEADLOCKS):
+def _retry_deadlocks(write: Callable[[], T]) -> T:
+    """Retry a write that PostgreSQL aborted because of a deadlock."""
+    for _ in range(_DEADLOCK_RETRIES):
         try:
             return write()
         except OperationalError as error:
@@ -138,10 +155,10 @@ def _despite_deadlocks(write: Callable[[], T]) -> T:
 
 
 def is_missing(url: str) -> bool:
-    """Say whether a database is a file that is not there; whether a server has one, only the server knows.
+    """Return True if the URL names a SQLite file that does not exist.
 
     Raises:
-        ConfigurationError: The URL names no database that the league can use.
+        ConfigurationError: The URL is not a valid database URL.
     """
     parsed = _parse(url)
     return parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists()
@@ -156,9 +173,7 @@ def _parse(url: str) -> URL:
     if parsed.get_backend_name() == "postgresql":
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
-        raise ConfigurationError(
-            _without_password(url), "the league keeps its tables in a SQLite file or in PostgreSQL", way_out
-        )
+        raise ConfigurationError(_without_password(url), "the league supports SQLite files and PostgreSQL", way_out)
     return parsed.set(drivername="sqlite+pysqlite")
 
 
@@ -176,14 +191,14 @@ def _sqlite_engine(url: URL, connections: int) -> Engine:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
-    connection.isolation_level = None  # the driver's own BEGIN would be a deferred one
+    connection.isolation_level = None  # the driver's own BEGIN would be deferred
     _switch_to_wal(connection)
     for pragma in _SQLITE_PRAGMAS:
         connection.execute(pragma).close()
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Keep a write-ahead log. SQLite does not wait for others while it switches a file over: wait here."""
+    """Switch to a write-ahead log, with retries because SQLite does not wait for other connections here."""
     deadline = time.monotonic() + _BUSY_TIMEOUT_S
     while True:
         try:
@@ -203,42 +218,42 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _postgres_engine(url: URL, connections: int) -> Engine:
     try:
-        # the connection that was used last comes first: it knows the statements, and need not be asked whether it lives
+        # LIFO: the last used connection has prepared statements and needs no ping
         engine = create_engine(url, pool_size=connections, max_overflow=0, pool_use_lifo=True, json_serializer=_json)
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             url.render_as_string(hide_password=True),
-            "PostgreSQL needs the psycopg driver",
+            "PostgreSQL requires the psycopg driver",
             "install the extra: pip install 'echelon-league[postgres]'",
         ) from error
-    _ask_idle_connections(engine)
+    _ping_idle_connections(engine)
     return engine
 
 
-def _ask_idle_connections(engine: Engine) -> None:
-    """Replace connections that ended while nobody used them.
+def _ping_idle_connections(engine: Engine) -> None:
+    """Replace idle connections that were closed.
 
-    To ask each time would be one more trip a transaction. One that the server ended says so by itself; one that the
-    network lost does not, and is asked once it has been idle for long.
+    A ping at each checkout would cost a round trip per transaction. A connection that the server closed has pending
+    data; one that the network lost does not, so connections are also pinged after a long idle time.
     """
 
-    def note(_connection: DBAPIConnection | None, entry: ConnectionPoolEntry) -> None:
+    def on_checkin(_connection: DBAPIConnection | None, entry: ConnectionPoolEntry) -> None:
         entry.info[_SINCE_S] = time.monotonic()
 
-    def ask(connection: DBAPIConnection, entry: ConnectionPoolEntry, _proxy: object) -> None:
+    def on_checkout(connection: DBAPIConnection, entry: ConnectionPoolEntry, _proxy: object) -> None:
         idle_s = time.monotonic() - entry.info.get(_SINCE_S, time.monotonic())
         try:
-            if idle_s >= _IDLE_S or _has_news(connection):
+            if idle_s >= _IDLE_S or _has_pending_data(connection):
                 engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as error:
-            raise DisconnectionError from error  # upon which the pool opens another
+            raise DisconnectionError from error  # the pool then opens another connection
 
-    event.listen(engine, "checkin", note)
-    event.listen(engine, "checkout", ask)
+    event.listen(engine, "checkin", on_checkin)
+    event.listen(engine, "checkout", on_checkout)
 
 
-def _has_news(connection: DBAPIConnection) -> bool:
-    """Say whether PostgreSQL sent something that nobody asked for: a notice, or that it ends the connection."""
+def _has_pending_data(connection: DBAPIConnection) -> bool:
+    """Return True if PostgreSQL sent unsolicited data: a notice or the end of the connection."""
     waiting = select.poll()
     waiting.register(connection.fileno(), select.POLLIN)
     return bool(waiting.poll(0))

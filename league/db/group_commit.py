@@ -1,4 +1,4 @@
-"""Group commit: writes that arrive together share one transaction, or one statement, and one fsync.
+"""Group commit: concurrent writes share one transaction and one fsync.
 
 See docs/decisions/030-writes-share-a-commit.md.
 """
@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from itertools import islice
+from typing import Any, TypeVar
 
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -18,10 +19,10 @@ RequestT = TypeVar("RequestT")
 AnswerT = TypeVar("AnswerT")
 
 Work = Callable[[Session, Sequence[RequestT]], Sequence[AnswerT]]
-"""Does what several callers ask for, and answers them in order."""
+"""Processes several requests and returns their results in order; an error as a result concerns only its caller."""
 
-_DATABASE_FAILS = OperationalError, PoolTimeoutError
-"""Not the work's fault: it would fail one by one as well, after as long a wait for each."""
+_DATABASE_ERRORS = OperationalError, PoolTimeoutError
+"""Errors that would also occur one by one, after a timeout each."""
 
 
 def _taken() -> threading.Lock:
@@ -31,58 +32,61 @@ def _taken() -> threading.Lock:
 
 
 @dataclass(eq=False)
-class _Waiting(Generic[RequestT]):
-    """What a caller asks for, and what came of it once it is `done`; until then, or until it is to lead, it waits."""
+class _Call:
+    """Requests of one thread for the same work, with their outcomes once it is `done`; until then the thread waits."""
 
-    request: RequestT
+    work: Work[Any, Any]
+    requests: Sequence[Any]
     turn: threading.Lock = field(default_factory=_taken)
     done: bool = False
-    returned: Any = None
-    error: BaseException | None = None
+    outcomes: list[Any] = field(default_factory=list)
 
 
-class SharedWrites(Generic[RequestT]):
-    """Writes of many threads. What comes while one is under way joins the next.
+class GroupCommit:
+    """Leader-follower group commit for the writes of many threads.
 
-    Whoever finds nobody at work does it. What comes meanwhile waits; then the first of those leads in its turn, and
-    those who were served leave at once, also where others queue up.
+    A thread that finds no active leader becomes the leader. Requests that arrive meanwhile are queued. When the leader
+    is done, the first queued thread leads the next batch, and the threads of the finished batch return at once.
 
     Args:
         write: Opens a session whose writes are committed when the block ends or, without a transaction, by themselves.
-        work: What to do.
-        apart: Within such a session, undoes what one request left behind where its work raises.
+        isolate: Within such a session, undoes the writes of one request if its work raises.
 
     Attributes:
-        waiting: Requests that nobody has taken in yet, in the order that they arrived.
+        waiting: Calls that no leader has taken yet, in the order of arrival.
     """
 
     def __init__(
         self,
         write: Callable[[], AbstractContextManager[Session]],
-        work: Work[RequestT, Any],
-        apart: Callable[[Session], AbstractContextManager[object]] = Session.begin_nested,
+        isolate: Callable[[Session], AbstractContextManager[object]] = Session.begin_nested,
     ) -> None:
-        self._write, self._work, self._apart = write, work, apart
+        self._write, self._isolate = write, isolate
         self._lock = threading.Lock()
         self._writing = False
-        self.waiting: deque[_Waiting[RequestT]] = deque()
+        self.waiting: deque[_Call] = deque()
 
-    def run(self, request: RequestT) -> Any:  # noqa: ANN401 - whatever the work answers
-        """Do what is asked for; return the answer, once that is committed.
+    def run(self, work: Work[RequestT, AnswerT], request: RequestT) -> AnswerT:
+        """Process one request; return its result after the commit, or raise its error."""
+        (outcome,) = self.run_all(work, [request])
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
 
-        Where the work raises, that leaves nothing behind and does not touch the others; they may be done twice. Where
-        the database fails, that is everybody's error.
+    def run_all(self, work: Work[RequestT, AnswerT], requests: Sequence[RequestT]) -> Sequence[AnswerT | BaseException]:
+        """Process requests; return the result or the error of each after the commit.
+
+        If the work of a request raises, only this request is rolled back, and the others may run twice. If the database
+        fails, all requests of the batch fail.
         """
-        own = _Waiting(request)
+        own = _Call(work, requests)
         if self._must_wait(own):
             own.turn.acquire()
         if not own.done:
             self._lead(own)
-        if own.error is not None:
-            raise own.error
-        return own.returned
+        return own.outcomes
 
-    def _must_wait(self, own: _Waiting[RequestT]) -> bool:
+    def _must_wait(self, own: _Call) -> bool:
         with self._lock:
             if self._writing:
                 self.waiting.append(own)
@@ -90,20 +94,20 @@ class SharedWrites(Generic[RequestT]):
             self._writing = True
         return False
 
-    def _lead(self, own: _Waiting[RequestT]) -> None:
-        """Settle one's own request and everything that waits, and pass the lead on."""
-        together: list[_Waiting[RequestT]] = []
+    def _lead(self, own: _Call) -> None:
+        """Process the leader's own and all queued calls, and hand over the lead."""
+        batch: list[_Call] = []
         try:
-            self._commit(own, together)
-        except BaseException as error:  # noqa: BLE001 - it is handed to every thread
-            if not together:  # the transaction did not even begin
-                self._take(own, together)
-            for each in together:
-                each.error = error
+            self._commit(own, batch)
+        except BaseException as error:  # noqa: BLE001 - it is raised in every thread
+            if not batch:  # the transaction could not begin
+                self._take(own, batch)
+            for call in batch:
+                call.outcomes = [error] * len(call.requests)
         self._pass_on()
-        for each in together:
-            each.done = True
-            each.turn.release()
+        for call in batch:
+            call.done = True
+            call.turn.release()
 
     def _pass_on(self) -> None:
         with self._lock:
@@ -111,38 +115,51 @@ class SharedWrites(Generic[RequestT]):
             if self.waiting:
                 self.waiting.popleft().turn.release()
 
-    def _commit(self, own: _Waiting[RequestT], together: list[_Waiting[RequestT]]) -> None:
-        """Savepoints cost as much as the work: they come when something failed."""
+    def _commit(self, own: _Call, batch: list[_Call]) -> None:
+        """Savepoints cost as much as the work, so they are used only after a failure."""
         try:
             with self._write() as session:
-                self._take(own, together)
-                answers = self._work(session, [each.request for each in together])
-                for each, answer in zip(together, answers, strict=True):
-                    each.returned = answer
-        except _DATABASE_FAILS:
+                self._take(own, batch)
+                _do_all(session, batch)
+        except _DATABASE_ERRORS:
             raise
         except Exception:
-            if len(together) <= 1:  # the only one, or the transaction did not even begin
+            if sum(len(call.requests) for call in batch) <= 1:  # the only request, or the transaction could not begin
                 raise
-            self._commit_apart(together)
+            self._commit_isolated(batch)
 
-    def _commit_apart(self, together: Sequence[_Waiting[RequestT]]) -> None:
+    def _commit_isolated(self, batch: Sequence[_Call]) -> None:
         with self._write() as session:
-            for each in together:
-                try:
-                    with self._apart(session):
-                        (each.returned,) = self._work(session, [each.request])
-                except _DATABASE_FAILS:
-                    raise
-                except Exception as error:  # noqa: BLE001 - it is handed to the thread whose work this is
-                    each.error = error
+            for call in batch:
+                call.outcomes = [self._attempt(session, call.work, request) for request in call.requests]
 
-    def _take(self, own: _Waiting[RequestT], together: list[_Waiting[RequestT]]) -> None:
+    def _attempt(self, session: Session, work: Work[RequestT, AnswerT], request: RequestT) -> AnswerT | Exception:
+        try:
+            with self._isolate(session):
+                (answer,) = work(session, [request])
+        except _DATABASE_ERRORS:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is raised in the request's thread
+            return error
+        return answer
+
+    def _take(self, own: _Call, batch: list[_Call]) -> None:
         with self._lock:
-            together += own, *self.waiting
+            batch += own, *self.waiting
             self.waiting.clear()
 
 
+def _do_all(session: Session, calls: Sequence[_Call]) -> None:
+    """Process the requests grouped by their work."""
+    by_work: dict[Work[Any, Any], list[_Call]] = {}
+    for call in calls:
+        by_work.setdefault(call.work, []).append(call)
+    for work, same in by_work.items():
+        answers = iter(work(session, [request for call in same for request in call.requests]))
+        for call in same:
+            call.outcomes = list(islice(answers, len(call.requests)))
+
+
 def one_by_one(session: Session, works: Sequence[Callable[[Session], AnswerT]]) -> list[AnswerT]:
-    """Do works that have nothing in common."""
+    """Run independent works one after another."""
     return [work(session) for work in works]

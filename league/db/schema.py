@@ -1,4 +1,4 @@
-"""Versions of the schema, through alembic."""
+"""Schema versions and migrations with Alembic."""
 
 from functools import cache
 from importlib.resources import files
@@ -16,11 +16,11 @@ from league.db.locks import Lock
 from league.errors import NewerDatabaseError, OldDatabaseError
 
 VERSION_TABLE = "alembic_version"
-"""Where alembic notes the revision of a schema."""
+"""Table in which Alembic stores the schema's revision."""
 
 
 def upgrade(database: Database) -> None:
-    """Bring the schema to this version's head; safe to call from several processes at once.
+    """Upgrade the schema to this version's head; safe to call from several processes concurrently.
 
     Raises:
         NewerDatabaseError: The schema belongs to a newer version.
@@ -28,23 +28,21 @@ def upgrade(database: Database) -> None:
     with database.write_connection() as connection:
         locks.acquire(connection, Lock.SCHEMA)
         _refuse_newer(database, connection)
-        move(connection, head())
+        upgrade_to(connection, head())
 
 
-def move(connection: Connection, revision: str) -> None:
-    """Bring a schema up, or down, to a revision, inside the connection's transaction."""
+def upgrade_to(connection: Connection, revision: str) -> None:
+    """Bring a schema up to a revision, inside the connection's transaction."""
     config = _config()
     config.attributes["connection"] = connection
-    newer = revisions()[: revisions().index(revision)]
-    change = command.downgrade if _current(connection) in newer else command.upgrade
-    change(config, revision)
+    command.upgrade(config, revision)
 
 
 def check(database: Database) -> None:
-    """Refuse a schema that is not this version's.
+    """Check that the schema is that of this version.
 
     Raises:
-        OldDatabaseError: The schema is older, or there is none.
+        OldDatabaseError: The schema is older or missing.
         NewerDatabaseError: The schema belongs to a newer version.
     """
     current = revision(database)
@@ -53,16 +51,16 @@ def check(database: Database) -> None:
 
 
 def is_missing(database: Database) -> bool:
-    """Say whether there is no schema."""
+    """Return True if the database has no schema."""
     with database.engine.connect() as connection:
         return _current(connection) is None
 
 
 def revision(database: Database) -> str:
-    """Return the revision of a schema that is this version's or an older one.
+    """Return the revision of a schema of this or an older version.
 
     Raises:
-        OldDatabaseError: There is no schema.
+        OldDatabaseError: The database has no schema.
         NewerDatabaseError: The schema belongs to a newer version.
     """
     with database.engine.connect() as connection:
@@ -74,13 +72,13 @@ def revision(database: Database) -> str:
 
 
 def head() -> str:
-    """Return the revision that this version needs."""
+    """Return the revision that this version requires."""
     return revisions()[0]
 
 
-@cache  # every readiness probe asks, and the answer takes reading all migrations
+@cache  # every readiness probe calls this, and it reads all migrations
 def revisions() -> tuple[str, ...]:
-    """Return every revision that this version knows, newest first."""
+    """Return all revisions of this version, newest first."""
     return tuple(script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions())
 
 
@@ -88,7 +86,7 @@ def _refuse_newer(database: Database, connection: Connection) -> None:
     current = _current(connection)
     if current is not None and current not in revisions():
         rule = f"this version knows revisions up to {head()}"
-        raise NewerDatabaseError(f"{database} at revision {current}", rule, "install the version that made it")
+        raise NewerDatabaseError(f"{database} at revision {current}", rule, "install the version that created it")
 
 
 def _old(found: str) -> OldDatabaseError:

@@ -1,4 +1,4 @@
-"""INSERT ... ON CONFLICT, which SQLite and PostgreSQL share but the common dialect lacks."""
+"""INSERT ... ON CONFLICT for SQLite and PostgreSQL, which SQLAlchemy's common dialect lacks."""
 
 from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql, sqlite
@@ -8,7 +8,7 @@ from league.db.models import Base
 
 
 def insert_into(session: Session, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
-    """Return an INSERT of the session's dialect, with its `on_conflict_...` methods."""
+    """Return an INSERT of the session's dialect, with `on_conflict_...` methods."""
     return insert_of(session.get_bind().dialect.name, table)
 
 

@@ -1,1 +1,1 @@
-"""Processes that supervise others: start, watch, restart and end them; knows nothing else of the league."""
+"""Process supervision: start, monitor, restart and stop child processes, independent of the league."""

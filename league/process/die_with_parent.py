@@ -1,9 +1,9 @@
-"""Start a command that ends when its parent process does.
+"""Run a command that ends with its parent process.
 
     python -m league.process.die_with_parent PARENT_PID COMMAND [ARGUMENT ...]
 
-On Linux the kernel then sends SIGTERM to the command once its parent has died, however it died, so that a supervisor
-killed with -9 leaves nothing running. Elsewhere the command runs on.
+On Linux the kernel sends SIGTERM to the command when its parent dies, even by SIGKILL, so that a killed supervisor
+leaves no processes behind. On other systems the command continues to run.
 """
 
 import ctypes
@@ -15,14 +15,14 @@ _PR_SET_PDEATHSIG = 1  # prctl(2); survives execve
 
 
 def die_with_parent(parent: int) -> None:
-    """Ask the kernel for SIGTERM when the parent dies, and exit at once if it is already dead."""
+    """Request SIGTERM at the parent's death, and exit at once if the parent is already dead."""
     _signal_at_death(signal.SIGTERM)
     if os.getppid() != parent:
-        sys.exit(f"league.process.die_with_parent: parent {parent} is gone; {os.getppid()} took over")
+        sys.exit(f"league.process.die_with_parent: parent {parent} has died; the new parent is {os.getppid()}")
 
 
 def outlive_parent() -> None:
-    """Ask for no further SIGTERM: every thread of the parent that ends sends one, and a second may kill at once."""
+    """Cancel the request, because every exiting thread of the parent sends a SIGTERM and a second one may kill."""
     _signal_at_death(0)
 
 

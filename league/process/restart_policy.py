@@ -1,19 +1,19 @@
-"""When a process that died is started again, and when that has failed often enough."""
+"""Restart policy of a supervised process."""
 
 from dataclasses import dataclass
 
-_DOUBLINGS_MOST = 64  # so that no number of them is too large to compute with
+_DOUBLINGS_MAX = 64  # avoids overflow
 
 
 @dataclass(frozen=True)
 class RestartPolicy:
-    """Restart with doubling delays; give up when too many lives in a row were short.
+    """Restart with exponential back-off; give up after too many short lives in a row.
 
     Attributes:
-        short_life_s: A life under this counts as short; a longer one clears the count.
-        most_short_lives: So many short lives in a row end the attempts.
-        first_delay_s: Wait before the first restart.
-        longest_delay_s: Longest wait.
+        short_life_s: A shorter life counts as short; a longer one resets the count.
+        most_short_lives: Number of short lives in a row after which to give up.
+        first_delay_s: Delay of the first restart.
+        longest_delay_s: Maximum delay.
     """
 
     short_life_s: float
@@ -23,12 +23,12 @@ class RestartPolicy:
 
 
 def count_short_lives(before: int, lived_s: float, rule: RestartPolicy) -> int:
-    """Return the short lives in a row, this one included."""
+    """Return the number of short lives in a row, including the last one."""
     return before + 1 if lived_s < rule.short_life_s else 0
 
 
 def restart_delay_s(short_lives: int, rule: RestartPolicy) -> float | None:
-    """Return how long to wait before the next start, or none when it is time to give up.
+    """Return the delay before the next start, or None to give up.
 
     delay = first * 2^(short_lives - 1), at most `longest_delay_s`
     """
@@ -36,6 +36,6 @@ def restart_delay_s(short_lives: int, rule: RestartPolicy) -> float | None:
 
 
 def backoff_delay_s(times: int, rule: RestartPolicy) -> float:
-    """Return how long to wait before the next start, as `restart_delay_s` does, but without giving up."""
-    doublings = min(max(times - 1, 0), _DOUBLINGS_MOST)
+    """Return the delay before the next start without ever giving up."""
+    doublings = min(max(times - 1, 0), _DOUBLINGS_MAX)
     return float(min(rule.first_delay_s * 2**doublings, rule.longest_delay_s))

@@ -1,4 +1,4 @@
-"""Handling of the signals that ask a process to end: SIGINT, SIGTERM and SIGHUP, once or again."""
+"""Handling of termination signals: SIGINT, SIGTERM and SIGHUP, once or repeated."""
 
 import signal
 from collections.abc import Callable
@@ -10,10 +10,10 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class SignalFlag:
-    """An event that a signal handler may set.
+    """Event that a signal handler may set.
 
-    The handler of `threading.Event` would wait for ever if the signal came while the main thread held the event's lock,
-    as it does at the start and the end of each `wait`. `SimpleQueue.put` is reentrant by its documentation.
+    Setting a `threading.Event` in a handler deadlocks if the main thread holds the event's lock, as it does at the
+    start and the end of `wait`. `SimpleQueue.put` is documented as reentrant.
     """
 
     def __init__(self) -> None:
@@ -25,39 +25,39 @@ class SignalFlag:
         return self._set
 
     def set(self) -> None:
-        """Set the flag for good, and wake all that wait for it."""
+        """Set the flag permanently and wake all waiting threads."""
         self._set = True
         self._waking.put(None)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the flag is set, `timeout_s` >= 0 at most; return whether it is."""
+        """Wait until the flag is set or `timeout_s` >= 0 expires; return True if it is set."""
         if not self._set:
             try:
                 self._waking.get(timeout=timeout_s)
             except Empty:
                 return self._set
-            self._waking.put(None)  # for the next thread that waits
+            self._waking.put(None)  # wake the next waiting thread
         return True
 
 
 class EndSignals:
-    """Counts the signals that come while it is entered, in the main thread; afterwards they do what they did before.
+    """Context manager that counts termination signals in the main thread and restores their handlers.
 
     Args:
-        again: Called at each signal after the first, from its handler.
+        again: Called from the signal handler at each signal after the first.
 
     Attributes:
-        count: How many have come.
+        count: Number of received signals.
     """
 
     def __init__(self, again: Callable[[], None] | None = None) -> None:
         self.count = 0
         self._again = again
-        self._came = SignalFlag()
+        self._received = SignalFlag()
         self._before: dict[signal.Signals, signal._HANDLER] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._note) for number in ENDING}
+        self._before = {number: signal.signal(number, self._handle) for number in ENDING}
         return self
 
     def __exit__(
@@ -67,11 +67,11 @@ class EndSignals:
             signal.signal(number, handler)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the first signal; return whether it has come."""
-        return self._came.wait(timeout_s)
+        """Wait for the first signal; return True if it has arrived."""
+        return self._received.wait(timeout_s)
 
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
+    def _handle(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1
-        self._came.set()
+        self._received.set()
         if self.count > 1 and self._again is not None:
             self._again()

@@ -1,4 +1,4 @@
-"""One supervised process: its log, its deaths, its restarts, its end."""
+"""Supervised process with a log and restarts."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ State = Literal["not started", "running", "restarting", "finished", "failed", "s
 
 @dataclass(frozen=True)
 class Job:
-    """What to run: `permanent` says that ending by itself with status 0 is a death too."""
+    """Command to run; if `permanent`, exiting with status 0 is unexpected too."""
 
     name: str
     command: tuple[str, ...]
@@ -30,9 +30,9 @@ class Job:
 
 @dataclass(frozen=True)
 class UnexpectedExit:
-    """An end that nobody asked for.
+    """Unexpected exit of a process.
 
-    `delay_s` is the wait before the next start; none: no further start. `last_lines` are the process's own.
+    `delay_s` is the delay before the next start, or None if there is none. `last_lines` are its last output.
     """
 
     name: str
@@ -44,17 +44,17 @@ class UnexpectedExit:
 
     @property
     def cause(self) -> str:
-        """How it ended, in words."""
-        how = f"signal {signal.Signals(-self.status).name}" if self.status < 0 else f"status {self.status}"
-        how += " (what it needs is away)" if self.status == TRY_LATER else ""
-        return f"it ended with {how} after {self.lived_s:.0f} s"
+        """Description of the exit."""
+        exit_status = f"signal {signal.Signals(-self.status).name}" if self.status < 0 else f"status {self.status}"
+        exit_status += " (a dependency is unavailable)" if self.status == TRY_LATER else ""
+        return f"exited with {exit_status} after {self.lived_s:.0f} s"
 
 
 class SupervisedProcess:
-    """A job's process, restarted by a rule whenever it dies.
+    """Process of a job that is restarted according to a policy.
 
-    Each process leads a session of its own, so that a terminal's Ctrl-C does not reach it, and ends with this one.
-    Times are seconds of one monotonic clock, given by the caller.
+    Each process has its own session, so that a terminal's Ctrl-C does not reach it, and ends with this process. The
+    caller passes times as seconds of one monotonic clock.
     """
 
     def __init__(self, job: Job, rule: RestartPolicy) -> None:
@@ -64,27 +64,27 @@ class SupervisedProcess:
         self._rule = rule
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at_s = 0.0
-        self._said_before = 0  # bytes of the log
+        self._log_offset = 0
         self._due_at_s = 0.0
-        self._short_lives = self._times_away = 0
+        self._short_lives = self._times_unavailable = 0
 
     @property
     def pid(self) -> int | None:
-        """The process's id, while there is one."""
+        """Id of the process, or None."""
         return None if self._process is None else self._process.pid
 
     @property
     def running(self) -> bool:
-        """Whether there is a process that has not ended."""
+        """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     def start(self, now_s: float) -> None:
         """Start the process; its output is appended to the log."""
-        dying = (sys.executable, "-P", "-m", "league.process.die_with_parent", str(os.getpid()))
+        wrapper = (sys.executable, "-P", "-m", "league.process.die_with_parent", str(os.getpid()))
         with self.job.log.open("ab") as log:
-            self._said_before = log.tell()
+            self._log_offset = log.tell()
             self._process = subprocess.Popen(  # noqa: S603 - our own commands
-                (*dying, *self.job.command),
+                (*wrapper, *self.job.command),
                 env=dict(self.job.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -94,75 +94,75 @@ class SupervisedProcess:
         self.state, self._started_at_s = "running", now_s
 
     def replace(self, job: Job, now_s: float, grace_s: float) -> None:
-        """Run another job from now on; a process that still runs gets `grace_s` to end."""
+        """Stop the process within `grace_s` and run another job."""
         self.terminate()
         self.wait(grace_s)
         self.job = job
         self.start(now_s)
 
     def poll(self, now_s: float) -> UnexpectedExit | None:
-        """Look after the process: report a death, start again what is due."""
+        """Restart the process if it is due; return an unexpected exit."""
         if self.state == "restarting" and now_s >= self._due_at_s:
             self.restarts += 1
             self.start(now_s)
         if self.state != "running" or self._process is None or (status := self._process.poll()) is None:
             return None
-        self._end_group()
+        self._kill_group()
         if status == 0 and not self.job.permanent:
             self.state = "finished"
             return None
-        return self._bury(status, now_s)
+        return self._record_exit(status, now_s)
 
     def terminate(self) -> None:
-        """Ask the process to end."""
+        """Send SIGTERM to the process."""
         if self._process is not None and self.running:
             self.state = "stopping"
             self._process.terminate()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the end, then end by force; say whether the process ended by itself."""
+        """Wait for the exit, then kill the process; return True if it exited by itself."""
         ended = True
         if self._process is not None:
             try:
                 self._process.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 ended = False
-                self._end_group()
+                self._kill_group()
                 self._process.wait()
-            self._end_group()
+            self._kill_group()
         self.state = "stopped"
         return ended
 
     def kill(self) -> None:
-        """End the process and all that it started by force."""
-        self._end_group()
+        """Kill the process and its children."""
+        self._kill_group()
 
     def last_lines(self, count: int) -> tuple[str, ...]:
-        """Return the end of the log."""
+        """Return the last lines of the log."""
         return last_lines(self.job.log, count)
 
-    def _bury(self, status: int, now_s: float) -> UnexpectedExit:
+    def _record_exit(self, status: int, now_s: float) -> UnexpectedExit:
         lived_s = now_s - self._started_at_s
         delay_s = self._delay_s(status, lived_s)
         if delay_s is None:
             self.state = "failed"
         else:
             self.state, self._due_at_s = "restarting", now_s + delay_s
-        own_lines = last_lines(self.job.log, 8, since=self._said_before)
+        own_lines = last_lines(self.job.log, 8, since=self._log_offset)
         return UnexpectedExit(self.job.name, status, lived_s, delay_s, own_lines, self.job.log)
 
     def _delay_s(self, status: int, lived_s: float) -> float | None:
-        """Return how long to wait before the next start; None where there is to be none."""
+        """Return the delay before the next start, or None for no restart."""
         if status in PERMANENT:
             return None
-        if status == TRY_LATER:  # however long that takes: whoever supervises is told each time
-            self._times_away += 1
-            return backoff_delay_s(self._times_away, self._rule)
-        self._times_away = 0
+        if status == TRY_LATER:  # retried indefinitely; the supervisor logs each time
+            self._times_unavailable += 1
+            return backoff_delay_s(self._times_unavailable, self._rule)
+        self._times_unavailable = 0
         self._short_lives = count_short_lives(self._short_lives, lived_s, self._rule)
         return restart_delay_s(self._short_lives, self._rule)
 
-    def _end_group(self) -> None:
+    def _kill_group(self) -> None:
         if self._process is not None:
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -171,7 +171,7 @@ class SupervisedProcess:
 
 
 def last_lines(log: Path, count: int, since: int = 0) -> tuple[str, ...]:
-    """Return the last non-empty lines of a file from byte `since` on, or none where there is no file."""
+    """Return the last non-empty lines of a file from byte `since` on; empty if the file does not exist."""
     if not log.exists():
         return ()
     with log.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""Concurrency limits: how many calls of each request class run and wait in one API process."""
+"""Concurrency limits per request class of one API process."""
 
 from dataclasses import dataclass, fields
 
@@ -7,28 +7,28 @@ from league.wire.request_class import RequestClass
 
 @dataclass(frozen=True)
 class ConcurrencyLimits:
-    """How many calls of each lane run and wait in one API process, and for how long.
+    """Maximum running and queued calls per request class of one API process, and the maximum queueing time.
 
     Attributes:
-        beats_running: Heartbeats of workers at once, >= 1; likewise the others.
-        beats_waiting: Most of them that wait for their turn, >= 0; likewise the others.
+        beats_running: Maximum concurrent heartbeats, >= 1; likewise the other classes.
+        beats_waiting: Maximum queued heartbeats, >= 0; likewise the other classes.
         results_running: Results and released leases.
         results_waiting: See above.
-        registrations_running: Workers that attach.
+        registrations_running: Worker registrations.
         registrations_waiting: See above.
-        changes_running: Everything else that writes: learners, snapshots, standings, periods.
+        changes_running: All other writes: learners, snapshots, standings, periods.
         changes_waiting: See above.
-        transfers_running: Checkpoints and recordings on their way through the server.
+        transfers_running: Uploads and downloads of checkpoints and recordings.
         transfers_waiting: See above.
         leases_running: Requests for leases.
         leases_waiting: See above.
-        reads_running: Everything that people look at.
+        reads_running: Reads and web pages.
         reads_waiting: See above.
-        comparisons_running: What somebody looks at and takes long: fits of the whole history, evaluations of rules.
+        comparisons_running: Slow reads: whole-history fits and evaluations of matchmaking rules.
         comparisons_waiting: See above.
-        wait_s: Longest wait for a turn, > 0; shorter than callers wait for an answer.
-        retry_min_s: Shortest time after which a refused caller is asked to come back, > 0.
-        retry_max_s: Longest such time, >= retry_min_s.
+        wait_s: Maximum time in the queue in seconds, > 0; shorter than the clients' timeout.
+        retry_min_s: Minimum Retry-After of a rejected call in seconds, > 0.
+        retry_max_s: Maximum Retry-After of a rejected call in seconds, >= retry_min_s.
 
     Raises:
         ValueError: A value is out of its range.
@@ -60,17 +60,19 @@ class ConcurrencyLimits:
             if field.name.endswith("_running") and value < 1:
                 raise ValueError(f"{field.name} is {value}: at least one call must be able to run")
             if field.name.endswith("_waiting") and value < 0:
-                raise ValueError(f"{field.name} is {value}: it must be 0 or more; 0 refuses what cannot run at once")
+                raise ValueError(
+                    f"{field.name} is {value}: it must be 0 or more; 0 rejects calls that cannot run at once"
+                )
         if not 0.0 < self.wait_s < float("inf"):
             raise ValueError(f"wait_s is {self.wait_s}: it must be finite and above 0")
         if not 0.0 < self.retry_min_s <= self.retry_max_s < float("inf"):
             span = f"retry_min_s is {self.retry_min_s}, retry_max_s {self.retry_max_s}"
             raise ValueError(f"{span}: they must be finite, above 0 and in order")
 
-    def running(self, lane: RequestClass) -> int:
-        """How many calls of a lane run at once."""
-        return int(getattr(self, f"{lane}_running"))
+    def running(self, request_class: RequestClass) -> int:
+        """Maximum running calls of a request class."""
+        return int(getattr(self, f"{request_class}_running"))
 
-    def waiting(self, lane: RequestClass) -> int:
-        """How many calls of a lane may wait."""
-        return int(getattr(self, f"{lane}_waiting"))
+    def waiting(self, request_class: RequestClass) -> int:
+        """Maximum queued calls of a request class."""
+        return int(getattr(self, f"{request_class}_waiting"))

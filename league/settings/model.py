@@ -1,10 +1,10 @@
 """Settings of the server, each from `LEAGUE_<NAME>` in the environment or from the command line.
 
-A variable of the environment that begins with `LEAGUE_` and is none of them is refused: it is a setting that somebody
-believes in and that has no effect. `league settings` shows them all.
+An unknown variable that begins with `LEAGUE_` is an error, because it would silently have no effect. `league settings`
+lists all settings.
 
-A number of the matchmaking or of the promotion rule is `LEAGUE_MATCHMAKING__POWER=3`, `LEAGUE_PROMOTION__CAPACITY=50`.
-What holds a password may come from a file: `LEAGUE_DATABASE_PASSWORD_FILE=/run/secrets/password`.
+Nested settings are written as `LEAGUE_MATCHMAKING__POWER=3` or `LEAGUE_PROMOTION__CAPACITY=50`. Settings that contain a
+password may come from a file: `LEAGUE_DATABASE_PASSWORD_FILE=/run/secrets/password`.
 """
 
 import json
@@ -23,15 +23,15 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from arena.matchmaking import MatchmakingConfig
-from arena.promotion import PromotionConfig
-from arena.refit_config import RefitConfig
+from arena.population.promotion import PromotionConfig
+from arena.ratings.bradley_terry_config import RefitConfig
 from league.errors import ConfigurationError, reason
 from league.log_config import Format, Level
 from league.private_files import SUFFIX, TOKEN, read_secret
 from league.settings.concurrency import ConcurrencyLimits
 
 MOST = 2**53
-"""Largest count: every database and every reader of JSON holds it exactly."""
+"""Maximum count, which every database and JSON parser represents exactly."""
 
 YEAR_S = 365 * 86400.0
 LONGEST_DAYS = 36500.0
@@ -41,10 +41,10 @@ Count = Annotated[int, Field(ge=1, le=MOST)]
 
 PREFIX = "LEAGUE_"
 CLIENT_SIDE = {"LEAGUE_URL", TOKEN, TOKEN + SUFFIX}
-"""Variables that commands and workers read: where the server is, and what opens it."""
+"""Variables that commands and workers read: the server's URL and the token."""
 
 FROM_FILES = ("database_url", "database_password")
-"""Settings that `LEAGUE_<NAME>_FILE` may name a file of; where `LEAGUE_<NAME>` is set as well, that wins."""
+"""Settings that `LEAGUE_<NAME>_FILE` may read from a file; `LEAGUE_<NAME>` takes precedence."""
 
 _OF_TESTS = "LEAGUE_TEST_"
 _PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*(?=@)|([?&]password=)[^&]*")
@@ -52,13 +52,13 @@ _PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*(?=@)|([?&]password=)[^&]*")
 
 @dataclass(frozen=True)
 class ReplayConfig:
-    """How many recordings of matches are kept. Those of gates and of champions stay longest, up to half of all.
+    """Retention of recordings. Those of gates and of champions stay longest, up to half of all.
 
     Attributes:
-        upload_max_bytes: Largest recording, >= 1.
-        keep_max: Most recordings, >= 1.
-        keep_max_bytes: Most bytes of all recordings together, >= `upload_max_bytes`.
-        keep_days: Age at which a recording goes, within a day, > 0.
+        upload_max_bytes: Maximum size of a recording, >= 1.
+        keep_max: Maximum number of recordings, >= 1.
+        keep_max_bytes: Maximum total size of all recordings, >= `upload_max_bytes`.
+        keep_days: Age in days after which a recording is deleted, within a day, > 0.
 
     Raises:
         ValueError: A value is out of its range.
@@ -75,14 +75,14 @@ class ReplayConfig:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be 1 or more, and {MOST} or less")
         if self.keep_max_bytes < self.upload_max_bytes:
             sizes = f"keep_max_bytes is {self.keep_max_bytes}, upload_max_bytes {self.upload_max_bytes}"
-            raise ValueError(f"{sizes}: the largest recording must find room")
+            raise ValueError(f"{sizes}: the largest recording must fit")
         if not 0.0 < self.keep_days <= LONGEST_DAYS:
             raise ValueError(f"keep_days is {self.keep_days}: it must be above 0 and at most {LONGEST_DAYS:g}")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting as it stands, fit to be shown: without passwords."""
+    """A setting with its current value, without passwords."""
 
     variable: str
     value: str
@@ -91,162 +91,160 @@ class Setting:
 
 
 class Settings(BaseSettings):
-    """What a server is started with. Seconds end in `_s`; ratings are on the Glicko scale."""
+    """Settings of a server. Names of times in seconds end in `_s`; ratings are on the Glicko scale."""
 
     model_config = SettingsConfigDict(
         env_prefix="LEAGUE_", env_nested_delimiter="__", frozen=True, extra="forbid", use_attribute_docstrings=True
     )
 
     host: str = "127.0.0.1"
-    """Interface to listen on; any but loopback needs a token."""
+    """Interface to listen on; any but loopback requires a token."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    """TCP port; 0 for any free one."""
+    """TCP port; 0 chooses a free one."""
     home: Path = Path("var")
-    """Folder of everything that the league keeps."""
+    """Folder of the league's data."""
     log_level: Level = "info"
-    """Least level that is logged."""
+    """Minimum log level."""
     log_format: Format = "text"
-    """Lines for people, or JSON for programs."""
+    """Log format: plain text or JSON."""
     database_url: str | None = None
-    """`sqlite:///FILE` or `postgresql://...`; a file in the home folder unless set."""
+    """`sqlite:///FILE` or `postgresql://...`; default: a SQLite file in the home folder."""
     database_password: Annotated[str | None, Field(repr=False)] = None
-    """Password for a `postgresql://` address that has none; any characters will do."""
+    """Password for a `postgresql://` URL without one; may contain any characters."""
     store_url: str | None = None
-    """Where checkpoints are: `file:///FOLDER` or `s3://BUCKET/PREFIX`; a folder in the home folder unless set."""
+    """Checkpoint store: `file:///FOLDER` or `s3://BUCKET/PREFIX`; default: a folder in the home folder."""
     store_endpoint_url: str | None = None
-    """Service of an `s3://` store; that of AWS unless set."""
+    """Service URL of an `s3://` store; default: AWS."""
     store_public_url: str | None = None
-    """The same service as workers reach it, where that differs."""
+    """Service URL for workers, if it differs."""
     store_hashing: Literal["service", "server"] = "service"
-    """Who hashes uploads to an `s3://` store: its service, or the server, which then reads each of them once."""
+    """Whether the service or the server hashes uploads to an `s3://` store; the server must read each upload once."""
 
-    core: Annotated[int, Field(ge=0, lt=2**16)] | None = None
-    """Core that the calls of this API process keep to, counted from 0; any unless set. Each process needs its own."""
     database_connections: Count = 20
-    """Most connections to the database, in each API process."""
+    """Maximum database connections per API process."""
     lanes: ConcurrencyLimits = ConcurrencyLimits()
-    """How many calls run and wait."""
+    """Concurrency limits per request class."""
     body_max_bytes: Count = 16 * 2**20
-    """Largest body of a call, checkpoints aside."""
+    """Maximum body size of a request other than a checkpoint."""
     checkpoint_max_bytes: Count = 512 * 2**20
-    """Largest checkpoint."""
+    """Maximum size of a checkpoint."""
     token_unfinished_max_bytes: Count = 4 * 2**30
-    """Bytes of checkpoints that one worker token may have on their way at once."""
+    """Maximum total size of a worker token's unfinished uploads."""
     token_stored_max_bytes: Count = 2**40
-    """Bytes of checkpoints that one worker token may have in the store."""
+    """Maximum total size of a worker token's stored checkpoints."""
     token_learners_max: Count = 500
-    """Learners that one worker token may have."""
+    """Maximum number of a worker token's learners."""
     token_environments_max: Count = 50
-    """Environments that one worker token may create."""
+    """Maximum number of environments that a worker token creates."""
     token_players_max: Count = 200_000
-    """Snapshots and external players that one worker token may have."""
+    """Maximum number of a worker token's snapshots and external players."""
     workers_create_environments: bool = False
-    """Whether worker tokens may create environments. In a closed league only admins do unless set."""
+    """Whether worker tokens may create environments. By default, only admin tokens may."""
     rate_per_s: Annotated[float, Field(gt=0, le=1e6)] = 2000.0
-    """Calls a second that one token, or one address without a token, may make for long."""
+    """Rate limit: sustained calls per second per token, or per client address without a token."""
     rate_burst: Count = 10_000
-    """Calls that it may make at once after a pause."""
+    """Rate limit: burst size in calls."""
     token_memory_s: Annotated[float, Field(ge=0, le=60)] = 1.0
-    """How long a server remembers whose a token is: revoking it, and closing an open league, take so long at most."""
+    """How long a server caches tokens: the maximum delay until a revocation, or the first token, takes effect."""
     metrics_open: bool = False
-    """Whether `GET /metrics` needs no token. In a closed league it needs the scope `read` unless set."""
+    """Whether `GET /metrics` is public. By default, it requires the scope `read`."""
     metrics_environments_max: Count = 50
-    """Environments that have series of their own in `GET /metrics`: those that were played last."""
+    """Maximum number of environments with their own series in `GET /metrics`: the most recently played."""
     metrics_cache_s: Annotated[float, Field(ge=0, le=60)] = 5.0
-    """How long a server sends the same metrics again instead of computing them."""
+    """How long a server caches the response of `GET /metrics`."""
 
     heartbeat_s: Seconds = 120.0
-    """How often a worker is to show that it lives."""
+    """Interval between a worker's heartbeats."""
     heartbeats_per_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 100.0
-    """Most heartbeats of all workers a second: where there would be more, each is told to beat less often."""
+    """Maximum heartbeats per second of all workers; above it, the server lengthens each worker's interval."""
     next_poll_s: Seconds = 5.0
-    """After what time workers are to call again."""
+    """Interval at which idle workers poll."""
     poll_jitter: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """Share by which that varies from answer to answer, so that workers spread."""
+    """Jitter of that interval as a share, so that workers spread."""
     lease_expiry_s: Seconds = 360.0
-    """How long a lease may be played."""
+    """Lifetime of a lease."""
     lease_grace_s: Annotated[float, Field(ge=0, le=YEAR_S)] = 3600.0
-    """How long after that its results still count, as late ones."""
+    """How long results of an expired lease are accepted as late."""
     lease_budget_max: Count = 1000
-    """Most matches of one lease."""
+    """Maximum number of matches per lease."""
     lease_sweep_s: Seconds = 30.0
-    """How often leases that have ended are settled."""
+    """Interval at which expired leases are settled."""
     unplayable_tokens: Annotated[int, Field(ge=2, le=MOST)] = 2
-    """Worker tokens that must report a sound candidate as unplayable before it is quarantined."""
+    """Number of worker tokens that must report an intact candidate as unplayable before it is quarantined."""
     unplayable_memory_s: Seconds = 3600.0
-    """How long a worker is not leased a player that it reported, and how long the report adds up with others."""
+    """How long a worker gets no leases for a player that it reported, and how long the report counts."""
 
     retention_days: Annotated[float, Field(gt=0, le=LONGEST_DAYS)] | None = None
-    """Age at which leases without matches, refused results and the opponents of draws go; they stay unless set."""
+    """Age after which leases without matches, refused results and opponent records are deleted; default: never."""
 
     replays: ReplayConfig = ReplayConfig()
-    """How many recordings of matches are kept."""
+    """Retention of recordings."""
 
     aggregation_interval_s: Seconds = 2.0
-    """How often the server looks whether a rating period is due."""
+    """Interval at which the server checks whether a rating period is due."""
     aggregation_term_s: Seconds = 30.0
-    """How long the process that closes periods stays the elected one without renewing it."""
+    """Term of the leader election for closing periods."""
     period_games: Count = 15
-    """Rated games per active player after which a period is due."""
+    """Number of rated games per active player after which a period is due."""
     period_age_s: Seconds = 60.0
-    """Age of the oldest unrated match at which a period is due, whatever their number."""
+    """Age of the oldest unrated match after which a period is due, regardless of the number of games."""
     period_spacing_s: Annotated[float, Field(ge=0, le=YEAR_S)] = 10.0
-    """Least time between two periods that are due for their games."""
+    """Minimum time between two periods that are due because of their number of games."""
     events_poll_s: Seconds = 1.0
-    """How often followers of the event stream hear news."""
+    """Interval at which the event stream sends new events."""
     events_streams_max: Count = 100
-    """Most followers of the event stream, in each API process."""
+    """Maximum clients of the event stream per API process."""
 
     review_matches: Count = 20_000
-    """How many of each environment's last matches workers are judged by."""
+    """Number of most recent matches per environment used to review workers."""
     suspicion_level: Annotated[float, Field(gt=0, lt=1)] = 1e-6
-    """Probability that chance alone explains a worker's results below which it is called suspect."""
+    """p-value of a worker's results below which the worker is suspect."""
 
     tau: Annotated[float, Field(gt=0, le=2)] = 0.5
-    """Glicko-2's constraint on changes of volatility."""
+    """Glicko-2's constraint on the change of volatility."""
     deviation_floor: Points = 30.0
-    """Least deviation that evidence leads to."""
+    """Minimum rating deviation."""
     deviation_cap: Points = 350.0
-    """Most deviation that idling leads to."""
+    """Maximum rating deviation."""
     volatility_cap: Annotated[float, Field(gt=0)] = 0.1
-    """Most volatility."""
+    """Maximum volatility."""
     burst_games: Annotated[int, Field(ge=0)] = 50
-    """Most games of a player in a period that are one step of Glicko-2; with more, the rating is iterated to the mode
-    of the posterior. 0: one step whatever their number."""
+    """Number of games per player and period above which the rating is iterated to the posterior mode instead of one
+    Glicko-2 step. 0: always one step."""
     baseline_deviation: Points = 30.0
-    """Deviation of baselines, whose rating never moves."""
+    """Deviation of baselines, whose rating is fixed."""
     snapshot_deviation: Points = 80.0
-    """Least deviation that a snapshot starts with."""
+    """Minimum initial deviation of a snapshot."""
     reset_deviation: Points = 150.0
-    """The same of the first snapshot after a learner began anew."""
+    """Minimum initial deviation of the first snapshot after a reset."""
     provisional_deviation: Points = 110.0
-    """Deviation from which on a rating is called provisional."""
+    """Deviation above which a rating is provisional."""
     refit: RefitConfig = RefitConfig()
-    """When and how the whole history is fitted."""
+    """Schedule and parameters of the whole-history fit."""
 
     automatic_promotion: bool = True
-    """Whether promotion, retirement and succession happen by rule."""
+    """Whether promotion, retirement and succession are automatic."""
     promotion: PromotionConfig = PromotionConfig()
     """The rules of promotion, retirement and succession."""
     retire_redundant: bool = False
-    """Whether the rules retire snapshots, too, that another one scores like."""
+    """Whether the rules also retire redundant snapshots."""
     redundancy_distance: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """Largest root mean square difference of win rates between two players that score alike."""
+    """Maximum root mean square difference of win rates between redundant players."""
     redundancy_behaviour: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.25
-    """Largest root mean square difference of fingerprints between two that play alike, in standard deviations."""
+    """Maximum root mean square difference of behaviour between redundant players, in standard deviations."""
     redundancy_opponents: Count = 5
-    """How many opponents two players must both have met before they are compared."""
+    """Minimum number of common opponents before two players are compared."""
     matchmaking: MatchmakingConfig = MatchmakingConfig()
-    """How a learner's opponents are chosen."""
+    """Matchmaking rule."""
 
     @classmethod
     def load(cls, **overrides: Any) -> Self:  # noqa: ANN401 - whatever the fields take; validated right here
-        """Read the environment; `overrides` that are not None win.
+        """Read the environment; `overrides` that are not None take precedence.
 
         Raises:
-            ConfigurationError: A setting has an unusable value, or a variable named like one is none.
+            ConfigurationError: A setting has an invalid value, or a `LEAGUE_` variable is unknown.
         """
-        _refuse_unknown(os.environ)
+        _reject_unknown(os.environ)
         given = {name: value for name, value in overrides.items() if value is not None}
         for name in FROM_FILES:
             read = read_secret(_variable(name), os.environ)
@@ -257,10 +255,10 @@ class Settings(BaseSettings):
         except ValidationError as error:
             first = error.errors()[0]
             given_as = _as_given(first["loc"], first["input"])
-            said = ", ".join(f"{name}={_shown(value)}" for name, value in given_as.items())
-            raise ConfigurationError(said, reason(first), f"correct or unset {' or '.join(given_as)}") from error
+            value = ", ".join(f"{name}={_shown(each)}" for name, each in given_as.items())
+            raise ConfigurationError(value, reason(first), f"correct or unset {' or '.join(given_as)}") from error
         except SettingsError as error:
-            way_out = "name one number each, such as LEAGUE_MATCHMAKING__POWER=3"
+            way_out = "set each number separately, for example LEAGUE_MATCHMAKING__POWER=3"
             raise ConfigurationError("in LEAGUE_MATCHMAKING or LEAGUE_PROMOTION", str(error), way_out) from error
         settings._require_consistent()
         return settings
@@ -268,7 +266,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _read_lists(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Read a list of numbers in a group, which pydantic-settings leaves as text."""
+        """Parse lists of numbers in a group, which pydantic-settings leaves as text."""
         return {
             name: {key: _list_or_text(text) for key, text in group.items()} if isinstance(group, dict) else group
             for name, group in given.items()
@@ -280,33 +278,36 @@ class Settings(BaseSettings):
         if self.retention_days is not None and 86400 * self.retention_days < self.lease_grace_s:
             raise ConfigurationError(
                 f"LEAGUE_RETENTION_DAYS={self.retention_days:g}",
-                f"results of a lease count until LEAGUE_LEASE_GRACE_S={self.lease_grace_s:g} after its end",
-                "keep it for longer",
+                f"results of a lease are accepted until LEAGUE_LEASE_GRACE_S={self.lease_grace_s:g} after it expires",
+                "raise it",
             )
         return self
 
     def _require_consistent(self) -> None:
-        """Refuse settings of which each is fine and that contradict each other.
+        """Reject settings that contradict each other.
 
         Raises:
-            ConfigurationError: Two of them do.
+            ConfigurationError: Two settings contradict each other.
         """
-        for name, what in (("heartbeat_s", "beats"), ("next_poll_s", "calls")):
-            self._require_below(name, "lease_expiry_s", f"a worker that {what} as told must find its leases open")
-        whole = "a worker must be able to send the largest checkpoint"
+        for name in ("heartbeat_s", "next_poll_s"):
+            self._require_below(name, "lease_expiry_s", "a lease must outlast the worker's interval")
+        whole = "a worker must be able to upload the largest checkpoint"
         self._require_below("checkpoint_max_bytes", "token_unfinished_max_bytes", whole, or_equal=True)
         self._require_below(
-            "token_unfinished_max_bytes", "token_stored_max_bytes", "what comes must fit", or_equal=True
+            "token_unfinished_max_bytes",
+            "token_stored_max_bytes",
+            "unfinished uploads must fit into the store",
+            or_equal=True,
         )
         for name in ("baseline_deviation", "snapshot_deviation", "reset_deviation"):
-            self._require_below(name, "deviation_cap", "no player is less sure than the cap", or_equal=True)
+            self._require_below(name, "deviation_cap", "no initial deviation may exceed the cap", or_equal=True)
         if self.database_password and not self.database_url:
-            rule = "it is of a database postgresql://, and LEAGUE_DATABASE_URL is unset"
+            rule = "it requires a postgresql:// database, but LEAGUE_DATABASE_URL is unset"
             way_out = "unset it, or set LEAGUE_DATABASE_URL=postgresql://USER@HOST/NAME"
             raise ConfigurationError("LEAGUE_DATABASE_PASSWORD", rule, way_out)
         for name in ("store_endpoint_url", "store_public_url"):
             if getattr(self, name) is not None and not (self.store_url or "").startswith("s3://"):
-                rule = f"it is of a store s3://, and LEAGUE_STORE_URL is {_shown(self.store_url) or 'unset'}"
+                rule = f"it requires an s3:// store, but LEAGUE_STORE_URL is {_shown(self.store_url) or 'unset'}"
                 way_out = "unset it, or set LEAGUE_STORE_URL=s3://BUCKET/PREFIX"
                 raise ConfigurationError(f"{_variable(name)}={_shown(getattr(self, name))}", rule, way_out)
 
@@ -317,23 +318,23 @@ class Settings(BaseSettings):
         raise ConfigurationError(
             f"{_variable(low)}={one:.15g}",
             f"{rule}, {_variable(high)}={other:.15g}",
-            "lower the one or raise the other",
+            "lower the first or raise the second",
         )
 
     def listing(self) -> list[Setting]:
-        """List every setting by its variable, those of groups one by one."""
+        """List all settings by variable, including those of groups."""
         return [
-            Setting(variable, self._told(path), _shown(_default(path)), _about(path))
+            Setting(variable, self._listed_value(path), _shown(_default(path)), _about(path))
             for variable, path in _paths().items()
         ]
 
-    def _told(self, path: tuple[str, ...]) -> str:
+    def _listed_value(self, path: tuple[str, ...]) -> str:
         value = _shown(_at(self, path))
         return "***" if value and path == ("database_password",) else value
 
     @property
     def database_address(self) -> str:
-        """URL of the database, its password included; a SQLite file in the home folder unless set."""
+        """URL of the database with its password; default: a SQLite file in the home folder."""
         address = self.database_url or f"sqlite:///{self.home / 'league.db'}"
         return _with_password(address, self.database_password) if self.database_password else address
 
@@ -345,7 +346,7 @@ class Settings(BaseSettings):
 
 @lru_cache(maxsize=1024)
 def is_loopback(host: str) -> bool:
-    """Say whether a name or address means the machine that says it."""
+    """Return True if a host name or address is loopback."""
     if host == "localhost":
         return True
     try:
@@ -355,33 +356,33 @@ def is_loopback(host: str) -> bool:
 
 
 def _with_password(address: str, password: str) -> str:
-    """Put a password into the address of a database on a server, unless it has one."""
-    from sqlalchemy import make_url  # here: whoever only asks a server does without it
+    """Add a password to a PostgreSQL URL without one."""
+    from sqlalchemy import make_url  # here, because client commands do not need it
     from sqlalchemy.exc import ArgumentError
 
     try:
         url = make_url(address)
     except ArgumentError:
-        return address  # refused, naming the variable, by whoever opens it
+        return address  # opening the database reports it with the variable's name
     if url.get_backend_name() != "postgresql" or url.password is not None:
         return address
     return url.set(password=password).render_as_string(hide_password=False)
 
 
 def _variable(*path: int | str) -> str:
-    """Return the variable of the environment that sets a value."""
+    """Return the environment variable of a setting."""
     return PREFIX + "__".join(str(part) for part in path).upper()
 
 
 def _as_given(path: tuple[int | str, ...], value: object) -> dict[str, object]:
-    """Return a value by its variable, and a group of numbers by theirs."""
+    """Return a value by its variable, or the values of a group by theirs."""
     if isinstance(value, dict):
         return {_variable(*path, name): each for name, each in value.items()}
     return {_variable(*path): value}
 
 
 def _paths() -> dict[str, tuple[str, ...]]:
-    """Return where each variable's value is: the name of a field, or of a group and of a number in it."""
+    """Return the attribute path of each variable: a field, or a group and its member."""
     paths: dict[str, tuple[str, ...]] = {}
     for name, field in Settings.model_fields.items():
         group: list[tuple[str, ...]] = [(name,)]
@@ -397,7 +398,7 @@ def _default(path: tuple[str, ...]) -> object:
 
 
 def _about(path: tuple[str, ...]) -> str:
-    """Say what a setting is: a field's docstring, or the line about a number in the docstring of its group."""
+    """Return a setting's description: the field's docstring, or the member's line in the docstring of its group."""
     field = Settings.model_fields[path[0]]
     if len(path) == 1:
         return field.description or ""
@@ -418,21 +419,21 @@ def _list_or_text(value: object) -> object:
     try:
         return json.loads(value)
     except json.JSONDecodeError:
-        return value  # refused as it is, naming the variable
+        return value  # validation reports it with the variable's name
 
 
 def _shown(value: object) -> str:
-    """Write a value as a variable takes it, without its password."""
+    """Format a value as a variable accepts it, without its password."""
     if value is None:
         return ""
     return json.dumps(value) if isinstance(value, tuple) else _PASSWORD.sub(r"\1\2***", str(value))
 
 
-def _refuse_unknown(names: Iterable[str]) -> None:
-    """Refuse variables that are named like settings and are none.
+def _reject_unknown(names: Iterable[str]) -> None:
+    """Reject unknown variables with the prefix of settings.
 
     Raises:
-        ConfigurationError: There is one.
+        ConfigurationError: A variable is unknown.
     """
     groups = {PREFIX + name.upper() for name in Settings.model_fields}
     files = {_variable(name) + SUFFIX for name in FROM_FILES}
@@ -441,5 +442,5 @@ def _refuse_unknown(names: Iterable[str]) -> None:
         variable = name.upper()
         if variable.startswith(PREFIX) and not variable.startswith(_OF_TESTS) and variable not in known:
             close = get_close_matches(variable.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in known], n=1)
-            hint = f"say {PREFIX}{close[0]}" if close else "see `league settings`"
-            raise ConfigurationError(name, "no setting has this name", f"{hint}, or unset it")
+            hint = f"use {PREFIX}{close[0]}" if close else "see `league settings`"
+            raise ConfigurationError(name, "there is no such setting", f"{hint}, or unset it")

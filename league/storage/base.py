@@ -1,7 +1,7 @@
-"""The interface of a checkpoint store, and what every implementation keeps.
+"""Interface of a checkpoint store.
 
-A store is content-addressed: a checkpoint is named by the SHA-256 of its bytes, appears complete and verified or not at
-all, and never changes. What is still on its way in, or was found damaged, is a leftover, which nobody is served.
+A store is content-addressed: a checkpoint is named by the SHA-256 of its bytes, becomes visible only when complete and
+verified, and never changes. Unfinished uploads and damaged files are leftovers, which are never served.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from league.storage.safetensors_header import Header
 
 @dataclass(frozen=True)
 class Stored:
-    """A checkpoint of the store; `stored_at` is when it was last sent, or found there by somebody about to send it."""
+    """Stored checkpoint; `stored_at` is the time of its last upload or attempted upload."""
 
     sha256: str
     size_bytes: int
@@ -24,7 +24,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Leftover:
-    """Bytes that are no checkpoint: an upload that nobody finished, or a checkpoint that was set aside as damaged."""
+    """Object that is not a checkpoint: an unfinished upload, or a checkpoint set aside as damaged."""
 
     name: str
     size_bytes: int
@@ -32,80 +32,80 @@ class Leftover:
 
 
 class CheckpointStore(Protocol):
-    """The contract that `tests/league/storage/test_stores.py` holds every store to.
+    """Contract of all stores, tested by `tests/league/storage/test_stores.py`.
 
-    Every call raises `StoreUnavailableError` where the store does not answer or cannot be written.
+    Every call raises `StoreUnavailableError` if the store does not respond or cannot be written.
     """
 
     def prepare(self) -> None:
-        """Refuse a store that cannot be worked with; called once, before the server takes calls.
+        """Check that the store is usable; called once, before the server accepts requests.
 
         Raises:
-            StoreUnavailableError: It does not answer, does not accept the credentials, or cannot be written.
-            ConfigurationError: It lacks what the league needs.
+            StoreUnavailableError: The store does not respond, rejects the credentials, or cannot be written.
+            ConfigurationError: The store lacks a required feature.
         """
 
     def check(self) -> None:
-        """Refuse a store that does not work at this moment; cheap enough for every look at the server's health."""
+        """Raise if the store is currently unavailable; cheap enough for every health check."""
 
     def find(self, sha256: str) -> Stored:
-        """Look a checkpoint up.
+        """Return a checkpoint's metadata.
 
         Raises:
             UnknownCheckpointError: The store does not have it.
         """
 
     def header(self, sha256: str) -> Header:
-        """Return a checkpoint's safetensors header, taking in an upload that nobody completed.
+        """Return a checkpoint's safetensors header, completing a pending upload.
 
         Raises:
             UnknownCheckpointError: The store does not have it.
         """
 
     def freshen(self, sha256: str, now: datetime) -> bool:
-        """Say whether a checkpoint is there, sound, and from now on as young as one that was just sent."""
+        """Return True if an intact checkpoint is stored, and set its `stored_at` to now."""
 
     def intact(self, sha256: str) -> bool:
-        """Say whether the bytes are those that the name says.
+        """Return True if the bytes match the hash.
 
         Raises:
             UnknownCheckpointError: The store does not have it.
         """
 
     def sound(self, sha256: str) -> bool:
-        """Say whether the bytes are those that the name says; damaged ones are set aside.
+        """Return True if the bytes match the hash; set damaged ones aside.
 
         Raises:
             UnknownCheckpointError: The store does not have it.
         """
 
     def set_aside(self, sha256: str) -> bool:
-        """Return whether bytes of this name were found damaged and have been set aside."""
+        """Return True if damaged bytes of this name have been set aside."""
 
     def open(self, sha256: str) -> AbstractContextManager[IO[bytes]]:
-        """Read a checkpoint's bytes as they are stored, from the first on.
+        """Open a checkpoint's bytes for reading.
 
         Raises:
             UnknownCheckpointError: The store does not have it.
         """
 
     def take_in(self, sha256: str, stream: IO[bytes]) -> None:
-        """Store a checkpoint whose bytes are at hand, verified; again is fine.
+        """Verify and store a checkpoint; idempotent.
 
         Raises:
-            TooLargeError: It is more than the store takes.
-            HashMismatchError: The bytes are not those that the name says.
+            TooLargeError: The checkpoint exceeds the store's limit.
+            HashMismatchError: The bytes do not match the hash.
             RefusedCheckpointError: The bytes are not a safetensors file.
         """
 
     def listing(self) -> Iterator[Stored]:
-        """Go through all checkpoints, in no order."""
+        """Yield all checkpoints in arbitrary order."""
 
     def remove(self, sha256: str, before: datetime) -> bool:
-        """Delete a checkpoint unless it is younger than `before`; say whether it is gone."""
+        """Delete a checkpoint unless it is newer than `before`; return True if it no longer exists."""
 
     def leftovers(self, before: datetime) -> Iterator[Leftover]:
-        """Go through what is no checkpoint and was last touched earlier than `before`."""
+        """Yield leftovers last modified earlier than `before`."""
 
     def discard(self, leftover: Leftover) -> None:
-        """Delete a leftover; it may be gone already."""
+        """Delete a leftover if it still exists."""

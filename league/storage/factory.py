@@ -1,4 +1,4 @@
-"""Factory of the store that the settings name."""
+"""Factory of the configured checkpoint store."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -11,10 +11,10 @@ from league.storage.s3_client import BucketAddress
 
 
 def open_store(settings: Settings) -> DirectoryStore | S3Store:
-    """Open the checkpoint store; nothing is read or written yet.
+    """Return the checkpoint store without reading or writing anything.
 
     Raises:
-        ConfigurationError: `store_url` names no store.
+        ConfigurationError: `store_url` is not a valid store URL.
     """
     url = settings.store_url
     if url is None:
@@ -27,7 +27,7 @@ def open_store(settings: Settings) -> DirectoryStore | S3Store:
         return DirectoryStore(Path(unquote(parts.path)), settings.checkpoint_max_bytes)
     if parts.scheme == "" and url:
         return DirectoryStore(Path(url), settings.checkpoint_max_bytes)
-    rule = "checkpoints are kept in a folder or in a bucket"
+    rule = "checkpoints are stored in a folder or in a bucket"
     raise ConfigurationError(
         f"LEAGUE_STORE_URL={url}", rule, "use file:///FOLDER, s3://BUCKET/PREFIX or leave it unset"
     )

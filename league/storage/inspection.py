@@ -1,7 +1,7 @@
-"""The server's own check of a checkpoint: are the stored bytes a policy that can be loaded?
+"""Inspection of a checkpoint: are the stored bytes a policy that can be loaded?
 
-It reads a file once, in pieces, and needs no torch. It finds damaged bytes, types and shapes that do not fit, and
-numbers that are not finite or too large. It does not run the network.
+It reads a file once, in blocks, without torch. It finds damaged bytes, wrong types and shapes, and numbers that are
+not finite or too large. It does not run the network.
 """
 
 import hashlib
@@ -20,36 +20,38 @@ from league.storage.policy_header import find_header_fault, is_policy, shown
 from league.storage.safetensors_header import Header, read_header
 
 WAIT_S = 1.0
-"""Longest that a check waits for another one: reports share their threads with results."""
+"""Maximum wait for another inspection, because reports share their threads with results."""
 
-_REMEMBERED_MAX = 65_536
+_CACHED_MAX = 65_536
 _BLOCK_BYTES = 2**20
 _FLOATS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 _STD = "observation_std"
 
 
 class Inspector:
-    """Checks checkpoints of a store, one at a time and each of them once, however often they are reported."""
+    """Inspects checkpoints of a store, one at a time, and caches the outcome."""
 
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
-        self._known: OrderedDict[str, str | None] = OrderedDict()
+        self._faults: OrderedDict[str, str | None] = OrderedDict()
         self._lock = threading.Lock()
 
     def find_fault(self, sha256: str) -> str | None:
-        """Return what is wrong with a checkpoint's bytes; None if nothing is.
+        """Return the fault in a checkpoint's bytes, or None.
 
         Raises:
             UnknownCheckpointError: The store does not have it.
-            StoreUnavailableError: The store does not answer.
-            TimeoutError: Another check takes long.
+            StoreUnavailableError: The store does not respond.
+            TimeoutError: Another inspection takes too long.
         """
-        if sha256 in self._known:
-            return self._known[sha256]
+        if sha256 in self._faults:
+            return self._faults[sha256]
         if not self._lock.acquire(timeout=WAIT_S):
-            raise TimeoutError(f"checkpoint {sha256} is not checked now: another check takes longer than {WAIT_S:g} s")
+            raise TimeoutError(
+                f"checkpoint {sha256} is not inspected: another inspection takes longer than {WAIT_S:g} s"
+            )
         try:
-            return self._known[sha256] if sha256 in self._known else self._check(sha256)
+            return self._faults[sha256] if sha256 in self._faults else self._check(sha256)
         finally:
             self._lock.release()
 
@@ -62,20 +64,20 @@ class Inspector:
             if self._store.set_aside(sha256):
                 return "its stored bytes were damaged and have been set aside"
             raise
-        if found != sha256:  # not remembered: sending the bytes again heals it
+        if found != sha256:  # not cached, because a new upload repairs it
             return f"its stored bytes hash to {found}"
-        self._known[sha256] = fault
-        while len(self._known) > _REMEMBERED_MAX:
-            self._known.popitem(last=False)
+        self._faults[sha256] = fault
+        while len(self._faults) > _CACHED_MAX:
+            self._faults.popitem(last=False)
         return fault
 
 
 def find_fault(stream: IO[bytes], size: int, name: str) -> tuple[str, str | None]:
-    """Read a whole file once; return the SHA-256 of its bytes and what is wrong with them, None if nothing is."""
+    """Read a whole file once; return the SHA-256 of its bytes and their fault, or None."""
     hashing = _Hashing(stream)
     try:
         header = read_header(hashing, size, name)
-        fault = find_header_fault(header) or _find_strange_numbers(hashing, header)
+        fault = find_header_fault(header) or _find_invalid_numbers(hashing, header)
     except RefusedCheckpointError as error:
         fault = str(error)
     while hashing.read(_BLOCK_BYTES):
@@ -83,25 +85,25 @@ def find_fault(stream: IO[bytes], size: int, name: str) -> tuple[str, str | None
     return hashing.digest(), fault
 
 
-def _find_strange_numbers(stream: "_Hashing", header: Header) -> str | None:
+def _find_invalid_numbers(stream: "_Hashing", header: Header) -> str | None:
     policy = is_policy(header)
     for name, tensor in header.tensors.items():
         left = tensor.size_bytes
         while left:
-            wanted = min(left, _BLOCK_BYTES)
-            block = stream.read(wanted)
-            if len(block) < wanted:
+            size = min(left, _BLOCK_BYTES)
+            block = stream.read(size)
+            if len(block) < size:
                 return f"it ends within {shown(name)}"
             left -= len(block)
             numbers = _as_floats(block, tensor.dtype)
-            fault = None if numbers is None else _strange(name, numbers, policy=policy)
+            fault = None if numbers is None else _range_fault(name, numbers, policy=policy)
             if fault is not None:
                 return fault
     return None
 
 
 def _as_floats(block: bytes, dtype: str) -> NDArray[np.floating] | None:
-    """Return the numbers of a block; None for types that only hold numbers that are finite."""
+    """Return the numbers of a block; None for types whose numbers are always finite."""
     if dtype == "BF16":  # the upper half of a float32
         upper: NDArray[np.uint32] = np.frombuffer(block, np.dtype("<u2")).astype(np.uint32)
         return (upper << np.uint32(16)).view(np.float32)
@@ -111,21 +113,21 @@ def _as_floats(block: bytes, dtype: str) -> NDArray[np.floating] | None:
     return numbers
 
 
-def _strange(name: str, numbers: NDArray[np.floating], *, policy: bool) -> str | None:
+def _range_fault(name: str, numbers: NDArray[np.floating], *, policy: bool) -> str | None:
     with np.errstate(invalid="ignore"):
-        least, most = float(numbers.min()), float(numbers.max())  # NaN if any number is
-    if not (math.isfinite(least) and math.isfinite(most)):
+        low, high = float(numbers.min()), float(numbers.max())  # NaN if any number is NaN
+    if not (math.isfinite(low) and math.isfinite(high)):
         return f"{shown(name)} holds numbers that are not finite"
-    largest = max(-least, most)
+    largest = max(-low, high)
     if policy and largest > LARGEST_WEIGHT:
-        return f"{shown(name)} holds {largest:g}, and products of numbers above {LARGEST_WEIGHT:g} overflow"
-    if policy and name == _STD and least <= 0.0:
-        return f"{shown(name)} holds {least:g}, and a standard deviation is above 0"
+        return f"{shown(name)} holds {largest:g}, but products of numbers above {LARGEST_WEIGHT:g} overflow"
+    if policy and name == _STD and low <= 0.0:
+        return f"{shown(name)} holds {low:g}, but a standard deviation must be above 0"
     return None
 
 
 class _Hashing:
-    """A stream that is hashed as it is read, always as many bytes as were asked for while there are any."""
+    """Stream that hashes its bytes while reading; short reads happen only at the end."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream, self._hash = stream, hashlib.sha256()

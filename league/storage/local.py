@@ -1,4 +1,4 @@
-"""A folder of checkpoints: `FOLDER/ab/abcdef...`, each file complete and verified or not there at all."""
+"""Checkpoint store in a folder: `FOLDER/ab/abcdef...`; files appear only when complete and verified."""
 
 import hashlib
 import logging
@@ -13,18 +13,18 @@ from pathlib import Path
 from tempfile import TemporaryFile, mkstemp
 from typing import IO, Literal
 
-from arena.durable import sync_folder
+from arena.atomic_files import sync_folder
 from league.errors import StoreUnavailableError, UnknownCheckpointError
 from league.storage.base import Leftover, Stored
 from league.storage.refusals import require_hash, require_size, unknown
 from league.storage.safetensors_header import Header, read_header
 
 STALE_PART = timedelta(hours=1)
-"""An upload writes to its part all the time: one untouched for so long has no upload any more."""
+"""Part files of active uploads are written continuously, so older ones are abandoned."""
 
 _TRUST = timedelta(hours=1)
 _TRUSTED_MAX = 16_384
-"""Checkpoints that are served unread, about 500 bytes each; more than a league plays within an hour."""
+"""Cached verifications, about 500 bytes each; more checkpoints than a league serves in an hour."""
 
 _BLOCK_BYTES = 2**20
 _DAMAGED, _PART, _REMOVED = ".damaged", ".part", ".removed"
@@ -32,13 +32,13 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 _LEFTOVER_SUFFIXES = (_DAMAGED, _PART, _REMOVED)
 
 Fingerprint = tuple[int, int, int]
-"""Inode, size and time of change: another file under the name has another one."""
+"""Inode, size and modification time, which change if the file is replaced."""
 
 log = logging.getLogger(__name__)
 
 
 class Upload:
-    """Bytes on their way in; nothing of them stays unless `finish` returns."""
+    """Upload in progress; it leaves nothing behind unless `finish` returns."""
 
     def __init__(self, sha256: str, path: Path, file: IO[bytes], max_bytes: int) -> None:
         self._sha256 = sha256
@@ -49,10 +49,10 @@ class Upload:
         self._size = 0
 
     def write(self, chunk: bytes) -> None:
-        """Take the next bytes.
+        """Append bytes.
 
         Raises:
-            TooLargeError: More than the store takes.
+            TooLargeError: The checkpoint exceeds the store's limit.
         """
         self._size += len(chunk)
         require_size(self._size, self._max_bytes)
@@ -63,7 +63,7 @@ class Upload:
         """Check hash and format, and make the bytes durable.
 
         Raises:
-            HashMismatchError: The bytes are not those that the name says.
+            HashMismatchError: The bytes do not match the hash.
             RefusedCheckpointError: The bytes are not a safetensors file.
         """
         require_hash(self._sha256, self._hash.hexdigest(), self._size)
@@ -76,12 +76,12 @@ class Upload:
 class DirectoryStore:
     """Content-addressed checkpoints in a folder.
 
-    A file's bytes are hashed before they are first served, when the file changed, and once an hour: a disk that rots is
-    noticed before anybody plays with what it made of a policy, at the price of one read an hour.
+    A file's bytes are hashed before they are first served, when the file changed, and once an hour. This detects disk
+    corruption before a damaged policy is played, at the cost of one read per hour.
 
     Args:
-        folder: Where they live; made if missing.
-        max_bytes: Largest checkpoint taken.
+        folder: Folder of the checkpoints; created if missing.
+        max_bytes: Maximum size of a checkpoint.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
@@ -94,10 +94,10 @@ class DirectoryStore:
         return str(self.folder)
 
     def path(self, sha256: str, now: datetime) -> Path:
-        """Return the file of a checkpoint, fit to be served.
+        """Return the verified file of a checkpoint.
 
         Raises:
-            UnknownCheckpointError: The store does not have it, or has it damaged.
+            UnknownCheckpointError: The store does not have it, or its bytes are damaged.
         """
         fingerprint = self._fingerprint(sha256)
         known, until = self._trusted.get(sha256, (None, now))
@@ -105,55 +105,55 @@ class DirectoryStore:
             if not self.sound(sha256):
                 raise unknown(sha256, "its stored bytes were damaged and are set aside")
             self._trust(sha256, fingerprint, now + _TRUST)
-        return self._place(sha256)
+        return self._path(sha256)
 
     def require_size(self, size_bytes: int) -> None:
-        """Refuse an upload of more bytes than the store takes before any is sent.
+        """Reject an upload that is too large before any byte is sent.
 
         Raises:
-            TooLargeError: They are more.
+            TooLargeError: The size exceeds the store's limit.
         """
         require_size(size_bytes, self._max_bytes)
 
     @contextmanager
     def receive(self, sha256: str) -> Iterator[Upload]:
-        """Take in a checkpoint; it appears when the block ends without an error.
+        """Receive a checkpoint; it becomes visible if the block ends without an error.
 
         Raises:
             StoreUnavailableError: The folder cannot be written.
         """
-        place = self._place(sha256)
-        with self._being("written"):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, name = mkstemp(dir=place.parent, prefix=".", suffix=_PART)
+        path = self._path(sha256)
+        with self._access("written"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, name = mkstemp(dir=path.parent, prefix=".", suffix=_PART)
             part = Path(name)
             try:
                 with os.fdopen(descriptor, "wb") as file:
                     upload = Upload(sha256, part, file, self._max_bytes)
                     yield upload
                     upload.finish()
-                part.replace(place)
+                part.replace(path)
             finally:
                 part.unlink(missing_ok=True)
-            sync_folder(place.parent)
+            sync_folder(path.parent)
             sync_folder(self.folder)
 
     def prepare(self) -> None:
-        """Refuse a folder that cannot be written, and clear it of what killed servers left of uploads."""
+        """Check that the folder is writable and delete abandoned uploads of killed servers."""
         self.check()
         for leftover in self.leftovers(datetime.now(UTC) - STALE_PART):
             if leftover.name.endswith(_PART):
                 self.discard(leftover)
 
     def check(self) -> None:
-        """Refuse a folder that cannot be written."""
-        with self._being("written"):
+        """Raise if the folder is not writable."""
+        with self._access("written"):
             self.folder.mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=self.folder).close()
 
     def find(self, sha256: str) -> Stored:
-        """Look a checkpoint up."""
-        return _stored(self._place(sha256), self._stat(sha256))
+        """Return a checkpoint's metadata."""
+        return _stored(self._path(sha256), self._stat(sha256))
 
     def header(self, sha256: str) -> Header:
         """Return a checkpoint's safetensors header."""
@@ -161,7 +161,7 @@ class DirectoryStore:
             return read_header(stream, os.fstat(stream.fileno()).st_size, sha256)
 
     def freshen(self, sha256: str, now: datetime) -> bool:
-        """Say whether a checkpoint is there and sound, and make it young."""
+        """Return True if an intact checkpoint is stored, and update its modification time."""
         try:
             os.utime(self.path(sha256, now))
             _, until = self._trusted.get(sha256, (None, now))
@@ -171,77 +171,77 @@ class DirectoryStore:
         return True
 
     def intact(self, sha256: str) -> bool:
-        """Read a checkpoint's bytes and say whether they are still its own."""
+        """Return True if the bytes match the hash."""
         return self._hash(sha256) == sha256
 
     def sound(self, sha256: str) -> bool:
-        """Read a checkpoint's bytes and say whether they are still its own; damaged ones are set aside."""
+        """Return True if the bytes match the hash; set damaged ones aside."""
         found = self._hash(sha256)
         if found == sha256:
             return True
         log.error("checkpoint %s is damaged: its bytes hash to %s; set aside as %s", sha256, found, _DAMAGED)
-        with self._being("written"):
-            self._place(sha256).replace(self._place(sha256 + _DAMAGED))
+        with self._access("written"):
+            self._path(sha256).replace(self._path(sha256 + _DAMAGED))
         return False
 
     def set_aside(self, sha256: str) -> bool:
-        """Return whether damaged bytes of this name have been set aside."""
-        with self._being("read"):
-            return self._place(sha256 + _DAMAGED).exists()
+        """Return True if damaged bytes of this name have been set aside."""
+        with self._access("read"):
+            return self._path(sha256 + _DAMAGED).exists()
 
     @contextmanager
     def open(self, sha256: str) -> Iterator[BufferedReader]:
-        """Read a checkpoint's bytes."""
+        """Open a checkpoint's bytes for reading."""
         with self._reading(sha256):
-            stream = self._place(sha256).open("rb")
+            stream = self._path(sha256).open("rb")
         with stream:
             yield stream
 
     def take_in(self, sha256: str, stream: IO[bytes]) -> None:
-        """Store a checkpoint whose bytes are at hand."""
+        """Verify and store a checkpoint; idempotent."""
         with self.receive(sha256) as upload:
             while block := stream.read(_BLOCK_BYTES):
                 upload.write(block)
 
     def listing(self) -> Iterator[Stored]:
-        """Go through all checkpoints."""
+        """Yield all checkpoints."""
         for path, stat in self._files():
             if _NAME.fullmatch(path.name):
                 yield _stored(path, stat)
 
     def remove(self, sha256: str, before: datetime) -> bool:
-        """Delete a checkpoint unless it is younger.
+        """Delete a checkpoint unless it is newer.
 
-        It is moved aside first and judged there: whoever sends it or makes it young meanwhile either does so before,
-        and it moves back, or finds it missing and sends it anew.
+        The file is renamed before its age is checked. A concurrent upload either refreshes it before the rename, so it
+        is moved back, or finds it missing and uploads it again.
         """
-        place = self._place(sha256)
-        aside = place.with_name(sha256 + _REMOVED)
-        with self._being("written"):
+        path = self._path(sha256)
+        aside = path.with_name(sha256 + _REMOVED)
+        with self._access("written"):
             try:
-                place.replace(aside)
+                path.replace(aside)
             except FileNotFoundError:
                 return True
             if _touched(aside.stat()) >= before:
-                aside.replace(place)
+                aside.replace(path)
                 return False
             aside.unlink()
-            sync_folder(place.parent)
+            sync_folder(path.parent)
         return True
 
     def leftovers(self, before: datetime) -> Iterator[Leftover]:
-        """Go through parts of uploads that were cut off, and damaged files that were set aside."""
+        """Yield part files of abandoned uploads and damaged files."""
         for path, stat in self._files():
             if path.suffix in _LEFTOVER_SUFFIXES and _touched(stat) < before:
                 yield Leftover(str(path.relative_to(self.folder)), stat.st_size, _touched(stat))
 
     def discard(self, leftover: Leftover) -> None:
         """Delete a leftover."""
-        with self._being("written"):
+        with self._access("written"):
             (self.folder / leftover.name).unlink(missing_ok=True)
 
     def _trust(self, sha256: str, fingerprint: Fingerprint, until: datetime) -> None:
-        """Serve these bytes unread for a while; of too many, those that were trusted first are read again."""
+        """Skip verification of these bytes until a time; evicts the oldest entries."""
         with self._lock:
             self._trusted.pop(sha256, None)
             self._trusted[sha256] = fingerprint, until
@@ -249,13 +249,13 @@ class DirectoryStore:
                 del self._trusted[next(iter(self._trusted))]
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        with self._being("read"):
+        with self._access("read"):
             paths = [path for path in self.folder.glob("[0-9a-f][0-9a-f]/*") if path.is_file()]
         for path in paths:
             try:
                 yield path, path.stat()
             except FileNotFoundError:
-                continue  # finished or removed meanwhile
+                continue  # finished or removed concurrently
 
     def _hash(self, sha256: str) -> str:
         with self.open(sha256) as stream:
@@ -267,26 +267,26 @@ class DirectoryStore:
 
     def _stat(self, sha256: str) -> os.stat_result:
         with self._reading(sha256):
-            return self._place(sha256).stat()
+            return self._path(sha256).stat()
 
     @contextmanager
     def _reading(self, sha256: str) -> Iterator[None]:
-        with self._being("read"):
+        with self._access("read"):
             try:
                 yield
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise unknown(sha256) from error
 
-    def _place(self, sha256: str) -> Path:
+    def _path(self, sha256: str) -> Path:
         return self.folder / sha256[:2] / sha256
 
     @contextmanager
-    def _being(self, deed: Literal["read", "written"]) -> Iterator[None]:
+    def _access(self, verb: Literal["read", "written"]) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            rule = f"it cannot be {deed} ({error.strerror or error})"
-            way_out = "make room and give the server's user the right to read and write"
+            rule = f"it cannot be {verb} ({error.strerror or error})"
+            way_out = "free disk space and give the server's user read and write permissions"
             raise StoreUnavailableError(self.folder, rule, way_out) from error
 
 

@@ -1,4 +1,4 @@
-"""What the header of a policy's checkpoint must say, as far as that is known without building its network."""
+"""Checks of a policy checkpoint's header that need no network."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from arena.checkpoint_rules import POLICY_FORMAT, is_safe_cast
 from league.storage.safetensors_header import Header, StoredTensor
 
 _WEIGHTS = "float32"
-_PLACES, _PLACES_TYPE = re.compile(r"embeddings\.\d+\.(first|last)"), "int64"
+_INDICES, _INDEX_TYPE = re.compile(r"embeddings\.\d+\.(first|last)"), "int64"
 _TYPES = {
     "F16": "float16",
     "BF16": "bfloat16",
@@ -20,50 +20,50 @@ _TYPES = {
     "U8": "uint8",
     "BOOL": "bool",
 }
-_OF_MODULE = ".module."  # a user's own code, which may keep numbers of any type
+_OF_MODULE = ".module."  # user code, which may store any type
 _GATES = 4  # of an LSTM
 _NAME_MAX_CHARS = 120
 
 
 def is_policy(header: Header) -> bool:
-    """Return whether a file says that it is a policy of this project; of any other, no more is known."""
+    """Return True if the metadata declares a policy of this project; other files are not checked further."""
     return header.metadata.get("format") == POLICY_FORMAT
 
 
 def shown(name: str) -> str:
-    """Return a tensor's name fit for errors and the audit log: of bounded length, without control characters."""
+    """Return a tensor's name for errors and the audit log, truncated and without control characters."""
     cut = name if len(name) <= _NAME_MAX_CHARS else f"{name[:_NAME_MAX_CHARS]}..."
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
 
 
 def find_header_fault(header: Header) -> str | None:
-    """Return why no network can be loaded from a policy's tensors; None if nothing speaks against it."""
+    """Return why a network cannot be loaded from a policy's tensors, or None."""
     if not is_policy(header):
         return None
     own = {name: tensor for name, tensor in header.tensors.items() if _OF_MODULE not in name}
     for name, tensor in sorted(own.items()):
         stored = _TYPES.get(tensor.dtype, tensor.dtype)
-        needed_type = _PLACES_TYPE if _PLACES.fullmatch(name) else _WEIGHTS
-        if not is_safe_cast(stored, needed_type):
-            return f"{shown(name)} holds {stored}, and the network has {needed_type}"
+        expected_type = _INDEX_TYPE if _INDICES.fullmatch(name) else _WEIGHTS
+        if not is_safe_cast(stored, expected_type):
+            return f"{shown(name)} holds {stored}, but the network has {expected_type}"
     try:
-        needed = dict(_needed(json.loads(header.metadata["architecture"])))
+        expected = dict(_expected_shapes(json.loads(header.metadata["architecture"])))
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         return f"its architecture cannot be read ({type(error).__name__})"
-    return _find_misfit(own, needed)
+    return _find_mismatch(own, expected)
 
 
-def _find_misfit(own: Mapping[str, StoredTensor], needed: Mapping[str, tuple[int, ...]]) -> str | None:
-    for name, shape in needed.items():
+def _find_mismatch(own: Mapping[str, StoredTensor], expected: Mapping[str, tuple[int, ...]]) -> str | None:
+    for name, shape in expected.items():
         if name not in own:
-            return f"it lacks {name}, which its architecture has"
+            return f"it lacks {name}, which its architecture requires"
         if own[name].shape != shape:
-            return f"{name} has the shape {own[name].shape}, and its architecture says {shape}"
+            return f"{name} has shape {own[name].shape}, but its architecture requires {shape}"
     return None
 
 
-def _needed(architecture: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield names and shapes of tensors that every network of an architecture has."""
+def _expected_shapes(architecture: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield names and shapes of the tensors that every network of an architecture has."""
     observation, recurrent = int(architecture["observation_size"]), int(architecture["recurrent_size"])
     yield from ((name, (observation,)) for name in ("observation_mean", "observation_std"))
     yield from ((name, (recurrent,)) for name in ("norm.weight", "norm.bias"))

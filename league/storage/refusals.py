@@ -1,13 +1,13 @@
-"""What every store refuses, in the same words."""
+"""Errors that all stores raise."""
 
 from league.errors import HashMismatchError, TooLargeError, UnknownCheckpointError
 
 
 def require_size(size: int, max_bytes: int) -> None:
-    """Refuse more bytes than a store takes.
+    """Reject a size above the store's limit.
 
     Raises:
-        TooLargeError: They are more.
+        TooLargeError: The size exceeds the limit.
     """
     if size > max_bytes:
         rule = f"a checkpoint has at most {max_bytes} bytes"
@@ -15,10 +15,10 @@ def require_size(size: int, max_bytes: int) -> None:
 
 
 def require_hash(sha256: str, received: str, size: int) -> None:
-    """Refuse bytes under a name that is not theirs.
+    """Reject bytes that do not match their hash.
 
     Raises:
-        HashMismatchError: It is not.
+        HashMismatchError: The hashes differ.
     """
     if received != sha256:
         rule = f"the {size} bytes received hash to {received}"
@@ -26,5 +26,5 @@ def require_hash(sha256: str, received: str, size: int) -> None:
 
 
 def unknown(sha256: str, rule: str = "the store has no such bytes") -> UnknownCheckpointError:
-    """Return the error about a checkpoint that a store does not have."""
+    """Return the error for a missing checkpoint."""
     return UnknownCheckpointError(sha256, rule, f"PUT them to /checkpoints/{sha256}")

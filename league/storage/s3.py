@@ -1,8 +1,8 @@
-"""Checkpoints in a bucket of an S3-compatible object store, with the layout of the folder: `PREFIX/ab/abcdef...`.
+"""Checkpoint store in a bucket of an S3-compatible object store: `PREFIX/ab/abcdef...`.
 
-Weights go straight between workers and the bucket, by addresses that the server signs; it reads no more than headers.
-An upload arrives under `PREFIX/incoming/`, is copied inside the store to `PREFIX/checked/`, where no signed address
-reaches, and is verified there: the service itself hashes what it copies. Then it is copied to its name.
+Workers transfer weights directly from and to the bucket through presigned URLs. The server only reads headers. An
+upload arrives under `PREFIX/incoming/`, is copied inside the store to `PREFIX/checked/`, which no presigned URL covers,
+and is verified there: the service hashes the copy. Then it is copied to its final name.
 """
 
 import base64
@@ -29,7 +29,7 @@ from league.storage.s3_client import Bucket, BucketAddress, Hashing, NoSuchObjec
 from league.storage.safetensors_header import Header, read_header
 
 ADDRESS_S = 3600
-"""How long a signed address lasts; a transfer that began by then may go on."""
+"""Lifetime of a presigned URL; a transfer that has started may finish later."""
 
 _INCOMING, _CHECKED = "incoming", "checked"
 _PROBE = b"league"
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class UploadAddress:
-    """Where a worker sends a checkpoint's bytes to, with PUT, and the headers that it must send along."""
+    """Presigned URL for a PUT of a checkpoint, with its required headers."""
 
     url: str
     headers: dict[str, str]
@@ -50,11 +50,11 @@ class S3Store:
 
     Args:
         address: The bucket.
-        max_bytes: Largest checkpoint taken.
-        hashing: Who computes hashes. Where it is the server, each upload passes through it once.
+        max_bytes: Maximum size of a checkpoint.
+        hashing: Whether the service or the server hashes uploads; the server must read each upload once.
 
     Raises:
-        ConfigurationError: The library is missing, or an address is none.
+        ConfigurationError: The library is missing, or a URL is invalid.
     """
 
     def __init__(self, address: BucketAddress, max_bytes: int, hashing: Hashing) -> None:
@@ -67,7 +67,7 @@ class S3Store:
     # --- addresses ---------------------------------------------------------------------------------------------------
 
     def download_address(self, sha256: str) -> str:
-        """Sign an address to GET a checkpoint from.
+        """Return a presigned URL to GET a checkpoint.
 
         Raises:
             UnknownCheckpointError: The store does not have it.
@@ -76,10 +76,10 @@ class S3Store:
         return self._bucket.sign("get_object", self._key(sha256), ADDRESS_S)
 
     def upload_address(self, sha256: str, size_bytes: int) -> UploadAddress:
-        """Sign an address to PUT a checkpoint to, once, at just this size and hash.
+        """Return a presigned URL to PUT a checkpoint once, with exactly this size and hash.
 
         Raises:
-            TooLargeError: The store takes no checkpoint of this size.
+            TooLargeError: The size exceeds the store's limit.
         """
         require_size(size_bytes, self._max_bytes)
         digest = base64.b64encode(bytes.fromhex(sha256)).decode()
@@ -94,22 +94,22 @@ class S3Store:
         return UploadAddress(url, {"x-amz-checksum-sha256": digest, "if-none-match": "*"})
 
     def bare_upload_address(self, sha256: str, size_bytes: int) -> str:
-        """Sign an address to PUT a checkpoint to, at just this size, for a caller that follows a redirect.
+        """Return a presigned URL to PUT a checkpoint of exactly this size, for a client that follows a redirect.
 
         Raises:
-            TooLargeError: The store takes no checkpoint of this size.
+            TooLargeError: The size exceeds the store's limit.
         """
         require_size(size_bytes, self._max_bytes)
         return self._bucket.sign("put_object", self._incoming(sha256), ADDRESS_S, ContentLength=size_bytes)
 
     def complete(self, sha256: str) -> None:
-        """Verify what was uploaded under a name, inside the store, and make it a checkpoint.
+        """Verify an upload inside the store and publish it as a checkpoint.
 
         Raises:
-            UnknownCheckpointError: Nothing was uploaded, and the store does not have it.
-            TooLargeError: More was uploaded than the store takes.
-            HashMismatchError: The bytes uploaded are not those that the name says.
-            RefusedCheckpointError: The bytes uploaded are not a safetensors file.
+            UnknownCheckpointError: There is no upload, and the store does not have the checkpoint.
+            TooLargeError: The upload exceeds the store's limit.
+            HashMismatchError: The uploaded bytes do not match the hash.
+            RefusedCheckpointError: The upload is not a safetensors file.
         """
         refusal: LeagueError | None = None
         for entry in self._bucket.entries(self._under(_INCOMING, sha256)):
@@ -127,31 +127,31 @@ class S3Store:
     # --- the contract of every store ---------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Refuse a bucket in which the league cannot write, or whose service does not hash what it stores."""
+        """Check that the bucket is writable and that its service computes checksums."""
         first, second = (self._under(_CHECKED, f"probe-{uuid4().hex}") for _ in range(2))
         try:
             self._bucket.create(first, _PROBE)
             self._bucket.copy(first, second)
-            hashes = self._bucket.sha256(second) is not None
+            has_checksums = self._bucket.sha256(second) is not None
         finally:
             self._bucket.delete(first, second)
-        if not hashes:
-            rule = "its service does not compute SHA-256 checksums, so it cannot verify an upload"
-            way_out = "use one that does, or have the server read every upload: LEAGUE_STORE_HASHING=server"
+        if not has_checksums:
+            rule = "its service does not compute SHA-256 checksums, so it cannot verify uploads"
+            way_out = "use another service, or let the server read every upload: LEAGUE_STORE_HASHING=server"
             raise ConfigurationError(f"store {self}", rule, way_out)
 
     def check(self) -> None:
-        """Refuse a bucket that does not answer."""
+        """Raise if the bucket does not respond."""
         self._bucket.check()
 
     def find(self, sha256: str) -> Stored:
-        """Look a checkpoint up."""
+        """Return a checkpoint's metadata."""
         with _missing(sha256):
             entry = self._bucket.find(self._key(sha256))
         return Stored(sha256, entry.size_bytes, entry.touched_at)
 
     def header(self, sha256: str) -> Header:
-        """Return a checkpoint's safetensors header, completing an upload where that is left to do."""
+        """Return a checkpoint's safetensors header, completing a pending upload."""
         try:
             size = self.find(sha256).size_bytes
         except UnknownCheckpointError:
@@ -161,7 +161,7 @@ class S3Store:
             return read_header(_Ranges(self._bucket, self._key(sha256), size), size, sha256)
 
     def freshen(self, sha256: str, now: datetime) -> bool:
-        """Say whether a checkpoint is there; copying it onto itself makes it young."""
+        """Return True if a checkpoint is stored; copying it onto itself updates its modification time."""
         try:
             self._bucket.copy(self._key(sha256), self._key(sha256))
         except NoSuchObjectError:
@@ -169,12 +169,12 @@ class S3Store:
         return True
 
     def intact(self, sha256: str) -> bool:
-        """Say whether the bytes hash to the name."""
+        """Return True if the bytes match the hash."""
         with _missing(sha256):
             return self._hash(sha256) == sha256
 
     def sound(self, sha256: str) -> bool:
-        """Say whether the bytes hash to the name; those that do not lose it."""
+        """Return True if the bytes match the hash; set damaged ones aside."""
         key = self._key(sha256)
         with _missing(sha256):
             found = self._hash(sha256)
@@ -187,7 +187,7 @@ class S3Store:
         return False
 
     def set_aside(self, sha256: str) -> bool:
-        """Return whether damaged bytes of this name have been set aside."""
+        """Return True if damaged bytes of this name have been set aside."""
         try:
             self._bucket.find(self._aside(sha256))
         except NoSuchObjectError:
@@ -196,24 +196,24 @@ class S3Store:
 
     @contextmanager
     def open(self, sha256: str) -> Iterator[IO[bytes]]:
-        """Read a checkpoint's bytes."""
+        """Open a checkpoint's bytes for reading."""
         with _missing(sha256), self._bucket.open(self._key(sha256)) as stream:
             yield stream
 
     def take_in(self, sha256: str, stream: IO[bytes]) -> None:
-        """Store a checkpoint whose bytes are at hand."""
+        """Verify and store a checkpoint; idempotent."""
         self._bucket.write(self._incoming(sha256), stream)
         self.complete(sha256)
 
     def listing(self) -> Iterator[Stored]:
-        """Go through all checkpoints."""
+        """Yield all checkpoints."""
         for entry in self._bucket.entries(self._bucket.address.prefix):
             name = entry.key.removeprefix(self._bucket.address.prefix)
             if re.fullmatch(r"([0-9a-f]{2})/\1[0-9a-f]{62}", name):
                 yield Stored(name[3:], entry.size_bytes, entry.touched_at)
 
     def remove(self, sha256: str, before: datetime) -> bool:
-        """Delete a checkpoint unless it is younger."""
+        """Delete a checkpoint unless it is newer."""
         try:
             if self.find(sha256).stored_at >= before:
                 return False
@@ -223,7 +223,7 @@ class S3Store:
         return True
 
     def leftovers(self, before: datetime) -> Iterator[Leftover]:
-        """Go through uploads that nobody completed, what a killed server left, and what was set aside."""
+        """Yield incomplete uploads, temporary copies of killed servers and damaged checkpoints."""
         for folder in (_INCOMING, _CHECKED):
             for entry in self._bucket.entries(self._under(folder, "")):
                 if entry.touched_at < before:
@@ -233,10 +233,10 @@ class S3Store:
         """Delete a leftover."""
         self._bucket.delete(leftover.name)
 
-    # --- inside ------------------------------------------------------------------------------------------------------
+    # --- private -----------------------------------------------------------------------------------------------------
 
     def _admit(self, sha256: str, uploaded: str, size: int) -> None:
-        """Verify an upload out of its sender's reach, and give it its name."""
+        """Verify an upload in a copy that its sender cannot change, and publish it."""
         checked = self._under(_CHECKED, uuid4().hex)
         try:
             require_size(size, self._max_bytes)
@@ -245,14 +245,14 @@ class S3Store:
             read_header(_Ranges(self._bucket, checked, size), size, sha256)
             self._bucket.copy(checked, self._key(sha256))
         except NoSuchObjectError:
-            self.find(sha256)  # another call admitted it meanwhile
+            self.find(sha256)  # another request published it concurrently
         finally:
             self._bucket.delete(uploaded, checked)
 
     def _hash(self, sha256: str) -> str | None:
         key = self._key(sha256)
         found = self._bucket.sha256(key)
-        if found is None:  # brought here by other means: have the service hash it now
+        if found is None:  # uploaded by other means, without a checksum: a copy makes the service compute one
             self._bucket.copy(key, key)
             found = self._bucket.sha256(key)
         return found
@@ -271,7 +271,7 @@ class S3Store:
 
 
 class _Ranges:
-    """An object of a bucket, read piece by piece from its beginning on."""
+    """Sequential reader of a bucket's object, one range request per read."""
 
     def __init__(self, bucket: Bucket, key: str, size: int) -> None:
         self._bucket, self._key, self._size = bucket, key, size
@@ -288,7 +288,7 @@ class _Ranges:
 
 @contextmanager
 def _missing(sha256: str) -> Iterator[None]:
-    """Name the checkpoint that the bucket lacks."""
+    """Convert a missing object to `UnknownCheckpointError`."""
     try:
         yield
     except NoSuchObjectError as error:

@@ -1,7 +1,7 @@
-"""Reads and checks the header of a safetensors file without loading a tensor.
+"""Parser of safetensors headers that loads no tensors.
 
-A file is 8 bytes of little-endian header length N, N bytes of JSON, and the tensors' bytes, which the header's offsets
-cover without gap or overlap. Nothing in it can run.
+A file consists of 8 bytes of little-endian header length N, N bytes of JSON, and the tensors' bytes, which the header's
+offsets cover without gap or overlap. It cannot contain code.
 
 Source: the safetensors format, https://huggingface.co/docs/safetensors.
 """
@@ -15,10 +15,10 @@ from typing import Any, NoReturn, Protocol
 from league.errors import RefusedCheckpointError
 
 _LENGTH_BYTES = 8
-_HEADER_MAX_BYTES = 8 * 2**20  # some 50,000 tensors; parsing more would cost the server memory
+_HEADER_MAX_BYTES = 8 * 2**20  # about 50,000 tensors; bounds the memory for parsing
 _DIMENSIONS_MAX = 64
 _SIDE_LIMIT = 2**63
-_BITS_MAX = 2**63  # readers count in 64 bits, sides of 0 or not
+_BITS_MAX = 2**63  # readers multiply in 64 bits, even with sides of 0
 _BITS = {
     **dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), 8),
     **dict.fromkeys(("I16", "U16", "F16", "BF16"), 16),
@@ -32,7 +32,7 @@ _FOREIGN = (
 
 
 class Readable(Protocol):
-    """Anything that is read from its beginning on."""
+    """Sequential reader."""
 
     def read(self, size: int, /) -> bytes:
         """Return the next `size` bytes, fewer at the end."""
@@ -40,7 +40,7 @@ class Readable(Protocol):
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """What a header says of one tensor: its type, its shape, and how many bytes it has."""
+    """Type, shape and size of one tensor."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -49,7 +49,7 @@ class StoredTensor:
 
 @dataclass(frozen=True)
 class Header:
-    """The header of a well-formed safetensors file; tensors come in the order of their bytes, without gaps."""
+    """Header of a well-formed safetensors file; tensors are in the order of their bytes, without gaps."""
 
     metadata: Mapping[str, str]
     tensors: Mapping[str, StoredTensor]
@@ -59,12 +59,12 @@ def read_header(stream: Readable, size: int, name: str) -> Header:
     """Return the header of a safetensors file after checking that the file is well-formed.
 
     Args:
-        stream: The file, at its beginning; no more than its header is read.
-        size: Bytes of the whole file.
-        name: What the error calls it.
+        stream: The file at its start; only the header is read.
+        size: Size of the whole file in bytes.
+        name: Name of the file in errors.
 
     Raises:
-        RefusedCheckpointError: The file is something else, or damaged.
+        RefusedCheckpointError: The file is not a well-formed safetensors file.
     """
     start = stream.read(_LENGTH_BYTES)
     try:
@@ -79,7 +79,7 @@ def _checked_header(start: bytes, stream: Readable, size: int) -> Header:
     if not 2 <= length <= min(_HEADER_MAX_BYTES, size - _LENGTH_BYTES):
         raise ValueError(f"a header of {length} bytes does not fit a file of {size}")
     text = stream.read(length).decode("utf-8")
-    header = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    header = json.loads(text, object_pairs_hook=_unique, parse_constant=_reject_constant)
     if not isinstance(header, dict):
         raise TypeError("the header is not an object")
     metadata = header.pop("__metadata__", {})
@@ -94,16 +94,16 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         raise ValueError("a key appears twice")
     for each in (*keys, *keys.values()):
         if isinstance(each, str):
-            each.encode()  # fails on half a character, which JSON can spell
+            each.encode()  # fails on lone surrogates, which JSON can encode
     return keys
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _check_cover(tensors: dict[str, Any], size: int) -> dict[str, StoredTensor]:
-    """Require that the tensors' offsets cover `size` bytes without gap or overlap; return them in that order."""
+    """Check that the tensors' offsets cover `size` bytes without gap or overlap; return the tensors in that order."""
     reached, found = 0, {}
     for name, tensor in sorted(tensors.items(), key=lambda entry: entry[1]["data_offsets"]):
         begin, end = tensor["data_offsets"]
@@ -126,7 +126,7 @@ def _tensor_bytes(name: str, tensor: dict[str, Any]) -> int:
         raise ValueError(f"tensor {name!r} has the shape {shape!r}")
     bits: int = _BITS[tensor["dtype"]]
     if math.prod(max(side, 1) for side in shape) * bits > _BITS_MAX:
-        raise ValueError(f"tensor {name!r} has the shape {shape!r}, whose size no reader could count")
+        raise ValueError(f"tensor {name!r} has the shape {shape!r}, whose size overflows 64 bits")
     return math.prod(shape) * bits // 8
 
 

@@ -8,11 +8,11 @@ from starlette.types import Scope
 
 from league.api import errors as api_errors
 from league.errors import LeagueError, UnknownRouteError
-from league.web import actions, events, live, matches, payoff, player, session, standings, training, workers
+from league.web import actions, docs, events, matches, payoff, player, session, standings, training, workers
 from league.web.layout import HEADERS, error_page, is_part
 from league.wire import PREFIX
 
-PAGES = (session, live, standings, player, actions, training, payoff, matches, workers, events)
+PAGES = (session, standings, player, actions, training, payoff, matches, workers, events, docs)
 """Modules of pages, each with a router."""
 
 _FOREVER = "public, max-age=31536000, immutable"

@@ -4,15 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, Header, Query
+from fastapi.responses import HTMLResponse, StreamingResponse
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from league.api.dependencies import ID_LIMIT, TEXT, Running
-from league.services.audit import listing as audit_listing
-from league.services.audit.listing import AuditEntry, AuditFilter
+from league.api.routers import events
+from league.services.audit import log as audit_log
+from league.services.audit.log import AuditEntry, AuditFilter
 from league.web import filters
+from league.web.cookies import Visitor, VisitorLasts
 from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
 
@@ -37,13 +39,14 @@ class Asked(BaseModel):
         """Return which lines that means."""
         return AuditFilter(
             environment=environment,
+            league_wide=True,
             kind=self.kind or None,
             actor=self.actor or None,
             player_id=self.player or None,
             periods=bool(self.periods),
         )
 
-    def address(self, visit: Visit, path: str, **more: int) -> str:
+    def address(self, visit: Visit, path: str, **more: str) -> str:
         """Return an address that asks for the same, and for more."""
         return query(path, environment=visit.chosen, **self.model_dump(exclude_defaults=True), **more)
 
@@ -73,7 +76,7 @@ def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
     """Show the newest lines."""
     with league.database.read() as session:
         page = _page(session, visit, asked, None)
-        kinds, actors = audit_listing.kinds(session), audit_listing.actors(session)
+        kinds, actors = audit_log.list_kinds(session), audit_log.list_actors(session)
     values = {"page": page, "asked": asked, "kinds": kinds, "actors": actors, "most": PAGE, "told": told}
     return visit.page("events.html", "events", "Events", **values)
 
@@ -92,7 +95,7 @@ def newer(
 ) -> HTMLResponse:
     """Show the lines that came after one, the newest `PAGE` of them: whoever gets so many loads the page anew."""
     with league.database.read() as session:
-        lines = audit_listing.lines(session, asked.choice(visit.environment), PAGE, after=after)
+        lines = audit_log.list_newer_events(session, asked.choice(visit.environment), after, PAGE)
     return visit.part("_events.html", page=Lines(lines, None), told=told)
 
 
@@ -127,6 +130,14 @@ def _short(value: object) -> str:
 
 
 def _page(session: Session, visit: Visit, asked: Asked, before: int | None) -> Lines:
-    found = audit_listing.lines(session, asked.choice(visit.environment), PAGE + 1, before=before)
-    last = found[PAGE - 1].id if len(found) > PAGE else None
-    return Lines(found[:PAGE], None if last is None else asked.address(visit, "/events/older", before=last))
+    found = audit_log.list_events(session, asked.choice(visit.environment), PAGE, before)
+    cursor = found.next_cursor
+    return Lines(found.items, None if cursor is None else asked.address(visit, "/events/older", before=cursor))
+
+
+@router.get("/live")
+async def follow(
+    league: Running, _: Visitor, lasts: VisitorLasts, last_event_id: Annotated[str | None, Header()] = None
+) -> StreamingResponse:
+    """Follow the league as `GET /api/v1/events` does, until the visitor's token ends."""
+    return await events.follow(league, lasts, last_event_id, named=False)

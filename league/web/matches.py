@@ -9,9 +9,10 @@ from pydantic import BaseModel, Field
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, Id, Running
-from league.api.routers import replays as api
-from league.services.matches import history as match_history
-from league.services.matches.history import MatchFilter, MatchPage
+from league.api.routers import matches as api
+from league.pagination import Page
+from league.services.matches import queries as match_queries
+from league.services.matches.queries import MatchFilter, MatchRow
 from league.services.ratings import rated_players
 from league.services.replays import service as replays
 from league.services.replays.service import Usage
@@ -83,7 +84,7 @@ class Log:
         usage: Of the room for recordings.
     """
 
-    found: MatchPage
+    found: Page[MatchRow]
     players: tuple[wire.Player, ...]
     usage: Usage
 
@@ -93,7 +94,7 @@ def listing(request: Request, league: Running, visit: Visiting, asked: Asking) -
     """Show matches, or the part of the page below the filters where a script asks."""
     with league.database.read() as session:
         log = Log(
-            found=match_history.listing(session, asked.wanted(visit.environment), PAGE, asked.before or None),
+            found=match_queries.list_matches(session, asked.wanted(visit.environment), PAGE, asked.before or None),
             players=tuple(rated_players.show(session, league.settings, each) for each in asked.players),
             usage=replays.usage(session),
         )
@@ -107,7 +108,7 @@ def listing(request: Request, league: Running, visit: Visiting, asked: Asking) -
 def show(match_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     """Show one match, with its replay where it was recorded."""
     with league.database.read() as session:
-        match = match_history.find(session, match_id)
+        match = match_queries.get_match(session, match_id)
     return visit.of(match.environment).page("match.html", "matches", f"Match {match_id}", match=match)
 
 

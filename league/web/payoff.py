@@ -120,7 +120,7 @@ def against(
 
 def _drawn(session: Session, league: AppState, visit: Visit, asked: Asked) -> PayoffMatrix:
     learners = asked.who != "frozen"
-    return payoff_matrix.of_environment(
+    return payoff_matrix.get_payoff_matrix(
         session, league.population, visit.environment, int(asked.most), learners=learners
     )
 
@@ -141,4 +141,4 @@ def _against(drawn: PayoffMatrix, place: int, other: int) -> Against:
 
 
 def _last_period(session: Session, environment: str) -> wire.RatingPeriod | None:
-    return next(iter(period_queries.listing(session, environment, 1, None, None)), None)
+    return next(iter(period_queries.list_periods(session, environment, 1).items), None)

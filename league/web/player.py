@@ -16,11 +16,13 @@ from league.api.routers.checkpoints import Sha256
 from league.api.state import AppState
 from league.errors import LeagueError
 from league.services.audit import log as audit_log
-from league.services.leaderboard import lineage, player_profile, standings_page
-from league.services.leaderboard.standings_page import Ranked
+from league.services.audit.log import AuditFilter
+from league.services.leaderboard import lineage, player_profile, standings
+from league.services.leaderboard.standings import StandingsRow
 from league.services.lifecycle import champions, transitions
 from league.services.lifecycle.transitions import Change
 from league.services.matches import queries as match_queries
+from league.services.matches.queries import MatchFilter
 from league.services.player_names import display_name
 from league.services.promotion import behaviour_profiles
 from league.services.ratings import rated_players
@@ -94,7 +96,7 @@ class Profile:
     """
 
     player: wire.Player
-    line: Ranked
+    line: StandingsRow
     champion: bool
     parent: wire.Player | None
     weights: Weights | None
@@ -107,9 +109,9 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     with league.database.read() as session:
         profile = _profile(session, league, player_id)
         champion = champions.champion_id(session, profile.player.environment)
-        met, met_in_all = player_profile.opponents(session, player_id, OPPONENTS)
-        log = match_queries.of_player(session, player_id, MATCHES, None)
-        told = audit_log.history(session, {"player_id": player_id}, EVENTS, None, periods=False)
+        met, met_in_all = player_profile.list_opponents(session, player_id, OPPONENTS)
+        log = match_queries.list_matches(session, MatchFilter(None, players=(player_id,)), MATCHES).items
+        told = audit_log.list_events(session, AuditFilter(player_id=player_id), EVENTS).items
     visit = visit.of(profile.player.environment)
     return visit.page(
         "player.html",
@@ -139,7 +141,7 @@ def head(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
 def curve(player_id: Id, league: Running, _: Visitor) -> JSONResponse:
     """Send the rating after each period, as columns for a chart."""
     with league.database.read() as session:
-        points = player_profile.curve(session, player_id, CURVE_POINTS)
+        points = player_profile.get_rating_curve(session, player_id, CURVE_POINTS)
     columns = {
         "at": [point.closed_at.timestamp() for point in points],
         "period": [point.number for point in points],
@@ -160,7 +162,7 @@ def opponents(
 ) -> HTMLResponse:
     """Show more of whom a player met."""
     with league.database.read() as session:
-        met, met_in_all = player_profile.opponents(session, player_id, limit)
+        met, met_in_all = player_profile.list_opponents(session, player_id, limit)
         player = rated_players.show(session, league.settings, player_id)
     return visit.part("_player_opponents.html", met=met, met_in_all=met_in_all, player=player)
 
@@ -172,7 +174,7 @@ def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
         player = rated_players.show(session, league.settings, player_id)
         found = None
         if player.learner_id is not None:
-            found = lineage.descent(session, league.settings, player.learner_id, SNAPSHOTS_DRAWN)
+            found = lineage.get_descent(session, league.settings, player.learner_id, SNAPSHOTS_DRAWN)
     drawing = None
     if found is not None:
         picture = lineage_svg.drawing(found, "/players/{}".format, player_id)
@@ -192,14 +194,14 @@ def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
 def likeness(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     """Show how a player plays, and who plays alike."""
     with league.database.read() as session:
-        found = behaviour_profiles.show(session, player_id, ALIKE)
+        found = behaviour_profiles.show(session, league.population, player_id, ALIKE)
     return visit.part("_player_likeness.html", fingerprint=found)
 
 
 @router.get("/checkpoints/{sha256}")
 def download(sha256: Sha256, request: Request, league: Running, now: Now, visitor: Visitor) -> Response:
     """Send a checkpoint to somebody who is signed in on these pages."""
-    return checkpoints.fetch(sha256, request, league, now, visitor)
+    return checkpoints.download_checkpoint(sha256, request, league, now, visitor)
 
 
 def _profile(session: Session, league: AppState, player_id: int) -> Profile:
@@ -209,11 +211,11 @@ def _profile(session: Session, league: AppState, player_id: int) -> Profile:
         parent = rated_players.show(session, league.settings, player.parent_id)
     return Profile(
         player=player,
-        line=standings_page.table(session, league.population, player.environment).find(player_id),
+        line=standings.get_standings(session, league.population, player.environment).find(player_id),
         champion=champions.champion_id(session, player.environment) == player_id,
         parent=parent,
         weights=_weights(league, player),
-        flags=reports.of_player(session, player_id, FLAGS, flagging=True),
+        flags=reports.list_flags(session, player_id, FLAGS),
     )
 
 

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.api.dependencies import ID_LIMIT, TEXT, Running
 from league.api.state import AppState
-from league.services.leaderboard import standings_page
-from league.services.leaderboard.standings_page import Choice, Extent, Ranked, Show, Sort, Table
+from league.services.leaderboard import standings
+from league.services.leaderboard.standings import Extent, Sort, Standings, StandingsFilter, StandingsRow
 from league.services.lifecycle import champions
 from league.web.layout import OFFERED_MAX, PageRoute, Visit, Visiting, is_part
 from league.web.templating import query
@@ -34,7 +34,7 @@ class Asked(BaseModel):
 
     q: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
     kind: wire.Kind | Literal[""] = ""
-    show: Show = "in_play"
+    show: Literal["in_play", "all", "candidate", "commander", "retired", "quarantined"] = "in_play"
     role: wire.Role | Literal[""] = ""
     lineage: Annotated[int, Field(ge=1, lt=ID_LIMIT)] | Literal[""] = ""
     sort: Sort = "rank"
@@ -50,12 +50,12 @@ class Asked(BaseModel):
         """Whether players may be left out that are in play."""
         return any((self.q, self.kind, self.role, self.lineage, self.show not in ("in_play", "all")))
 
-    def choice(self) -> Choice:
-        """Return what the league's table is asked for."""
-        return Choice(
+    def choice(self) -> StandingsFilter:
+        """Return the filter that the address asks for."""
+        return StandingsFilter(
             search=self.q,
             kind=self.kind or None,
-            show=self.show,
+            standing=None if self.show == "all" else self.show,
             role=self.role or None,
             learner_id=self.lineage or None,
             sort=self.sort,
@@ -135,7 +135,7 @@ class Lines:
         more: The offset of those that come next; None after the last.
     """
 
-    players: list[Ranked]
+    players: list[StandingsRow]
     extent: Extent
     champion: int | None
     columns: list[Column]
@@ -162,9 +162,9 @@ class Lines:
 class Highlights:
     """Whom a league is about."""
 
-    champion: Ranked | None
-    strongest: Ranked | None
-    newest: Ranked | None
+    champion: StandingsRow | None
+    strongest: StandingsRow | None
+    newest: StandingsRow | None
 
 
 @router.get("/")
@@ -176,7 +176,7 @@ def show(request: Request, league: Running, visit: Visiting, asked: Asking, offs
         values: dict[str, Any] = {"lines": lines, "asked": asked}
         if is_part(request):
             return visit.part("_standings.html", **values)
-        offered = standings_page.lineages(session, visit.environment, OFFERED_MAX, asked.lineage or None)
+        offered = standings.list_lineages(session, visit.environment, OFFERED_MAX, asked.lineage or None)
         values["lineages"] = {"": "every lineage", **offered}
         values["highlights"] = _highlights(table, champion)
     return visit.page("standings.html", "standings", "Standings", **values)
@@ -201,9 +201,9 @@ def now(
     wanted = {int(each) for each in ids.split(",")}
     with league.database.read() as session:
         table, champion = _table(session, league, visit)
-    chosen = table.chosen(asked.choice())
+    chosen = table.select(asked.choice())
     shown = [one for one in chosen if one.id in wanted]
-    lines = Lines(shown, standings_page.extent(chosen), champion, columns(table.sides), offset=0, more=None)
+    lines = Lines(shown, standings.measure_extent(chosen), champion, columns(table.sides), offset=0, more=None)
     return visit.part("_standings_now.html", lines=lines, asked=asked)
 
 
@@ -215,20 +215,20 @@ def highlights(league: Running, visit: Visiting) -> HTMLResponse:
     return visit.part("_highlights.html", highlights=found)
 
 
-def _table(session: Session, league: AppState, visit: Visit) -> tuple[Table, int | None]:
+def _table(session: Session, league: AppState, visit: Visit) -> tuple[Standings, int | None]:
     """Return the league's table, and who is its champion."""
-    table = standings_page.table(session, league.population, visit.environment)
+    table = standings.get_standings(session, league.population, visit.environment)
     return table, champions.champion_id(session, visit.environment)
 
 
-def _lines(table: Table, asked: Asked, offset: int, champion: int | None) -> Lines:
+def _lines(table: Standings, asked: Asked, offset: int, champion: int | None) -> Lines:
     """Return lines of the table; from its beginning where so many have gone that there are none."""
-    chosen = table.chosen(asked.choice())
+    chosen = table.select(asked.choice())
     first = offset if offset < len(chosen) else 0
     end = first + PAGE if first + PAGE < len(chosen) else None
-    return Lines(chosen[first:end], standings_page.extent(chosen), champion, columns(table.sides), first, more=end)
+    return Lines(chosen[first:end], standings.measure_extent(chosen), champion, columns(table.sides), first, more=end)
 
 
-def _highlights(table: Table, champion: int | None) -> Highlights:
+def _highlights(table: Standings, champion: int | None) -> Highlights:
     holder = None if champion is None else table.find(champion)
     return Highlights(champion=holder, strongest=table.strongest(), newest=table.newest())

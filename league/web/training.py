@@ -97,7 +97,6 @@ def show(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLRespon
         snapshot=snapshot,
         charts=CHARTS,
         opposition=met,
-        opponents_shown=OPPONENTS_SHOWN,
     )
 
 
@@ -117,7 +116,7 @@ def opponents(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLR
     with league.database.read() as session:
         chosen = _chosen(_learnings(session, league, visit), learner)
         met = _opposition(session, league, chosen)
-    return visit.part("_training_opposition.html", chosen=chosen, opposition=met, opponents_shown=OPPONENTS_SHOWN)
+    return visit.part("_training_opposition.html", chosen=chosen, opposition=met)
 
 
 @router.get("/training/{learner_id}/curves")
@@ -149,8 +148,8 @@ def curves_of(
 
 def _learnings(session: Session, league: AppState, visit: Visit) -> list[Learning]:
     """Return the environment's learners, mains first, each role in the order in which they were founded."""
-    found = learners.listing(session, league.settings, visit.environment, LEARNERS_MAX, 0)
-    alarms = regressions.listing(session, visit.environment)
+    found = learners.list_learners(session, league.settings, visit.environment, LEARNERS_MAX).items
+    alarms = regressions.list_regressions(session, visit.environment)
     beats = timedelta(seconds=polling.longest_heartbeat_s(league.settings, league.census.present))
     order = list(get_args(wire.Role))
     return [
@@ -166,7 +165,9 @@ def _learnings(session: Session, league: AppState, visit: Visit) -> list[Learnin
 def _opposition(session: Session, league: AppState, chosen: Learning) -> opponent_mix.Opposition:
     """Say whom it meets: a trainer that plays it against itself leases no such matches besides."""
     player_id, self_play = chosen.learner.player_id, chosen.against_itself is None
-    return opponent_mix.of_learner(session, league.settings, league.population, player_id, self_play=self_play)
+    return opponent_mix.get_opponent_mix(
+        session, league.settings, league.population, player_id, OPPONENTS_SHOWN, self_play=self_play
+    )
 
 
 def _snapshot(session: Session, league: AppState, learning: Learning) -> wire.Player | None:

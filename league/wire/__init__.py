@@ -36,8 +36,8 @@ from league.wire.base import (
     Whole,
     WorkerName,
 )
-from league.wire.champions import Champion, ChampionChange, ChampionRequest
 from league.wire.checkpoints import Checkpoint, Upload, UploadCreate
+from league.wire.environments import CurrentToken, Environment
 from league.wire.events import Event
 from league.wire.gates import Gate, GateCancel, GateCreate, GateState
 from league.wire.learners import (
@@ -46,12 +46,12 @@ from league.wire.learners import (
     HealthVerdict,
     Learner,
     LearnerCreate,
-    LearnerMetrics,
     Role,
     RoleNumbers,
     Severity,
     SnapshotDecision,
     Start,
+    TrainingCurves,
 )
 from league.wire.leases import (
     LEASE_ID_MAX_LENGTH,
@@ -73,18 +73,18 @@ from league.wire.matchmaking import (
     DrawBranch,
     DrawFilter,
     DrawLearner,
-    Estimate,
     GroupShare,
     LeaseExplanation,
     LeaseState,
-    MatchmakingEvaluation,
     OpponentChance,
     Preview,
     Record,
-    RuleShare,
 )
 from league.wire.players import (
     METADATA_MAX_BYTES,
+    Champion,
+    ChampionChange,
+    ChampionRequest,
     DismissalRequest,
     ExternalCreate,
     Kind,
@@ -102,11 +102,11 @@ from league.wire.players import (
 from league.wire.rating_periods import PeriodCreate, RatingPeriod
 from league.wire.results import (
     Behaviour,
-    ReceivedBatch,
     Result,
     ResultAnswer,
     ResultBatch,
     ResultBatchAnswer,
+    ResultReport,
     ResultStatus,
     UnreadableResult,
 )
@@ -144,13 +144,14 @@ __all__ = [
     "Checkpoint",
     "Command",
     "CommandRequest",
+    "CurrentToken",
     "DismissalRequest",
     "DrawAccount",
     "DrawBranch",
     "DrawFilter",
     "DrawLearner",
+    "Environment",
     "EnvironmentName",
-    "Estimate",
     "Event",
     "ExternalCreate",
     "Fingerprint",
@@ -167,7 +168,6 @@ __all__ = [
     "Kind",
     "Learner",
     "LearnerCreate",
-    "LearnerMetrics",
     "LearnerProgress",
     "Lease",
     "LeaseAnswer",
@@ -179,7 +179,6 @@ __all__ = [
     "ListedWorker",
     "Match",
     "MatchKind",
-    "MatchmakingEvaluation",
     "Measure",
     "MeasuredBehaviour",
     "Metadata",
@@ -199,7 +198,6 @@ __all__ = [
     "RatingPeriod",
     "RatingPoint",
     "Real",
-    "ReceivedBatch",
     "Record",
     "Redundancy",
     "Regression",
@@ -211,10 +209,10 @@ __all__ = [
     "ResultAnswer",
     "ResultBatch",
     "ResultBatchAnswer",
+    "ResultReport",
     "ResultStatus",
     "Role",
     "RoleNumbers",
-    "RuleShare",
     "Score",
     "Seat",
     "Severity",
@@ -230,6 +228,7 @@ __all__ = [
     "Superiority",
     "Text",
     "Time",
+    "TrainingCurves",
     "TrainingLeases",
     "Unicode",
     "UnplayablePlayer",

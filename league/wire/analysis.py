@@ -8,128 +8,154 @@ from league.wire.players import Player, PlayerName, Standing
 
 
 class Payoff(Answer):
-    """Who beats whom: row i, column j is P(player i beats player j) and the matches behind it.
-
-    An unplayed pair has the win rate that the ratings predict. `intransitivity` is the share of the log-odds matrix
-    that ratings do not explain, in [0, 1]. `total` players are in play; these are the strongest of them.
-    """
+    """Payoff matrix: row i, column j is the result of player i against player j."""
 
     environment: str
+    """Name of the environment."""
     total: int
+    """Number of players in play."""
     players: list[PlayerName]
+    """The strongest of them, strongest first."""
     names: list[str]
+    """Their call-signs or names."""
     win_rates: list[list[float]]
+    """Estimated mean scores; for pairs without a match, what the ratings predict."""
     counts: list[list[int]]
+    """Matches of each pair."""
     intransitivity: float
+    """Share of the log-odds that ratings do not explain, in [0, 1]."""
+    nash_weights: list[float | None] = []
+    """Each player's weight in the Nash mixture; null if the solver found none."""
 
 
 class Superiority(Answer):
-    """How sure the order of the frozen players in play is, strongest first, from all rating matches at once.
+    """Order of the frozen players in play, from all rating matches at once, strongest first.
 
-    `low` and `high` are the ends of 95 % bands; row i, column j of `superiority` is the probability that player i is
-    stronger than player j. Both know that players of a lineage err together. Players without a rating match are left
-    out. `period_id` is the last period whose matches count; null before the first.
+    Intervals and probabilities include that players of a lineage err together.
     """
 
     environment: str
+    """Name of the environment."""
     period_id: int | None
+    """Last period whose matches count; null before the first."""
     players: list[PlayerName]
+    """Players with a rating match."""
     ratings: list[float]
+    """Their fitted ratings."""
     deviations: list[float]
+    """Standard deviation of each rating."""
     low: list[float]
+    """Lower ends of the 95 % intervals."""
     high: list[float]
+    """Upper ends."""
     superiority: list[list[float]]
+    """Row i, column j: probability that player i is stronger than player j."""
 
 
 class Score(Answer):
-    """A learner's mean score over some matches, and the 95 % interval of its win rate."""
+    """A learner's mean score over some matches."""
 
     matches: int
+    """Number of matches."""
     score: float
+    """Mean score in [0, 1]."""
     low: float
+    """Lower end of the 95 % interval."""
     high: float
+    """Upper end of the 95 % interval."""
 
 
 class Regression(Answer):
-    """A learner and a snapshot that it used to beat and now loses to, by its last matches when that was found."""
+    """A learner that loses to a snapshot which it used to beat."""
 
     environment: str
+    """Name of the environment."""
     learner: PlayerName
+    """The learner."""
     opponent: PlayerName
+    """The snapshot."""
     earlier: Score
+    """Score in the older half of their last matches."""
     recent: Score
+    """Score in the newer half."""
     since: datetime
+    """When it was found."""
 
 
 class MeasuredBehaviour(Answer):
-    """One measure of how a player plays. The name says the unit; without one, values are shares.
-
-    `mean` is over the player's matches in which there was something to measure, with its standard error; null where
-    there were none. `everybody` is the mean of all players' means, `spread` their standard deviation with chance taken
-    off, 0 where they differ no more than by chance. `standing` is how many of these the player is above everybody, null
-    where the measure tells nothing.
-    """
+    """One measure of how a player plays."""
 
     name: str
+    """Name with the unit; without one, values are shares."""
     matches: int
+    """Matches in which there was something to measure."""
     mean: float | None
+    """Mean over these; null without any."""
     error: float | None
+    """Standard error of the mean."""
     everybody: float | None
+    """Mean of all players' means."""
     spread: float
+    """Standard deviation of these means without sampling noise."""
     standing: float | None
+    """How many `spread` the player is above `everybody`; null if the measure tells nothing."""
 
 
 class Likeness(Answer):
-    """How far another player is: root mean square of the differences, in standard deviations of the players.
-
-    `distance` is estimated with chance taken off; with 95 % confidence it is below `bound`. Both are over `measures`
-    that tell players apart and are known of both.
-    """
+    """Distance of another player in behaviour, in standard deviations of the players."""
 
     player: PlayerName
+    """The other player."""
     distance: float
+    """Root mean square difference without sampling noise."""
     bound: float
+    """Upper 95 % confidence bound of the distance."""
     measures: int
+    """Number of measures that the distance is over."""
 
 
 class Fingerprint(Answer):
-    """What a player is like, up to the last rating period, and who is most like it, nearest first.
-
-    It is judged beside `players` others: the frozen ones in play that it could meet. Who is not known to be like or
-    unlike it, is not among the nearest.
-    """
+    """How a player plays, up to the last rating period."""
 
     player: PlayerName
+    """The player."""
     environment: str
+    """Name of the environment."""
     players: int
+    """Number of frozen players in play that it was compared with."""
     measures: list[MeasuredBehaviour]
+    """Its measures."""
     nearest: list[Likeness]
+    """Most similar players, nearest first."""
 
 
 class Ancestor(Answer):
-    """A player of a lineage, with the gates that it was the candidate of, newest first.
-
-    `generation` counts from the player that was asked about, which is 1; the last one is the root.
-    """
+    """A player of a lineage."""
 
     generation: int
+    """Distance from the requested player, which is 1."""
     player: Player
+    """The player."""
     gates: list[Gate]
+    """Gates that it was the candidate of, newest first."""
 
 
 class Redundancy(Answer):
-    """A snapshot that scores like another one, which is no weaker and stays.
-
-    `distance` is the root mean square difference of their win rates against the `opponents` that both met, estimated
-    with the noise taken off; with 95 % confidence it is at most `bound`. Where it is known of both how they play, they
-    are alike in that, too: `behaviour` says how far apart they are. Where it is null, results alone decided.
-    """
+    """A snapshot that scores like another one, which is no weaker and stays."""
 
     environment: str
+    """Name of the environment."""
     player: PlayerName
+    """The redundant snapshot."""
     standing: Standing
+    """Its standing."""
     twin: PlayerName
+    """The player that stays."""
     distance: float
+    """Root mean square difference of win rates against common opponents, without noise."""
     bound: float
+    """Upper 95 % confidence bound of the distance."""
     opponents: int
+    """Number of common opponents."""
     behaviour: Likeness | None
+    """Their distance in behaviour; null if unknown."""

@@ -1,10 +1,14 @@
 """Base classes of requests and responses, the types of their fields, and the health response."""
 
+import ast
+import inspect
 from datetime import datetime
+from itertools import pairwise
 from typing import Annotated, Generic, Literal, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 PREFIX = "/api/v1"
 """Path before every call but health, readiness and metrics."""
@@ -18,23 +22,53 @@ PROTOCOL_HEADER = "League-Protocol"
 T = TypeVar("T")
 
 
-class Request(BaseModel):
+class Described(BaseModel):
+    """Base of all bodies: the docstrings below fields are their descriptions in the interface description.
+
+    pydantic's `use_attribute_docstrings` reads the source of every model at import, which takes a tenth of a second.
+    """
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return the JSON schema with the descriptions of the fields."""
+        reference = handler(core)
+        schema = handler.resolve_ref_schema(reference)
+        for name, text in _field_docstrings(cls).items():
+            if name in schema.get("properties", {}):
+                schema["properties"][name]["description"] = text
+        return reference
+
+
+def _field_docstrings(kind: type[BaseModel]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if issubclass(base, Described) and "[" not in base.__name__:
+            (definition,) = ast.parse(inspect.getsource(base)).body
+            for field, text in pairwise(getattr(definition, "body", ())):
+                if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                    found[ast.unparse(field.target)] = ast.literal_eval(text.value)
+    return found
+
+
+class Request(Described):
     """A body that the server reads; NaN and infinities travel as such, for the server to name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
 
 
-class Answer(BaseModel):
+class Answer(Described):
     """A body that the client reads."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class Page(Answer, Generic[T]):
-    """One page of a list; `next_cursor` asks for the next one and is null on the last."""
+    """One page of a list."""
 
     items: list[T]
+    """The items."""
     next_cursor: str | None
+    """`cursor` of the next page; null on the last."""
 
 
 def _plain_number(value: object) -> object:
@@ -68,7 +102,9 @@ Time = Annotated[AwareDatetime, BeforeValidator(_written_time)]
 
 
 class Health(Answer):
-    """Liveness or readiness; `checks` says per part `ok` or why not."""
+    """Liveness or readiness."""
 
     status: Literal["ok", "unready"]
+    """`ok`, or `unready` if a check failed."""
     checks: dict[str, str]
+    """Result of each check: `ok`, or why not."""

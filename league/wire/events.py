@@ -7,13 +7,21 @@ from league.wire.base import Answer
 
 
 class Event(Answer):
-    """Something that happened: `result`, `period`, a change of standing, of the champion or of a token; who and why."""
+    """Something that happened in the league."""
 
     id: int
+    """Its id."""
     kind: str
+    """Such as `result`, `period`, `promote` or `token`."""
     environment: str | None
+    """Name of the environment; null for the whole league."""
     player_id: int | None
+    """Player concerned, if any."""
     actor: str
+    """Token, rule or process that did it."""
     reason: str
+    """Why, in words."""
     details: dict[str, Any]
+    """Further fields, by kind."""
     created_at: datetime
+    """When it was created."""

@@ -12,67 +12,92 @@ GateState = Literal["open", "accepted", "rejected", "cancelled"]
 
 
 class GateCreate(Request):
-    """Ask whether a candidate is `elo1` points better than a champion, rather than `elo0`; docs/gates.md.
+    """A sequential test (SPRT) of two frozen players; see docs/gates.md.
 
-    The same test of the same two again is the gate that there is, open or with its verdict; with `again` a gate that
-    has its verdict is followed by a new one, which knows nothing of it.
+    The same test of the same two players again returns the existing gate.
     """
 
     candidate_id: Id
+    """Player id of the candidate."""
     champion_id: Id
+    """Player id of its opponent."""
     elo0: Real = 0.0
+    """Lead in Elo points under the null hypothesis."""
     elo1: Real = 20.0
+    """Lead in Elo points that the test is to show."""
     alpha: Real = 0.05
+    """Probability of accepting a candidate at `elo0`."""
     beta: Real = 0.05
+    """Probability of rejecting a candidate at `elo1`."""
     least_games: Annotated[int, Field(lt=2**53), PLAIN] = 20
+    """Games before the first decision."""
     reason: Text = ""
+    """Why, in words."""
     again: Annotated[bool, Field(strict=True)] = False
+    """Whether to open a new gate if the existing one is decided."""
 
 
 class GateCancel(Request):
-    """Why a gate is given up without a verdict."""
+    """Cancellation of a gate."""
 
     reason: Text = ""
+    """Why, in words."""
 
 
 class Gate(Answer):
-    """A gate and where it stands.
-
-    `games` are those that the verdict rests on, in pairs on one seed with sides swapped: `counts` says how many pairs
-    the candidate scored 0, 1/4, 1/2, 3/4 and 1 in. `llr` is the log-likelihood ratio of `elo1` to `elo0`; below `lower`
-    the candidate is rejected, above `upper` accepted. `elo` is its estimated lead, from `elo_low` to `elo_high` with
-    95 % confidence, each within 1,000 points.
-
-    `lost_pairs` were leased before the last one that counts and never finished; `waiting_pairs` are leased and not
-    counted yet. `evaluators` are attached and can play the gate; `busy_evaluators` of them first finish matches that
-    they leased for something else. Once the gate is no longer open these three are 0, and all other figures are those
-    that it ended with. `actor` opened it, or asked for it after the rule of promotion had.
-    """
+    """A gate and its progress."""
 
     id: int
+    """Its id."""
     environment: str
+    """Name of the environment."""
     candidate: PlayerName
+    """The candidate."""
     champion: PlayerName
+    """Its opponent."""
     elo0: float
+    """Lead under the null hypothesis."""
     elo1: float
+    """Lead to show."""
     alpha: float
+    """Probability of a wrong acceptance."""
     beta: float
+    """Probability of a wrong rejection."""
     least_games: int
+    """Games before the first decision."""
     state: GateState
+    """`open` until it is decided or cancelled."""
     games: int
+    """Games that count: pairs on one seed with sides swapped."""
     counts: list[float]
+    """Pairs in which the candidate scored 0, 1/4, 1/2, 3/4 and 1."""
     llr: float
+    """Log-likelihood ratio of `elo1` to `elo0`."""
     lower: float
+    """The candidate is rejected below this `llr`."""
     upper: float
+    """The candidate is accepted above this `llr`."""
     elo: float
+    """Estimated lead in Elo points."""
     elo_low: float
+    """Lower end of its 95 % interval."""
     elo_high: float
+    """Upper end of its 95 % interval."""
     lost_pairs: int
+    """Pairs that were leased and never finished."""
     waiting_pairs: int
+    """Pairs that are leased and not counted yet."""
     evaluators: int
+    """Attached evaluators that can play it."""
     busy_evaluators: int
+    """Those that first finish other matches."""
     actor: str
+    """Token, rule or process that did it."""
     reason: str
+    """Why, in words."""
     opened_at: datetime
+    """When it was opened."""
     closed_reason: str | None
+    """Why it ended; null while it is open."""
     closed_at: datetime | None
+    """When it ended; null while it is open."""

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from league.wire.base import PLAIN, Answer, EnvironmentName, Name, Real, Request, Signature, Step, Text
 
@@ -17,116 +17,156 @@ SideName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\
 
 
 class RoleNumbers(Request):
-    """Numbers of a learner's role that are to be others than usual; see docs/league_play.md. Null is as usual.
-
-    A role has some of them: all have those of snapshots, `reset` and `start`.
-    """
+    """Numbers of a learner's role that replace the defaults; see docs/league_play.md. Null keeps the default."""
 
     snapshot_steps: Step | None = None
+    """Fewest steps between snapshots."""
     snapshot_limit: Step | None = None
+    """Most steps between snapshots."""
     snapshot_win_rate: Real | None = None
+    """Win rate at which a snapshot is due early."""
     reset: Real | None = None
+    """Probability of a reset after a snapshot."""
     start: Start | None = None
+    """Weights after a reset: the learner's `first` ones or those of a `main`."""
     self_play_share: Real | None = None
+    """Share of games against itself."""
     weighting: Text | None = None
+    """PFSP weighting."""
     power: Real | None = None
+    """Exponent of the PFSP weighting."""
     uniform_share: Real | None = None
+    """Share of opponents drawn uniformly."""
     balance: Balance | None = None
+    """What a uniform draw is over."""
     verification_share: Real | None = None
+    """Share of games against players that it used to beat."""
     live_above: Real | None = None
+    """Win rate above which an exploiter meets the live main."""
     exploiter_below: Real | None = None
+    """Win rate below which a main meets an exploiter more."""
     past_below: Real | None = None
+    """Win rate below which a main meets its past more."""
 
 
 BaselineName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\p{L}\p{N}_.+-]+$")]  # no snapshot's
 
 
 class BaselineCreate(Request):
-    """A scripted player that a game brings, and the rating at which it is held."""
+    """A scripted player of a game, and its fixed rating."""
 
     name: BaselineName
+    """Its name."""
     rating: Annotated[float, Field(ge=0.0, le=5000.0), PLAIN]
+    """Rating on the Glicko scale."""
 
 
 class LearnerCreate(Request):
-    """A lineage to train, found or made by (environment, name).
+    """A lineage to train, found or created by (environment, name)."""
 
-    `max_decisions` is the environment's longest match; results of longer ones are then refused. `rules` replaces what
-    was given for the learner's role before; null leaves that as it is. `sides` are the names of home and away where
-    these are unlike, such as predators and prey: players are then rated on each side, too. `baselines` are scripted
-    players that the game brings; of a game that the league knows itself they are refused.
-    """
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"name": "main", "role": "main", "environment": "mech-duel", "signature": "mech-duel-1"}
+        }
+    )
 
     name: Name
+    """Unique in the environment."""
     role: Role
+    """What the lineage is trained for."""
     environment: EnvironmentName
+    """Name of the environment."""
     signature: Signature
+    """Signature of the environment's build."""
     max_decisions: Annotated[int, Field(ge=1, lt=2**53), PLAIN] | None = None
+    """Longest match; results of longer ones are rejected."""
     rules: RoleNumbers | None = None
+    """Replaces the numbers of its role; null keeps them."""
     sides: tuple[SideName, SideName] | None = None
+    """Names of home and away if the sides are unlike; players are then rated on each."""
     baselines: Annotated[tuple[BaselineCreate, ...], Field(max_length=16)] = ()
+    """Scripted players of a game that the league does not know."""
 
 
 class HealthVerdict(Request):
-    """Something that a trainer finds wrong with its training, since which update, and what to try."""
+    """A finding of a trainer about its training."""
 
     name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f]+$")]
+    """Identifier of the finding."""
     severity: Severity
+    """`hint`, `warning` or `alarm`."""
     since_update: Step
+    """Update at which it began."""
     meaning: Text
+    """What is wrong."""
     evidence: Text
+    """Values that show it."""
     advice: Text
+    """What to try."""
 
 
 class Learner(Answer):
-    """A trained lineage. `player_id` is the learner as a rated player.
-
-    `rules` are all numbers of its role as they hold. It has begun anew `resets` times, the last time at `began_step`,
-    as far as the snapshots before that are published. `verdicts` is what its trainer finds wrong with its training, the
-    worst first; null where it does not say. `sides` are the names of its game's two sides where these are unlike.
-    """
+    """A trained lineage."""
 
     id: int
+    """Its id."""
     player_id: int
+    """Player id of the learner itself."""
     name: str
+    """Its name."""
     role: Role
+    """What it is trained for."""
     environment: str
+    """Name of the environment."""
     signature: str
+    """Signature of the environment's build."""
     step: int | None
+    """Steps so far; null before the first report."""
     metrics: dict[str, float | None]
+    """Latest value of each metric."""
     metrics_at: datetime | None
+    """When they were reported."""
     latest_snapshot: int | None
+    """Player id of its newest snapshot."""
     created_at: datetime
+    """When it was created."""
     rules: dict[str, int | float | str] = {}
+    """All numbers of its role."""
     resets: int = 0
+    """Number of resets."""
     began_step: int = 0
+    """Step of the last reset."""
     verdicts: list[HealthVerdict] | None = None
+    """Findings about its training, worst first; null if unknown."""
     sides: tuple[str, str] | None = None
+    """Names of home and away if these are unlike."""
 
 
-class LearnerMetrics(Answer):
-    """What a learner reported of itself, as columns of N points in order of their steps.
-
-    `metrics` has N values by name, null where there was nothing to say. The older, the fewer points are kept. Who asks
-    again with `after` = `last` gets those that came meanwhile.
-    """
+class TrainingCurves(Answer):
+    """Training curves of a learner as columns of N points; old points are thinned."""
 
     learner_id: int
+    """Id of the learner."""
     steps: list[int]
+    """Step of each point."""
     reported_at: list[datetime]
+    """Time of each point."""
     metrics: dict[str, list[float | None]]
+    """N values by name; null where one is missing."""
     last: int
+    """`after` of the next call."""
 
 
 class SnapshotDecision(Answer):
-    """That a learner is to leave a snapshot after the one of `since_step`, and why.
-
-    With `reset` it then begins anew: with the weights of the checkpoint `start`, or with its own first ones where that
-    is null.
-    """
+    """A snapshot that a learner is to publish."""
 
     learner_id: int
+    """Id of the learner."""
     since_step: int
+    """Step of the last snapshot; 0 before the first."""
     reset: bool
+    """Whether the learner is reset afterwards."""
     start: str | None
+    """Checkpoint to go on with after a reset; null for its first weights."""
     reason: str
+    """Why, in words."""

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from league.wire.base import PLAIN, Answer, EnvironmentName, Id, Request, Text
 
@@ -18,95 +18,127 @@ def storable_lease_id(text: str) -> bool:
 
 
 class TrainingLeases(Request):
-    """Ask for opponents of one learner, by its player id.
+    """Request of opponents for one learner."""
 
-    A trainer that lets the learner play itself in environments of its own says that `self_play` is false: then others
-    are drawn, as long as there are any.
-    """
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"kind": "training", "worker_id": "0193f2", "player_id": 7, "count": 64, "budget": 4}
+        }
+    )
 
     kind: Literal["training"]
+    """Training matches."""
     worker_id: Text
+    """Id of the worker."""
     player_id: Id
+    """Player id of the learner."""
     count: Annotated[int, Field(ge=1, le=4096), PLAIN]
+    """Number of leases."""
     budget: Annotated[int, Field(ge=1), PLAIN]
+    """Matches per lease."""
     self_play: bool = True
+    """Whether the league may draw the learner itself."""
 
 
 class RatingLeases(Request):
-    """Ask for pairs of frozen players; with `player_id` those of one external player, which the worker brings.
+    """Request of pairs of frozen players; two consecutive leases are one pair with sides swapped."""
 
-    Two consecutive items are one pair on one seed with sides swapped, so `count` is made even.
-    """
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"kind": "rating", "worker_id": "0193f2", "environment": "mech-duel", "count": 8, "budget": 4}
+        }
+    )
 
     kind: Literal["rating"]
+    """Rating matches."""
     worker_id: Text
+    """Id of the worker."""
     environment: EnvironmentName
+    """Name of the environment."""
     count: Annotated[int, Field(ge=1, le=4096), PLAIN]
+    """Number of leases; made even."""
     budget: Annotated[int, Field(ge=1), PLAIN]
+    """Matches per lease."""
     player_id: Id | None = None
+    """External player of the worker; null for any pairs."""
 
 
 LeaseRequest = Annotated[TrainingLeases | RatingLeases, Field(discriminator="kind")]
 
 
 class Seat(Answer):
-    """Who sits on a side: `checkpoint` is a SHA-256, `baseline:NAME`, `external:NAME`, or null for the live learner."""
+    """The player of a side."""
 
     player_id: int
+    """Id of the player."""
     checkpoint: str | None
+    """SHA-256, `baseline:NAME`, `external:NAME`, or null for the live learner."""
     name: str
+    """Its name."""
 
 
 class Lease(Answer):
-    """Permission to play up to `budget` matches until `expires_at`.
-
-    The match of sequence s (0-based) has the seed `arena.seeding.match_seed(seed, s)`. `propensity` is the probability
-    with which this opponent was drawn, null for a rating pair, whose sampling has none in closed form; `branch` names
-    the rule and `reason` says it in words. `gate_id` names the gate that a rating pair is played for.
-    """
+    """Permission to play up to `budget` matches of two players."""
 
     lease_id: str
+    """Id of the lease."""
     kind: LeaseKind
+    """Kind of matches."""
     home: Seat
+    """Player at home."""
     away: Seat
+    """Player away."""
     learner_side: Side | None
+    """Side of the learner; null for rating matches."""
     seed: int
+    """Match s has the seed `arena.seeding.match_seed(seed, s)`."""
     budget: int
+    """Most matches."""
     expires_at: datetime
+    """When results stop being on time."""
     propensity: float | None
+    """Probability of this opponent; null for rating pairs."""
     branch: str
+    """Rule that drew the opponent."""
     reason: str = ""
+    """The rule in words."""
     gate_id: int | None = None
+    """Gate that it is played for."""
 
 
 class LeaseAnswer(Answer):
-    """Granted leases; fewer than asked, or none, while there is nobody to play."""
+    """Granted leases; fewer than requested, or none, if there is nobody to play."""
 
     items: list[Lease]
+    """The leases."""
     next_poll_s: float
+    """Seconds to wait before asking for work again."""
 
 
 class UnplayablePlayer(Request):
-    """Somebody on the released leases whom the worker cannot play for good, such as for damaged weights, and why."""
+    """A player that the worker cannot play, such as for damaged weights."""
 
     player_id: Id
+    """Id of the player."""
     reason: Annotated[Text, Field(min_length=1)]
+    """Why, in words."""
 
 
 class ReleaseRequest(Request):
-    """Leases that will not be played further.
-
-    A player that is named in `unplayable` is not leased to this worker again for a while. It is quarantined if the
-    server finds its stored weights broken, or if it is a candidate that workers of several tokens name.
-    """
+    """Leases that will not be played further."""
 
     worker_id: Text
+    """Id of the worker."""
     lease_ids: Annotated[list[Text], Field(max_length=4096)]
+    """Ids of the leases."""
     unplayable: Annotated[list[UnplayablePlayer], Field(max_length=4096)] = []
+    """Players that the worker cannot play: not leased to it for a while, quarantined if others agree."""
 
 
 class ReleaseAnswer(Answer):
-    """How many of the named leases were still open, and the players who were quarantined by this call."""
+    """What became of released leases."""
 
     released: int
+    """Leases that were still open."""
     quarantined: list[int] = []
+    """Ids of players that were quarantined by this call."""

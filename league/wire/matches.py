@@ -11,42 +11,59 @@ MatchKind = Literal["training", "rating", "gate"]
 
 
 class Match(Answer):
-    """One match of the log; `late` came after its lease expired, inside the grace window.
-
-    `period_id` is null until a period has taken the match in, and stays so where it was played for a gate: games that
-    stop when they look good are not rated. `counts` is false where its worker was not trusted, `recorded`
-    says whether `GET /matches/{id}/replay` has a recording.
-    """
+    """One match of the log."""
 
     id: int
+    """Its id."""
     lease_id: str
+    """Id of the lease."""
     sequence: int
+    """Number of the match within its lease, from 0."""
     kind: MatchKind
+    """Its kind."""
     environment: str
+    """Name of the environment."""
     home: PlayerName
+    """Player at home."""
     away: PlayerName
+    """Player away."""
     score: float
+    """Home's score in [0, 1]."""
     decisions: int
+    """Length of the match in decisions."""
     reason: str
+    """Why it ended."""
     seed: int
+    """Seed of the match."""
     learner_step: int | None
+    """Steps of the learner at the match; null for rating matches."""
     late: bool
+    """Whether it came after its lease had expired, in the grace period."""
     counts: bool
+    """False if its worker was not trusted."""
     worker_id: str
+    """Id of the worker."""
     period_id: int | None
+    """Rating period that it is part of; null before, and for gates."""
     recorded: bool
+    """Whether there is a recording."""
     reported_at: datetime
+    """When it was reported."""
 
 
 class PlayedMatch(Match):
-    """One match with how both sides played; `behaviour` is null where its worker did not report that."""
+    """One match with how both sides played."""
 
     behaviour: Behaviour | None
+    """Reported measures; null if there are none."""
 
 
 class Replay(Answer):
-    """A stored recording: whose match it shows, and its file's hash and size."""
+    """A stored recording."""
 
     match_id: int
+    """Id of the match."""
     sha256: str
+    """SHA-256 of the bytes."""
     size_bytes: int
+    """Size in bytes."""

@@ -8,161 +8,138 @@ from league.wire.leases import Lease
 
 
 class Record(Answer):
-    """A number of matches, and a mean score."""
+    """A number of matches and their mean score."""
 
     matches: int
+    """Number of matches."""
     score: float
+    """Mean score in [0, 1]."""
 
 
 class OpponentChance(Answer):
-    """How likely one opponent is drawn, and why.
-
-    `weights` has its probability inside each branch, `propensity` over all of them. `win_rate` is the learner's against
-    it, resting on `games` matches of the two. For rating leases all three are unknown, and `games` counts all its rated
-    games.
-
-    What rules looked at beyond that; null where none did: `among`, its matches against the other opponents, and its
-    mean win rate against all of them by these and by ratings; `earlier` and `recent`, the learner's score against it in
-    the older and in the newer half of their matches.
-    """
+    """Probability of an opponent, and the inputs of the rules."""
 
     player_id: int
+    """Id of the player."""
     name: str
+    """Its name."""
     propensity: float | None
+    """Probability over all branches."""
     weights: dict[str, float]
+    """Probability within each branch."""
     win_rate: float | None
+    """The learner's win rate against it."""
     games: int
+    """Matches of the two; of rating leases, all its rated games."""
     rating: float
+    """Rating on the Glicko scale."""
     deviation: float
+    """Rating deviation (RD)."""
     among: Record | None = None
+    """Its matches against the other opponents."""
     earlier: Record | None = None
+    """The learner's score against it in the older half of their matches."""
     recent: Record | None = None
+    """Score in the newer half."""
 
 
 class DrawFilter(Answer):
-    """A rule about who is drawn, and the ids of the players that it took out of those whom the filters before left."""
+    """A rule that excludes players from the draw."""
 
     name: str
+    """Name of the rule."""
     rule: str
+    """The rule in words."""
     removed: list[int]
+    """Ids of the excluded players."""
 
 
 class GroupShare(Answer):
-    """How much of a branch falls to a group of players; null where it is unknown. Groups may overlap."""
+    """Share of a branch that falls to a group of players; groups may overlap."""
 
     group: str
+    """Name of the group."""
     players: int
+    """Number of its players."""
     share: float | None
+    """Its share; null if unknown."""
 
 
 class DrawBranch(Answer):
-    """A component of a distribution: its share, by which rule it weighs opponents, and upon whom its weight falls.
-
-    `opponents` counts those it may draw. `effective_opponents` is the number of equally likely ones with the same
-    entropy: far below `opponents` means that few are drawn again and again.
-    """
+    """A component of a distribution."""
 
     name: str
+    """Its name."""
     share: float
+    """Its share of all draws."""
     rule: str
+    """The rule in words."""
     opponents: int
+    """Number of players that it may draw."""
     effective_opponents: float | None
+    """Number of equally likely opponents with the same entropy."""
     groups: list[GroupShare]
+    """Where its weight falls."""
 
 
 class DrawLearner(Answer):
-    """The learner that opponents were drawn for, as it was then."""
+    """The learner that opponents were drawn for, as of then."""
 
     player_id: int
+    """Id of the player."""
     rating: float
+    """Rating on the Glicko scale."""
     games: int
+    """Number of rated games."""
 
 
 class DrawAccount(Answer):
-    """A distribution over opponents; propensities and `self_play` sum to 1. `filters` are in order.
-
-    `learner` is null for rating leases, and for draws of version 0.1.
-    """
+    """A distribution over opponents."""
 
     learner: DrawLearner | None = None
+    """The learner; null for rating leases."""
     branches: list[DrawBranch]
+    """Its components."""
     self_play: float
+    """Probability of self-play."""
     filters: list[DrawFilter]
+    """Rules that excluded players, in order."""
     items: list[OpponentChance]
+    """The opponents; their propensities and `self_play` sum to 1."""
 
 
 class Preview(DrawAccount):
     """The distribution that the learner's next lease is drawn from."""
 
     player_id: int
+    """Player id of the learner."""
     environment: str
-
-
-class Estimate(Answer):
-    """An estimated mean score with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-class RuleShare(Answer):
-    """What share of its games a learner was to play against a player, and would have had to by another rule.
-
-    The learner itself stands for self-play.
-    """
-
-    player_id: int
-    name: str
-    logged: float
-    target: float
-
-
-class MatchmakingEvaluation(Answer):
-    """What another rule of matchmaking would have done with the games that a learner played.
-
-    Of the `leases` looked at `draws` count, with their `matches`; `unplayed` have none that count, and of `unknown` it
-    is not stored, or not any more, whom they were drawn from. `score` estimates what the learner would have scored,
-    null where the other rule never draws whom it met; `weighted` is the plain importance sampling estimate of it.
-    `too_few` says that there are too few `effective_draws` for intervals that hold. `uncovered` is the share of the
-    other rule's draws that the logged one never makes. `shares` are ordered by `target`, the largest first.
-    """
-
-    environment: str
-    player_id: int
-    rule: str
-    prefers: str
-    leases: int
-    draws: int
-    matches: int
-    unplayed: int
-    unknown: int
-    logged_score: Estimate
-    score: Estimate | None
-    weighted: Estimate
-    effective_draws: float
-    too_few: bool
-    uncovered: float
-    shares: list[RuleShare]
+    """Name of the environment."""
 
 
 LeaseState = Literal["open", "released", "played", "expired"]
 
 
 class LeaseExplanation(DrawAccount):
-    """A lease, what became of it, and the distribution it was drawn from.
-
-    `state` is `played` where every match of the budget was reported before the lease was swept or looked at.
-    `pruned_at` says since when an old distribution is without its opponents; null where it has them.
-    """
+    """A lease, its state, and the distribution that it was drawn from."""
 
     lease: Lease
+    """The lease."""
     worker_id: str
+    """Id of the worker."""
     environment: str
+    """Name of the environment."""
     granted_at: datetime
+    """When it was granted."""
     released_at: datetime | None
+    """When it was released."""
     state: LeaseState
+    """`played` once every match of its budget was reported."""
     matches: int
+    """Reported matches."""
     branch: str
+    """Branch of the distribution that drew it."""
     propensity: float | None
+    """Probability of this opponent."""
     pruned_at: datetime | None = None
+    """When the stored distribution lost its opponents; null if it has them."""

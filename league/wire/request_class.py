@@ -13,7 +13,7 @@ RequestClass = Literal["beats", "results", "registrations", "changes", "transfer
 
 _READING = ("GET", "HEAD", "OPTIONS")
 _AT_ONCE = ("docs", "healthz", "live", "metrics", "openapi.json", "readyz", "static")
-_LONG = (["superiority"], ["matchmaking", "evaluation"], ["redundancy"])  # calls of the lane of comparisons
+_LONG = (["superiority"], ["redundancy"])  # calls of the lane of comparisons
 
 
 def request_class(method: str, path: str) -> RequestClass | None:

@@ -7,6 +7,7 @@ from pydantic import (
     ConfigDict,
     Field,
     InstanceOf,
+    JsonValue,
     StrictFloat,
     StrictInt,
     TypeAdapter,
@@ -31,14 +32,14 @@ MeasuredValue = Annotated[float, Field(ge=-1e30, le=1e30), PLAIN]
 
 
 class Behaviour(Request):
-    """How both sides of a match played, measure by measure; null where there was nothing to measure.
-
-    The names say the units: `engagement_range_m`; without one a value is a share.
-    """
+    """How both sides of a match played; names say the units, values without one are shares."""
 
     measures: Annotated[list[MeasureName], Field(max_length=MEASURES_MAX)]
+    """Names of the measures."""
     home: list[MeasuredValue | None]
+    """Values of home; null where there was nothing to measure."""
     away: list[MeasuredValue | None]
+    """Values of away."""
 
     @model_validator(mode="after")
     def _require_one_value_a_measure(self) -> Self:
@@ -51,16 +52,24 @@ class Behaviour(Request):
 
 
 class Result(Request):
-    """One finished match. Ranges are checked per item, so that a bad one never fails its batch."""
+    """One finished match."""
 
     lease_id: Unicode
+    """Id of the lease."""
     sequence: Whole
+    """Number of the match within its lease, from 0."""
     score: Real
+    """Home's score in [0, 1]."""
     decisions: Whole
+    """Length of the match in decisions."""
     reason: Unicode
+    """Why it ended."""
     seed: Whole
+    """Seed of the match."""
     learner_step: Whole | None = None
+    """Steps of the learner at the match; null for rating matches."""
     behaviour: Behaviour | None = None
+    """Measures of both sides."""
 
 
 class _PlainResult(Result):
@@ -76,11 +85,24 @@ class _PlainResult(Result):
 _PLAIN_RESULTS = TypeAdapter(Annotated[list[_PlainResult], Field(max_length=BATCH_MAX)])
 
 
+_EXAMPLE: dict[str, JsonValue] = {
+    "lease_id": "0193f2a4",
+    "sequence": 0,
+    "score": 1.0,
+    "decisions": 212,
+    "reason": "destroyed",
+    "seed": 42,
+    "learner_step": 65536,
+}
+
+
 class ResultBatch(Request):
     """Finished matches of one worker."""
 
     worker_id: Text
+    """Id of the worker."""
     results: Annotated[list[Result], Field(max_length=BATCH_MAX)]
+    """The matches."""
 
 
 @dataclass(frozen=True)
@@ -123,31 +145,42 @@ def _unreadable(item: object, error: ValidationError) -> UnreadableResult:
     )
 
 
-class ReceivedBatch(Request):
-    """Finished matches of one worker, each item read on its own."""
+class ResultReport(Request):
+    """Finished matches of one worker; each is answered on its own."""
 
-    model_config = ConfigDict(title="ResultBatch")
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"worker_id": "0193f2", "results": [_EXAMPLE]}},
+    )
 
     worker_id: Text
+    """Id of the worker."""
     results: Annotated[
         list[Annotated[Result | SkipJsonSchema[InstanceOf[UnreadableResult]], WrapValidator(_read_item)]],
         Field(max_length=BATCH_MAX),
         WrapValidator(_read_items),
     ]
+    """The matches."""
 
 
 class ResultAnswer(Answer):
-    """What became of one result. `detail` says why where it was not simply accepted."""
+    """What became of one result."""
 
     lease_id: str
+    """Id of the lease."""
     sequence: int
+    """Number of the match within its lease, from 0."""
     status: ResultStatus
+    """`accepted`, `duplicate` (reported before), `conflict` (reported otherwise before) or `rejected`."""
     match_id: int | None
+    """Id of its match in the log."""
     detail: str | None
+    """Why it was not simply accepted."""
 
 
 class ResultBatchAnswer(Answer):
-    """One answer per result, in order; where every item is a conflict, further members of a problem of status 409."""
+    """One answer per result, in order."""
 
     items: list[ResultAnswer]
+    """The answers."""
     next_poll_s: float
+    """Seconds to wait before asking for work again."""

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from league.wire.base import Answer, Id, MeasureName, Real, Request, Signature, Step, Text, Time, WorkerName
 from league.wire.learners import HealthVerdict, SnapshotDecision
@@ -17,129 +17,169 @@ METRICS_MAX = 512
 
 
 class WorkerCreate(Request):
-    """A process that wants to play; the same name and kind again, under the same token, is the same worker.
+    """A process that wants to play; the same name and kind again, under the same token, is the same worker."""
 
-    `instance` tells processes of one name apart: it stays the same as long as they go on with the same work, such as
-    a run folder. Each is a worker of its own then, and those after the first get a number behind their name.
-    """
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"name": "gpu-0", "kind": "trainer", "version": "0.1.0", "signatures": ["mech-duel-1"]}
+        }
+    )
 
     name: WorkerName
+    """Its name."""
     kind: WorkerKind
+    """What it does."""
     version: Annotated[Text, Field(max_length=64)]
+    """Version of its software."""
     signatures: Annotated[list[Signature], Field(max_length=256)]
+    """Environment builds that it can play."""
     instance: Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{1,64}$")] | None = None
+    """Tells processes of one name apart; keep it for as long as the work goes on."""
 
 
 class Worker(Answer):
-    """A registered worker: beat every `heartbeat_s`, ask for work again after `next_poll_s`."""
+    """A registered worker."""
 
     id: str
+    """Its id."""
     name: str
+    """Its name."""
     kind: WorkerKind
+    """What it does."""
     version: str
+    """Version of its software."""
     signatures: list[str]
+    """Environment builds that it can play."""
     command: Command
+    """What the worker is to do."""
     seen_at: datetime
+    """Its last sign of life."""
     heartbeat_s: float
+    """Seconds between heartbeats."""
     next_poll_s: float
+    """Seconds to wait before asking for work again."""
 
 
 class Quarantine(Answer):
-    """What a worker reports from `since` on does not count, until `until` where that is not null.
-
-    While `lifted_at` is null it gets no leases.
-    """
+    """A time in which a worker's results do not count."""
 
     since: datetime
+    """First moment of it."""
     until: datetime | None
+    """Last moment; null for no end."""
     reason: str
+    """Why, in words."""
     actor: str
+    """Token, rule or process that did it."""
     imposed_at: datetime
+    """When it was imposed."""
     lifted_at: datetime | None
+    """When it was lifted; until then it gets no leases."""
 
 
 class WorkerCheck(Answer):
-    """How a worker's results fit what others' and the ratings lead to expect.
-
-    `observed` and `expected` are means over `results` reports: home's score, decisions of a match, or the share
-    refused. Chance alone exceeds `chi_square`, of so many `degrees` of freedom, with the probability `p_value`.
-    """
+    """How a worker's results fit those of others."""
 
     measure: Measure
+    """What was compared."""
     environment: str | None
+    """Null for all."""
     kind: MatchKind | None
+    """Kind of matches; null for all."""
     results: int
+    """Reports that it is over."""
     observed: float
+    """Mean over the worker's reports."""
     expected: float
+    """Expected mean."""
     chi_square: float
+    """Test statistic."""
     degrees: int
+    """Degrees of freedom."""
     p_value: float
+    """Probability of a larger statistic by chance."""
     suspect: bool
+    """Whether that is suspiciously small."""
 
 
 class ListedWorker(Worker):
-    """A worker with how its last results fit; `results` were taken of it, `refused` were not."""
+    """A worker with the review of its last results."""
 
     registered_at: datetime
+    """When it registered."""
     quarantine: Quarantine | None
+    """Its open quarantine."""
     results: int
+    """Results accepted from it."""
     refused: int
+    """Results rejected."""
     checks: list[WorkerCheck]
+    """Comparisons with other workers."""
     suspect: bool
+    """Whether any of them is suspicious."""
 
 
 class WorkerQuarantine(Request):
-    """From when on a worker is not trusted, and why."""
+    """Quarantine of a worker."""
 
     since: Time
+    """Results from then on do not count."""
     reason: Annotated[Text, Field(min_length=1)]
+    """Why, in words."""
 
 
 class WorkerReinstatement(Request):
-    """Why a worker is trusted again; `restore` makes what it reported meanwhile count after all."""
+    """Reinstatement of a worker."""
 
     reason: Text = ""
+    """Why, in words."""
     restore: Annotated[bool, Field(strict=True)] = False
+    """Whether its results meanwhile count after all."""
 
 
 class LearnerProgress(Request):
-    """How far a learner has come, with its latest metrics.
-
-    With `since_step`, the step of its last snapshot or 0 before the first, it asks whether the next one is due.
-    `verdicts` is what is wrong with its training now, the worst first; null where nobody looks.
-    """
+    """Progress of a learner."""
 
     learner_id: Id
+    """Id of the learner."""
     step: Step
+    """Its steps so far."""
     since_step: Step | None = None
+    """Asks whether the snapshot after this step is due; null does not ask."""
     metrics: Annotated[dict[MeasureName, Real | None], Field(max_length=METRICS_MAX)] = {}
+    """Latest values."""
     verdicts: Annotated[list[HealthVerdict], Field(max_length=64)] | None = None
+    """Findings about its training, worst first."""
 
 
 class Heartbeat(Request):
     """A sign of life, optionally with progress."""
 
+    model_config = ConfigDict(json_schema_extra={"example": {"learners": [{"learner_id": 1, "step": 65536}]}})
+
     learners: Annotated[list[LearnerProgress], Field(max_length=64)] = []
+    """Progress of its learners."""
 
 
 class HeartbeatAnswer(Answer):
-    """What the worker is to do next; while it is quarantined it gets no leases and its results do not count.
-
-    For `next_heartbeat_s` it need not beat: who beats more often than a worker must is asked to wait so long.
-
-    `decisions` are of learners that asked and are to leave a snapshot now. A decision stands: who asks again with the
-    same `since_step`, and has come as far, hears it again.
-    """
+    """What the worker is to do next."""
 
     command: Command
+    """What the worker is to do."""
     next_poll_s: float
+    """Seconds to wait before asking for work again."""
     next_heartbeat_s: float = 0.0
+    """Seconds until the next heartbeat is needed."""
     quarantine: Quarantine | None = None
+    """Its open quarantine: it gets no leases, and its results do not count."""
     decisions: list[SnapshotDecision] = []
+    """Snapshots that are due; repeated until they are published."""
 
 
 class CommandRequest(Request):
-    """What a worker is to be told at its next heartbeat, and why."""
+    """What a worker is told at its next heartbeat."""
 
     command: Command
+    """What the worker is to do."""
     reason: Text = ""
+    """Why, in words."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from arena.payoff import cyclic_share
+from arena.evaluation.payoff import cyclic_share
 from benchmarks.calibration import BAND, RULES, Outcome, Plan, population, simulate
 
 PLAN = Plan(snapshots=25, step=40.0, spread=60.0, periods=3, matches=60, budget=1, intransitive=0.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from arena.payoff import cyclic_share
+from arena.evaluation.payoff import cyclic_share
 from benchmarks.evaluation import PAIRINGS, fewest_games, games_needed, population
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from arena.environments import declare
-from arena.equilibria import nash_mixture
+from arena.evaluation.nash_averaging import nash_mixture
 from arena.policies import ActorCritic, Architecture, CoreKind, NetworkPolicy
 from benchmarks import league_value
 from benchmarks.value import conditions, report

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from arena.environments import declare
-from arena.environments.openspiel.layout import observations, tree_of
-from arena.environments.openspiel.tree import AWAY, HOME
-from arena.match import play_series, resolve_policy
+from arena.environments.adapters.openspiel.declare import observations, tree_of
+from arena.environments.adapters.openspiel.tree import AWAY, HOME
+from arena.play.series import play_series, resolve_policy
 from arena.policies import ActorCritic, Architecture, NetworkPolicy
 from arena.policies.nn.architecture import CoreKind
 from benchmarks.perfect import PerfectPlayer, best_moves, lines_lost

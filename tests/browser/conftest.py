@@ -21,7 +21,6 @@ from league.client import LeagueClient
 from league.db import schema
 from league.db.engine import Database
 from league.services.auth import tokens
-from league.services.promotion import behaviour_sums
 from league.settings import Settings
 from league.web.cookies import cookie_at
 
@@ -118,9 +117,7 @@ def play(settings: Settings) -> big_league.BigLeague:
     app = create_app(settings)
     app.dependency_overrides |= {clock: read, timepiece: lambda: read}
     with TestClient(app) as http:
-        played = big_league.play(http, advance)
-        behaviour_sums.follow(app.state.league.database, played.environment)
-    return played
+        return big_league.play(http, advance)
 
 
 @pytest.fixture

@@ -111,7 +111,7 @@ def test_a_change_that_came_too_late_says_what_it_is_now(
         try:
             page.fill("#reason-promote", "late")
             page.click("dialog[open] button.primary")
-            page.wait_for_selector("#refused-promote >> text=it is retired; promote needs candidate")
+            page.wait_for_selector("#refused-promote >> text=it is retired; promote requires candidate")
         finally:
             client.reinstate(candidate, "after the test")
     page.keyboard.press("Escape")

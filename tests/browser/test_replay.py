@@ -9,8 +9,8 @@ import pytest
 from big_league import ENVIRONMENT
 from recordings import make_recording, make_steps
 
-from arena.render.palette import TEAMS
 from arena.replay import pack_recording, read_recording
+from arena.replay.render.palette import TEAMS
 from arena.seeding import match_seed
 from league import wire
 

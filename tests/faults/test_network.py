@@ -58,7 +58,7 @@ def test_whoever_calls_over_a_broken_network_is_told_in_one_line(serve: Callable
         assert patient.learners("rps").items == []
         for how in BREAKS:
             getattr(league.network, how)()
-            with pytest.raises(LeagueUnreachable, match=r"no answer .*check the address and the network"):
+            with pytest.raises(LeagueUnreachable, match=r"no response .*check the address and the network"):
                 hasty.learners("rps")
             league.network.fair()
         assert patient.learners("rps").items == []

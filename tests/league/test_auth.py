@@ -48,7 +48,7 @@ def described(http: TestClient) -> dict[Call, Scope | None]:
     scopes: dict[Call, Scope | None] = {}
     for path, operations in http.get("/openapi.json").json()["paths"].items():
         for method, operation in operations.items():
-            words = [word for way in operation.get("security", ()) for word in way["HTTPBearer"]]
+            words = [word for way in operation.get("security", ()) for word in way["token"]]
             assert len(words) <= 1
             scopes[method.upper(), path] = Scope[words[0].upper()] if words else None
     return scopes
@@ -92,14 +92,14 @@ def test_a_server_is_open_until_the_first_token_and_closed_for_good_after_it(
 ) -> None:
     assert league.players().items == []
     secret = make(database, "read", "wall")
-    with pytest.raises(UnauthenticatedError, match="this server is closed"):
+    with pytest.raises(UnauthenticatedError, match="this server requires authentication"):
         league.players()
     assert LeagueClient(http=http, token=secret).players().items == []
     with database.write() as session:
         tokens.revoke(session, "wall", NOW, actor="test")
     with pytest.raises(UnauthenticatedError, match="unknown or revoked"):
         LeagueClient(http=http, token=secret).players()
-    with pytest.raises(UnauthenticatedError, match="this server is closed"):
+    with pytest.raises(UnauthenticatedError, match="this server requires authentication"):
         league.players()
 
 

@@ -37,7 +37,7 @@ def failing(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> TestClient:
         logging.getLogger("league.test").warning("about to fail")
         raise ZeroDivisionError
 
-    monkeypatch.setattr("league.services.population.snapshots.listing", fail)
+    monkeypatch.setattr("league.services.population.snapshots.list_players", fail)
     return http
 
 
@@ -121,7 +121,7 @@ def test_calls_that_are_sent_away_do_not_flood_the_log(
         raise refusal("GET /players", "the server is busy", "come back later")
 
     refusal = type("Refusal", (LeagueError,), {"status": status})
-    monkeypatch.setattr("league.services.population.snapshots.listing", busy)
+    monkeypatch.setattr("league.services.population.snapshots.list_players", busy)
     assert http.get("/api/v1/players").status_code == status
     assert [record for record in caplog.records if record.name == "league.requests"] == []
 

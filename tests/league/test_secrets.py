@@ -61,7 +61,7 @@ def test_answers_and_logs_of_a_server_hold_no_token(
 
     caplog.set_level(logging.DEBUG)
     said = provoke(http, secrets)
-    monkeypatch.setattr("league.services.population.snapshots.listing", fail)
+    monkeypatch.setattr("league.services.population.snapshots.list_players", fail)
     said += provoke(http, secrets)
     assert "ZeroDivisionError" in caplog.text
     for secret in secrets:

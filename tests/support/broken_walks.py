@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from arena.environments.pettingzoo import HigherReturn, TwoSided
+from arena.environments.adapters.pettingzoo import HigherReturn, TwoSided
 
 
 class Walk(ParallelEnv):

@@ -43,7 +43,7 @@ class League:
     def wrong(self, *memories: Memory) -> list[object]:
         """Close the last period; return what is not as witnesses remember it, and what is wrong with the books."""
         answer = self.http.post("/api/v1/rating-periods", json={})
-        assert answer.status_code == 200, answer.text
+        assert answer.is_success, answer.text
         database = Database(self._settings.database_address)
         try:
             store = self.http.app.state.league.store

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from arena.environments import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
-from arena.environments.protocol import Actions, Observation, Outcome, StepResult
+from arena.environments.base import Actions, Observation, Outcome, StepResult
 from arena.policies import State
 from trainer.opponents.assignment import MatchAssignment
 from trainer.opponents.pool import Opponent

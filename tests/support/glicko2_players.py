@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from arena.glicko2 import Kind, Ratings, Results, rate_period
+from arena.ratings.glicko2 import Kind, Ratings, Results, rate_period
 
 
 def population(*players):

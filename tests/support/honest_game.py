@@ -5,8 +5,8 @@ from dataclasses import replace
 import torch
 
 from arena.environments import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
-from arena.environments.episodes import SeededRows
-from arena.environments.protocol import Observation, Outcome, StepResult
+from arena.environments.base import Observation, Outcome, StepResult
+from arena.environments.seeded import SeededRows
 from arena.errors import InvalidActionError
 
 AGENTS, OPTIONS, LIMIT = 4, 3, 6

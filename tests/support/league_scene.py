@@ -84,11 +84,11 @@ class Scene:
             found += [lease for lease in self.lease(2 * count, budget) if lease.branch != "self-play"]
         return found[:count]
 
-    def rating_leases(self, count: int, budget: int = 1) -> list[wire.Lease]:
-        """Lease pairs of frozen players."""
+    def rating_leases(self, count: int, budget: int = 1, worker: wire.Worker | None = None) -> list[wire.Lease]:
+        """Lease pairs of frozen players, as the evaluator unless another worker is given."""
         request = wire.RatingLeases(
             kind="rating",
-            worker_id=self.evaluator.id,
+            worker_id=(worker or self.evaluator).id,
             environment=self.environment,
             count=count,
             budget=budget,

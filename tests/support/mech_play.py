@@ -2,8 +2,8 @@
 
 import torch
 
-from arena.environments.mech.simulation import MechEnvironment
-from arena.environments.protocol import Actions, Observation, StepResult
+from arena.environments.base import Actions, Observation, StepResult
+from arena.environments.mech.env import MechEnvironment
 from arena.environments.spec import EnvironmentSpec, HeadKind
 
 

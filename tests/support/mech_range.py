@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from arena.environments.mech.armament import TRIGGERS
-from arena.environments.mech.composition import MechConfig, Terrain
-from arena.environments.mech.kernels.targeting import AUTOCANNON, FLAMER, GAUSS, LASER, MISSILE
-from arena.environments.mech.rewards import RewardWeights
-from arena.environments.mech.simulation import MechEnvironment
-from arena.environments.protocol import Actions, StepResult
+from arena.environments.base import Actions, StepResult
+from arena.environments.mech.config.rewards import RewardWeights
+from arena.environments.mech.config.scenario import MechConfig, Terrain
+from arena.environments.mech.config.weapons import TRIGGERS
+from arena.environments.mech.env import MechEnvironment
+from arena.environments.mech.kernels.combat.targeting import AUTOCANNON, FLAMER, GAUSS, LASER, MISSILE
 
 EAST, NORTH, WEST, SOUTH = 0.0, 90.0, 180.0, -90.0
 NAMES = {LASER: "laser", FLAMER: "flamer", MISSILE: "missile", GAUSS: "gauss", AUTOCANNON: "autocannon"}

@@ -10,14 +10,14 @@ from mech_oracle.following import Follower
 from mech_oracle.world import World
 from mech_play import idle
 
-from arena.environments.mech import simulation
-from arena.environments.mech.armament import TRIGGERS
-from arena.environments.mech.composition import MechConfig, Terrain
-from arena.environments.mech.rewards import RewardWeights
-from arena.environments.mech.rules import EWAR_OPTIONS, FOLIAGE, FOLIAGE_HEIGHT, GLASS, MOVES
-from arena.environments.mech.simulation import MechEnvironment
-from arena.environments.mech.terrain import MapPool, build_pool
-from arena.environments.protocol import Actions, StepResult
+from arena.environments.base import Actions, StepResult
+from arena.environments.mech import env as simulation
+from arena.environments.mech.config.constants import EWAR_OPTIONS, FOLIAGE, FOLIAGE_HEIGHT, GLASS, MOVES
+from arena.environments.mech.config.rewards import RewardWeights
+from arena.environments.mech.config.scenario import MechConfig, Terrain
+from arena.environments.mech.config.weapons import TRIGGERS
+from arena.environments.mech.env import MechEnvironment
+from arena.environments.mech.maps.pool import MapPool, build_pool
 
 SIDE = 60
 EAST, WEST, NORTH, SOUTH = (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0)

@@ -6,8 +6,12 @@ from dataclasses import replace
 import torch
 from mech_scene import EAST, Scene, composition
 
-from arena.environments.mech.composition import ObservationMode
-from arena.environments.mech.layout import (
+from arena.environments.base import StepResult
+from arena.environments.mech.config.rewards import RewardWeights
+from arena.environments.mech.config.scenario import ObservationMode
+from arena.environments.mech.env import MechEnvironment
+from arena.environments.mech.maps.pool import build_pool
+from arena.environments.mech.observation_spec import (
     CONDITION_FEATURES,
     CONTACT_FEATURES,
     EDGE_FEATURES,
@@ -16,10 +20,6 @@ from arena.environments.mech.layout import (
     SENSOR_FEATURES,
     ZONE_FEATURES,
 )
-from arena.environments.mech.rewards import RewardWeights
-from arena.environments.mech.simulation import MechEnvironment
-from arena.environments.mech.terrain import build_pool
-from arena.environments.protocol import StepResult
 
 DUEL = [("medium",)]
 DIAGONAL = 60.0 * math.sqrt(2.0)

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from arena.external import Patience
+from arena.agents import Patience
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "external"
 PATIENT = Patience(answer_s=600.0, start_s=600.0)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from arena.environments.protocol import Observation
+from arena.environments.base import Observation
 from arena.environments.spec import ActionHead, HeadKind
 from arena.policies import ActorCritic, Architecture, CoreKind, RecurrentState
 from arena.policies.ensemble.ensemble import PolicyEnsemble

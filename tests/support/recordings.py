@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from arena.replay import Header, MechRecording, Result, StepsRecording
-from arena.replay.battlefield import Battlefield, Ground, Hull
-from arena.replay.events import End, Intercept, Kill, Launch, Mishap, Paint, ZoneChange
-from arena.replay.frames import Flag, Frames
+from arena.replay.mech.battlefield import Battlefield, Ground, Hull
+from arena.replay.mech.events import End, Intercept, Kill, Launch, Mishap, Paint, ZoneChange
+from arena.replay.mech.frames import Flag, Frames
+from arena.replay.mech.tables import Beams, Hits, Shells, Smoke
 from arena.replay.recording import Step
-from arena.replay.tables import Beams, Hits, Shells, Smoke
 
 DECISIONS, SIDE = 8, 40
 LASER, GAUSS = 0, 3

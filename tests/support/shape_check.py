@@ -5,10 +5,13 @@ that follow, for a long test would else spend most of its time on looking at the
 is left to mypy. A function is made ready at its first call: most are never called by the process that imports them.
 """
 
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from inspect import isclass
+from pathlib import Path
+from types import FunctionType
 from typing import Any, get_args, get_type_hints
 
 import jaxtyping
@@ -20,6 +23,15 @@ FIRST_CALLS, LATER_CALLS = 32, 16
 
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))
 """Checks types; an int may stand where a float is asked for, as PEP 484 says."""
+
+_PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+_WARP_MODULES = tuple(
+    module.removesuffix(".*")
+    for override in tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["tool"]["mypy"]["overrides"]
+    if override.get("ignore_errors")
+    for module in override["module"]
+)
+"""Warp compiles the source of their functions, so that nothing may wrap them; Warp checks their types itself."""
 
 _check_each_call = jaxtyping.jaxtyped
 _calls: Counter[Callable[..., Any]] = Counter()
@@ -43,6 +55,8 @@ def checked(function: Any = None, *, typechecker: Any) -> Any:
     if isclass(function):
         if {"__init__", "__dataclass_fields__"} <= vars(function).keys():
             function.__init__ = checked(function.__init__, typechecker=typechecker)
+        return function
+    if not isinstance(function, FunctionType) or function.__module__.startswith(_WARP_MODULES):
         return function
     ready: list[Callable[..., Any]] = []
 

@@ -28,15 +28,13 @@ class League:
     Attributes:
         matches: How many.
         pairings: Of how many pairs.
-        rating_error: Standard deviation of a predicted difference of ratings from the true one.
-        trend: By how much the differences grow over all periods, in rating points; ratings follow.
+        trend: By how much the differences grow over all periods, in rating points.
         draws: Share of draws between equals.
         alone: Whether each pairing is played by one worker only.
     """
 
     matches: int = 20_000
     pairings: int = 300
-    rating_error: float = 60.0
     trend: float = 100.0
     draws: float = 0.2
     alone: bool = False
@@ -47,7 +45,6 @@ class League:
         period = np.sort(rng.integers(0, PERIODS, self.matches))
         worker = pairing % WORKERS if self.alone else rng.integers(0, WORKERS, self.matches)
         apart = rng.normal(0.0, 250.0, self.pairings)[pairing] + self.trend * (period / PERIODS - 0.5)
-        error = rng.normal(0.0, self.rating_error, self.pairings)[pairing]
         chance = _expected(apart)
         drawn = rng.random(self.matches) < self.draws * 4.0 * chance * (1.0 - chance)
         score = np.where(drawn, 0.5, rng.random(self.matches) < chance)
@@ -57,7 +54,7 @@ class League:
         if lie is not None:
             score, decisions = lie(rng, (score, decisions), worker == 0)
         occasion = pairing * PERIODS + period
-        return Reports(worker, pairing, occasion, score, _expected(apart + error), decisions)
+        return Reports(worker, pairing, occasion, score, decisions)
 
 
 def always_wins(_: np.random.Generator, told: Arrays, lying: NDArray[np.bool_]) -> Arrays:

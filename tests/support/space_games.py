@@ -6,7 +6,7 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 from torch import nn
 
-from arena.environments.pettingzoo import TwoSided
+from arena.environments.adapters.pettingzoo import TwoSided
 
 CARDS, UNITS, SIDE = 100, 4, 9
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from arena.environments.protocol import Actions, Observation
+from arena.environments.base import Actions, Observation
 from arena.policies import State
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 
-from arena.environments.pettingzoo import ReturnMargin, TwoSided
+from arena.environments.adapters.pettingzoo import ReturnMargin, TwoSided
 
 
 class Relay(AECEnv):

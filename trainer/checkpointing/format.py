@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from arena.durable import write_atomically
+from arena.atomic_files import write_atomically
 from arena.policies.checkpoint import not_finite
 from trainer.errors import StateError
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from pydantic import BaseModel
 
-from arena.durable import write_atomically
+from arena.atomic_files import write_atomically
 from trainer.disk_retry import DiskRetry
 
 FILE = "run.json"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from arena.durable import sweep, write_atomically
+from arena.atomic_files import sweep, write_atomically
 from arena.policies.checkpoint import NEWEST
 from trainer.config.loading import to_toml
 from trainer.config.schema import TrainerConfig

@@ -3,7 +3,7 @@
 import typer
 
 from arena.lazy_group import LazyCommand, lazy_group
-from arena.release import show_version
+from arena.version import show_version
 
 COMMANDS = {
     "run": LazyCommand("trainer.cli.run:app", "Train one learner, in a league or offline."),

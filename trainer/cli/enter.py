@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from arena.agents import FORMS, USUAL, Patience, form_of, open_policy
+from arena.agents.policy import first_faults
 from arena.environments import declare
-from arena.external import FORMS, USUAL, Patience, form_of, open_policy
-from arena.external.policy import first_faults
 from arena.policies.nn.user_module import allow_modules
 from league.client import DEFAULT_URL
 from league.home import entry_folder, home_folder

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import model_validator
 
 from arena.matchmaking import MatchmakingConfig
-from arena.roles import numbers, role_rules
+from arena.matchmaking.roles import numbers, role_rules
 from trainer.config.algorithm import (
     AlgorithmSettings,
     NetworkSettings,

@@ -2,7 +2,7 @@
 
 import math
 
-from arena.environments.protocol import Environment, ShapedEnvironment
+from arena.environments.base import Environment, ShapedEnvironment
 from trainer.config.schema import TrainerConfig
 from trainer.errors import ConfigError
 

@@ -1,8 +1,8 @@
 """Cache of an evaluator's environments: those that run in worker processes are reused by later rounds."""
 
 from arena.environments import make
-from arena.environments.processes.hosting import plays_single_matches
-from arena.environments.protocol import Environment
+from arena.environments.adapters.subprocess.factory import plays_single_matches
+from arena.environments.base import Environment
 
 
 class EnvironmentCache:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from arena.behaviour import Behaviour, BehaviourWatcher
-from arena.playing import FORFEIT, Several, play_pairs_in
+from arena.play.behaviour import Behaviour, BehaviourWatcher
+from arena.play.runner import FORFEIT, Several, play_pairs_in
 from arena.seeding import derive, match_seed
 from league import wire
 from league.errors import LeagueError

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from arena.agents import ExternalPolicy, ExternalPolicyError
 from arena.environments import EnvironmentSpec, make_baseline
-from arena.external import ExternalPolicy, ExternalPolicyError
-from arena.playing import FORFEIT, play_pairs
+from arena.play.runner import FORFEIT, play_pairs
 from arena.seeding import derive
 from league import wire
 from league.client import LeagueClient

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable, Iterable
 
+from arena.play.recording import FirstMatch
 from arena.replay import Recording, RecordingError, pack_recording
-from arena.replay.recorder import FirstMatch
 from league.wire import ResultAnswer
 
 MAX_WAITING = 16

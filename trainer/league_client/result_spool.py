@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from arena.durable import write_atomically
+from arena.atomic_files import write_atomically
 from league.errors import LeagueError
 from league.wire import Result, ResultBatchAnswer
 from trainer.durable_log import LineFile

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from arena.durable import write_atomically
+from arena.atomic_files import write_atomically
 from arena.environments import EnvironmentSpec
 from arena.policies import ActorCritic
 from arena.policies.checkpoint import encode

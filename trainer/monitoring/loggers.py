@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
-from arena.durable import write_atomically
+from arena.atomic_files import write_atomically
 from trainer.durable_log import AppendFile
 from trainer.errors import ConfigError
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from arena.environments.protocol import Actions, Observation
+from arena.environments.base import Actions, Observation
 from arena.policies import ActorCritic, Architecture, NetworkPolicy, Policy, RecurrentState, State
 from arena.policies.ensemble.ensemble import NativeBinding, PolicyEnsemble, RowAssignment, stacking_key
 from arena.policies.ensemble.native_step import ObservationView

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from arena.environments import EnvironmentSpec, HeadKind
-from arena.environments.protocol import Actions, Observation
+from arena.environments.base import Actions, Observation
 from arena.policies.ensemble.native_step import ObservationView
 
 ACTION_TYPES = {HeadKind.GAUSSIAN: torch.float32, HeadKind.BERNOULLI: torch.bool, HeadKind.CATEGORICAL: torch.int64}

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from arena.environments.protocol import Observation
+from arena.environments.base import Observation
 from arena.policies import State
 from trainer.opponents.actors import OpponentActor, group_key, make_actor
 from trainer.opponents.agent_index import AgentIndex, AgentRows

@@ -4,7 +4,7 @@ import hashlib
 from contextlib import suppress
 from pathlib import Path
 
-from arena.durable import write_atomically
+from arena.atomic_files import write_atomically
 
 SUFFIX = ".safetensors"
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from arena.environments.protocol import Actions
+from arena.environments.base import Actions
 from arena.policies import ActorCritic, RecurrentState
 from arena.policies.ensemble.ensemble import LiveNetwork
 from arena.policies.ensemble.native_step import ActionNoise, NetworkOutputs, ObservationView, StepBuffers

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from arena.environments.protocol import Environment
+from arena.environments.base import Environment
 from arena.policies import ActorCritic
 from trainer.opponents.assignment import MatchAssignment
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup, any_of

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
-from arena.environments.mech.curriculum import Curriculum, Lesson
-from arena.environments.protocol import Environment
+from arena.environments.base import Environment
+from arena.environments.mech.config.curriculum import Curriculum, Lesson
 from trainer.config.schema import CurriculumSettings
 from trainer.errors import ConfigError
 from trainer.opponents.assignment import MatchAssignment

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from arena.environments import EnvironmentSpec
-from arena.environments.protocol import Environment, ItemisedEnvironment
+from arena.environments.base import Environment, ItemisedEnvironment
 from trainer.opponents.agent_index import AgentIndex
 
 

@@ -1,7 +1,7 @@
 """Vectorised environments of a run: one batch, one batch per thread, or two for worker processes to step in turn."""
 
 from arena.environments import declare, make
-from arena.environments.protocol import AwaitedEnvironment, Environment
+from arena.environments.base import AwaitedEnvironment, Environment
 from arena.seeding import derive
 from trainer.config.schema import EnvironmentSettings, RunSettings
 

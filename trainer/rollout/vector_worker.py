@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from arena.environments import EnvironmentSpec
-from arena.environments.guard import require_finite, staying
-from arena.environments.protocol import Actions, AwaitedEnvironment, Environment, Observation, StepResult
+from arena.environments.base import Actions, AwaitedEnvironment, Environment, Observation, StepResult
+from arena.environments.guards import require_finite, staying
 from arena.policies import ActorCritic, RecurrentState
 from trainer.errors import TrainerError
 from trainer.opponents.agent_index import AgentIndex

@@ -13,7 +13,8 @@ from rich.text import Text
 from torch import Tensor
 
 from arena.environments import EnvironmentSpec, make
-from arena.environments.protocol import Environment
+from arena.environments.base import Environment
+from arena.malloc import give_back_freed_memory
 from arena.policies.nn.actor_critic import make_on_meta
 from trainer.algorithms import Algorithm, make_algorithm
 from trainer.config.algorithm import CompileBackend
@@ -24,7 +25,7 @@ from trainer.ppo.ppo import max_micro_batch
 from trainer.ppo.targets.gae import effective_horizon
 from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.curriculum import CurriculumSchedule
-from trainer.runtime.torch_setup import device_bytes, give_back_freed_memory, physical_bytes, process_memory
+from trainer.runtime.torch_setup import device_bytes, physical_bytes, process_memory
 
 FLOAT_BYTES = 4
 COPIES_OF_WEIGHTS = 4

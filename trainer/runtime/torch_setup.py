@@ -1,15 +1,13 @@
 """Torch set-up from the settings of a run: device, threads, precision, determinism and memory."""
 
-import ctypes
 import os
 import re
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from arena.malloc import keep_freed_memory
 from trainer.config.runtime import MatmulPrecision
 from trainer.config.schema import RunSettings
 from trainer.errors import ConfigError
@@ -26,11 +24,6 @@ products torch accepts only `:16:8` and `:4096:8`. The first satisfies both.
 COMPILE_CACHE_LIMITS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "32", "LRU_CACHE_CAPACITY": "32"}
 """Number of compiled half-precision kernels that oneDNN and torch cache, unless the user sets these variables. Nearly
 every minibatch has a different size, so the default of 1,024 takes 3 GB and has hardly any hits."""
-
-MALLOC_OPTIONS = {-1: 2**30, -2: 2**26, -3: 2**25}
-"""glibc malloc options in bytes: M_TRIM_THRESHOLD (freed memory that is kept), M_TOP_PAD (extra memory per system
-request) and M_MMAP_THRESHOLD (size from which memory is mapped, at its maximum). Every micro-batch needs the same
-memory again; requesting it from the system each time took a sixth of an update."""
 
 
 @dataclass(frozen=True)
@@ -82,19 +75,6 @@ def set_matmul_precision(precision: MatmulPrecision) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
 
 
-def keep_freed_memory() -> None:
-    """Make glibc's malloc keep freed memory; no effect with other allocators."""
-    if mallopt := _of_glibc("mallopt"):
-        for parameter, size in MALLOC_OPTIONS.items():
-            mallopt(parameter, size)
-
-
-def give_back_freed_memory() -> None:
-    """Return freed memory to the system (malloc_trim); no effect with other allocators."""
-    if trim := _of_glibc("malloc_trim"):
-        trim(0)
-
-
 def process_memory(pid: int) -> ProcessMemory:
     """Read the resident memory of a process from `/proc/PID/status`."""
     try:
@@ -135,8 +115,3 @@ def device_bytes(device: torch.device) -> int | None:
         return None
     free, _ = torch.cuda.mem_get_info(device)
     return free + torch.cuda.memory_reserved(device)  # reserved memory is not free, but this process reuses it
-
-
-def _of_glibc(name: str) -> Callable[..., int] | None:
-    """A glibc function; None on systems without glibc."""
-    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None

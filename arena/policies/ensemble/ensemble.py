@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.environments.protocol import Actions, Observation
+from arena.environments.base import Actions, Observation
 from arena.errors import ArenaError
 from arena.policies.ensemble.frozen_layers import Step
 from arena.policies.ensemble.loop_backend import LoopBackend

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.environments.protocol import Actions
+from arena.environments.base import Actions
 from arena.environments.spec import HeadKind
-from arena.native import Launch, openmp, require_memory, source, wp
+from arena.native.warp import Launch, openmp, require_memory, source, wp
 from arena.policies.ensemble.frozen_layers import FrozenLayer, FrozenLayers, Step, hidden_widths
 from arena.policies.ensemble.native_step import ActionNoise, NativeStep, NetworkOutputs, ObservationView, StepBuffers
 from arena.policies.nn.actor_critic import ActorCritic, NetworkOutput

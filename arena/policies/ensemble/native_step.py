@@ -6,7 +6,7 @@ from typing import NamedTuple
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.environments.protocol import Actions, Observation
+from arena.environments.base import Actions, Observation
 from arena.policies.nn.packed_runs import RecurrentState
 
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from arena.environments.protocol import Actions, Observation
+from arena.environments.base import Actions, Observation
 from arena.environments.spec import ActionHead, HeadKind
 
 ILLEGAL_LOGIT = -1e4

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from arena.errors import ArenaError
-from arena.native import Call, Launch, openmp, require_memory, source, wp
+from arena.native.warp import Call, Launch, openmp, require_memory, source, wp
 
 PANEL = 64
 """Columns of a weight panel, as in `simd.h`; the number of LSTM units must be a multiple of it."""

@@ -5,49 +5,72 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from league import wire
-from league.api.dependencies import Filter, Reader, Running
+from league.api.dependencies import After, Filter, Limit, Reader, Running
 from league.api.routes import ApiRoute
+from league.pagination import Page
 from league.services.environments import lookup as environments
 from league.services.leaderboard import payoff_matrix, regressions, superiority
+from league.services.player_names import display_name
 from league.services.promotion import redundancy
 from league.wire import PREFIX
 
-router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["tables"])
+router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["analysis"])
 
 _PAYOFF_MAX = 500
 
 
 @router.get("/payoff")
-def payoff(
-    league: Running, _: Reader, environment: Filter = None, limit: Annotated[int, Query(ge=1, le=_PAYOFF_MAX)] = 100
-) -> wire.Payoff:
-    """Show who beats whom among the strongest players in play; `total` says how many are."""
-    with league.database.read() as session:
-        return payoff_matrix.get_payoff(session, environment or environments.only(session), limit)
-
-
-@router.get("/superiority")
-def likely_order(
+def get_payoff(
     league: Running,
     _: Reader,
     environment: Filter = None,
-    limit: Annotated[int, Query(ge=1, le=superiority.MOST)] = 100,
+    limit: Annotated[int, Query(ge=1, le=_PAYOFF_MAX, description="Most players, the strongest first")] = 100,
+    learners: Annotated[bool, Query(description="Whether to include learners, which never meet each other")] = True,
+) -> wire.Payoff:
+    """Show who beats whom among the strongest players in play; `total` counts all of them."""
+    with league.database.read() as session:
+        chosen = environment or environments.only(session)
+        environments.require_known(session, chosen)
+        matrix = payoff_matrix.get_payoff_matrix(
+            session, league.population, chosen, limit, learners=learners, open_matches=True
+        )
+    return wire.Payoff(
+        environment=chosen,
+        total=matrix.total,
+        players=[wire.PlayerName(player_id=player.id, name=player.name) for player in matrix.players],
+        names=[display_name(player) for player in matrix.players],
+        win_rates=matrix.win_rate.tolist(),
+        counts=matrix.matches.tolist(),
+        intransitivity=matrix.cyclic,
+        nash_weights=[player.weight for player in matrix.players],
+    )
+
+
+@router.get("/superiority")
+def get_superiority(
+    league: Running,
+    _: Reader,
+    environment: Filter = None,
+    limit: Annotated[int, Query(ge=1, le=superiority.MOST, description="Most players, the strongest first")] = 100,
 ) -> wire.Superiority:
-    """Show how sure the order of the frozen players in play is: 95 % bands, and who is likely stronger than whom."""
-    chosen, compared = league.comparisons.of(league.database, league.settings, environment)
+    """Show how sure the order of the frozen players in play is: 95 % intervals and likelihoods of superiority."""
+    chosen, compared = superiority.compare(league.database, league.settings, league.population, environment)
     return superiority.get_superiority(chosen, compared, limit)
 
 
-@router.get("/regressions")
-def list_regressions(league: Running, _: Reader, environment: Filter = None) -> wire.Page[wire.Regression]:
+@router.get("/regressions", response_model=wire.Page[wire.Regression])
+def list_regressions(
+    league: Running, _: Reader, environment: Filter = None, limit: Limit = 100, cursor: After = 0
+) -> Page[wire.Regression]:
     """List the main learners that lose to snapshots which they used to beat, oldest finding first."""
     with league.database.read() as session:
-        return wire.Page(items=regressions.listing(session, environment), next_cursor=None)
+        return Page.at(regressions.list_regressions(session, environment), cursor, limit)
 
 
-@router.get("/redundancy")
-def list_redundant(league: Running, _: Reader, environment: Filter = None) -> wire.Page[wire.Redundancy]:
-    """List the snapshots that another one, which is no weaker, scores like; most alike first."""
+@router.get("/redundancy", response_model=wire.Page[wire.Redundancy])
+def list_redundant_snapshots(
+    league: Running, _: Reader, environment: Filter = None, limit: Limit = 100, cursor: After = 0
+) -> Page[wire.Redundancy]:
+    """List the snapshots that score like another one, which is no weaker; most alike first."""
     with league.database.read() as session:
-        found = redundancy.listing(session, league.settings, environment)
-    return wire.Page(items=found, next_cursor=None)
+        return Page.at(redundancy.list_redundant(session, league.settings, environment), cursor, limit)

@@ -4,8 +4,8 @@ from fastapi import APIRouter
 
 from league import wire
 from league.api.dependencies import Admin, Before, Filter, Limit, Now, Reader, Running
-from league.api.responses import page
 from league.api.routes import ApiRoute
+from league.pagination import Page
 from league.services.environments import lookup as environments
 from league.services.lifecycle import champions, transitions
 from league.services.ratings import rated_players
@@ -15,25 +15,23 @@ router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/champion", tags=["cha
 
 
 @router.get("")
-def show(league: Running, _: Reader, environment: Filter = None) -> wire.Champion:
+def get_champion(league: Running, _: Reader, environment: Filter = None) -> wire.Champion:
     """Show the champion of an environment, which may be left out where the league has only one."""
     with league.database.read() as session:
         return champions.show(session, league.settings, environment or environments.only(session))
 
 
-@router.get("/history")
-def history(
+@router.get("/history", response_model=wire.Page[wire.ChampionChange])
+def list_champions(
     league: Running, _: Reader, environment: Filter = None, limit: Limit = 100, cursor: Before = None
-) -> wire.Page[wire.ChampionChange]:
+) -> Page[wire.ChampionChange]:
     """List the champions of an environment, newest first."""
     with league.database.read() as session:
-        asked = environment or environments.only(session)
-        found = champions.history(session, asked, limit + 1, cursor)
-    return page(found, limit, lambda change: change.number)
+        return champions.list_champions(session, environment or environments.only(session), limit, cursor)
 
 
 @router.post("")
-def crown(body: wire.ChampionRequest, league: Running, now: Now, caller: Admin) -> wire.Champion:
+def set_champion(body: wire.ChampionRequest, league: Running, now: Now, caller: Admin) -> wire.Champion:
     """Make a commander the champion of its environment; a candidate becomes a commander by it."""
     with league.database.write() as session:
         transitions.set_champion(

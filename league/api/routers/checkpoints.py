@@ -45,7 +45,7 @@ _ONCE = {"Cache-Control": "no-store"}
     },
 )
 @router.head("/{sha256}", include_in_schema=False)
-def fetch(sha256: Sha256, request: Request, league: Running, now: Now, _: Reader) -> Response:
+def download_checkpoint(sha256: Sha256, request: Request, league: Running, now: Now, _: Reader) -> Response:
     """Send the bytes, or the asked range of them, or say where they are."""
     lasting = {"ETag": f'"{sha256}"', "Cache-Control": _FOREVER}
     if _has(request, lasting["ETag"]):
@@ -66,7 +66,7 @@ def fetch(sha256: Sha256, request: Request, league: Running, now: Now, _: Reader
     responses=_ELSEWHERE,
     openapi_extra={"requestBody": {"required": True, "content": _BYTES}},
 )
-async def store(
+async def upload_checkpoint(
     sha256: Sha256, request: Request, league: Running, now: Now, caller: Worker
 ) -> wire.Checkpoint | Response:
     """Take the bytes in; sending them again is fine.
@@ -87,7 +87,9 @@ async def store(
 
 
 @router.post("/{sha256}/uploads")
-def begin(sha256: Sha256, body: wire.UploadCreate, league: Running, now: Now, caller: Worker) -> wire.Upload:
+def create_checkpoint_upload(
+    sha256: Sha256, body: wire.UploadCreate, league: Running, now: Now, caller: Worker
+) -> wire.Upload:
     """Say where to send the bytes, or that they are there already; a bucket takes just this size and hash."""
     if league.store.freshen(sha256, now):
         return wire.Upload(stored=True, url=None, headers={})
@@ -102,13 +104,13 @@ def begin(sha256: Sha256, body: wire.UploadCreate, league: Running, now: Now, ca
 
 
 @router.post("/{sha256}/complete")
-def complete(sha256: Sha256, league: Running, now: Now, caller: Worker) -> wire.Checkpoint:
+def complete_checkpoint_upload(sha256: Sha256, league: Running, now: Now, _: Worker) -> wire.Checkpoint:
     """Verify what was sent to the bucket and make it a checkpoint; again is fine."""
     if isinstance(league.store, S3Store):
         league.store.complete(sha256)
     stored = league.store.find(sha256)
     with league.database.write() as session:
-        quotas.note_arrival(session, caller, sha256, now)
+        quotas.note_arrival(session, sha256, now)
     return _described(stored)
 
 

@@ -12,14 +12,15 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, Before, Filter, Limit, Permission, Reader, Running
+from league.api.dependencies import TEXT, Before, Filter, Limit, Permission, PlayerFilter, Reader, Running
 from league.api.event_feed import Cursor, Fresh
-from league.api.responses import page
 from league.api.routes import ApiRoute
 from league.api.state import AppState, Stream
 from league.errors import BusyError, InvalidRequestError
+from league.pagination import Page
 from league.services.audit import log as audit_log
 from league.services.audit import stream as audit_stream
+from league.services.audit.log import AuditEntry, AuditFilter
 from league.services.environments import admission
 from league.services.environments import lookup as environments
 from league.services.ratings import rated_players
@@ -32,14 +33,16 @@ _CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
 _RETRY_S = 10
 _KEEP_ALIVE = ": keep-alive\n\n"
 
+LastEventId = Annotated[str | None, Header(description="Id of the last event that the reader has")]
+
 
 @router.get(
     "/events",
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
-async def stream(
-    league: Running, _: Reader, permission: Permission, last_event_id: Annotated[str | None, Header()] = None
+async def stream_events(
+    league: Running, _: Reader, permission: Permission, last_event_id: LastEventId = None
 ) -> StreamingResponse:
     """Follow the league: `result` (how many came in), `period`, and changes of standing.
 
@@ -70,26 +73,25 @@ async def follow(
     return StreamingResponse(messages, media_type="text/event-stream", headers=headers)
 
 
-@router.get("/events/history")
-def history(
+@router.get("/events/history", response_model=wire.Page[wire.Event])
+def list_events(
     league: Running,
     _: Reader,
     environment: Filter = None,
-    player: Annotated[int | None, Query(ge=1, lt=ID_LIMIT)] = None,
-    kind: Filter = None,
-    periods: bool = False,
+    player: PlayerFilter = None,
+    kind: Annotated[str | None, Query(pattern=TEXT, description="Only events of this kind, such as `promote`")] = None,
+    actor: Annotated[str | None, Query(pattern=TEXT, description="Only events by this token or rule")] = None,
+    periods: Annotated[bool, Query(description="Whether to include closed rating periods")] = False,
     limit: Limit = 100,
     cursor: Before = None,
-) -> wire.Page[wire.Event]:
+) -> Page[AuditEntry]:
     """Read the audit log, newest first: who changed what, when and why; closed rating periods if asked for."""
-    asked: dict[str, str | int | None] = {"environment": environment, "player_id": player, "kind": kind}
-    filters = {column: value for column, value in asked.items() if value is not None}
+    wanted = AuditFilter(environment, kind=kind, actor=actor, player_id=player, periods=periods)
     with league.database.read() as session:
         environments.require_known(session, environment)
         if player is not None:
             rated_players.require(session, player)
-        found = audit_log.history(session, filters, limit + 1, cursor, periods=periods or kind == "period")
-    return page(found, limit, lambda event: event.id)
+        return audit_log.list_events(session, wanted, limit, cursor)
 
 
 async def _messages(
@@ -100,12 +102,16 @@ async def _messages(
             fresh = await run_in_threadpool(league.news.since, cursor, partial(_since, league, cursor))
             for cursor, event in fresh:
                 kind = f"event: {event.kind}\n" if named else ""
-                yield f"id: {cursor[0]}.{cursor[1]}\n{kind}data: {event.model_dump_json()}\n\n"
+                yield f"id: {cursor[0]}.{cursor[1]}\n{kind}data: {_body(event)}\n\n"
             if not fresh:
                 yield _KEEP_ALIVE
             await asyncio.sleep(until_next(time.monotonic(), league.settings.events_poll_s))
     finally:
         league.streams.discard(own)
+
+
+def _body(event: AuditEntry) -> str:
+    return wire.Event.model_validate(event, from_attributes=True).model_dump_json()
 
 
 def until_next(now_s: float, every_s: float) -> float:
@@ -137,11 +143,11 @@ def _since(league: AppState, cursor: Cursor) -> Fresh:
     """Return what came after the cursor, each with the cursor to go on from once it is known."""
     event_id, match_id = cursor
     with league.database.read() as session:
-        log = audit_log.since(session, event_id, _BATCH)
+        log = audit_log.read_after(session, event_id, _BATCH)
     for event in log:
         if event.kind == admission.KIND:  # SQLite gives the ids of deleted matches to others
             match_id = min(match_id, event.details.get("last_match_id", match_id))
-    told = audit_stream.results_since(league.database, match_id)
+    told = audit_stream.read_results_after(league.database, match_id)
     fresh = [((event.id, match_id), event) for event in log]
     last_id = log[-1].id if log else event_id
     # only the last of them moves past the matches: a reader cut off before it hears of all again

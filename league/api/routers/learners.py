@@ -2,37 +2,45 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, TEXT, After, Filter, Id, Limit, Now, Reader, Running, Worker
-from league.api.responses import page
+from league.api.responses import created
 from league.api.routes import ApiRoute
+from league.pagination import Page
 from league.services.population import learners, registration, training_curves
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/learners", tags=["learners"])
 
 
-@router.post("")
-def get_or_create(body: wire.LearnerCreate, league: Running, now: Now, caller: Worker) -> wire.Learner:
-    """Find or found the lineage of this name in its environment, and have it follow the numbers that are given."""
+@router.post("", status_code=201, response_model=wire.Learner)
+def create_learner(body: wire.LearnerCreate, league: Running, now: Now, caller: Worker) -> Response:
+    """Find or create the lineage of this name in its environment, and apply the given numbers of its role."""
     with league.database.write() as session:
-        return registration.register(session, league.settings, body, caller, now)
+        learner = registration.register(session, league.settings, body, caller, now)
+    return created(learner, f"/learners/{learner.id}", is_new=learner.created_at == now)
 
 
-@router.get("")
-def listing(
+@router.get("", response_model=wire.Page[wire.Learner])
+def list_learners(
     league: Running, _: Reader, environment: Filter = None, limit: Limit = 100, cursor: After = 0
-) -> wire.Page[wire.Learner]:
+) -> Page[wire.Learner]:
     """List lineages by id, with their latest metrics."""
     with league.database.read() as session:
-        found = learners.listing(session, league.settings, environment, limit + 1, cursor)
-    return page(found, limit, lambda learner: learner.id)
+        return learners.list_learners(session, league.settings, environment, limit, cursor)
+
+
+@router.get("/{learner_id}")
+def get_learner(learner_id: Id, league: Running, _: Reader) -> wire.Learner:
+    """Show one lineage with its latest metrics."""
+    with league.database.read() as session:
+        return learners.show(session, league.settings, learners.require(session, learner_id))
 
 
 @router.get("/{learner_id}/metrics")
-def metrics(
+def get_learner_metrics(
     learner_id: Id,
     league: Running,
     _: Reader,
@@ -43,7 +51,7 @@ def metrics(
     most: Annotated[
         int | None, Query(ge=1, le=100_000, description="points, spread over the steps; null for all")
     ] = None,
-) -> wire.LearnerMetrics:
+) -> wire.TrainingCurves:
     """Show how a learner's metrics went over its steps."""
     with league.database.read() as session:
         return training_curves.read(session, learner_id, after=after, names=name, most=most)

@@ -5,8 +5,8 @@ from fastapi.responses import Response
 
 from league import wire
 from league.api.dependencies import Now, Reader, Running, Word, Worker
+from league.api.fast_route import FastRoute
 from league.api.responses import json_response
-from league.api.routes import ApiRoute
 from league.api.state import AppState
 from league.auth import Principal
 from league.services.auth import ownership
@@ -14,11 +14,11 @@ from league.services.matchmaking import leases, unplayable
 from league.services.workers.polling import next_poll_s
 from league.wire import PREFIX
 
-router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["matchmaking"])
+router = APIRouter(route_class=FastRoute, prefix=PREFIX, tags=["matchmaking"])
 
 
 @router.post("/leases", response_model=wire.LeaseAnswer)
-def lease(body: wire.LeaseRequest, league: Running, now: Now, caller: Worker) -> Response:
+def create_lease(body: wire.LeaseRequest, league: Running, now: Now, caller: Worker) -> Response:
     """Lease opponents for a learner, or pairs of frozen players."""
     if ownership.is_restricted(caller):
         with league.database.autocommit_read() as session:
@@ -27,15 +27,13 @@ def lease(body: wire.LeaseRequest, league: Running, now: Now, caller: Worker) ->
                 ownership.require_learner_of(session, caller, body.player_id)
             elif body.player_id is not None:
                 ownership.require_external(session, caller, body.player_id)
-    granted = leases.grant(
-        league.database, league.settings, league.population, league.terms, league.judge, body, now, league.rng
-    )
+    granted = league.leases.grant(body, now, league.rng)
     league.metrics.leases.labels(body.kind).inc(len(granted))
     return json_response({"items": granted, "next_poll_s": next_poll_s(league.settings, league.rng)})
 
 
 @router.post("/leases/release")
-def release(body: wire.ReleaseRequest, league: Running, now: Now, caller: Worker) -> wire.ReleaseAnswer:
+def release_leases(body: wire.ReleaseRequest, league: Running, now: Now, caller: Worker) -> wire.ReleaseAnswer:
     """Give leases back, and report players that could not be played; results that are still on the way count."""
     findings = _examine(league, caller, body) if body.unplayable else {}
     with league.database.write() as session:
@@ -52,7 +50,7 @@ def _examine(league: AppState, caller: Principal, body: wire.ReleaseRequest) -> 
 
 
 @router.get("/leases/{lease_id}")
-def explain(lease_id: Word, league: Running, now: Now, _: Reader) -> wire.LeaseExplanation:
+def get_lease(lease_id: Word, league: Running, now: Now, _: Reader) -> wire.LeaseExplanation:
     """Show a lease, what became of it, and the distribution that it was drawn from."""
     with league.database.read() as session:
         return leases.explain(session, lease_id, now)

@@ -2,20 +2,36 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Query, Response
 
 from league import wire
-from league.api.dependencies import Admin, After, Before, Filter, Id, Limit, Now, Reader, Running, Worker
-from league.api.responses import page
+from league.api.dependencies import (
+    PAGE_MAX,
+    TEXT,
+    Admin,
+    After,
+    Before,
+    Filter,
+    Id,
+    Limit,
+    Now,
+    PlayerFilter,
+    Reader,
+    Running,
+    Worker,
+)
+from league.api.responses import created
 from league.api.routes import ApiRoute
 from league.api.state import AppState
 from league.auth import Principal
+from league.pagination import Page
 from league.services.auth import ownership
 from league.services.checkpoints import quotas
-from league.services.leaderboard import lineage as leaderboard_lineage
-from league.services.leaderboard import standings
+from league.services.leaderboard import lineage, player_profile
+from league.services.leaderboard.player_profile import RatingPoint
 from league.services.lifecycle import transitions
 from league.services.matches import queries as match_queries
+from league.services.matches.queries import MatchFilter, MatchRow
 from league.services.population import external_players, snapshots
 from league.services.promotion import behaviour_profiles
 from league.services.ratings import rated_players
@@ -29,91 +45,98 @@ Reason = Annotated[wire.LifecycleRequest | None, Body()]
 Dismissal = Annotated[wire.DismissalRequest | None, Body()]
 
 
-@router.post("")
-def publish(body: wire.PlayerCreate, league: Running, now: Now, caller: Worker) -> wire.Player:
+@router.post("", status_code=201, response_model=wire.Player)
+def create_player(body: wire.PlayerCreate, league: Running, now: Now, caller: Worker) -> Response:
     """Publish an uploaded checkpoint as a candidate; the same again is the same player."""
     header = league.store.header(body.checkpoint)
     with league.database.write() as session:
         ownership.require_learner(session, caller, body.learner_id)
-        quotas.note_arrival(session, caller, body.checkpoint, now)
-        return snapshots.publish(session, league.settings, league.store, header, body, now)
+        quotas.note_arrival(session, body.checkpoint, now)
+        player = snapshots.publish(session, league.settings, league.store, header, body, now)
+    return created(player, f"/players/{player.id}", is_new=player.created_at == now)
 
 
-@router.get("")
-def listing(
+@router.get("", response_model=wire.Page[wire.Player])
+def list_players(
     league: Running,
     _: Reader,
     environment: Filter = None,
-    standing: wire.Standing | None = None,
-    kind: wire.Kind | None = None,
+    standing: Annotated[wire.Standing | None, Query(description="Only players of this standing")] = None,
+    kind: Annotated[wire.Kind | None, Query(description="Only players of this kind")] = None,
+    role: Annotated[wire.Role | None, Query(description="Only players of lineages of this role")] = None,
+    q: Annotated[str, Query(max_length=200, pattern=TEXT, description="Part of a name or call-sign")] = "",
     limit: Limit = 100,
     cursor: After = 0,
-) -> wire.Page[wire.Player]:
+) -> Page[wire.Player]:
     """List players by id."""
-    asked = {"environment": environment, "standing": standing, "kind": kind}
+    asked = {"environment": environment, "standing": standing, "kind": kind, "role": role}
     filters = {column: value for column, value in asked.items() if value is not None}
     with league.database.read() as session:
-        found = snapshots.listing(session, league.settings, filters, limit + 1, cursor)
-    return page(found, limit, lambda player: player.id)
+        return snapshots.list_players(session, league.settings, filters, q, limit, cursor)
 
 
 @router.get("/{player_id}")
-def show(player_id: Id, league: Running, _: Reader) -> wire.Player:
+def get_player(player_id: Id, league: Running, _: Reader) -> wire.Player:
     """Show one player."""
     with league.database.read() as session:
         return rated_players.show(session, league.settings, player_id)
 
 
-@router.get("/{player_id}/ratings")
-def ratings(
+@router.get("/{player_id}/ratings", response_model=wire.Page[wire.RatingPoint])
+def list_player_ratings(
     player_id: Id, league: Running, _: Reader, limit: Limit = 1000, cursor: After = 0
-) -> wire.Page[wire.RatingPoint]:
+) -> Page[RatingPoint]:
     """Follow a player's rating, oldest period first."""
     with league.database.read() as session:
-        found = standings.get_rating_curve(session, player_id, limit + 1, cursor)
-    return page(found, limit, lambda point: point.period_id)
+        return player_profile.list_ratings(session, player_id, limit, cursor)
 
 
-@router.get("/{player_id}/lineage")
-def lineage(
+@router.get("/{player_id}/lineage", response_model=wire.Page[wire.Ancestor])
+def list_ancestors(
     player_id: Id, league: Running, now: Now, _: Reader, limit: Limit = 100, cursor: After = 0
-) -> wire.Page[wire.Ancestor]:
+) -> Page[wire.Ancestor]:
     """Follow a player's parents up to the first, the player itself on top; a learner's are its snapshots."""
     with league.database.read() as session:
-        found = leaderboard_lineage.ancestors(session, league.settings, league.judge, player_id, limit + 1, cursor, now)
-    return page(found, limit, lambda ancestor: ancestor.generation)
+        return lineage.list_ancestors(session, league.settings, player_id, limit, cursor, now)
 
 
 @router.get("/{player_id}/fingerprint")
-def fingerprint(
-    player_id: Id, league: Running, _: Reader, limit: Limit = 10, other: Id | None = None
+def get_fingerprint(
+    player_id: Id,
+    league: Running,
+    _: Reader,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX, description="Most similar players to show")] = 10,
+    other: PlayerFilter = None,
 ) -> wire.Fingerprint:
     """Show how a player plays, by what evaluators measured, and the `limit` most like it, or how far `other` is."""
     with league.database.read() as session:
         if other is None:
-            return behaviour_profiles.show(session, player_id, limit)
-        return behaviour_profiles.beside(session, player_id, other)
+            return behaviour_profiles.show(session, league.population, player_id, limit)
+        return behaviour_profiles.beside(session, league.population, player_id, other)
 
 
-@router.get("/{player_id}/matches")
-def log(player_id: Id, league: Running, _: Reader, limit: Limit = 100, cursor: Before = None) -> wire.Page[wire.Match]:
+@router.get("/{player_id}/matches", response_model=wire.Page[wire.Match])
+def list_player_matches(
+    player_id: Id, league: Running, _: Reader, limit: Limit = 100, cursor: Before = None
+) -> Page[MatchRow]:
     """List a player's matches, newest first."""
     with league.database.read() as session:
         rated_players.require(session, player_id)
-        found = match_queries.of_player(session, player_id, limit + 1, cursor)
-    return page(found, limit, lambda match: match.id)
+        return match_queries.list_matches(session, MatchFilter(None, players=(player_id,)), limit, cursor)
 
 
-@router.get("/{player_id}/reports")
-def list_reports(player_id: Id, league: Running, _: Reader, limit: Limit = 100) -> wire.Page[wire.PlayerReport]:
+@router.get("/{player_id}/reports", response_model=wire.Page[wire.PlayerReport])
+def list_player_reports(
+    player_id: Id, league: Running, _: Reader, limit: Limit = 100, cursor: After = 0
+) -> Page[wire.PlayerReport]:
     """List the reports that a player cannot be played, newest first."""
     with league.database.read() as session:
         rated_players.require(session, player_id)
-        return wire.Page(items=reports.of_player(session, player_id, limit), next_cursor=None)
+        return reports.list_reports(session, player_id, limit, cursor)
 
 
 @router.post("/{player_id}/reports/dismiss")
-def dismiss(
+def dismiss_player_reports(
     player_id: Id, league: Running, now: Now, caller: Admin, body: Dismissal = None
 ) -> wire.Page[wire.PlayerReport]:
     """Resolve the open reports about a player as false; tokens that made them are flagged."""
@@ -124,25 +147,25 @@ def dismiss(
 
 
 @router.post("/{player_id}/promote")
-def promote(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
+def promote_player(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
     """Make a candidate a commander, with a call-sign."""
     return _change(league, player_id, "promote", caller, body, now)
 
 
 @router.post("/{player_id}/retire")
-def retire(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
+def retire_player(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
     """Take a candidate or commander out of play; its history stays."""
     return _change(league, player_id, "retire", caller, body, now)
 
 
 @router.post("/{player_id}/reinstate")
-def reinstate(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
+def reinstate_player(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
     """Make a retired or quarantined snapshot a candidate again."""
     return _change(league, player_id, "reinstate", caller, body, now)
 
 
 @router.post("/{player_id}/quarantine")
-def quarantine(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
+def quarantine_player(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
     """Take a suspicious snapshot out of play."""
     return _change(league, player_id, "quarantine", caller, body, now)
 
@@ -169,8 +192,9 @@ def _change(
         )
 
 
-@externals_router.post("")
-def enter(body: wire.ExternalCreate, league: Running, now: Now, caller: Worker) -> wire.Player:
+@externals_router.post("", status_code=201, response_model=wire.Player)
+def create_external_player(body: wire.ExternalCreate, league: Running, now: Now, caller: Worker) -> Response:
     """Enter a player whose policy stays with the caller; the same name again is the same player."""
     with league.database.write() as session:
-        return external_players.enter(session, league.settings, body, caller, now)
+        player = external_players.enter(session, league.settings, body, caller, now)
+    return created(player, f"/players/{player.id}", is_new=player.created_at == now)

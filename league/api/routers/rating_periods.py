@@ -2,41 +2,53 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body, Query, Response
 
 from league import wire
-from league.api.dependencies import ID_LIMIT, Admin, Before, Filter, Limit, Now, Reader, Running
-from league.api.responses import page
+from league.api.dependencies import ID_LIMIT, Admin, Before, Filter, Id, Limit, Now, Reader, Running
+from league.api.responses import created
 from league.api.routes import ApiRoute
+from league.pagination import Page
 from league.services.environments import lookup as environments
 from league.services.rating_periods import closing
 from league.services.rating_periods import queries as period_queries
 from league.wire import PREFIX
 
-router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["tables"])
+router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["rating periods"])
 
 
-@router.post("/rating-periods")
-def close(
+@router.post("/rating-periods", status_code=201, response_model=wire.RatingPeriod)
+def close_rating_period(
     league: Running, now: Now, caller: Admin, body: Annotated[wire.PeriodCreate | None, Body()] = None
-) -> wire.RatingPeriod:
+) -> Response:
     """Rate everything reported so far; without a body, in the league's only environment."""
     asked = body or wire.PeriodCreate()
     with league.database.read() as session:
         environment = asked.environment or environments.only(session)
-    return closing.close(league.database, league.settings, environment, actor=caller.name, reason=asked.reason, now=now)
+    period = closing.close(
+        league.database, league.settings, environment, actor=caller.name, reason=asked.reason, now=now
+    )
+    return created(period, f"/rating-periods/{period.id}")
 
 
-@router.get("/rating-periods")
-def period_listing(
+@router.get("/rating-periods", response_model=wire.Page[wire.RatingPeriod])
+def list_rating_periods(
     league: Running,
     _: Reader,
     environment: Filter = None,
     limit: Limit = 100,
     cursor: Before = None,
-    version: Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="of the ratings; null for the present")] = None,
-) -> wire.Page[wire.RatingPeriod]:
+    version: Annotated[
+        int | None, Query(ge=1, lt=ID_LIMIT, description="Version of the ratings; null for the present one")
+    ] = None,
+) -> Page[wire.RatingPeriod]:
     """List rating periods, newest first."""
     with league.database.read() as session:
-        found = period_queries.listing(session, environment, limit + 1, cursor, version)
-    return page(found, limit, lambda period: period.id)
+        return period_queries.list_periods(session, environment, limit, cursor, version)
+
+
+@router.get("/rating-periods/{period_id}")
+def get_rating_period(period_id: Id, league: Running, _: Reader) -> wire.RatingPeriod:
+    """Show one rating period."""
+    with league.database.read() as session:
+        return period_queries.get_period(session, period_id)

@@ -8,18 +8,18 @@ from fastapi.responses import Response
 from league import wire
 from league.api import errors as api_errors
 from league.api.dependencies import Now, Running, Worker
+from league.api.fast_route import FastRoute
 from league.api.responses import json_response
-from league.api.routes import ApiRoute
 from league.errors import ResultConflictError
 from league.services.results import service as results
 from league.services.workers.polling import next_poll_s
 from league.wire import PREFIX
 
-router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["play"])
+router = APIRouter(route_class=FastRoute, prefix=PREFIX, tags=["results"])
 
 
 @router.post("/results", response_model=wire.ResultBatchAnswer)
-def report(body: wire.ReceivedBatch, league: Running, now: Now, caller: Worker) -> Response:
+def report_results(body: wire.ResultReport, league: Running, now: Now, caller: Worker) -> Response:
     """Report finished matches; every item is answered on its own, and sending a batch again is safe.
 
     Where every item is a conflict the answer is a problem of status 409 that carries the items too.

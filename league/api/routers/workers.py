@@ -7,9 +7,10 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from league import wire
-from league.api.dependencies import TEXT, Admin, Filter, Limit, Now, Reader, Running, Word, Worker
-from league.api.responses import json_response, page
-from league.api.routes import ApiRoute
+from league.api.dependencies import TEXT, Admin, Limit, Now, Reader, Running, Word, Worker
+from league.api.fast_route import FastRoute
+from league.api.responses import created, json_response
+from league.pagination import Page
 from league.services.population import snapshot_schedule
 from league.services.trust import quarantine as trust_quarantine
 from league.services.trust import review
@@ -18,31 +19,38 @@ from league.services.workers import service as workers
 from league.services.workers.polling import next_heartbeat_s
 from league.wire import PREFIX
 
-router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/workers", tags=["workers"])
+router = APIRouter(route_class=FastRoute, prefix=f"{PREFIX}/workers", tags=["workers"])
 
 
-@router.post("", response_model=wire.Worker)
-async def register(body: wire.WorkerCreate, league: Running, now: Now, caller: Worker) -> Response:
+@router.post("", status_code=201, response_model=wire.Worker)
+async def register_worker(body: wire.WorkerCreate, league: Running, now: Now, caller: Worker) -> Response:
     """Attach; the same instance, or the same name, kind and token, again is the same worker."""
-    return json_response(await league.registrations.run(registration.Registration(body, caller, now, league.rng)))
+    worker = await league.registrations.run(registration.Registration(body, caller, now, league.rng))
+    return created(worker, f"/workers/{worker.id}")
 
 
-@router.get("")
-def listing(
+@router.get("", response_model=wire.Page[wire.ListedWorker])
+def list_workers(
     league: Running,
     _: Reader,
-    name: Filter = None,
+    name: Annotated[str | None, Query(pattern=TEXT, description="Only workers of this name")] = None,
     limit: Limit = 100,
-    cursor: Annotated[str, Query(pattern=TEXT)] = "",
-) -> wire.Page[wire.ListedWorker]:
+    cursor: Annotated[str, Query(pattern=TEXT, description="`next_cursor` of the page before")] = "",
+) -> Page[wire.ListedWorker]:
     """List workers by id, all or those of a name, with how their last results fit what is expected."""
     with league.database.read() as session:
-        found = review.listing(session, league.settings, limit + 1, cursor, name)
-    return page(found, limit, lambda worker: worker.id)
+        return review.list_workers(session, league.settings, name, limit, cursor)
+
+
+@router.get("/{worker_id}")
+def get_worker(worker_id: Word, league: Running, now: Now, _: Reader) -> wire.ListedWorker:
+    """Show one worker, with how its last results fit what is expected."""
+    with league.database.read() as session:
+        return review.get_worker(session, league.settings, league.review, worker_id, now)
 
 
 @router.post("/{worker_id}/heartbeat", response_model=wire.HeartbeatAnswer)
-async def heartbeat(
+async def record_heartbeat(
     worker_id: Word,
     league: Running,
     now: Now,
@@ -51,7 +59,7 @@ async def heartbeat(
 ) -> Response:
     """Stay attached, report progress, hear what to do and which snapshots are due; the body may be empty."""
     learners = [] if body is None else body.learners
-    answer = await league.beats.run(heartbeats.Heartbeat(worker_id, learners, caller, now, league.rng))
+    answer = await league.heartbeats.run(heartbeats.Heartbeat(worker_id, learners, caller, now, league.rng))
     further: dict[str, Any] = {"next_heartbeat_s": next_heartbeat_s(league.settings, league.census.present, league.rng)}
     if any(progress.since_step is not None for progress in learners):
         further["decisions"] = await run_in_threadpool(
@@ -61,14 +69,14 @@ async def heartbeat(
 
 
 @router.post("/{worker_id}/command")
-def command(worker_id: Word, body: wire.CommandRequest, league: Running, now: Now, caller: Admin) -> wire.Worker:
+def command_worker(worker_id: Word, body: wire.CommandRequest, league: Running, now: Now, caller: Admin) -> wire.Worker:
     """Set what the worker is told at its next heartbeat."""
     with league.database.write() as session:
         return workers.command(session, league.settings, worker_id, body, caller.name, now)
 
 
 @router.post("/{worker_id}/quarantine")
-def quarantine(
+def quarantine_worker(
     worker_id: Word, body: wire.WorkerQuarantine, league: Running, now: Now, caller: Admin
 ) -> wire.Quarantine:
     """Stop trusting the worker: no leases, and what it reported since then does not count; all ratings follow."""
@@ -76,7 +84,7 @@ def quarantine(
 
 
 @router.post("/{worker_id}/reinstate")
-def reinstate(
+def reinstate_worker(
     worker_id: Word, body: wire.WorkerReinstatement, league: Running, now: Now, caller: Admin
 ) -> wire.Quarantine:
     """Trust the worker again, from now on or as if it had always been; all ratings follow."""

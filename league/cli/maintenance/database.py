@@ -1,4 +1,4 @@
-"""Options and sessions of commands that open the league's own database."""
+"""Options and sessions of commands that open the league's database directly."""
 
 import getpass
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from league.settings import Settings
 
 Home = Annotated[
     Path | None,
-    typer.Option("--home", envvar="LEAGUE_HOME", help="Folder of all that the league keeps.", show_default="var"),
+    typer.Option("--home", envvar="LEAGUE_HOME", help="Folder of the league's data.", show_default="var"),
 ]
 DatabaseUrl = Annotated[
     str | None,
@@ -33,7 +33,7 @@ DatabaseUrl = Annotated[
 
 @dataclass(frozen=True)
 class Options:
-    """How a command is told where a league lives: its folder, and its database where that is elsewhere."""
+    """Names of the options that locate a league, for error messages."""
 
     home: str
     database: str
@@ -44,15 +44,15 @@ OWN = Options("--home or LEAGUE_HOME", "--database-url or LEAGUE_DATABASE_URL")
 
 @contextmanager
 def connected(settings: Settings, options: Options = OWN) -> Iterator[Database]:
-    """Open the database that the settings name, whatever its schema; a file that is not there is made.
+    """Open the settings' database with any schema; a missing file is created.
 
     Args:
-        settings: Where it is.
-        options: How the command was told that.
+        settings: Location of the database.
+        options: Options to name in errors.
 
     Raises:
-        ConfigurationError: The home folder or the file of the database cannot be used.
-        DatabaseUnavailableError: The database's server does not answer, or not as it should.
+        ConfigurationError: The home folder or the database file cannot be used.
+        DatabaseUnavailableError: The database server does not respond, or rejects the connection.
     """
     try:
         database = Database(settings.database_address)
@@ -68,17 +68,17 @@ def connected(settings: Settings, options: Options = OWN) -> Iterator[Database]:
 
 @contextmanager
 def answering(database: Database, options: Options = OWN) -> Iterator[None]:
-    """Say in one line why a database cannot be worked with.
+    """Convert errors of the database driver to a `LeagueError`.
 
     Raises:
-        ConfigurationError: It is a file that cannot be used.
-        DatabaseUnavailableError: Its server does not answer, or not as it should.
+        ConfigurationError: The database file cannot be used.
+        DatabaseUnavailableError: The database server does not respond, or rejects the connection.
     """
     try:
         yield
     except DatabaseError as error:
         if type(error) not in (OperationalError, DatabaseError):
-            raise  # a wrong statement is a defect of ours
+            raise  # an invalid statement is a bug
         rule = f"it cannot be used ({str(error.orig).strip().splitlines()[0]})"
         way_out = f"start it, or correct {options.database}"
         if database.sqlite:
@@ -88,14 +88,14 @@ def answering(database: Database, options: Options = OWN) -> Iterator[None]:
 
 @contextmanager
 def existing(settings: Settings) -> Iterator[Database]:
-    """Open a database that is there, whatever its schema; nothing is made.
+    """Open an existing database with any schema.
 
     Raises:
-        ConfigurationError: There is none, or it cannot be used.
-        DatabaseUnavailableError: Its server does not answer.
+        ConfigurationError: The database does not exist or cannot be used.
+        DatabaseUnavailableError: The database server does not respond.
     """
     if is_missing(settings.database_address):
-        way_out = "name the league's folder with --home or LEAGUE_HOME; `league serve` makes a new league"
+        way_out = "set the league's folder with --home or LEAGUE_HOME; `league serve` creates a new league"
         raise ConfigurationError(f"database {settings.database_address}", "there is no such file", way_out)
     with connected(settings) as database:
         yield database
@@ -103,14 +103,14 @@ def existing(settings: Settings) -> Iterator[Database]:
 
 @contextmanager
 def current(settings: Settings) -> Iterator[Database]:
-    """Open a database that is there and refuse a schema that is not this version's."""
+    """Open an existing database and reject a schema of another version."""
     with existing(settings) as database:
         schema.check(database)
         yield database
 
 
 def migrate(settings: Settings) -> None:
-    """Bring an older schema to this version's head, or make a new league, saying so first.
+    """Upgrade an older schema to this version's head, or create a new league.
 
     Raises:
         NewerDatabaseError: The schema belongs to a newer version.
@@ -119,25 +119,25 @@ def migrate(settings: Settings) -> None:
         try:
             schema.check(database)
         except OldDatabaseError:
-            new = "making a new league: " if schema.is_missing(database) else ""
+            new = "creating a new league: " if schema.is_missing(database) else ""
             typer.echo(f"{new}migrating {database} to revision {schema.head()} ...", err=True)
             schema.upgrade(database)
 
 
 def person() -> str:
-    """Name whoever types, for the audit log."""
+    """Return the current user's name for the audit log."""
     try:
         name = getpass.getuser()
-    except (KeyError, OSError):  # no user of this machine, as in some containers
-        name = "somebody"
+    except (KeyError, OSError):  # the process has no user entry, as in some containers
+        name = "unknown user"
     return f"{name} at the command line"
 
 
 def require_environment(connection: Database, environment: str | None) -> None:
-    """Refuse an environment that has no learner; None stands for all.
+    """Reject an unknown environment; None means all.
 
     Raises:
-        UnknownEnvironmentError: It has none.
+        UnknownEnvironmentError: The environment does not exist.
     """
     with connection.read() as session:
         if environment is not None:

@@ -1,4 +1,4 @@
-"""`league fork`: a new league out of another one's past."""
+"""`league fork`: create a new league from the past state of another."""
 
 import shlex
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ def fork(
         str | None,
         typer.Option(
             "--destination-database-url",
-            help="Where the new league's tables go, instead of a file in its home folder.",
+            help="Database of the new league.",
             show_default="league.db in DESTINATION",
         ),
     ] = None,
@@ -40,8 +40,9 @@ def fork(
     """Create a new league from this one, as it was after a rating period.
 
     `league log --periods` lists the periods. Players, their states, the champion, gates and ratings are those of that
-    period, ratings to the last bit. Other environments are as of the same moment. Workers, tokens and quarantines are
-    those of today. This league does not change, and its server may run. If a fork fails, run it again.
+    period, and ratings are bit-identical. Other environments have their state of the same time. Workers, tokens and
+    quarantines are the current ones. This league does not change, and its server may run. If a fork fails, run it
+    again.
     """
     settings = Settings.load(home=home, database_url=database_url)
     own = {"database_url": destination_database_url, "store_url": None}
@@ -52,7 +53,7 @@ def fork(
         shown_progress() as progress,
     ):
         destination.mkdir(parents=True, exist_ok=True)
-        cut, manifest = operations_fork.fork(
+        snapshot, manifest = operations_fork.fork(
             Place(source, open_store(settings)),
             Place(target, open_store(new)),
             at,
@@ -63,15 +64,15 @@ def fork(
         )
     rows = manifest.rows
     typer.echo(
-        f"{target}: {rows['players']:,} players, {rows['matches']:,} matches, {manifest.checkpoints:,} checkpoints "
-        f"as of period {at} of {cut.environment}, {moment(cut.at)}; go on with {_next(settings, new, target)}"
+        f"{target}: {rows['players']:,} players, {rows['matches']:,} matches, {manifest.checkpoints:,} checkpoints as "
+        f"of period {at} of {snapshot.environment}, {moment(snapshot.at)}; start it with {_next(settings, new, target)}"
     )
 
 
 def _next(settings: Settings, new: Settings, target: Database) -> str:
-    """Name the command that runs the new league, also where the old one's place is in the environment."""
+    """Return the command that runs the new league, even if environment variables locate the old one."""
     command = ["league", "up", "--home", str(new.home), "--learner", "NAME"]
     if settings.database_url or new.database_url:
         command += ["--database-url", str(target)]
-    unset = ", LEAGUE_STORE_URL being unset" if settings.store_url else ""
-    return f"`{shlex.join(command)}`, NAME being no learner's yet{unset}"
+    unset = " and LEAGUE_STORE_URL unset" if settings.store_url else ""
+    return f"`{shlex.join(command)}` with a new learner's NAME{unset}"

@@ -1,4 +1,4 @@
-"""Look after the checkpoints of a league; works on its database and its store, where the server runs."""
+"""`league gc`: delete unused checkpoints; opens the database and the store directly, on the server's machine."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -22,24 +22,24 @@ from league.storage.factory import open_store
 
 app = typer.Typer()
 
-YOUNG = "24h"
+DEFAULT_AGE = "24h"
 SHORTEST = HOUR
-"""Addresses to upload to last an hour: what is younger may still be on its way."""
+"""Upload URLs are valid for an hour, so a younger object may belong to an upload in progress."""
 
 OlderThan = Annotated[
     str,
-    typer.Option("--older-than", metavar="SPAN", help="Keep what is younger: 12h, 30d or 8w, always with the unit."),
+    typer.Option("--older-than", metavar="SPAN", help="Keep younger objects; a number with a unit: 12h, 30d or 8w."),
 ]
 
 
 @app.command("gc", epilog="Example: league gc --dry-run")
 def collect_garbage(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")] = False,
-    older_than: OlderThan = YOUNG,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be deleted.")] = False,
+    older_than: OlderThan = DEFAULT_AGE,
     verify: Annotated[
         bool,
         typer.Option(
-            "--verify", help="Also read every checkpoint that is kept; without --dry-run set damaged ones aside."
+            "--verify", help="Also verify every remaining checkpoint; without --dry-run move damaged ones aside."
         ),
     ] = False,
     as_json: AsJson = False,
@@ -48,10 +48,10 @@ def collect_garbage(
 ) -> None:
     """Delete checkpoints that no player uses, and unfinished uploads.
 
-    Players keep their checkpoints, even when they are retired. If a player's checkpoint is missing or damaged, the
-    command exits with 1. The server may run.
+    Retired players also keep their checkpoints. If a player's checkpoint is missing or damaged, the command exits with
+    1. The server may run.
     """
-    age = durations.read(older_than, "--older-than", SHORTEST)
+    age = durations.parse_span(older_than, "--older-than", SHORTEST)
     settings = Settings.load(home=home, database_url=database_url)
     now = datetime.now(UTC)
     before = now - age
@@ -59,27 +59,27 @@ def collect_garbage(
     with database.current(settings) as connection:
         store.check()
         found = garbage_collection.survey(connection, store, before)
-        gone = found.deletable
+        deleted = found.deletable
         if not dry_run:
-            gone = list(garbage_collection.collect(connection, store, found, before, actor=person(), now=now))
+            deleted = list(garbage_collection.collect(connection, store, found, before, actor=person(), now=now))
     damaged = (
         [stored.sha256 for stored in garbage_collection.damaged(store, found, set_aside=not dry_run)] if verify else []
     )
     if as_json:
-        tables.show_json(_account(found, gone, damaged, dry_run=dry_run))
+        tables.show_json(_report(found, deleted, damaged, dry_run=dry_run))
     else:
-        tables.show(grid(gone), *_summary(found, gone, dry_run=dry_run))
-    wrong = [*found.missing, *damaged]
-    if wrong:
-        rule = f"players have {len(found.missing)} checkpoints that are missing and {len(damaged)} that are damaged"
-        raise DamagedStoreError(str(store), f"{rule}: {', '.join(wrong)}", "put them back from a copy of the store")
+        tables.show(grid(deleted), *_summary(found, deleted, dry_run=dry_run))
+    lost = [*found.missing, *damaged]
+    if lost:
+        rule = f"{len(found.missing)} checkpoints of players are missing and {len(damaged)} are damaged"
+        raise DamagedStoreError(str(store), f"{rule}: {', '.join(lost)}", "restore them from a backup of the store")
 
 
-def _account(found: Survey, gone: list[Stored | Leftover], damaged: list[str], *, dry_run: bool) -> dict[str, Any]:
+def _report(found: Survey, deleted: list[Stored | Leftover], damaged: list[str], *, dry_run: bool) -> dict[str, Any]:
     return {
         "dry_run": dry_run,
-        "items": [{"name": name_of(one), "size_bytes": one.size_bytes} for one in gone],
-        "bytes": sum(one.size_bytes for one in gone),
+        "items": [{"name": name_of(one), "size_bytes": one.size_bytes} for one in deleted],
+        "bytes": sum(one.size_bytes for one in deleted),
         "kept": len(found.needed),
         "kept_bytes": sum(one.size_bytes for one in found.needed),
         "missing": found.missing,
@@ -87,16 +87,16 @@ def _account(found: Survey, gone: list[Stored | Leftover], damaged: list[str], *
     }
 
 
-def _summary(found: Survey, gone: list[Stored | Leftover], *, dry_run: bool) -> list[str]:
-    freed, kept = (decimal(sum(one.size_bytes for one in ones)) for ones in (gone, found.needed))
+def _summary(found: Survey, deleted: list[Stored | Leftover], *, dry_run: bool) -> list[str]:
+    freed, used = (decimal(sum(one.size_bytes for one in ones)) for ones in (deleted, found.needed))
     verb = "would free" if dry_run else "freed"
-    return [f"{verb} {freed} in {len(gone)} objects; players have {kept} in {len(found.needed)} checkpoints"]
+    return [f"{verb} {freed} in {len(deleted)} objects; players use {used} in {len(found.needed)} checkpoints"]
 
 
 def grid(rows: Iterable[Stored | Leftover]) -> Grid:
-    """Make a list of bytes that nobody needs."""
+    """Return a table of unused objects."""
     return Grid(
-        [[], ["object"], ["bytes"], ["last touched"]],
+        [[], ["object"], ["bytes"], ["last modified"]],
         [
             [
                 *(name_of(row), f"{row.size_bytes:,}"),
@@ -104,10 +104,10 @@ def grid(rows: Iterable[Stored | Leftover]) -> Grid:
             ]
             for row in rows
         ],
-        "every object of the store is needed, or too young to tell",
+        "nothing to delete: all objects are in use or too young",
     )
 
 
 def name_of(one: Stored | Leftover) -> str:
-    """Name a checkpoint by its hash, a leftover by its place in the store."""
+    """Return a checkpoint's hash or a leftover's path in the store."""
     return one.sha256 if isinstance(one, Stored) else one.name

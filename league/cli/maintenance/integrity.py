@@ -1,4 +1,4 @@
-"""`league check`: the stored state is compared with the match log."""
+"""`league check`: compare the stored state with the match log."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -28,28 +28,28 @@ def check(
 ) -> None:
     """Check the league for inconsistencies.
 
-    It checks references, matches, payoffs, ratings, states and checkpoints, and changes nothing. If something is
-    wrong, it prints a list and exits with 1. The server may run.
+    It checks references, matches, payoffs, ratings, states and checkpoints, and changes nothing. If it finds problems,
+    it lists them and exits with 1. The server may run.
     """
     settings = Settings.load(home=home, database_url=database_url)
     store = open_store(settings)
     with database.current(settings) as connection:
         database.require_environment(connection, environment)
-        young = datetime.now(UTC) - DAY
-        found = integrity.check(connection, store, environment, unpublished_before=young)
+        unpublished_before = datetime.now(UTC) - DAY
+        found = integrity.check(connection, store, environment, unpublished_before=unpublished_before)
     if as_json:
         tables.show_json({"items": found, "next_cursor": None})
     else:
         tables.show(violation_grid(found))
     if found:
-        wrong = ", ".join(sorted({one.invariant for one in found}))
-        raise InvariantError(wrong, f"{len(found)} of the league's invariants do not hold", "see the list")
+        violated = ", ".join(sorted({one.invariant for one in found}))
+        raise InvariantError(violated, f"{len(found)} invariants are violated", "see the list")
 
 
 def violation_grid(found: Iterable[integrity.Violation]) -> Grid:
-    """Make a list of what is wrong with a league's books."""
+    """Return a table of violated invariants."""
     return Grid(
         [[], ["invariant", "environment", "finding"]],
         [[one.invariant, one.environment or tables.NONE, one.finding] for one in found],
-        "all is right",
+        "OK: no problems found",
     )

@@ -1,4 +1,4 @@
-"""`league close-period` and `league rebuild`: rating periods closed, and computed again."""
+"""`league close-period` and `league rebuild`: close and recompute rating periods."""
 
 import tomllib
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ app = typer.Typer()
 @app.command("close-period", epilog="Example: league close-period --environment mech-duel")
 def close_period(
     environment: Environment = None,
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept with the period.")] = "by hand",
+    reason: Annotated[str, typer.Option("--reason", help="Reason, stored with the period.")] = "by hand",
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
@@ -49,21 +49,21 @@ def rebuild(
     environment: AnyEnvironment = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", help="TOML file with other numbers: tau, burst_games, ..., period_games, [refit]."),
+        typer.Option("--config", help="TOML file with parameters: tau, burst_games, ..., period_games, [refit]."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and leave it.")] = False,
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept with --config's periods.")] = "rated again",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would change.")] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Reason, stored with the periods.")] = "rated again",
     as_json: AsJson = False,
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Recompute all ratings and payoffs from the match log.
 
-    The outcome must equal the stored ratings bit for bit. If it does not, because somebody changed the tables, the
-    outcome replaces them and the command exits with 1. The server may run.
+    The result must equal the stored ratings bit for bit. If it does not, because the tables were modified, the result
+    replaces them and the command exits with 1. The server may run.
 
-    With --config all matches are rated with other parameters and shown beside the current ratings. Without --dry-run
-    the outcome becomes the league's ratings, as a new version. Parameters that the file omits keep their values.
+    With --config all matches are rated with other parameters and compared with the current ratings. Without --dry-run
+    the result becomes the league's ratings, as a new version. Parameters that the file omits keep their values.
     """
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection:
@@ -85,14 +85,14 @@ def _rebuild(connection: Database, environment: str | None, dry_run: bool, as_js
         tables.show_json({"items": outcome, "next_cursor": None})
     else:
         lines = [_report(one) for one in outcome]
-        tables.show(*(lines or ["nothing to rebuild: no game is played yet"]))
-    wrong = [one.environment for one in outcome if one.differing]
-    if wrong:
-        rule = "stored ratings or payoffs are not what the match log says"
+        tables.show(*(lines or ["nothing to rebuild: no matches yet"]))
+    mismatched = [one.environment for one in outcome if one.differing]
+    if mismatched:
+        rule = "stored ratings or payoffs differ from the match log"
         way_out = (
-            "run it without --dry-run to mend them" if dry_run else "they are now: find out who writes to the tables"
+            "run it without --dry-run to correct them" if dry_run else "they are corrected: find out what changed them"
         )
-        raise RebuildMismatchError(", ".join(wrong), rule, way_out)
+        raise RebuildMismatchError(", ".join(mismatched), rule, way_out)
 
 
 def _rerate(
@@ -126,50 +126,50 @@ def _toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigurationError(f"--config {path}", str(error.strerror), "name a TOML file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"--config {path}", f"it is no TOML ({error})", "correct it") from error
+        raise ConfigurationError(f"--config {path}", f"it is not valid TOML ({error})", "correct it") from error
 
 
 def _verdict(
     outcome: what_if.Comparison, settings: Settings, proposal: what_if.Proposal, *, applied: bool
 ) -> list[str]:
-    """Say in words how both rules fared, and what the server will go on with."""
+    """Return the log loss of both rating configurations and the state of the league's ratings as lines of text."""
     lines = [
-        f"{word}: rating config {course.config_id}, periods {course.periods}, "
-        f"log loss of the next period's matches {tables.NONE if course.log_loss is None else f'{course.log_loss:.4f}'}"
-        for word, course in (("present", outcome.present), ("proposed", outcome.proposed))
+        f"{word}: rating config {test.config_id}, periods {test.periods}, "
+        f"log loss of the next period's matches {tables.NONE if test.log_loss is None else f'{test.log_loss:.4f}'}"
+        for word, test in (("present", outcome.present), ("proposed", outcome.proposed))
     ]
     if not applied:
-        return [*lines, "nothing was changed; without --dry-run the proposed ratings become the league's"]
-    lines.append("the proposed ratings are the league's now; the old ones stay as history")
+        return [*lines, "nothing changed; run without --dry-run to apply the proposed ratings"]
+    lines.append("applied the proposed ratings; the old ones remain as history")
     if RatingConfig.of(settings, unlike_sides=proposal.rule.unlike_sides) != proposal.rule:
         lines.append(
-            "the server closes further periods by its own settings: start it with the same numbers (LEAGUE_...)"
+            "the server rates further periods with its own settings: restart it with the same parameters (LEAGUE_...)"
         )
     return lines
 
 
 def _report(outcome: rebuilding.Rebuilt) -> str:
-    wrong = f"ratings or payoffs that differed: {outcome.differing}; the first: {outcome.first}"
-    verdict = wrong if outcome.differing else "bit-identical"
+    mismatch = f"{outcome.differing} ratings or payoffs differed; first: {outcome.first}"
+    verdict = mismatch if outcome.differing else "bit-identical"
     return f"{outcome.environment}: {outcome.periods} periods, {outcome.ratings} ratings: {verdict}"
 
 
 def comparison_grid(one: what_if.Comparison) -> Grid:
-    """Make a table of players as they are rated and as another rule would rate them."""
+    """Return a table of players with their present and proposed ratings."""
     return Grid(
         [["rank", "was", "id"], ["player", "kind"], ["rating ± 2 RD", "was", "change", "games"]],
         [
             [
                 *(str(line.proposed.rank), str(line.present.rank), str(line.player_id), line.name, line.kind),
-                *(tables.interval(place.rating, place.deviation) for place in (line.proposed, line.present)),
+                *(tables.interval(rated.rating, rated.deviation) for rated in (line.proposed, line.present)),
                 *(_change(line.proposed.rating - line.present.rating), str(line.proposed.games)),
             ]
             for line in one.items
         ],
-        "no player is rated, so no rule could change anything",
+        "no rated players",
     )
 
 
 def _change(points: float) -> str:
-    """Write a difference of ratings in whole points; what rounds to none has no sign."""
+    """Format a rating difference in whole points, zero without a sign."""
     return f"{round(points):+d}" if round(points) else "0"

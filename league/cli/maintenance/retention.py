@@ -1,4 +1,4 @@
-"""Let a league forget what it need not keep; works on its database, where the server runs."""
+"""`league prune`: delete old rows; opens the database directly, on the server's machine."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -18,33 +18,33 @@ from league.settings import Settings
 
 app = typer.Typer()
 
-QUARTER = "90d"
+DEFAULT_AGE = "90d"
 
 OlderThan = Annotated[
     str,
-    typer.Option("--older-than", metavar="SPAN", help="Keep what is younger: 12h, 30d or 8w, always with the unit."),
+    typer.Option("--older-than", metavar="SPAN", help="Keep younger rows; a number with a unit: 12h, 30d or 8w."),
 ]
 
 
 @app.command(epilog="Example: league prune --older-than 30d --dry-run")
 def prune(
-    older_than: OlderThan = QUARTER,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and take nothing away.")] = False,
+    older_than: OlderThan = DEFAULT_AGE,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be deleted.")] = False,
     as_json: AsJson = False,
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Delete old leases without a result, refused results and old opponent records.
 
-    Matches, ratings, players, periods, events and leases with a match are never deleted. Of old draws, branches and
-    rules stay. The server may run. With LEAGUE_RETENTION_DAYS the server prunes once a day on its own.
+    Matches, ratings, players, periods, events and leases with a match are never deleted. Old opponent distributions
+    keep their branches and rules. The server may run. With LEAGUE_RETENTION_DAYS the server prunes once a day.
     """
-    age = durations.read(older_than, "--older-than", timedelta(0))
+    age = durations.parse_span(older_than, "--older-than", timedelta(0))
     settings = Settings.load(home=home, database_url=database_url)
     grace = timedelta(seconds=settings.lease_grace_s)
     if age < grace:
-        rule = f"results of a lease count until {grace} after its end, LEAGUE_LEASE_GRACE_S"
-        way_out = f"write --older-than {durations.written(grace)} or more"
+        rule = f"results of a lease are accepted until {grace} after it expires (LEAGUE_LEASE_GRACE_S)"
+        way_out = f"use --older-than {durations.format_span(grace)} or more"
         raise ConfigurationError(f"--older-than {older_than}", rule, way_out)
     now = datetime.now(UTC)
     with database.current(settings) as connection:
@@ -56,5 +56,5 @@ def prune(
         tables.show_json({"dry_run": dry_run, **asdict(outdated)})
     else:
         verb = "would delete" if dry_run else "deleted"
-        rows = f"{outdated.leases:,} leases that nobody played and {outdated.refusals:,} refused results"
-        tables.show(f"{verb} {rows}, and the opponents of {outdated.draws:,} draws, {decimal(outdated.draw_bytes)}")
+        rows = f"{outdated.leases:,} leases without a result and {outdated.refusals:,} refused results"
+        tables.show(f"{verb} {rows}, opponents of {outdated.draws:,} draws, {decimal(outdated.draw_bytes)}")

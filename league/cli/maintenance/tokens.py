@@ -1,4 +1,4 @@
-"""Make, list, renew and revoke the bearer tokens that close a league; works on its database, where the server runs."""
+"""`league token`: create, list, renew and revoke bearer tokens; opens the database directly."""
 
 import re
 import shlex
@@ -27,33 +27,33 @@ from league.settings import Settings
 
 app = typer.Typer(help="Create, list, renew and revoke tokens.", no_args_is_help=True)
 
-_ANOTHER_FILE = "name another file, or delete that one"
+_ANOTHER_FILE = "choose another file, or delete that one"
 
-TokenName = Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is; the event log names it.")]
+TokenName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, as shown in the audit log.")]
 ScopeName = Annotated[
     Literal["read", "worker", "admin"],
-    typer.Option("--scope", help="What it may do; each scope holds those before it."),
+    typer.Option("--scope", help="Permissions; each scope includes the previous ones."),
 ]
 Expiry = Annotated[
     str | None,
     typer.Option(
         "--expires",
         metavar="WHEN",
-        help="Its end: 12h, 30d, 8w, or a date or time, without a zone this machine's. Never if not given.",
+        help="When it expires: 12h, 30d, 8w, or a date or time, local without a zone. Default: never.",
     ),
 ]
-KeptIn = Annotated[
+OutputFile = Annotated[
     Path | None,
     typer.Option(
-        "--to", metavar="FILE", help="Write the token there, for its owner alone, for programs with LEAGUE_TOKEN_FILE."
+        "--to", metavar="FILE", help="Write the token to this file, readable only by you, for LEAGUE_TOKEN_FILE."
     ),
 ]
-GivenIn = Annotated[
+InputFile = Annotated[
     Path | None,
     typer.Option(
         "--from",
         metavar="FILE",
-        help="Take the token from this file instead of making one: 43 random letters, digits, `-` and `_`.",
+        help="Read the token from this file instead of generating it: 43 random letters, digits, `-` and `_`.",
     ),
 ]
 
@@ -63,50 +63,50 @@ def create(
     name: TokenName,
     scope: ScopeName,
     expires: Expiry = None,
-    to: KeptIn = None,
-    given_in: GivenIn = None,
+    to: OutputFile = None,
+    source: InputFile = None,
     as_json: AsJson = False,
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Make a token and print it, once: only its hash is kept. The first token closes the league.
+    """Create a token and print it once; the league stores only its hash.
 
-    With --to or --from nothing is done where the file holds this token already: what starts a league may run it every
-    time.
+    The first token turns authentication on. With --to or --from the command does nothing if the file already contains
+    this token, so start scripts may run it every time.
     """
-    if to is not None and given_in is not None:
-        raise typer.BadParameter("--from names a file with the token, and --to one to write it to: give one of them")
+    if to is not None and source is not None:
+        raise typer.BadParameter("--from reads the token from a file and --to writes it to one: use one of them")
     now = datetime.now(UTC)
-    given = None if given_in is None else _read(given_in)
+    secret = None if source is None else _read(source)
     expires_at = end_of(expires, now)
     settings = Settings.load(home=home, database_url=database_url)
     database.migrate(settings)
     with database.connected(settings) as connection, connection.write() as session:
         if to is not None and _holds(session, to, name):
-            typer.echo(f"{to} holds the token {name} already", err=True)
+            typer.echo(f"{to} already contains the token {name}", err=True)
             return
-        if given_in is not None and _holds(session, given_in, name):
-            typer.echo(f"the league has the token {name} of {given_in} already", err=True)
+        if source is not None and _holds(session, source, name):
+            typer.echo(f"the league already has the token {name} of {source}", err=True)
             return
-        secret = tokens.create(session, name, scope, now, actor=person(), expires_at=expires_at, secret=given)
+        secret = tokens.create(session, name, scope, now, actor=person(), expires_at=expires_at, secret=secret)
         unowned = ownership.unowned(session) if scope == Scope.WORKER.word else []
         _keep(to, secret)
-    _show({"name": name, "scope": scope, "token": secret, "expires_at": expires_at}, to or given_in, as_json=as_json)
+    _show({"name": name, "scope": scope, "token": secret, "expires_at": expires_at}, to or source, as_json=as_json)
     for environment, learner in unowned:
-        given = shlex.join(["league", "token", "assign", name, learner, "--environment", environment])
-        typer.echo(f"learner {learner} of {environment} is nobody's: `{given}` makes it this token's", err=True)
+        assign_command = shlex.join(["league", "token", "assign", name, learner, "--environment", environment])
+        typer.echo(f"learner {learner} of {environment} has no owner; assign it with `{assign_command}`", err=True)
 
 
 @app.command(epilog="Example: league token renew laptop --expires 90d")
 def renew(
     name: TokenName,
     expires: Expiry = None,
-    to: KeptIn = None,
+    to: OutputFile = None,
     as_json: AsJson = False,
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Give a token a new secret and print it, once; the old one ends. Its workers and learners stay its own."""
+    """Replace a token's secret and print the new one once; the token keeps its workers and learners."""
     now = datetime.now(UTC)
     expires_at = end_of(expires, now)
     settings = Settings.load(home=home, database_url=database_url)
@@ -123,22 +123,23 @@ def assign(
     name: TokenName,
     learner: Annotated[str, typer.Argument(metavar="LEARNER", help="Name of the learner.")],
     environment: Annotated[
-        str | None, typer.Option("--environment", help="The learner's game; may be left out where there is only one.")
+        str | None,
+        typer.Option("--environment", help="The learner's environment; optional if the league has only one."),
     ] = None,
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Give a learner to a worker token, which alone then writes for it; also one that was made in an open league."""
+    """Make a worker token the owner of a learner, so that only this token may write for it."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
         game = environment or environments.only(session)
         ownership.assign(session, name, game, learner, actor=person(), now=datetime.now(UTC))
-    typer.echo(f"{learner} of {game} is {name}'s")
+    typer.echo(f"{name} now owns {learner} of {game}")
 
 
 @app.command("list", epilog="Example: league token list")
 def list_tokens(as_json: AsJson = False, home: Home = None, database_url: DatabaseUrl = None) -> None:
-    """List all tokens by name, those that ended too, with when each was last used."""
+    """List all tokens by name, including expired and revoked ones, with the time of their last use."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.read() as session:
         rows = tokens.listing(session)
@@ -150,7 +151,7 @@ def list_tokens(as_json: AsJson = False, home: Home = None, database_url: Databa
 
 @app.command(epilog="Example: league token revoke laptop")
 def revoke(name: TokenName, home: Home = None, database_url: DatabaseUrl = None) -> None:
-    """End a token; servers hear of it within a second. Revoking the last one leaves the league closed."""
+    """Revoke a token within a second on all servers; without valid tokens authentication stays on."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
         tokens.revoke(session, name, datetime.now(UTC), actor=person())
@@ -159,7 +160,7 @@ def revoke(name: TokenName, home: Home = None, database_url: DatabaseUrl = None)
 
 @app.command(epilog="Example: league token clear laptop")
 def clear(name: TokenName, home: Home = None, database_url: DatabaseUrl = None) -> None:
-    """Count a token's reports of unplayable players again, after some of them proved false."""
+    """Clear a token's false reports, so that its reports of unplayable players count again."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
         count = false_reports.clear(session, name, actor=person(), now=datetime.now(UTC))
@@ -167,7 +168,7 @@ def clear(name: TokenName, home: Home = None, database_url: DatabaseUrl = None) 
 
 
 def end_of(expires: str | None, now: datetime) -> datetime | None:
-    """Read when a token ends: so many hours, days or weeks from now, or a time, this machine's without a zone."""
+    """Parse an expiry time: a span from now in hours, days or weeks, or a time, local without a zone."""
     if expires is None:
         return None
     span = re.fullmatch(r"([1-9][0-9]{0,4})([hdw])", expires)
@@ -176,20 +177,22 @@ def end_of(expires: str | None, now: datetime) -> datetime | None:
     try:
         return datetime.fromisoformat(expires).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise typer.BadParameter(f"{expires!r} is no time; say 12h, 30d, 8w, or a date such as 2030-01-31") from error
+        raise typer.BadParameter(
+            f"{expires!r} is not a time; use 12h, 30d, 8w, or a date such as 2030-01-31"
+        ) from error
 
 
 def _holds(session: Session, file: Path, name: str) -> bool:
-    """Say whether a file holds this token; one that is not there, or holds what no league knows, may be written.
+    """Return True if a file contains this token, and False if it may be written.
 
     Raises:
-        ConfigurationError: It holds another token of the league, or something else.
+        ConfigurationError: The file contains another token of the league, or no token.
     """
     if not file.exists():
         return False
     owner = tokens.name_of(session, _read(file))
     if owner not in (None, name):
-        raise ConfigurationError(f"file {file}", f"the file holds the token {owner}", _ANOTHER_FILE)
+        raise ConfigurationError(f"file {file}", f"it contains the token {owner}", _ANOTHER_FILE)
     return owner == name
 
 
@@ -197,24 +200,24 @@ def _read(file: Path) -> str:
     """Read a token from a file.
 
     Raises:
-        ConfigurationError: The file cannot be read, or holds something else.
+        ConfigurationError: The file cannot be read, or does not contain a token.
     """
-    kept = private_files.read_private(file, f"file {file}")
-    if not is_secret(kept):
-        rule = "the file holds something that is no token: 43 letters, digits, `-` and `_`"
+    secret = private_files.read_private(file, f"file {file}")
+    if not is_secret(secret):
+        rule = "it does not contain a token: 43 letters, digits, `-` and `_`"
         raise ConfigurationError(f"file {file}", rule, _ANOTHER_FILE)
-    return kept
+    return secret
 
 
 def _keep(file: Path | None, secret: str) -> None:
-    """Write the secret down before the league knows it: what fails here is no token that nobody has."""
+    """Write the secret before the transaction commits, so that a failed write leaves no token without a secret."""
     if file is None:
         return
     try:
         private_files.write_private(file, secret)
     except OSError as error:
-        rule = f"the file cannot be written ({error.strerror})"
-        raise ConfigurationError(f"--to {file}", rule, "name a file in a folder that this user may write") from error
+        rule = f"it cannot be written ({error.strerror})"
+        raise ConfigurationError(f"--to {file}", rule, "choose a file in a writable folder") from error
 
 
 def _show(issued: dict[str, Any], file: Path | None, *, as_json: bool) -> None:
@@ -222,13 +225,13 @@ def _show(issued: dict[str, Any], file: Path | None, *, as_json: bool) -> None:
         tables.show_json({key: value for key, value in issued.items() if file is None or key != "token"})
     elif file is None:
         typer.echo(issued["token"])
-        typer.echo("keep it: nobody can read it again; programs take it from LEAGUE_TOKEN", err=True)
+        typer.echo("store it now, it cannot be shown again; programs read it from LEAGUE_TOKEN", err=True)
     else:
-        typer.echo(f"{file} holds the token {issued['name']}; programs take it from LEAGUE_TOKEN_FILE", err=True)
+        typer.echo(f"{file} contains the token {issued['name']}; programs read it from LEAGUE_TOKEN_FILE", err=True)
 
 
 def grid(rows: Iterable[TokenListing]) -> Grid:
-    """Make a list of tokens."""
+    """Return a table of tokens."""
     return Grid(
         [[], ["token", "scope", "created", "last used", "expires", "revoked", "false reports"]],
         [
@@ -239,7 +242,7 @@ def grid(rows: Iterable[TokenListing]) -> Grid:
             ]
             for row in rows
         ],
-        "no token exists, so the league is open to this machine; `league token create NAME --scope admin` closes it",
+        "authentication disabled (no tokens); `league token create NAME --scope admin` turns it on",
     )
 
 

@@ -1,4 +1,4 @@
-"""Move a whole league: out of its database and store into one file, and back in elsewhere."""
+"""`league export` and `league import`: move a whole league through one file."""
 
 import sys
 from collections.abc import Iterator
@@ -31,19 +31,17 @@ def export(
     file: File,
     allow_missing: Annotated[
         bool,
-        typer.Option("--allow-missing", help="Leave out checkpoints that the store lost or damaged, and name them."),
+        typer.Option("--allow-missing", help="Omit missing and damaged checkpoints, and list them."),
     ] = False,
-    without_replays: Annotated[
-        bool, typer.Option("--without-replays", help="Leave out recordings of matches.")
-    ] = False,
+    without_replays: Annotated[bool, typer.Option("--without-replays", help="Omit recordings of matches.")] = False,
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Export a whole league to one file.
 
-    The file has every player, rating, match, recording, lease, event and checkpoint as of this moment. Of tokens it
-    has the hashes: they keep working where you import the file, and nobody can read them from it. A league of an older
-    version is exported as it is, so you can make a backup before an upgrade. The server may run.
+    The file contains all current players, ratings, matches, recordings, leases, events and checkpoints. It contains
+    only the hashes of tokens: they remain valid after an import, but cannot be read from the file. A league of an older
+    version is exported unchanged, so you can make a backup before an upgrade. The server may run.
     """
     settings = Settings.load(home=home, database_url=database_url)
     with database.existing(settings) as connection, shown_progress() as progress:
@@ -58,7 +56,7 @@ def export(
         )
     typer.echo(f"{file}: {_summary(manifest)}, {file.stat().st_size:,} bytes")
     for sha256 in manifest.missing:
-        typer.echo(f"left out: checkpoint {sha256}, which the store lost or damaged", err=True)
+        typer.echo(f"omitted checkpoint {sha256}: missing or damaged in the store", err=True)
 
 
 @app.command("import", epilog="Example: league import league.zip --home /srv/league")
@@ -69,7 +67,7 @@ def import_league(file: File, home: Home = None, database_url: DatabaseUrl = Non
     """
     if not file.is_file():
         rule = "it is a folder" if file.is_dir() else "no such file"
-        raise ConfigurationError(f"file {file}", rule, "name one that `league export` wrote")
+        raise ConfigurationError(f"file {file}", rule, "choose a file that `league export` wrote")
     settings = Settings.load(home=home, database_url=database_url)
     with (
         ArchiveReader(file) as archive,
@@ -88,13 +86,13 @@ def _summary(manifest: Manifest) -> str:
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """Show bars on a terminal, and nothing elsewhere."""
+    """Show progress bars if stderr is a terminal."""
     with Bars(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bars:
         tasks: dict[str, TaskID] = {}
 
-        def report(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done)
+        def report(name: str, done: int, total: int) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=done)
 
         yield report

@@ -1,4 +1,4 @@
-"""Spans of time as people write them: 12h, 30d, 8w."""
+"""Time spans of command-line options: 12h, 30d, 8w."""
 
 import math
 from datetime import timedelta
@@ -13,15 +13,15 @@ LONGEST = timedelta(days=LONGEST_DAYS)
 UNITS = {"h": HOUR, "d": DAY, "w": timedelta(weeks=1)}
 
 
-def read(text: str, option: str, least: timedelta) -> timedelta:
+def parse_span(text: str, option: str, minimum: timedelta) -> timedelta:
     """Parse a time span given to a command-line option.
 
-    The unit is required: a plain number would be hours to one reader and days to the next.
+    The unit is required, because a plain number would be ambiguous.
 
     Args:
         text: A number with its unit: `h`, `d` or `w`.
         option: The option's name.
-        least: The shortest span it accepts.
+        minimum: Shortest span that the option accepts.
 
     Raises:
         typer.BadParameter: The text is not a number with a unit, or the span is out of range.
@@ -31,8 +31,10 @@ def read(text: str, option: str, least: timedelta) -> timedelta:
         hours = float(count) * (UNITS[unit] / HOUR)
     except (KeyError, ValueError) as error:
         raise typer.BadParameter(_malformed(text, option), param_hint=option) from error
-    if not least / HOUR <= hours <= LONGEST / HOUR:
-        raise typer.BadParameter(f"{text!r} is not between {written(least)} and {written(LONGEST)}", param_hint=option)
+    if not minimum / HOUR <= hours <= LONGEST / HOUR:
+        raise typer.BadParameter(
+            f"{text!r} is not between {format_span(minimum)} and {format_span(LONGEST)}", param_hint=option
+        )
     return timedelta(hours=hours)
 
 
@@ -44,7 +46,7 @@ def _malformed(text: str, option: str) -> str:
     return f"{text!r} has no unit: h, d or w; write {option} {text}d or {text}h"
 
 
-def written(span: timedelta) -> str:
-    """Write a span in hours or days, rounded up to hundredths, as `read` takes it."""
+def format_span(span: timedelta) -> str:
+    """Format a span in hours or days, rounded up to hundredths, such that `parse_span` can read it."""
     unit = "h" if span < 2 * DAY else "d"
     return f"{math.ceil(round(100 * (span / UNITS[unit]), 6)) / 100:.12g}{unit}"

@@ -1,7 +1,7 @@
 """Progress of a gate while `league gate` waits for its verdict.
 
-A terminal shows one line that is updated in place. Elsewhere a line is printed every few seconds. Both go to stderr, so
-that the answer on stdout stays readable for programs.
+On a terminal one line is updated in place. Otherwise a line is printed every few seconds. Both go to stderr, so that
+stdout stays machine-readable.
 """
 
 import time
@@ -18,19 +18,19 @@ from league.errors import LeagueError
 POLL_S = 1.0
 
 LINE_EVERY_S = 10.0
-"""Time between two lines of progress where there is no terminal."""
+"""Time between two progress lines without a terminal."""
 
 _SERVER_FAULT = 500
-"""From this status on an error is the server's own, and the wait goes on."""
+"""Errors with this status or higher are server errors, which are retried."""
 
 
 def lead(one: wire.Gate) -> str:
-    """Write the candidate's estimated lead with its 95 % interval."""
+    """Format the candidate's estimated lead with its 95 % interval."""
     return f"{one.elo:+.0f} [{one.elo_low:+.0f}, {one.elo_high:+.0f}]"
 
 
 def described(one: wire.Gate) -> str:
-    """Describe a gate and where it stands in one line."""
+    """Return a gate's state as one line."""
     parts = [
         f"gate {one.id}: {one.candidate.name} against {one.champion.name}: {one.state}",
         f"{one.games} games",
@@ -44,18 +44,18 @@ def described(one: wire.Gate) -> str:
     return ", ".join(parts)
 
 
-def progress(one: wire.Gate, waited_s: float, trouble: str | None = None) -> str:
-    """Describe how far an open gate is in one line.
+def progress(one: wire.Gate, waited_s: float, error: str | None = None) -> str:
+    """Return an open gate's progress as one line.
 
     Args:
-        one: The gate, as it was last seen.
+        one: Last known state of the gate.
         waited_s: Time since the wait began.
-        trouble: Why the league could not be asked; None if it answered.
+        error: Why the last request failed, or None.
     """
     parts = [f"gate {one.id}: {waited_s:.0f} s", f"{_pairs(one.games // 2)} played"]
     parts += [f"lead {lead(one)} points"] if one.games else []
     parts += [f"LLR {one.llr:+.2f} of {one.lower:.2f} to {one.upper:.2f}"]
-    return ", ".join([*parts, _situation(one) if trouble is None else f"{trouble}; waiting"])
+    return ", ".join([*parts, _situation(one) if error is None else f"{error}; waiting"])
 
 
 def _pairs(count: int) -> str:
@@ -63,24 +63,24 @@ def _pairs(count: int) -> str:
 
 
 def _situation(one: wire.Gate) -> str:
-    """Describe what an open gate waits for."""
+    """Return what an open gate waits for."""
     if not one.evaluators:
         return "no evaluator is attached: start one with `trainer evaluate`"
     if one.waiting_pairs:
-        return f"{_pairs(one.waiting_pairs)} under way, {one.evaluators} attached to play it"
+        return f"{_pairs(one.waiting_pairs)} in progress, attached evaluators: {one.evaluators}"
     if one.busy_evaluators:
         subject = "the evaluator" if one.evaluators == 1 else f"{one.busy_evaluators} of {one.evaluators} evaluators"
         return f"{subject} finishing another batch first"
-    return f"waiting for an evaluator to ask for pairs, {one.evaluators} attached to play it"
+    return f"waiting for an evaluator to request pairs, attached evaluators: {one.evaluators}"
 
 
 class _Display:
-    """The line about an open gate: updated in place on a terminal, printed now and then elsewhere.
+    """Progress line of an open gate: updated in place on a terminal, otherwise printed periodically.
 
     Args:
-        console: Of stderr.
-        status: The line that a terminal shows.
-        start_s: When the wait began, in monotonic seconds.
+        console: Console of stderr.
+        status: Line shown on a terminal.
+        start_s: Start of the wait on the monotonic clock, in seconds.
     """
 
     def __init__(self, console: Console, status: Status, start_s: float) -> None:
@@ -88,12 +88,12 @@ class _Display:
         self._printed_s: float | None = None
         self._attached = False
 
-    def show(self, gate: wire.Gate, trouble: str | None = None) -> None:
-        """Show how far a gate is; without a terminal every few seconds, and when evaluators came or went."""
+    def show(self, gate: wire.Gate, error: str | None = None) -> None:
+        """Show a gate's progress; without a terminal only periodically and when evaluators attach or detach."""
         if gate.state != "open":
             return
         now_s = time.monotonic()
-        line = progress(gate, now_s - self._start_s, trouble)
+        line = progress(gate, now_s - self._start_s, error)
         self._status.update(Text(printable(line)))
         due = self._printed_s is None or now_s - self._printed_s >= LINE_EVERY_S
         attached = gate.evaluators > 0
@@ -103,31 +103,34 @@ class _Display:
 
 
 def await_verdict(client: LeagueClient, opened: wire.Gate, timeout_s: float | None) -> wire.Gate:
-    """Show progress until a gate is closed, the time is up or Ctrl-C comes; return the gate as it was last seen."""
+    """Show progress until a gate closes, the timeout expires or Ctrl-C is pressed; return its last known state."""
     start = time.monotonic()
     end = None if timeout_s is None else start + timeout_s
     console = Console(stderr=True, highlight=False)
-    gate, wait_s, trouble = opened, POLL_S, None
+    gate, wait_s, error = opened, POLL_S, None
     with console.status("") as status:
         display = _Display(console, status, start)
         try:
             display.show(gate)
             while gate.state == "open" and (end is None or time.monotonic() < end):
                 time.sleep(wait_s if end is None else max(0.0, min(wait_s, end - time.monotonic())))
-                gate, wait_s, trouble = _look(client, gate)
-                display.show(gate, trouble)
+                gate, wait_s, error = _poll(client, gate)
+                display.show(gate, error)
         except KeyboardInterrupt:
             pass
     if gate.state == "open":
-        _print(console, f"gate {gate.id} goes on at the league; the same command looks at it again, --cancel ends it")
+        _print(
+            console,
+            f"gate {gate.id} continues on the server; the same command attaches to it again, --cancel cancels it",
+        )
     return gate
 
 
-def _look(client: LeagueClient, gate: wire.Gate) -> tuple[wire.Gate, float, str | None]:
-    """Ask for a gate; return it, in how many seconds to ask again, and why the league did not answer, if so.
+def _poll(client: LeagueClient, gate: wire.Gate) -> tuple[wire.Gate, float, str | None]:
+    """Fetch a gate; return it, the delay before the next request and the error if the request failed.
 
     Raises:
-        LeagueError: The league refuses, and waiting would not help.
+        LeagueError: The server rejects the request, and a retry would not help.
     """
     try:
         return client.show_gate(gate.id), POLL_S, None

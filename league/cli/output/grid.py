@@ -1,4 +1,4 @@
-"""Rows for a terminal of any width: side by side where they have room, else each as a record of its own."""
+"""Tables for terminals of any width; rows that do not fit become records."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -11,21 +11,21 @@ from rich.table import Table
 from rich.text import Text
 
 LEGIBLE_WIDTH = 12
-"""Text is wrapped between words into columns that are not narrower than this."""
+"""Minimum width of a column with wrapped text."""
 
 _GAP = 2
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows under headings, of which nothing is ever cut off.
+    """Table whose cells are never truncated.
 
     Attributes:
-        blocks: The headings, block by block justified right, left, right, left. What is justified right is not wrapped.
-        rows: As many cells each as there are headings.
-        nothing: What to say in place of headings where there are no rows.
-        title: A line above.
-        brief: Headings to keep where there is no room for all. Without any, each row becomes a record then.
+        blocks: Headings in blocks that are justified right, left, right, left. Right-justified columns do not wrap.
+        rows: One cell per heading each.
+        nothing: Text to print instead of an empty table.
+        title: Line above the table.
+        brief: Headings of the columns to show if the table is too wide. If empty, each row becomes a record.
     """
 
     blocks: Sequence[Sequence[str]]
@@ -47,11 +47,11 @@ class Grid:
         cells = zip(*self.rows, strict=True)
         return [_Column(heading, left, tuple(each)) for (heading, left), each in zip(headings, cells, strict=True)]
 
-    def _layout(self, room: int) -> RenderableType:
-        widths = _widths(self._columns, room)
+    def _layout(self, width: int) -> RenderableType:
+        widths = _widths(self._columns, width)
         if widths is not None:
             return self._table(widths)
-        return self._briefly()._layout(room) if self.brief else self._records()
+        return self._briefly()._layout(width) if self.brief else self._records()
 
     def _table(self, widths: Sequence[int]) -> Table:
         table = Table(box=None, padding=(0, 1), header_style="bold")
@@ -68,9 +68,9 @@ class Grid:
         return table
 
     def _briefly(self) -> "Grid":
-        kept = [number for number, column in enumerate(self._columns) if column.heading in self.brief]
+        shown = [number for number, column in enumerate(self._columns) if column.heading in self.brief]
         blocks = [[heading for heading in block if heading in self.brief] for block in self.blocks]
-        return replace(self, blocks=blocks, rows=[[row[number] for number in kept] for row in self.rows], brief=())
+        return replace(self, blocks=blocks, rows=[[row[number] for number in shown] for row in self.rows], brief=())
 
     def _records(self) -> Group:
         headings = [column.heading for column in self._columns]
@@ -82,7 +82,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class _Column:
-    """A heading and all that stands below it; what stands at the left is text and may be wrapped."""
+    """Heading and cells of a column; left-justified columns contain text and may wrap."""
 
     heading: str
     left: bool
@@ -90,25 +90,25 @@ class _Column:
 
     @cached_property
     def wanted_width(self) -> int:
-        """Width at which nothing is wrapped."""
+        """Width without wrapping."""
         return max(map(cell_len, (self.heading, *map(printable, self.cells))))
 
     @cached_property
-    def least_width(self) -> int:
-        """Width below which words would be broken, numbers wrapped, or lines be too short to read."""
+    def min_width(self) -> int:
+        """Smallest width without broken words, wrapped numbers or illegibly short lines."""
         if not self.left:
             return max(map(cell_len, (*self.heading.split(), *self.cells)))
         words = (word for text in (self.heading, *map(printable, self.cells)) for word in text.split())
         return max(min(LEGIBLE_WIDTH, self.wanted_width), *map(cell_len, words))
 
 
-def _widths(columns: Sequence[_Column], room: int) -> list[int] | None:
-    """Share the room among columns, those first that want little more than they need; none where it is too small."""
-    widths = [column.least_width for column in columns]
-    spare = room - sum(widths) - _GAP * len(columns)
+def _widths(columns: Sequence[_Column], width: int) -> list[int] | None:
+    """Distribute the width among the columns, smallest demand first; None if it does not suffice."""
+    widths = [column.min_width for column in columns]
+    spare = width - sum(widths) - _GAP * len(columns)
     if spare < 0:
         return None
-    wants = sorted((column.wanted_width - column.least_width, number) for number, column in enumerate(columns))
+    wants = sorted((column.wanted_width - column.min_width, number) for number, column in enumerate(columns))
     for served, (want, number) in enumerate(wants):
         grant = min(want, spare // (len(columns) - served))
         widths[number] += grant
@@ -117,7 +117,7 @@ def _widths(columns: Sequence[_Column], room: int) -> list[int] | None:
 
 
 def record(fields: Mapping[str, str]) -> Table:
-    """Make the description of one thing, a line for each of its fields."""
+    """Return a table with one line per field."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -127,5 +127,5 @@ def record(fields: Mapping[str, str]) -> Table:
 
 
 def printable(text: str) -> str:
-    """Write what would steer a terminal, such as a line's end or an escape, as text that stands for it."""
+    """Escape control characters, such as newlines and terminal escape sequences."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

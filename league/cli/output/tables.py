@@ -1,7 +1,4 @@
-"""Tables and JSON that commands print: ratings as rating ± 2 RD, beside the number of games.
-
-Times are this machine's, as the options that take a time read one without a zone.
-"""
+"""Tables and JSON that commands print; times are local."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -15,60 +12,60 @@ from league import wire
 from league.cli.output.grid import Grid, printable
 
 PIPED_WIDTH = 100_000
-"""Wide enough that nothing is wrapped which a program reads line by line."""
+"""Width without a terminal, large enough that lines never wrap."""
 
-NONE = "–"  # noqa: RUF001 - an en dash, where there is nothing to say
+NONE = "–"  # noqa: RUF001 - an en dash for missing values
 
 
 def rating(player: wire.Player) -> str:
-    """Write rating ± 2 RD, the interval that holds the true strength 19 times out of 20."""
+    """Format a player's rating ± 2 RD, its 95 % interval."""
     return interval(player.rating, player.deviation)
 
 
 def interval(rating: float, deviation: float) -> str:
-    """Write a rating ± 2 RD."""
+    """Format a rating ± 2 RD."""
     return f"{rating:.0f} ± {2 * deviation:.0f}"
 
 
 def moment(at: datetime) -> str:
-    """Write a moment in this machine's time."""
+    """Format a time in the local time zone."""
     return f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def share(value: float | None) -> str:
-    """Write a share in [0, 1] as a percentage."""
+    """Format a share in [0, 1] as a percentage."""
     return NONE if value is None else f"{100 * value:.1f} %"
 
 
 def display_name(player: wire.Player) -> str:
-    """Write the name, led by the call-sign where there is one."""
+    """Return the player's name, after its call sign if it has one."""
     return player.name if player.call_sign is None else f"{player.call_sign} ({player.name})"
 
 
 def period_line(period: wire.RatingPeriod) -> str:
-    """Describe a rating period."""
+    """Return a rating period as one line."""
     counts = f"{period.matches} matches, {period.players} players"
     name = f"{period.number}" if period.id == period.number else f"{period.number} (id {period.id})"
     return f"rating period {name}: {counts}, at {period.closed_at.astimezone():%H:%M:%S} ({period.reason})"
 
 
 def standings(rows: Iterable[wire.StandingsItem], title: str | None = None) -> Grid:
-    """Make the league table; where sides are unlike, with what players are rated on each."""
+    """Return the standings table, with ratings per side in asymmetric games."""
     lines = list(rows)
     sides = {side.side: f"{side.side}: {side.name}" for row in lines for side in row.sides}
-    places = sorted(sides, reverse=True)
-    names = [sides[side] for side in places]
+    order = sorted(sides, reverse=True)
+    names = [sides[side] for side in order]
     return Grid(
         [["rank", "id"], ["player", "kind", "standing"], ["rating ± 2 RD", *names, "RD", "games", "win rate"]],
         [
             [
                 *(str(row.rank), str(row.id), display_name(row), row.kind, row.standing or NONE),
-                *(rating(row), *_side_ratings(row, places), f"{row.deviation:.0f}"),
+                *(rating(row), *_side_ratings(row, order), f"{row.deviation:.0f}"),
                 *(str(row.games), share(row.win_rate)),
             ]
             for row in lines
         ],
-        "nobody is ranked here; `league players` lists everybody, and `trainer run` attaches a learner",
+        "no ranked players; `league players` lists all players, and `trainer run` registers a learner",
         title,
         brief=["rank", "id", "player", "rating ± 2 RD", *names] if names else (),
     )
@@ -80,14 +77,14 @@ def _side_ratings(player: wire.Player, sides: Sequence[str]) -> list[str]:
 
 
 def learners(rows: Sequence[wire.Learner]) -> Grid:
-    """Make a list of lineages; where all play one environment, it stands above."""
+    """Return a table of learners; a single environment becomes the title."""
     environments = {row.environment for row in rows}
     several = len(environments) > 1
     return Grid(
         [
             ["id"],
             ["learner", *(["environment"] if several else []), "role"],
-            ["step", "steps/s", "began anew", "at step"],
+            ["step", "steps/s", "resets", "last at step"],
         ],
         [
             [
@@ -97,7 +94,7 @@ def learners(rows: Sequence[wire.Learner]) -> Grid:
             ]
             for row in rows
         ],
-        "no learner yet; `trainer run` registers one, and `league up --league-play` three",
+        "no learners; `trainer run` registers one, and `league up --league-play` registers three",
         environments.pop() if len(environments) == 1 else None,
     )
 
@@ -108,7 +105,7 @@ def _per_second(learner: wire.Learner) -> str:
 
 
 def show_page(page: wire.Page[Any], as_json: bool, table: Grid) -> None:
-    """Print a page of a list as the table made of it, or as JSON."""
+    """Print a page as JSON or as the given table."""
     if as_json:
         show_json(page)
     elif page.next_cursor is None:
@@ -118,7 +115,7 @@ def show_page(page: wire.Page[Any], as_json: bool, table: Grid) -> None:
 
 
 def show(*parts: RenderableType) -> None:
-    """Print to a terminal at its own width, elsewhere without wrapping anything."""
+    """Print to a terminal at its width, otherwise without wrapping."""
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, width=PIPED_WIDTH)
@@ -129,5 +126,5 @@ def show(*parts: RenderableType) -> None:
 
 
 def show_json(value: BaseModel | Mapping[str, Any]) -> None:
-    """Print JSON as the server would send it."""
+    """Print the JSON that the server would send."""
     Console().print_json(to_json(value).decode())

@@ -33,7 +33,7 @@ _KILLED = 130
 
 
 class HomeTakenError(LeagueError):
-    """Another `league up` runs on the same home folder."""
+    """Another `league up` uses the same home folder."""
 
     type: ClassVar[str] = "home-taken"
     title: ClassVar[str] = "home taken"
@@ -41,21 +41,21 @@ class HomeTakenError(LeagueError):
 
 @app.command(epilog="Example: league up --environment mech-duel --set ppo.normalized_ent_coef=0.02")
 def up(
-    environment: Annotated[str, typer.Option("--environment", help="The game to train on.")] = "mech-duel",
-    learner: Annotated[str, typer.Option("--learner", help="Name of the lineage to train.")] = "main",
+    environment: Annotated[str, typer.Option("--environment", help="Environment to train on.")] = "mech-duel",
+    learner: Annotated[str, typer.Option("--learner", help="Name of the learner to train.")] = "main",
     league_play: Annotated[
-        bool, typer.Option("--league-play", help="Train a main exploiter and a league exploiter with it.")
+        bool, typer.Option("--league-play", help="Also train a main exploiter and a league exploiter.")
     ] = False,
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="A setting of the trainer; may be repeated."),
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Trainer setting; may be repeated."),
     ] = None,
     modules: Annotated[
         list[str] | None,
         typer.Option(
             "--module",
             metavar="MODULE:CLASS",
-            help="A network module of yours, which is code, that opponents may ask for; may be repeated.",
+            help="Network module (your own code) that opponents may use; may be repeated.",
         ),
     ] = None,
     processes: Annotated[
@@ -64,7 +64,7 @@ def up(
             "--processes",
             min=0,
             max=256,
-            help="Processes that step a game which plays one match at a time, for each trainer and the evaluator.",
+            help="Environment processes per trainer and evaluator, for games that run one match per process.",
         ),
     ] = 0,
     host: Host = None,
@@ -73,26 +73,27 @@ def up(
     database_url: DatabaseUrl = None,
     token: Annotated[
         str | None,
-        typer.Option("--token", envvar="LEAGUE_TOKEN", help="Token for trainer and evaluator, where tokens exist."),
+        typer.Option(
+            "--token", envvar="LEAGUE_TOKEN", help="Token for trainer and evaluator if the league has tokens."
+        ),
     ] = None,
 ) -> None:
     """Run a whole league on this machine: server, trainer, evaluator and live standings.
 
-    With --league-play it trains three learners: a main and two exploiters that look for its weaknesses and those of
-    the league. See docs/league_play.md for when that pays.
+    With --league-play it trains three learners: a main and two exploiters that search for weaknesses of the main and
+    of the league. See docs/league_play.md for when that pays.
 
-    Ctrl-C stops all processes cleanly, and the same command resumes the league and its learners. Everything is in the
+    Ctrl-C stops all processes cleanly, and the same command resumes the league and its learners. All data is in the
     home folder: database, checkpoints, the learner's run (runs/ENVIRONMENT/LEARNER), logs of all processes (logs), and
-    the server's address (league.url). A process that dies is restarted, unless its error is permanent, such as a wrong
-    setting. A permanent error ends the command with the same error. So do five deaths in a row within two minutes
-    each.
+    the server's address (league.url). A process that crashes is restarted. A permanent error, such as an invalid
+    setting, ends the command with the same error. So do five crashes in a row within two minutes each.
 
-    An open league needs no token. If the league has tokens and neither LEAGUE_TOKEN nor LEAGUE_TOKEN_FILE is set, the
-    command creates a worker token for trainer and evaluator. It stores the token in the home folder (up.token,
-    readable by its owner alone) and uses it again later.
+    Without authentication no token is needed. If the league has tokens and neither LEAGUE_TOKEN nor LEAGUE_TOKEN_FILE
+    is set, the command creates a worker token for trainer and evaluator. It stores the token in the home folder
+    (up.token, readable only by you) and reuses it later.
     """
     _require_playable(environment)
-    whom = _whom(learner, league=league_play)
+    trainees = _trainees(learner, league=league_play)
     settings = Settings.load(host=host, port=port, home=home, database_url=database_url)
     serve.require_token_beyond_loopback(settings)
     with _home_taken(settings.home):
@@ -101,7 +102,7 @@ def up(
             partial(
                 Plan,
                 environment=environment,
-                trainees=whom,
+                trainees=trainees,
                 overrides=tuple(overrides or ()),
                 modules=tuple(modules or ()),
                 processes=processes,
@@ -111,11 +112,11 @@ def up(
         console = Console()
         screen = LiveScreen(console) if console.is_terminal else PlainLog(console, _PLAIN_INTERVAL_S)
         with screen:
-            unhurried = Supervisor(plan, screen, credential).run()
+            graceful = Supervisor(plan, screen, credential).run()
     typer.echo(
-        f"{'stopped' if unhurried else 'killed'}; the league is kept in {settings.home}: the same command resumes"
+        f"{'stopped' if graceful else 'killed'}; the league's data is in {settings.home}; the same command resumes it"
     )
-    if not unhurried:
+    if not graceful:
         raise typer.Exit(_KILLED)
 
 
@@ -124,14 +125,14 @@ def _require_playable(environment: str) -> None:
         require_extra("train", "training")
         declare(environment)
     except MissingPackageError as error:
-        raise UnusableInstallationError(environment, str(error), "then give the same command again") from error
+        raise UnusableInstallationError(environment, str(error), "then run the same command again") from error
     except ArenaError as error:
         raise typer.BadParameter(str(error)) from error
 
 
 @contextmanager
 def _home_taken(home: Path) -> Iterator[None]:
-    """Keep every other `league up` off this home folder; the lock goes with the process, however it ends."""
+    """Lock the home folder against another `league up`; the operating system releases the lock with the process."""
     try:
         home.mkdir(parents=True, exist_ok=True)
         lock = (home / "up.lock").open("a+")
@@ -143,26 +144,26 @@ def _home_taken(home: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            rule = f"another `league up` (process {lock.read().strip()}) runs on it"
-            raise HomeTakenError(home, rule, "stop that one, or choose another home with --home") from None
+            rule = f"another `league up` (process {lock.read().strip()}) uses it"
+            raise HomeTakenError(home, rule, "stop it, or choose another home with --home") from None
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
         yield
 
 
-def _whom(learner: str, *, league: bool) -> tuple[Trainee, ...]:
-    whom = trainees(learner, league=league)
-    names = [trainee.name for trainee in whom]
+def _trainees(learner: str, *, league: bool) -> tuple[Trainee, ...]:
+    chosen = trainees(learner, league=league)
+    names = [trainee.name for trainee in chosen]
     if len(set(names)) < len(names):
         raise typer.BadParameter(
-            f"--learner {learner} is the name of an exploiter of --league-play: give the main another"
+            f"--learner {learner} is the name of an exploiter of --league-play: choose another name"
         )
-    return whom
+    return chosen
 
 
 def _prepare(settings: Settings, plan_of: Callable[..., Plan]) -> Plan:
-    """Find out that the address is free, migrate, put the last run's logs aside, and complete the plan."""
+    """Check that the address is free, migrate the database, rotate the logs and return the complete plan."""
     with bind.take(settings.host, settings.port) as listener:
         url = bind.url_of(listener)
         port = listener.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Errors that end `league up`: a part that must not be restarted, or that has died too often."""
+"""Errors that end `league up`: a process failed permanently or crashed too often."""
 
 from typing import ClassVar
 
@@ -7,14 +7,14 @@ from league.errors import LeagueError
 from league.process.supervised_process import UnexpectedExit
 
 _ERROR_LINES = ("league: ", "trainer: ", "Error: ")
-"""How the parts begin their one-line errors; the last one is of unusable options."""
+"""Prefixes of the processes' one-line errors; the last one marks invalid options."""
 
 
 class PartRefusedError(LeagueError):
-    """A part ended with an error that a restart cannot mend.
+    """A process failed permanently.
 
     Attributes:
-        exit_status: The part's own.
+        exit_status: Exit status of the process.
     """
 
     type: ClassVar[str] = "part-refused"
@@ -30,18 +30,18 @@ class UnusableInstallationError(LeagueError):
 
 
 class GaveUpError(LeagueError):
-    """A part died too often in a row."""
+    """A process crashed too often in a row."""
 
     type: ClassVar[str] = "gave-up"
     title: ClassVar[str] = "gave up on"
 
 
 def error_of(death: UnexpectedExit) -> LeagueError:
-    """Return the error of a part that is not started again: its own line if the failure is permanent and it has one."""
+    """Return the error of a process that is not restarted: its own error line if the failure is permanent."""
     line = _error_line(death.last_lines)
     if death.status not in PERMANENT or line is None:
-        return GaveUpError(death.name, death.cause, f"its last lines are above, the rest in {death.log}")
-    error = PartRefusedError(f"the {death.name}", line, f"its log is {death.log}")
+        return GaveUpError(death.name, death.cause, f"see its last lines above and its log {death.log}")
+    error = PartRefusedError(f"the {death.name}", line, f"see its log {death.log}")
     error.exit_status = death.status
     return error
 

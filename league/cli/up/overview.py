@@ -1,4 +1,4 @@
-"""What is worth seeing of a running league, and what changed between two looks."""
+"""State of a running league for the live screen, and the changes between two polls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from league.errors import UnknownEnvironmentError
 
 @dataclass(frozen=True)
 class SnapshotCount:
-    """How many snapshots there are; the next count goes on at the last page, since snapshots are never deleted."""
+    """Number of snapshots; the next count resumes at the last page, because snapshots are never deleted."""
 
     total: int
     before_last_page: int
@@ -21,16 +21,16 @@ class SnapshotCount:
 
 @dataclass(frozen=True)
 class Overview:
-    """One look at an environment of the league.
+    """State of one environment of the league.
 
     Attributes:
-        standings: Top of the league table.
-        more: Whether the table has rows below those.
-        learners: Lineages that are trained, as far as they are registered, in the order in which they were named.
-        newest: The newest snapshot of each that has any, by the lineage's id.
-        snapshots: How many there are of all lineages.
-        period: The last rating period, if there is one.
-        regressions: Alarms that are on.
+        standings: First rows of the standings.
+        more: Whether the standings have more rows.
+        learners: Registered learners, in the order of `names`.
+        newest: Newest snapshot by learner id.
+        snapshots: Number of snapshots of all learners.
+        period: The last rating period, or None.
+        regressions: Active regression alarms.
     """
 
     standings: Sequence[wire.StandingsItem]
@@ -47,19 +47,19 @@ class Overview:
         return self.learners[0] if self.learners else None
 
 
-NOTHING_YET = Overview(
+EMPTY = Overview(
     standings=(), more=False, learners=(), newest={}, snapshots=SnapshotCount(0, 0, None), period=None, regressions=()
 )
 
 
 def look(client: LeagueClient, environment: str, names: Sequence[str], rows: int, before: Overview) -> Overview:
-    """Fetch the top of the league table, learners with their newest snapshots, the last rating period, and alarms."""
+    """Fetch the top of the standings, learners with their newest snapshots, the last rating period and alarms."""
     try:
         known = {learner.name: learner for learner in client.learners(environment, limit=1000).items}
-    except UnknownEnvironmentError:  # the league plays other games so far
-        return NOTHING_YET
+    except UnknownEnvironmentError:  # no learner is registered yet
+        return EMPTY
     if not known:
-        return NOTHING_YET
+        return EMPTY
     learners = [known[name] for name in names if name in known]
     newest = {learner.id: learner.latest_snapshot for learner in learners if learner.latest_snapshot is not None}
     periods = client.periods(environment, limit=1).items
@@ -84,29 +84,29 @@ def _count_snapshots(client: LeagueClient, environment: str, before: SnapshotCou
         counted, cursor = counted + len(page.items), page.next_cursor
 
 
-def news(before: Overview, after: Overview) -> list[str]:
-    """Say what happened between two looks, a line each.
+def changes(before: Overview, after: Overview) -> list[str]:
+    """Return one line per change between two polls.
 
-    Told are first metrics, snapshots, new beginnings, the first period, and alarms that came or went.
+    Changes are first metrics, snapshots, resets, the first period, and alarms that were raised or cleared.
     """
     known = {learner.id: learner for learner in before.learners}
     lines = []
     for learner in after.learners:
-        lines += _news_of(known.get(learner.id), learner)
+        lines += _learner_changes(known.get(learner.id), learner)
         newest, last = after.newest.get(learner.id), before.newest.get(learner.id)
         if newest is not None and (last is None or last.id != newest.id):
             lines.append(f"newest snapshot: {display_name(newest)}, rating {rating(newest)}")
     if after.period is not None and before.period is None:
         lines.append(f"closed {period_line(after.period)}")
-    return lines + _news_of_alarms(_alarms(before), _alarms(after))
+    return lines + _alarm_changes(_alarms(before), _alarms(after))
 
 
 def _alarms(overview: Overview) -> dict[tuple[int, int], wire.Regression]:
-    """Return alarms by learner and snapshot."""
+    """Return the alarms by learner and snapshot."""
     return {(each.learner.player_id, each.opponent.player_id): each for each in overview.regressions}
 
 
-def _news_of_alarms(
+def _alarm_changes(
     before: Mapping[tuple[int, int], wire.Regression], after: Mapping[tuple[int, int], wire.Regression]
 ) -> list[str]:
     raised = [
@@ -115,25 +115,25 @@ def _news_of_alarms(
         for pair, each in after.items()
         if pair not in before
     ]
-    over = [
-        f"over: the alarm about {each.learner.name} and {each.opponent.name}"
+    cleared = [
+        f"alarm cleared: {each.learner.name} against {each.opponent.name}"
         for pair, each in before.items()
         if pair not in after
     ]
-    return raised + over
+    return raised + cleared
 
 
-def _news_of(before: wire.Learner | None, after: wire.Learner) -> list[str]:
+def _learner_changes(before: wire.Learner | None, after: wire.Learner) -> list[str]:
     lines = []
     if after.step and not (before and before.step):
         lines.append(f"learner {after.name} at step {after.step:,}")
     if before is not None and after.resets > before.resets:
-        lines.append(f"learner {after.name} ({after.role}) began anew at step {after.began_step:,}")
+        lines.append(f"learner {after.name} ({after.role}) reset at step {after.began_step:,}")
     return lines
 
 
 def progress(overview: Overview) -> list[tuple[str, str]]:
-    """Return the learner's measures with their names, as far as it has reported them."""
+    """Return the names and values of the learner's reported metrics."""
     learner = overview.learner
     if learner is None:
         return []

@@ -10,18 +10,18 @@ from league.process.supervised_process import Job
 from league.wire import Role
 
 MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main-exploiter", "league-exploiter"
-"""Names of the lineages that a league has beside its main."""
+"""Names of the exploiters of --league-play."""
 
 PROCESSES_SETTING = "environment.processes"
-"""The trainer's setting that says how many processes step its matches."""
+"""Trainer setting for the number of environment processes."""
 
 MODULE_SETTING, MODULES_VARIABLE = "network.module", "ARENA_MODULES"
-"""The trainer's setting that names a network module of the user's, and the variable that names more to all commands."""
+"""Trainer setting for a user's network module, and the variable that lists modules for all commands."""
 
 
 @dataclass(frozen=True)
 class Trainee:
-    """A lineage to train, by name and role."""
+    """Learner to train."""
 
     name: str
     role: Role
@@ -32,16 +32,16 @@ class Plan:
     """What `league up` runs.
 
     Attributes:
-        home: Folder of everything that the league keeps.
+        home: Folder of the league's data.
         host: Interface that the server listens on.
-        port: Its TCP port; already known to be free.
-        url: Where this machine reaches the server.
+        port: TCP port, already checked to be free.
+        url: URL at which this machine reaches the server.
         database_url: The league's database.
-        environment: The game to train on.
-        trainees: Lineages to train, the main first.
+        environment: Environment to train on.
+        trainees: Learners to train, the main first.
         overrides: `section.key=value` settings of the trainer.
-        modules: Network modules of the user's that opponents may ask for, `module:class`.
-        processes: How many step the matches of each trainer and of the evaluator; 0 for none of their own.
+        modules: User network modules that opponents may use, `module:class`.
+        processes: Environment processes per trainer and evaluator; 0 for none.
     """
 
     home: Path
@@ -57,7 +57,7 @@ class Plan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the lineages."""
+        """Names of the learners."""
         return tuple(trainee.name for trainee in self.trainees)
 
     @property
@@ -72,14 +72,14 @@ class Plan:
 
 
 def trainees(learner: str, *, league: bool) -> tuple[Trainee, ...]:
-    """Return whom to train: one main, or with it an exploiter of mains and one of the league."""
+    """Return the learners to train: a main, and with `league` a main exploiter and a league exploiter."""
     main = Trainee(learner, "main")
     exploiters = Trainee(MAIN_EXPLOITER, "main_exploiter"), Trainee(LEAGUE_EXPLOITER, "league_exploiter")
     return (main, *exploiters) if league else (main,)
 
 
 def server_job(plan: Plan) -> Job:
-    """Return the league server's job; addresses with passwords travel in the environment, unseen by `ps`."""
+    """Return the server's job; URLs with passwords go into the environment, where `ps` does not show them."""
     own = {
         "LEAGUE_HOME": str(plan.home),
         "LEAGUE_HOST": plan.host,
@@ -90,20 +90,20 @@ def server_job(plan: Plan) -> Job:
 
 
 def worker_jobs(plan: Plan, token: str | None) -> tuple[Job, ...]:
-    """Return the jobs of the trainers and the evaluator; they end for good where the league tells them to stop."""
+    """Return the jobs of the trainers and the evaluator, which are not restarted after a `stop` command."""
     own = {"LEAGUE_URL": plan.url, "LEAGUE_TOKEN": token or "", **_named_modules(plan)}
     game = ("--environment", plan.environment)
     stepped = (f"{PROCESSES_SETTING}={plan.processes}",) if plan.processes else ()
     settings = [word for override in (*stepped, *plan.overrides) for word in ("--set", override)]
     trainers = []
     for number, trainee in enumerate(plan.trainees):
-        who = ("--learner", trainee.name, "--role", trainee.role)
+        identity = ("--learner", trainee.name, "--role", trainee.role)
         command = (
             "trainer",
             "run",
             *game,
             *_run(run_folder(plan.runs, plan.environment, trainee.name)),
-            *who,
+            *identity,
             *settings,
         )
         name = f"trainer-{trainee.name}" if number else "trainer"
@@ -114,7 +114,7 @@ def worker_jobs(plan: Plan, token: str | None) -> tuple[Job, ...]:
 
 
 def _named_modules(plan: Plan) -> dict[str, str]:
-    """Name network modules, that of the trainers' settings too, to all workers: else none would run their code."""
+    """Return the variable that allows all workers to load the user's network modules, including the trainers' own."""
     settings = dict(override.split("=", 1) for override in plan.overrides if "=" in override)
     own = list(filter(None, (*plan.modules, settings.get(MODULE_SETTING, "").strip(" \"'"))))
     return {MODULES_VARIABLE: ",".join(filter(None, (os.environ.get(MODULES_VARIABLE, ""), *own)))} if own else {}
@@ -125,7 +125,7 @@ def _run(folder: Path) -> tuple[str, str]:
 
 
 def _job(plan: Plan, name: str, module: tuple[str, ...], own: dict[str, str], *, permanent: bool) -> Job:
-    # One thread each: three processes that all take every core slow each other down many times over.
+    # One thread each: processes that all use every core slow each other down several times.
     common = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     command = (sys.executable, "-P", "-m", *module)
     return Job(name, command, {**common, **os.environ, **own}, plan.logs / f"{name}.log", permanent)

@@ -1,4 +1,4 @@
-"""How a running league shows: a live table on a terminal, plain lines anywhere else."""
+"""Screen of `league up`: a live table on a terminal, plain lines elsewhere."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,17 +17,17 @@ from league.cli.up.overview import Overview, progress, win_rates
 from league.process.supervised_process import State
 
 TAIL_LINES = 8
-_FEWEST_ROWS = 3
-_MOST_ROWS = 200  # that are read; a league with more says "more than"
-_MOST_RATES = 8  # two or three lines of a window of 80 columns
+_MIN_ROWS = 3
+_MAX_ROWS = 200  # rows to fetch
+_MAX_RATES = 8  # two or three lines at 80 columns
 _BRIEF = ("rank", "player", "rating ± 2 RD", "games")
-_BRIEF_LEARNERS = ("learner", "role", "step", "began anew")
+_BRIEF_LEARNERS = ("learner", "role", "step", "resets")
 _STYLES: dict[State, str] = {"running": "green", "restarting": "yellow", "stopping": "yellow", "failed": "bold red"}
 
 
 @dataclass(frozen=True)
 class Part:
-    """One supervised process, as far as it shows."""
+    """State of one supervised process."""
 
     name: str
     state: State
@@ -36,12 +36,12 @@ class Part:
 
 @dataclass(frozen=True)
 class View:
-    """All that a screen shows at one moment.
+    """State that the screen shows.
 
     Attributes:
-        began_at: When this run of `league up` began; what the learner reported before is old.
-        tail: Last lines of the log that tells what is going on while the learner has no metrics yet.
-        note: What is wrong at the moment; empty where nothing is.
+        began_at: Start of this `league up`; older metrics of the learner are ignored.
+        tail: Last log lines, shown until the learner reports metrics.
+        note: Current problem, or an empty string.
     """
 
     url: str
@@ -56,7 +56,7 @@ class View:
 
 
 class Screen(Protocol):
-    """Where a running league shows."""
+    """Output of `league up`."""
 
     def __enter__(self) -> Self: ...
 
@@ -65,17 +65,17 @@ class Screen(Protocol):
     ) -> None: ...
 
     def rows(self) -> int:
-        """Say how many rows of the league table have room."""
+        """Return the number of standings rows to fetch."""
 
     def say(self, line: str) -> None:
-        """Print a line that stays."""
+        """Print a permanent line."""
 
     def show(self, view: View) -> None:
-        """Show the present state."""
+        """Show the current state."""
 
 
 class LiveScreen:
-    """A table that is painted anew in place; lines that stay scroll above it."""
+    """Table that is redrawn in place; permanent lines scroll above it."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False)
@@ -90,15 +90,15 @@ class LiveScreen:
         self._live.stop()
 
     def rows(self) -> int:
-        """Return how many rows of the league table are read, to know how many are hidden."""
-        return _MOST_ROWS
+        """Return the number of standings rows to fetch, including hidden ones."""
+        return _MAX_ROWS
 
     def say(self, line: str) -> None:
         """Print a line above the table."""
         self._live.console.print(line, markup=False, highlight=False)
 
     def show(self, view: View) -> None:
-        """Paint the table anew, with as many rows as fit."""
+        """Redraw the table with as many rows as fit."""
         self._live.update(fit(view, self._live.console), refresh=True)
 
 
@@ -107,7 +107,7 @@ class PlainLog:
 
     Args:
         console: Where to print.
-        interval_s: Time between two lines of progress, in seconds.
+        interval_s: Time between two progress lines, in seconds.
     """
 
     def __init__(self, console: Console, interval_s: float) -> None:
@@ -125,7 +125,7 @@ class PlainLog:
         return
 
     def rows(self) -> int:
-        """Say how many rows of the league table are read: the leader alone."""
+        """Return the number of standings rows to fetch: only the leader."""
         return 1
 
     def say(self, line: str) -> None:
@@ -133,7 +133,7 @@ class PlainLog:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, view: View) -> None:
-        """Print what the log says until there are metrics, then a line of progress at every interval."""
+        """Print new log lines until there are metrics, then a progress line at every interval."""
         if not has_metrics(view):
             self._follow(view.tail)
         elif view.uptime_s >= self._due_at_s:
@@ -149,13 +149,13 @@ class PlainLog:
 
 
 def has_metrics(view: View) -> bool:
-    """Say whether the learner has reported anything since the beginning."""
+    """Return True if the learner has reported metrics since the start."""
     learner = view.overview.learner
     return learner is not None and learner.metrics_at is not None and learner.metrics_at >= view.began_at
 
 
 def progress_line(view: View) -> str:
-    """Describe the present state in one line."""
+    """Return the current state as one line."""
     parts = [str(timedelta(seconds=int(view.uptime_s)))]
     parts += [f"{name} {value}" for name, value in progress(view.overview)]
     parts += [f"{learner.name} {learner.step or 0:,}" for learner in view.overview.learners[1:]]
@@ -168,20 +168,20 @@ def progress_line(view: View) -> str:
 
 
 def fit(view: View, console: Console) -> RenderableType:
-    """Lay out the live view with as many rows of the table as the terminal has room for."""
-    rows = min(len(view.overview.standings), max(console.height, _FEWEST_ROWS))
+    """Lay out the live view with as many table rows as fit the terminal."""
+    rows = min(len(view.overview.standings), max(console.height, _MIN_ROWS))
     while True:
         painted = paint(view, rows)
         excess = len(console.render_lines(painted)) - console.height + 1
-        if excess <= 0 or rows <= _FEWEST_ROWS:
+        if excess <= 0 or rows <= _MIN_ROWS:
             return painted
-        rows = max(rows - excess, _FEWEST_ROWS)
+        rows = max(rows - excess, _MIN_ROWS)
 
 
-def paint(view: View, rows: int = _MOST_ROWS) -> RenderableType:
-    """Lay out the live view with the first rows of the table, and the number of those that are hidden."""
+def paint(view: View, rows: int = _MAX_ROWS) -> RenderableType:
+    """Lay out the live view with the first rows of the table and the number of hidden rows."""
     pieces: list[RenderableType] = [_headline(view)]
-    if view.note:  # at the top, where no window is too low for it
+    if view.note:  # at the top, so that it is visible in any window
         pieces.append(Text(view.note, style="yellow"))
     pieces.append(Text(""))
     if view.overview.standings:
@@ -197,7 +197,7 @@ def paint(view: View, rows: int = _MOST_ROWS) -> RenderableType:
 
 
 def _hidden(view: View, rows: int) -> list[RenderableType]:
-    """Return the line that counts the rows below those that are shown; none if all are."""
+    """Return a line with the number of hidden rows, or nothing if all rows are shown."""
     count = len(view.overview.standings) - rows
     if count <= 0 and not view.overview.more:
         return []
@@ -210,8 +210,8 @@ def _headline(view: View) -> Text:
     line = Text.assemble((view.environment, "bold"), f"  {view.url}  home {view.home}  ")
     line.append(f"{timedelta(seconds=int(view.uptime_s))}  ")
     for part in view.parts:
-        again = f" (restarted {part.restarts}x)" if part.restarts else ""
-        line.append(f"{part.name} {part.state}{again}  ", style=_STYLES.get(part.state, "dim"))
+        restarts = f" (restarted {part.restarts}x)" if part.restarts else ""
+        line.append(f"{part.name} {part.state}{restarts}  ", style=_STYLES.get(part.state, "dim"))
     return line
 
 
@@ -227,6 +227,6 @@ def _learner_lines(overview: Overview) -> list[RenderableType]:
         lines.append(Text(f"newest snapshot: {tables.display_name(newest)}"))
     rates = sorted(win_rates(learner), key=itemgetter(1))
     if rates:
-        title = f"win rate, lowest of {len(rates)}: " if len(rates) > _MOST_RATES else "win rate: "
-        lines.append(Text(title + "  ".join(f"{name} {tables.share(rate)}" for name, rate in rates[:_MOST_RATES])))
+        title = f"win rate, lowest of {len(rates)}: " if len(rates) > _MAX_RATES else "win rate: "
+        lines.append(Text(title + "  ".join(f"{name} {tables.share(rate)}" for name, rate in rates[:_MAX_RATES])))
     return lines

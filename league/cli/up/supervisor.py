@@ -1,4 +1,4 @@
-"""Keep a server, trainers and an evaluator running, show what they do, and end them in order."""
+"""Supervisor of `league up`: runs server, trainers and evaluator, shows their state and stops them in order."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -18,19 +18,19 @@ from league.process.supervised_process import SupervisedProcess, UnexpectedExit
 
 TICK_S = 0.25
 SHOW_INTERVAL_S = 1.0
-LOOK_INTERVAL_S = 2.0
+POLL_INTERVAL_S = 2.0
 CALL_TIMEOUT_S = 5.0
 STOP_GRACE_S = 10.0
 RULE = RestartPolicy(short_life_s=120.0, most_short_lives=5, first_delay_s=1.0, longest_delay_s=30.0)
 
 
 class Supervisor:
-    """A server, then trainers and an evaluator, until a signal ends them.
+    """Runs a server, then trainers and an evaluator, until a signal arrives.
 
     Args:
-        plan: What to run.
-        screen: Where it shows.
-        credential: Returns the token that the league wants now, or none while it is open.
+        plan: Processes to run.
+        screen: Output.
+        credential: Returns a valid token, or None if authentication is disabled.
     """
 
     def __init__(self, plan: Plan, screen: Screen, credential: Callable[[], str | None]) -> None:
@@ -41,10 +41,10 @@ class Supervisor:
         self._client = LeagueClient(plan.url, token=self._token, timeout_s=CALL_TIMEOUT_S, patience=patience_of(0.0))
         self._server = SupervisedProcess(server_job(plan), RULE)
         self._workers = [SupervisedProcess(job, RULE) for job in worker_jobs(plan, self._token)]
-        self._overview = overview.NOTHING_YET
+        self._overview = overview.EMPTY
         self._note = ""
         self._ready = False
-        self._look_at_s = self._show_at_s = 0.0
+        self._poll_at_s = self._show_at_s = 0.0
         self._began_at, self._began_at_s = datetime.now(UTC), time.monotonic()
         self._signals = EndSignals(again=self._kill)
 
@@ -53,11 +53,11 @@ class Supervisor:
         return [self._server, *self._workers]
 
     def run(self) -> bool:
-        """Run until SIGINT, SIGTERM or SIGHUP; say whether all ended by themselves, unhurried by a second signal.
+        """Run until SIGINT, SIGTERM or SIGHUP; return False if a second signal killed the processes.
 
         Raises:
-            GaveUpError: A process died too often; all others have been ended.
-            PartRefusedError: A process ended with an error that a restart cannot mend; so have all others.
+            GaveUpError: A process crashed too often; all others have been stopped.
+            PartRefusedError: A process failed permanently; all others have been stopped.
         """
         with self._signals:
             try:
@@ -76,9 +76,9 @@ class Supervisor:
                 self._report(death)
         if not self._ready:
             self._await_server(now_s)
-        elif now_s >= self._look_at_s:
-            self._look_at_s = now_s + LOOK_INTERVAL_S
-            self._look(now_s)
+        elif now_s >= self._poll_at_s:
+            self._poll_at_s = now_s + POLL_INTERVAL_S
+            self._poll(now_s)
         if now_s >= self._show_at_s:
             self._show_at_s = now_s + SHOW_INTERVAL_S
             self._screen.show(self._view(now_s))
@@ -91,40 +91,40 @@ class Supervisor:
             self._screen.say(f"  {death.name}: {line}")
         if error is not None:
             raise error
-        self._screen.say(f"{death.name}: {death.cause}; starting again in {death.delay_s:g} s; log: {death.log}")
+        self._screen.say(f"{death.name}: {death.cause}; restarting in {death.delay_s:g} s; log: {death.log}")
 
     def _await_server(self, now_s: float) -> None:
         with suppress(LeagueError):
             self._ready = self._client.health().status == "ok"
         if self._ready:
-            self._screen.say(f"server ready at {self._plan.url} (interface documentation: {self._plan.url}/docs)")
+            self._screen.say(f"server ready at {self._plan.url} (API documentation: {self._plan.url}/docs)")
             if home_folder().absolute() != self._plan.home.absolute():
-                self._screen.say(f"other commands find it by {HOME_VARIABLE}={self._plan.home}")
+                self._screen.say(f"for other commands, set {HOME_VARIABLE}={self._plan.home}")
             for worker in self._workers:
                 worker.start(now_s)
                 self._screen.say(f"{worker.job.name} starting; log: {worker.job.log}")
 
-    def _look(self, now_s: float) -> None:
+    def _poll(self, now_s: float) -> None:
         try:
             plan, rows = self._plan, self._screen.rows()
             after = overview.look(self._client, plan.environment, plan.names, rows, self._overview)
         except LeagueUnreachable:
-            self._note = "the server does not answer"
+            self._note = "the server does not respond"
         except UnauthenticatedError as error:
             self._adopt_token(error, now_s)
         except LeagueError as error:
             self._note = str(error)
         else:
-            for line in overview.news(self._overview, after):
+            for line in overview.changes(self._overview, after):
                 self._screen.say(f"{time.strftime('%H:%M:%S')} {line}")
             self._overview, self._note = after, ""
 
-    def _adopt_token(self, refusal: UnauthenticatedError, now_s: float) -> None:
-        """Go on with another token: the league's first was made, or ours revoked, while we ran."""
+    def _adopt_token(self, error: UnauthenticatedError, now_s: float) -> None:
+        """Switch to a new token, because authentication was turned on or the current token was revoked."""
         token = self._credential()
         if token == self._token:
-            raise refusal
-        self._screen.say("the league wants a token now; starting trainer and evaluator again with one")
+            raise error
+        self._screen.say("the league now requires a token; restarting trainer and evaluator with one")
         self._token = token
         self._client.close()
         self._client = LeagueClient(self._plan.url, token=token, timeout_s=CALL_TIMEOUT_S, patience=patience_of(0.0))
@@ -133,7 +133,7 @@ class Supervisor:
 
     def _view(self, now_s: float) -> View:
         plan = self._plan
-        telling = self._workers[0] if self._ready else self._server
+        source = self._workers[0] if self._ready else self._server
         return View(
             url=plan.url,
             home=plan.home,
@@ -142,21 +142,21 @@ class Supervisor:
             uptime_s=now_s - self._began_at_s,
             parts=[Part(child.job.name, child.state, child.restarts) for child in self._children],
             overview=self._overview,
-            tail=telling.last_lines(TAIL_LINES) or (f"{telling.job.name} is starting ...",),
+            tail=source.last_lines(TAIL_LINES) or (f"{source.job.name} is starting ...",),
             note=self._note,
         )
 
     def _end(self) -> None:
-        """End the workers while the server still takes their last reports, then the server."""
+        """Stop the workers while the server still accepts their last results, then the server."""
         self._say_at_end("stopping trainer and evaluator, then the server (Ctrl-C again kills them) ...")
         self._end_together(self._workers)
         self._end_together([self._server])
-        withdraw_address(self._plan.home, self._plan.url)  # a server that was killed has left it
-        self._note = "all parts have stopped"
+        withdraw_address(self._plan.home, self._plan.url)  # a killed server does not withdraw it
+        self._note = "all processes have stopped"
         self._show_at_end()
 
     def _end_together(self, children: Sequence[SupervisedProcess]) -> None:
-        """Ask processes to end, show which are awaited, and kill those that outlive the grace period."""
+        """Terminate processes and kill those that exceed the grace period."""
         for child in children:
             child.terminate()
         deadline_s = time.monotonic() + STOP_GRACE_S
@@ -170,10 +170,10 @@ class Supervisor:
             time.sleep(TICK_S)
         for child in children:
             if not child.wait(0.0):
-                self._say_at_end(f"{child.job.name} did not end in {STOP_GRACE_S:g} s and was killed")
+                self._say_at_end(f"{child.job.name} did not stop within {STOP_GRACE_S:g} s and was killed")
 
     def _say_at_end(self, line: str) -> None:
-        with suppress(OSError):  # the terminal may be gone: that must not keep the processes alive
+        with suppress(OSError):  # the terminal may be gone, which must not prevent the shutdown
             self._screen.say(line)
 
     def _show_at_end(self) -> None:

@@ -1,4 +1,4 @@
-"""The token that `league up` gives to its own trainers and evaluator."""
+"""Worker token of the trainers and the evaluator of `league up`."""
 
 import secrets
 from datetime import UTC, datetime
@@ -17,37 +17,37 @@ _ACTOR = "league up"
 
 
 def own_credential(settings: Settings, file: Path, environment: str, *learners: str) -> str | None:
-    """Return none while the league is open; else the worker token kept in `file`, made there if it is not usable.
+    """Return the worker token in `file`, renewed or created if it is not valid; None if authentication is disabled.
 
-    Learners become the token's where they are nobody's, as those that were trained while the league was open. The file
-    is readable by its owner alone.
+    The token becomes the owner of learners without one, for example of those that were trained without
+    authentication. Only the file's owner can read it.
     """
     now = datetime.now(UTC)
     with database.current(settings) as connection, connection.write() as session:
         if not tokens.any_exists(session):
             return None
-        kept = file.read_text().strip() if file.exists() else ""
+        secret = file.read_text().strip() if file.exists() else ""
         try:
-            tokens.authenticate(session, settings, kept, now)
+            tokens.authenticate(session, settings, secret, now)
         except UnauthenticatedError:
-            kept = _usable(session, tokens.name_of(session, kept), now)
-            write_private(file, kept)
-        name = tokens.authenticate(session, settings, kept, now).name
+            secret = _renew_or_create(session, tokens.name_of(session, secret), now)
+            write_private(file, secret)
+        name = tokens.authenticate(session, settings, secret, now).name
         environment_listing.create(session, environment, actor=_ACTOR, now=now)
         for learner in learners:
             ownership.adopt(session, name, environment, learner, actor=_ACTOR, now=now)
-    return kept
+    return secret
 
 
 def create_environment(settings: Settings, environment: str) -> None:
-    """Let workers with a token of the caller register learners of the environment that the run is for."""
+    """Create the environment, so that workers with the caller's own token may register learners of it."""
     with database.current(settings) as connection, connection.write() as session:
         if tokens.any_exists(session):
             environment_listing.create(session, environment, actor=_ACTOR, now=datetime.now(UTC))
 
 
-def _usable(session: Session, name: str | None, now: datetime) -> str:
-    """Renew the token that was kept, to which the run's learner belongs, or make one."""
+def _renew_or_create(session: Session, name: str | None, now: datetime) -> str:
+    """Renew the token with this name, which owns the run's learners, or create one."""
     if name is not None:
         return tokens.renew(session, name, now, actor=_ACTOR)
     return tokens.create(session, f"up-{secrets.token_hex(4)}", "worker", now, actor=_ACTOR)

@@ -1,23 +1,23 @@
 """Tables of the league.
 
-`matches` with `behaviours` is append-only and the truth; `ratings` and `payoffs`, by side as well, and `fingerprints`
-are derived from it when a period closes and can be computed again at any time. A period takes in the matches of its
+`matches` with `behaviours` is append-only and the truth; `ratings` and `payoffs`, by side as well, are derived from it
+when a period closes and can be computed again at any time. A period takes in the matches of its
 environment with ids in (`last_match_id` of the period before, its own `last_match_id`].
 """
 
 from league.db.models.audit import Event
 from league.db.models.base import Base
-from league.db.models.behaviours import Behaviour, Fingerprint, FingerprintMark, MeasureSet
-from league.db.models.checkpoints import Upload
+from league.db.models.behaviours import Behaviour, MeasureSet
+from league.db.models.checkpoints import Checkpoint
+from league.db.models.environments import Environment
 from league.db.models.gates import Gate
-from league.db.models.leader_election import Election
-from league.db.models.learners import Learner, MetricPoint, SnapshotDecision
+from league.db.models.leader_election import LeaderLease
+from league.db.models.learners import Learner, LearnerProgress, MetricPoint, SnapshotDecision
 from league.db.models.leases import Draw, Lease
-from league.db.models.matches import Match, Replay
+from league.db.models.matches import Match, Refusal, Replay
 from league.db.models.pair_records import Payoff, SidePayoff
 from league.db.models.players import Champion, Player
 from league.db.models.ratings import Period, Rating, SideRating
-from league.db.models.results import Refusal
 from league.db.models.tokens import Token
 from league.db.models.workers import Quarantine, UnplayableReport, Worker
 
@@ -25,13 +25,14 @@ __all__ = [
     "Base",
     "Behaviour",
     "Champion",
+    "Checkpoint",
     "Draw",
-    "Election",
+    "Environment",
     "Event",
-    "Fingerprint",
-    "FingerprintMark",
     "Gate",
+    "LeaderLease",
     "Learner",
+    "LearnerProgress",
     "Lease",
     "Match",
     "MeasureSet",
@@ -48,6 +49,5 @@ __all__ = [
     "SnapshotDecision",
     "Token",
     "UnplayableReport",
-    "Upload",
     "Worker",
 ]

@@ -1,10 +1,24 @@
-"""What all tables have in common: keys, times, names of constraints."""
+"""Shared parts of all tables: keys, times, vocabularies, names of constraints."""
 
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
-from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer, LargeBinary, MetaData, String, TypeDecorator
+from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Enum, Integer, LargeBinary, MetaData, String, TypeDecorator
 from sqlalchemy.orm import DeclarativeBase
+
+from league.wire import Command, GateState, Kind, LeaseState, MatchKind, ResultStatus, Role, Side, Standing, WorkerKind
+
+CheckpointState = Literal["announced", "stored"]
+
+TokenScope = Literal["read", "worker", "admin"]
+
+Resolution = Literal["confirmed", "corroborated", "refuted", "dismissed", "cleared"]
+"""What came of a report that a snapshot cannot be played.
+
+confirmed: the server's own check or an admin agreed. corroborated: other owners reported the same, and the snapshot was
+quarantined. refuted: other owners have played the snapshot. dismissed: an admin said that nothing is wrong with it, or
+reinstated it. cleared: it had proved false, and an admin trusts its owner again.
+"""
 
 Id = BigInteger().with_variant(Integer, "sqlite")
 """A 64-bit key that SQLite assigns by itself too."""
@@ -31,6 +45,11 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
+def _vocabulary(name: str, words: object) -> Enum:
+    """Return the type of a column of text that a CHECK constraint limits to some words."""
+    return Enum(*get_args(words), name=name, native_enum=False, create_constraint=True, length=None)
+
+
 class Base(DeclarativeBase):
     """Base of all tables; constraints have predictable names, so that migrations can name them."""
 
@@ -40,6 +59,7 @@ class Base(DeclarativeBase):
             "uq": "uq_%(table_name)s_%(column_0_N_name)s",
             "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
             "pk": "pk_%(table_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
         }
     )
     type_annotation_map: ClassVar[dict[Any, Any]] = {
@@ -50,4 +70,17 @@ class Base(DeclarativeBase):
         dict[str, Any]: JSON(none_as_null=True),
         list[str]: JSON(),
         list[dict[str, Any]]: JSON(none_as_null=True),
+        CheckpointState: _vocabulary("state", CheckpointState),
+        Command: _vocabulary("command", Command),
+        GateState: _vocabulary("state", GateState),
+        Kind: _vocabulary("kind", Kind),
+        LeaseState: _vocabulary("state", LeaseState),
+        MatchKind: _vocabulary("kind", MatchKind),
+        Resolution: _vocabulary("resolution", Resolution),
+        ResultStatus: _vocabulary("status", ResultStatus),
+        Role: _vocabulary("role", Role),
+        Side: _vocabulary("side", Side),
+        Standing: _vocabulary("standing", Standing),
+        TokenScope: _vocabulary("scope", TokenScope),
+        WorkerKind: _vocabulary("kind", WorkerKind),
     }

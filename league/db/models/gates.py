@@ -3,16 +3,23 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index
+from sqlalchemy import CheckConstraint, ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from league.db.models.base import Base, Id
+from league.wire import GateState
 
 
 class Gate(Base):
     """A sequential test of two frozen players. Its leases name it; `verdict` is empty unless it has one."""
 
     __tablename__ = "gates"
+    __table_args__ = (
+        CheckConstraint("candidate_id <> champion_id", name="two_players"),
+        CheckConstraint("elo0 < elo1", name="elo"),
+        CheckConstraint("alpha > 0 AND alpha < 1 AND beta > 0 AND beta < 1", name="errors"),
+        CheckConstraint("least_games >= 0", name="least_games"),
+    )
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
     environment: Mapped[str]
@@ -23,7 +30,7 @@ class Gate(Base):
     alpha: Mapped[float]
     beta: Mapped[float]
     least_games: Mapped[int]
-    state: Mapped[str]
+    state: Mapped[GateState]
     actor: Mapped[str]
     reason: Mapped[str]
     opened_at: Mapped[datetime]

@@ -3,38 +3,46 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, UniqueConstraint
+from sqlalchemy import ForeignKey, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from league.db.models.base import Base, Id
+from league.wire import Role
 
 
 class Learner(Base):
-    """A trained lineage and its latest metrics. `owner` is the worker token that founded it.
+    """A trained lineage. `owner` is the worker token that founded it.
 
-    `rules` are numbers of its role that are others than usual. `points` numbers what it reported of itself; `verdicts`
-    is what its trainer says of its health, null where it says nothing. `sides` are the names of the two sides of its
-    environment where they are unlike.
+    `rules` are numbers of its role that are others than usual.
     """
 
     __tablename__ = "learners"
     __table_args__ = (UniqueConstraint("environment", "name"),)
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
-    environment: Mapped[str]
+    environment: Mapped[str] = mapped_column(ForeignKey("environments.name"))
     name: Mapped[str]
-    role: Mapped[str]
+    role: Mapped[Role]
     signature: Mapped[str]
-    max_decisions: Mapped[int | None]
-    sides: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
-    step: Mapped[int | None]
-    metrics: Mapped[dict[str, Any]]
-    metrics_at: Mapped[datetime | None]
-    verdicts: Mapped[list[dict[str, Any]] | None]
-    points: Mapped[int] = mapped_column(server_default="0")
     rules: Mapped[dict[str, Any] | None]
     owner: Mapped[str | None]
     created_at: Mapped[datetime]
+
+
+class LearnerProgress(Base):
+    """What a learner last reported: apart from its identity, since every heartbeat rewrites it.
+
+    `points` counts its reports of new steps. `verdicts` are its trainer's findings on its health, null without any.
+    """
+
+    __tablename__ = "learner_progress"
+
+    learner_id: Mapped[int] = mapped_column(ForeignKey("learners.id"), primary_key=True, autoincrement=False)
+    step: Mapped[int | None]
+    metrics: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    metrics_at: Mapped[datetime | None]
+    verdicts: Mapped[list[dict[str, Any]] | None]
+    points: Mapped[int] = mapped_column(default=0)
 
 
 class SnapshotDecision(Base):
@@ -56,7 +64,7 @@ class SnapshotDecision(Base):
 
 
 class MetricPoint(Base):
-    """What a learner reported of itself at a step: float32 values, little-endian, NaN unknown.
+    """What a learner reported of itself at a step.
 
     `number` counts a learner's points as they came. The older, the fewer are kept: see
     `league.services.population.training_curves`.
@@ -68,6 +76,5 @@ class MetricPoint(Base):
     learner_id: Mapped[int] = mapped_column(ForeignKey("learners.id"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
     step: Mapped[int]
-    measure_set_id: Mapped[str] = mapped_column(ForeignKey("measure_sets.id"))
-    readings: Mapped[bytes]
+    metrics: Mapped[dict[str, Any]]
     reported_at: Mapped[datetime]

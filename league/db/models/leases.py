@@ -3,10 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index
+from sqlalchemy import CheckConstraint, ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from league.db.models.base import Base
+from league.wire import LeaseState, MatchKind, Side
 
 
 class Draw(Base):
@@ -15,7 +16,7 @@ class Draw(Base):
     Since `pruned_at` its opponents are forgotten, and the name is that of the content it had.
     """
 
-    __tablename__ = "draws"
+    __tablename__ = "opponent_distributions"
 
     id: Mapped[str] = mapped_column(primary_key=True)
     distribution: Mapped[dict[str, Any]]
@@ -26,29 +27,33 @@ class Draw(Base):
 class Lease(Base):
     """Permission for one worker to play one pairing. `state` is settled when it is released, or swept after its end.
 
-    PostgreSQL does not check that its worker and players exist; `league check` does. See
+    The database does not check that its worker and players exist; `league check` does. See
     docs/decisions/068-leases-are-stored-unchecked.md.
     """
 
     __tablename__ = "leases"
+    __table_args__ = (
+        CheckConstraint("kind = 'training' OR home_id <> away_id", name="two_players"),
+        CheckConstraint("budget >= 1", name="budget"),
+    )
 
     id: Mapped[str] = mapped_column(primary_key=True)
     worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"))
-    kind: Mapped[str]
+    kind: Mapped[MatchKind]
     environment: Mapped[str]
     home_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
     away_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
-    learner_side: Mapped[str | None]
+    learner_side: Mapped[Side | None]
     seed: Mapped[int]
     budget: Mapped[int]
     branch: Mapped[str]
     propensity: Mapped[float | None]
-    draw_id: Mapped[str] = mapped_column(ForeignKey("draws.id"), index=True)
+    draw_id: Mapped[str] = mapped_column(ForeignKey("opponent_distributions.id"), index=True)
     gate_id: Mapped[int | None]
     granted_at: Mapped[datetime]
     expires_at: Mapped[datetime]
     released_at: Mapped[datetime | None]
-    state: Mapped[str] = mapped_column(server_default="open")
+    state: Mapped[LeaseState] = mapped_column(server_default="open")
 
 
 Index("ix_leases_open", Lease.expires_at, sqlite_where=Lease.state == "open", postgresql_where=Lease.state == "open")

@@ -2,10 +2,11 @@
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from league.db.models.base import Base, Id
+from league.wire import MatchKind, ResultStatus
 
 
 class Match(Base):
@@ -14,16 +15,19 @@ class Match(Base):
     __tablename__ = "matches"
     __table_args__ = (
         UniqueConstraint("lease_id", "sequence"),
+        CheckConstraint("kind = 'training' OR home_id <> away_id", name="two_players"),
+        CheckConstraint("score >= 0 AND score <= 1", name="score"),
+        CheckConstraint("sequence >= 0", name="sequence"),
+        CheckConstraint("decisions >= 1", name="decisions"),
         Index(None, "environment", "id"),
-        Index(None, "home_id", "id"),
+        Index(None, "home_id", "id", "away_id"),  # with away_id for two players against each other
         Index(None, "away_id", "id"),
-        Index(None, "home_id", "away_id", "id"),
     )
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
     lease_id: Mapped[str] = mapped_column(ForeignKey("leases.id"))
     sequence: Mapped[int]
-    kind: Mapped[str]
+    kind: Mapped[MatchKind]
     environment: Mapped[str]
     home_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
     away_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
@@ -53,3 +57,18 @@ class Replay(Base):
     notable: Mapped[bool]
     stored_at: Mapped[datetime]
     content: Mapped[bytes]
+
+
+class Refusal(Base):
+    """A result that was not taken, and what its worker was told; `digest` is of all that it said."""
+
+    __tablename__ = "refusals"
+    __table_args__ = (Index(None, "worker_id", "refused_at"),)
+
+    worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"), primary_key=True)
+    lease_id: Mapped[str] = mapped_column(primary_key=True)
+    digest: Mapped[bytes] = mapped_column(primary_key=True)
+    status: Mapped[ResultStatus]
+    match_id: Mapped[int | None] = mapped_column(ForeignKey("matches.id"))
+    detail: Mapped[str]
+    refused_at: Mapped[datetime]

@@ -8,9 +8,9 @@ from league.db.models.base import Base, Id
 class _Record:
     """What a pair's matches up to the last closed period say, for as many columns.
 
-    `matches` is the plain number; the others fade as `arena.payoff` has it. The players of a pair are those of its
-    matches, so that no constraint looks them up for every record that a period writes. PostgreSQL keeps half of each
-    page free: a record that changes stays on its page, and its indices as they are.
+    `matches` is the plain number; the others fade as `arena.evaluation.payoff` has it. The players of a pair are those
+    of its matches, so that no constraint looks them up for every record that a period writes. PostgreSQL keeps half of
+    each page free: a record that changes stays on its page, and its indices as they are.
     """
 
     __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)

@@ -3,10 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from league.db.models.base import Base, Id
+from league.wire import Kind, Role, Standing
 
 
 class Player(Base):
@@ -21,16 +22,19 @@ class Player(Base):
         UniqueConstraint("environment", "signature", "name"),
         UniqueConstraint("environment", "call_sign"),
         UniqueConstraint("learner_id", "checkpoint", "step"),
+        CheckConstraint("(standing IS NOT NULL) = (kind IN ('snapshot', 'external'))", name="standing_of_kind"),
+        CheckConstraint("kind NOT IN ('snapshot', 'learner') OR learner_id IS NOT NULL", name="learner"),
+        CheckConstraint("kind <> 'snapshot' OR checkpoint IS NOT NULL", name="checkpoint"),
     )
 
     id: Mapped[int] = mapped_column(Id, primary_key=True)
-    kind: Mapped[str]
-    environment: Mapped[str]
+    kind: Mapped[Kind]
+    environment: Mapped[str] = mapped_column(ForeignKey("environments.name"))
     signature: Mapped[str]
     name: Mapped[str]
     call_sign: Mapped[str | None]
-    role: Mapped[str | None]
-    standing: Mapped[str | None]
+    role: Mapped[Role | None]
+    standing: Mapped[Standing | None]
     checkpoint: Mapped[str | None]
     learner_id: Mapped[int | None] = mapped_column(ForeignKey("learners.id"))
     parent_id: Mapped[int | None] = mapped_column(ForeignKey("players.id"))

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Mapped, mapped_column
 
-from league.db.models.base import Base, Id
+from league.db.models.base import Base, Id, TokenScope
 
 
 class Token(Base):
@@ -15,7 +15,7 @@ class Token(Base):
     id: Mapped[int] = mapped_column(Id, primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     digest: Mapped[str] = mapped_column(unique=True)
-    scope: Mapped[str]
+    scope: Mapped[TokenScope]
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime | None]
     used_at: Mapped[datetime | None]

@@ -5,7 +5,8 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from league.db.models.base import Base, Id
+from league.db.models.base import Base, Id, Resolution
+from league.wire import Command, WorkerKind
 
 
 class Worker(Base):
@@ -17,10 +18,10 @@ class Worker(Base):
     id: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str]
     instance: Mapped[str | None]
-    kind: Mapped[str]
+    kind: Mapped[WorkerKind]
     version: Mapped[str]
     signatures: Mapped[list[str]]
-    command: Mapped[str]
+    command: Mapped[Command]
     owner: Mapped[str | None]
     registered_at: Mapped[datetime]
     seen_at: Mapped[datetime]
@@ -65,5 +66,5 @@ class UnplayableReport(Base):
     reason: Mapped[str]
     checked: Mapped[bool]
     reported_at: Mapped[datetime]
-    resolution: Mapped[str | None]
+    resolution: Mapped[Resolution | None]
     resolved_at: Mapped[datetime | None]

@@ -1,4 +1,4 @@
-"""The audit log: its lines are written, read and streamed here.
+"""The audit log: recording, listing and streaming of events.
 
-What they record happens elsewhere.
+The recorded changes happen in other packages.
 """

@@ -1,17 +1,76 @@
-"""The audit log."""
+"""The audit log: written, read, filtered, with the names of the players in it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from league import wire
 from league.db import locks
 from league.db.bulk_insert import among
 from league.db.locks import Lock
-from league.db.models import Event
+from league.db.models import Event, Player
+from league.pagination import Page, paginate
+from league.services.player_names import display_name
+
+_PLAYERS = {"champion": ("from", "to"), "gate": ("against",)}
+"""Which details of a kind of event are ids of players."""
+
+
+@dataclass(frozen=True)
+class AuditFilter:
+    """Which events to list.
+
+    Attributes:
+        environment: None for all.
+        league_wide: Whether events of no environment, such as those of tokens, come with those of an environment.
+        kind: None for all but closed periods, of which there are many.
+        actor: None for all.
+        player_id: None for all.
+        periods: Whether to include closed periods if `kind` is None.
+    """
+
+    environment: str | None = None
+    league_wide: bool = False
+    kind: str | None = None
+    actor: str | None = None
+    player_id: int | None = None
+    periods: bool = False
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return the conditions of a query."""
+        found: list[ColumnElement[bool]] = []
+        if self.environment is not None:
+            own = Event.environment == self.environment
+            found.append(or_(own, Event.environment.is_(None)) if self.league_wide else own)
+        if self.kind is None and not self.periods:
+            found.append(Event.kind != "period")
+        equalities = (Event.kind, self.kind), (Event.actor, self.actor), (Event.player_id, self.player_id)
+        return found + [column == value for column, value in equalities if value is not None]
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """What happened, to which player, by whom and why.
+
+    Attributes:
+        player: A call-sign, or a name.
+        others: Likewise, of the players that details name by their ids, by the name of the detail.
+    """
+
+    id: int
+    kind: str
+    environment: str | None
+    player_id: int | None
+    player: str | None
+    actor: str
+    reason: str
+    details: Mapping[str, Any]
+    others: Mapping[str, str]
+    created_at: datetime
 
 
 def record(
@@ -25,7 +84,7 @@ def record(
     details: dict[str, Any],
     now: datetime,
 ) -> int:
-    """Write a line into the log, as the last thing of its transaction; return its id."""
+    """Append an event to the audit log as the last statement of a transaction; return its id."""
     locks.acquire(session, Lock.EVENTS)
     event = Event(
         kind=kind,
@@ -41,48 +100,82 @@ def record(
     return event.id
 
 
-def since(session: Session, event_id: int, limit: int) -> list[wire.Event]:
+def list_events(session: Session, wanted: AuditFilter, limit: int, cursor: int | None = None) -> Page[AuditEntry]:
+    """List events newest first, before the given one."""
+    query = paginate(_selected().where(*wanted.conditions()), Event.id, cursor, limit, newest_first=True)
+    return Page.cut(_entries(session, query), limit, attrgetter("id"))
+
+
+def list_newer_events(session: Session, wanted: AuditFilter, after: int, limit: int) -> list[AuditEntry]:
+    """List the newest events after a given one, newest first."""
+    query = _selected().where(*wanted.conditions(), Event.id > after)
+    return _entries(session, query.order_by(Event.id.desc()).limit(limit))
+
+
+def read_after(session: Session, event_id: int, limit: int) -> list[AuditEntry]:
     """Read the log after an event, oldest first."""
-    events = session.scalars(select(Event).where(Event.id > event_id).order_by(Event.id).limit(limit))
-    return [_body(event) for event in events]
+    return _entries(session, _selected().where(Event.id > event_id).order_by(Event.id).limit(limit))
 
 
-def history(
-    session: Session, filters: dict[str, str | int], limit: int, before: int | None, *, periods: bool
-) -> list[wire.Event]:
-    """Read the log backwards, newest first, before the given event; closed periods, of which there are many, if asked.
-
-    Args:
-        session: A transaction.
-        filters: Equalities on environment, player_id and kind.
-        limit: Most events.
-        before: Id of an event; None for the end of the log.
-        periods: Whether closed periods are wanted.
-    """
-    query = select(Event).filter_by(**filters)
-    query = query if periods else query.where(Event.kind != "period")
-    query = query if before is None else query.where(Event.id < before)
-    return [_body(event) for event in session.scalars(query.order_by(Event.id.desc()).limit(limit))]
-
-
-def of_players(session: Session, players: Sequence[int], kinds: Sequence[str]) -> dict[int, list[wire.Event]]:
-    """Read what of these kinds happened to players, oldest first, by player; who is left out, nothing happened to."""
-    query = select(Event).where(among(session, Event.player_id, players), Event.kind.in_(kinds)).order_by(Event.id)
-    found: dict[int, list[wire.Event]] = {}
-    for event in session.scalars(query):
-        if event.player_id is not None:
-            found.setdefault(event.player_id, []).append(_body(event))
+def list_player_events(session: Session, players: Sequence[int], kinds: Sequence[str]) -> dict[int, list[AuditEntry]]:
+    """List the events of some kinds, oldest first, by player; players without any are left out."""
+    query = _selected().where(among(session, Event.player_id, players), Event.kind.in_(kinds)).order_by(Event.id)
+    found: dict[int, list[AuditEntry]] = {}
+    for entry in _entries(session, query):
+        found.setdefault(entry.player_id or 0, []).append(entry)
     return found
 
 
-def _body(event: Event) -> wire.Event:
-    return wire.Event(
-        id=event.id,
-        kind=event.kind,
-        environment=event.environment,
-        player_id=event.player_id,
-        actor=event.actor,
-        reason=event.reason,
-        details=event.details,
-        created_at=event.created_at,
-    )
+def list_kinds(session: Session) -> Sequence[str]:
+    """List the kinds of events in the log, in alphabetical order."""
+    return _distinct(session, Event.kind)
+
+
+def list_actors(session: Session) -> Sequence[str]:
+    """List the actors in the log, in alphabetical order."""
+    return _distinct(session, Event.actor)
+
+
+def _selected() -> Select[Any]:
+    columns = Event.id, Event.kind, Event.environment, Event.player_id, Event.actor, Event.reason, Event.details
+    named = select(*columns, Event.created_at, Player.call_sign, Player.name)
+    return named.outerjoin(Player, Player.id == Event.player_id)
+
+
+def _entries(session: Session, query: Select[Any]) -> list[AuditEntry]:
+    rows = session.execute(query).all()
+    named = [{key: row.details.get(key) for key in _PLAYERS.get(row.kind, ())} for row in rows]
+    names = _names(session, {each for ids in named for each in ids.values() if each is not None})
+    return [
+        AuditEntry(
+            id=row.id,
+            kind=row.kind,
+            environment=row.environment,
+            player_id=row.player_id,
+            player=display_name(row),
+            actor=row.actor,
+            reason=row.reason,
+            details=row.details,
+            others={key: names[each] for key, each in ids.items() if each in names},
+            created_at=row.created_at,
+        )
+        for row, ids in zip(rows, named, strict=True)
+    ]
+
+
+def _names(session: Session, ids: Collection[int]) -> dict[int, str]:
+    if not ids:
+        return {}
+    query = select(Player.id, Player.call_sign, Player.name).where(among(session, Player.id, sorted(ids)))
+    return {row.id: display_name(row) for row in session.execute(query)}
+
+
+def _distinct(session: Session, column: InstrumentedAttribute[str]) -> Sequence[str]:
+    """Read the different values of an indexed column by one index look-up for each, however many rows have it.
+
+    DISTINCT would read every row; PostgreSQL's wiki describes this as "loose indexscan".
+    """
+    least = select(func.min(column).label("value")).cte("values_in_order", recursive=True)
+    following = select(func.min(column)).where(column > least.c.value).correlate(least).scalar_subquery()
+    found = least.union_all(select(following).where(least.c.value.is_not(None)))
+    return session.scalars(select(found.c.value).where(found.c.value.is_not(None)).order_by(found.c.value)).all()

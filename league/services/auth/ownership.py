@@ -2,9 +2,9 @@
 
 An external player belongs to the token that entered it.
 
-What was registered while the league was open, or by an admin, is nobody's, and only admins write for it. A worker
-becomes its token's when it registers again and says the instance that it was, which nobody else knows. A learner has no
-such proof: whoever keeps the league assigns it. An admin may write for everybody.
+Workers and learners that were registered without authentication, or by an admin, have no owner, and only admins write
+for them. A worker gets its token as owner when it registers again with its secret instance id. A learner has no such
+proof, so an admin assigns it. An admin may write for all.
 """
 
 from datetime import datetime
@@ -25,70 +25,70 @@ Row = Worker | Learner | Player
 
 
 def is_restricted(caller: Principal) -> bool:
-    """Say whether a caller may write only for what is its own."""
+    """Return True if a caller may write only for its own workers and learners."""
     return caller.scope < Scope.ADMIN
 
 
 def owner(caller: Principal) -> str | None:
-    """Return whose is what a caller registers: its token's, or nobody's."""
+    """Return the owner of what a caller registers: its token, or None."""
     return caller.name if is_restricted(caller) else None
 
 
 def may_write(caller: Principal, whose: str | None) -> bool:
-    """Say whether a caller may write for what is `whose`: a token's, or nobody's."""
+    """Return True if a caller may write for an owner, which is a token or None."""
     return not is_restricted(caller) or whose == caller.name
 
 
 def owned_by(caller: Principal, kind: type[Owned]) -> ColumnElement[bool]:
-    """Select the workers or learners that a caller may write for."""
+    """Return the condition for workers or learners that a caller may write for."""
     return kind.owner == caller.name if is_restricted(caller) else true()
 
 
 def require_worker(session: Session, caller: Principal, worker_id: str) -> None:
-    """Refuse to act as a worker that is not the caller's; one that does not exist is for the service to name.
+    """Reject a worker that the caller does not own; a missing worker passes.
 
     Raises:
-        ForbiddenError: It is another token's or nobody's.
+        ForbiddenError: It belongs to another token or has no owner.
     """
     if is_restricted(caller):
         require(session.get(Worker, worker_id), caller)
 
 
 def require_learner(session: Session, caller: Principal, learner_id: int) -> None:
-    """Refuse to write for a learner that is not the caller's.
+    """Reject a learner that the caller does not own.
 
     Raises:
-        ForbiddenError: It is another token's or nobody's.
+        ForbiddenError: It belongs to another token or has no owner.
     """
     if is_restricted(caller):
         require(session.get(Learner, learner_id), caller)
 
 
 def require_learner_of(session: Session, caller: Principal, player_id: int) -> None:
-    """Refuse to play for the learner behind a player where it is not the caller's.
+    """Reject a player whose learner the caller does not own.
 
     Raises:
-        ForbiddenError: It is another token's or nobody's.
+        ForbiddenError: It belongs to another token or has no owner.
     """
     if is_restricted(caller):
         require(session.scalar(select(Learner).join(Player).where(Player.id == player_id)), caller)
 
 
 def require_external(session: Session, caller: Principal, player_id: int) -> None:
-    """Refuse to play for an external player that is not the caller's.
+    """Reject an external player that the caller does not own.
 
     Raises:
-        ForbiddenError: It is another token's or nobody's.
+        ForbiddenError: It belongs to another token or has no owner.
     """
     if is_restricted(caller):
         require(session.scalar(select(Player).where(Player.id == player_id, Player.kind == "external")), caller)
 
 
 def require(row: Row | None, caller: Principal) -> None:
-    """Refuse to write for a worker, a learner or an external player that is not the caller's, a bound one; None passes.
+    """Reject a worker, learner or external player that the caller does not own; None passes.
 
     Raises:
-        ForbiddenError: It is another token's or nobody's.
+        ForbiddenError: It belongs to another token or has no owner.
     """
     if row is None or row.owner == caller.name:
         return
@@ -114,19 +114,21 @@ def _way_out(row: Row, caller: Principal) -> str:
 
 
 def assign(session: Session, token: str, environment: str, learner: str, *, actor: str, now: datetime) -> None:
-    """Give a learner, whosesoever it was, to a worker token.
+    """Make a worker token the owner of a learner, whoever owned it before.
 
     Raises:
         UnknownTokenError: There is no token of this name.
-        InvalidRequestError: It is no worker token: others own nothing.
+        InvalidRequestError: It is not a worker token, and only those own learners.
         UnknownLearnerError: The environment has no learner of this name.
     """
     scope = tokens.require(session, token).scope
     if scope != Scope.WORKER.word:
         rule = f"its scope is {scope}; learners belong to worker tokens"
-        raise InvalidRequestError(f"token {token!r}", rule, "name a token that was made with --scope worker")
+        raise InvalidRequestError(f"token {token!r}", rule, "use a token that was created with --scope worker")
     named = Learner.environment == environment, Learner.name == learner
-    locked = select(Learner).where(*named).with_for_update(key_share=True)  # rows that refer to it may come meanwhile
+    locked = (
+        select(Learner).where(*named).with_for_update(key_share=True)
+    )  # rows that refer to it may be inserted concurrently
     row = session.scalar(locked)
     if row is None:
         raise UnknownLearnerError(learner, f"{environment} has no learner of this name", "see `league players`")
@@ -144,13 +146,13 @@ def assign(session: Session, token: str, environment: str, learner: str, *, acto
 
 
 def unowned(session: Session) -> list[tuple[str, str]]:
-    """Name the learners that are nobody's, each with its environment, in alphabetical order."""
+    """Return the environment and name of each learner without an owner, in alphabetical order."""
     query = select(Learner.environment, Learner.name).where(Learner.owner.is_(None))
     return [(environment, name) for environment, name in session.execute(query.order_by(*query.selected_columns))]
 
 
 def adopt(session: Session, token: str, environment: str, learner: str, *, actor: str, now: datetime) -> None:
-    """Give a learner to a worker token if it is there and nobody's."""
+    """Make a worker token the owner of a learner that exists and has no owner."""
     named = Learner.environment == environment, Learner.name == learner, Learner.owner.is_(None)
     if session.scalar(select(Learner.id).where(*named)) is not None:
         assign(session, token, environment, learner, actor=actor, now=now)

@@ -1,4 +1,4 @@
-"""Bearer tokens: made once, shown once, stored hashed, ended by time or for good. Every change is in the audit log."""
+"""Bearer tokens: created, renewed, revoked and authenticated. Only hashes are stored, and changes are audited."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,9 +27,9 @@ _CREATE = "make one with `league token create NAME --scope SCOPE`"
 
 @dataclass(frozen=True)
 class TokenListing:
-    """What is known of a token; its secret is not. `used_at` is exact to some minutes.
+    """A token without its secret. `used_at` is exact to some minutes.
 
-    While it has `false_reports` of players that could be played after all, its reports do not count.
+    While it has `false_reports`, its reports of unplayable players do not count.
     """
 
     name: str
@@ -51,11 +51,11 @@ def create(
     expires_at: datetime | None = None,
     secret: str | None = None,
 ) -> str:
-    """Make a token, of a given secret or a new one, and return its secret, which nobody can read again.
+    """Create a token with a given or a new secret and return the secret, which cannot be read again.
 
     Raises:
-        InvalidRequestError: There is no such scope, the name is not one short line of text, or the end has passed.
-        NameTakenError: A token has this name, perhaps one that ended.
+        InvalidRequestError: The scope is unknown, the name is not one short line, or the expiry is in the past.
+        NameTakenError: A token, possibly an expired or revoked one, has this name.
     """
     words = [known.word for known in Scope]
     if scope not in words:
@@ -68,17 +68,17 @@ def create(
     row = {"name": name, "digest": digest(secret), "scope": scope, "created_at": now, "expires_at": expires_at}
     statement = insert_into(session, Token).values(row).on_conflict_do_nothing().returning(Token.id)
     if session.scalar(statement) is None:
-        way_out = f"choose another name, or give that one a new secret with `league token renew {quote(name)}`"
-        raise NameTakenError(name, "a token, perhaps one that ended, has this name", way_out)
+        way_out = f"choose another name, or renew that token with `league token renew {quote(name)}`"
+        raise NameTakenError(name, "a token, possibly an expired or revoked one, has this name", way_out)
     _record(session, "created", name, scope, expires_at, actor, now)
     return secret
 
 
 def renew(session: Session, name: str, now: datetime, *, actor: str, expires_at: datetime | None = None) -> str:
-    """Give a token a new secret and a new end, also one that was revoked; what it owns stays its own.
+    """Give a token, even a revoked one, a new secret and expiry; it keeps its workers and learners.
 
     Raises:
-        InvalidRequestError: The end has passed.
+        InvalidRequestError: The expiry is in the past.
         UnknownTokenError: There is no token of this name.
     """
     token = require(session, name)
@@ -90,7 +90,7 @@ def renew(session: Session, name: str, now: datetime, *, actor: str, expires_at:
 
 
 def revoke(session: Session, name: str, now: datetime, *, actor: str) -> None:
-    """End a token; revoking twice is fine.
+    """Revoke a token; idempotent.
 
     Raises:
         UnknownTokenError: There is no token of this name.
@@ -119,43 +119,45 @@ def listing(session: Session) -> list[TokenListing]:
 
 
 def name_of(session: Session, secret: str) -> str | None:
-    """Return the name of the token with this secret, ended or not; None if there is none."""
+    """Return the name of the token with this secret, even if expired or revoked, or None."""
     return session.scalar(select(Token.name).where(Token.digest == digest(secret)))
 
 
 def any_exists(session: Session | Connection) -> bool:
-    """Say whether a token was ever made; one that ended counts, so that ending the last does not open the server."""
+    """Return True if any token exists; revoked ones count, so that revoking the last one does not open the server."""
     return session.execute(_ANY).first() is not None
 
 
 def authenticate(session: Session | Connection, settings: Settings, secret: str | None, now: datetime) -> Principal:
-    """Find out who is calling. Every call asks: a connection without the object mapper saves half of its time.
+    """Return the authenticated caller; a connection without the ORM halves the time, which every request pays.
 
     Raises:
-        UnauthenticatedError: No token came and the server is not open, or the token is unknown, revoked or expired.
+        UnauthenticatedError: The token is missing, unknown, revoked or expired.
     """
     if secret is None:
         if settings.on_loopback and not any_exists(session):
             return OPEN
-        raise UnauthenticatedError("without a token", "this server is closed", f"send a bearer token; {_CREATE}")
+        raise UnauthenticatedError(
+            "without a token", "this server requires authentication", f"send a bearer token; {_CREATE}"
+        )
     token = session.execute(_LIVE, {"digest": digest(secret)}).one_or_none()
     if token is None:
         raise UnauthenticatedError("with an unusable token", "it is unknown or revoked", _CREATE)
     if token.expires_at is not None and token.expires_at <= now:
         rule = f"token {token.name!r} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC"
-        way_out = f"give it a new secret with `league token renew {quote(token.name)}`"
+        way_out = f"renew it with `league token renew {quote(token.name)}`"
         raise UnauthenticatedError("with an unusable token", rule, way_out)
     return Principal(token.name, Scope[token.scope.upper()], token.expires_at)
 
 
 def note_use(session: Session, name: str, now: datetime) -> None:
-    """Write down that a token was used, unless a later use is known."""
+    """Record the use of a token, unless a later use is recorded."""
     known = or_(Token.used_at.is_(None), Token.used_at < now)
     session.execute(update(Token).where(Token.name == name, known).values(used_at=now))
 
 
 def require_closed_or_loopback(session: Session, settings: Settings) -> None:
-    """Refuse to serve the network without a token.
+    """Reject a non-loopback address without a token.
 
     Raises:
         OpenServerError: The address is not loopback and no token exists.
@@ -165,13 +167,13 @@ def require_closed_or_loopback(session: Session, settings: Settings) -> None:
 
 
 def open_server(host: str) -> OpenServerError:
-    """Return the error of a server that would answer the network without a token."""
+    """Return the error for a non-loopback address without a token."""
     rule = "without any token the server listens on loopback only"
     return OpenServerError(host, rule, f"{_CREATE}, or listen on 127.0.0.1")
 
 
 def require(session: Session, name: str) -> Token:
-    """Return a token, ended or not, for a change of it.
+    """Return a token for update, even if expired or revoked.
 
     Raises:
         UnknownTokenError: There is no token of this name.
@@ -184,8 +186,8 @@ def require(session: Session, name: str) -> Token:
 
 def _require_future(expires_at: datetime | None, now: datetime) -> None:
     if expires_at is not None and expires_at <= now:
-        rule = "a token must end after now"
-        raise InvalidRequestError(f"end {expires_at:%Y-%m-%d %H:%M} UTC", rule, "choose a later time")
+        rule = "a token must expire in the future"
+        raise InvalidRequestError(f"expiry {expires_at:%Y-%m-%d %H:%M} UTC", rule, "choose a later time")
 
 
 def _record(

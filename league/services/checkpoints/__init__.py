@@ -1,4 +1,4 @@
-"""Quotas of uploads, and garbage collection of checkpoints that nothing names.
+"""Quotas of uploads and garbage collection of unused checkpoints.
 
-Their bytes are in `league.storage`.
+The bytes are in `league.storage`.
 """

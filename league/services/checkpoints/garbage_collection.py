@@ -1,8 +1,8 @@
-"""Garbage collection of checkpoints that nothing refers to.
+"""Garbage collection of unreferenced checkpoints.
 
-A checkpoint is needed as long as a player has it, in whatever standing: a retired one can be reinstated and its matches
-be explained. Leases, matches and learners name players, so players are all that is looked at. What no player has is an
-upload that was never published; it is kept while it is young, because its sender may be about to publish it.
+A checkpoint is needed as long as a player references it, in any standing, because a retired player can be reinstated.
+Leases, matches and learners reference players, so only players are checked. An unreferenced checkpoint is an
+unpublished upload. It is kept while it is young, because its worker may still publish it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,21 +21,21 @@ from league.services.checkpoints import quotas
 from league.storage.base import CheckpointStore, Leftover, Stored
 
 NOTED_AT_ONCE = 100
-"""Of what is deleted, so many are one line of the audit log."""
+"""Number of deleted objects per audit entry."""
 
 STAYED = "not deleted: published or sent again meanwhile, or the command was interrupted"
-"""The reason of a line about what the one before it said was going."""
+"""Reason of an entry that corrects the previous one."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a store holds, against what players need.
+    """Comparison of a store with the checkpoints that players need.
 
     Attributes:
-        needed: Checkpoints that players have.
-        unpublished: Checkpoints that no player has, old enough to be deleted.
-        leftovers: What is no checkpoint, old enough to be deleted.
-        missing: SHA-256 of what players have and the store does not.
+        needed: Checkpoints of players.
+        unpublished: Unreferenced checkpoints that are old enough to delete.
+        leftovers: Leftovers that are old enough to delete.
+        missing: SHA-256 of players' checkpoints that are not in the store.
     """
 
     needed: list[Stored]
@@ -45,13 +45,13 @@ class Survey:
 
     @property
     def deletable(self) -> list[Stored | Leftover]:
-        """All that can go."""
+        """All objects that can be deleted."""
         return [*self.unpublished, *self.leftovers]
 
 
 def survey(database: Database, store: CheckpointStore, before: datetime) -> Survey:
-    """Compare the store with the players; what was touched at `before` or later is left alone."""
-    stored = list(store.listing())  # before the players: what is published meanwhile then counts as needed
+    """Compare the store with the players, ignoring objects modified at `before` or later."""
+    stored = list(store.listing())  # before the players, so that concurrently published checkpoints count as needed
     with database.read() as session:
         query = select(Player.checkpoint).where(Player.kind == "snapshot").distinct()
         wanted = {checkpoint for checkpoint in session.scalars(query) if checkpoint is not None}
@@ -66,10 +66,10 @@ def survey(database: Database, store: CheckpointStore, before: datetime) -> Surv
 def collect(
     database: Database, store: CheckpointStore, found: Survey, before: datetime, *, actor: str, now: datetime
 ) -> Iterator[Stored | Leftover]:
-    """Delete what a survey found, and say what is gone; what was published or touched since then stays.
+    """Delete the objects of a survey and yield the deleted ones; those published or modified since then stay.
 
-    The audit log names things before they go, hundred by hundred: a collector may be killed. What stays after all gets
-    a line, too. Tokens no longer pay for what is not there, such as what a killed collector deleted.
+    The audit log lists objects before their deletion, in batches, because the process may be killed. Objects that were
+    not deleted after all get a correcting entry. Deleted objects no longer count towards quotas.
     """
     going = found.deletable
     for start in range(0, len(going), NOTED_AT_ONCE):
@@ -100,7 +100,7 @@ def _note(database: Database, some: Sequence[Stored | Leftover], actor: str, now
 
 
 def damaged(store: CheckpointStore, found: Survey, *, set_aside: bool) -> Iterator[Stored]:
-    """Read every checkpoint that players need, and name those whose bytes are not their own any more."""
+    """Read all checkpoints of players and yield the damaged ones."""
     is_fine = store.sound if set_aside else store.intact
     return (stored for stored in found.needed if not is_fine(stored.sha256))
 
@@ -113,7 +113,7 @@ def _delete(database: Database, store: CheckpointStore, one: Stored | Leftover, 
 
 
 def _remove(database: Database, store: CheckpointStore, sha256: str, before: datetime) -> bool:
-    """Delete a checkpoint unless it has a player by now; nobody publishes while that is decided."""
+    """Delete a checkpoint unless a player references it, under a lock against concurrent publishing."""
     with database.write() as session:
         locks.acquire(session, Lock.COLLECTION)
         if session.scalar(select(Player.id).where(Player.checkpoint == sha256).limit(1)) is not None:

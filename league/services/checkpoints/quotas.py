@@ -1,21 +1,22 @@
-"""Quotas of worker tokens: bytes on their way into the store, and bytes stored.
+"""Quotas of worker tokens: bytes of unfinished uploads and stored bytes.
 
-An upload is counted before its first byte. One that nobody finishes within the time that an address of the store lasts
-counts no more, unless its bytes arrive after all. Admins, and everybody while the league is open, are not bounded.
+An upload counts from its start, for the token that announced it last. An unfinished one stops counting when its
+presigned URL expires, unless its bytes arrive later. Admins, and all callers without authentication, have no quota.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from league.auth import Principal
 from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
-from league.db.models import Upload
+from league.db.models import Checkpoint
+from league.db.upsert import insert_into
 from league.errors import QuotaExceededError, UnfinishedUploadsError
 from league.services.auth import ownership
 from league.settings import Settings
@@ -23,35 +24,35 @@ from league.storage.base import CheckpointStore
 from league.storage.s3 import ADDRESS_S
 
 ABANDONED = timedelta(seconds=ADDRESS_S)
-"""An upload that was begun so long ago and did not end has probably no sender any more."""
+"""Age after which an unfinished upload is considered abandoned."""
 
 _FORGOTTEN = timedelta(days=1)
 _RETRY_S = 10
-_UNFINISHED = Upload.stored_at.is_(None)
+_UNFINISHED = Checkpoint.state == "announced"
 
 
 def require_room(session: Session, settings: Settings, caller: Principal, size_bytes: int, now: datetime) -> None:
-    """Refuse an upload of so many bytes that a token has no room for.
+    """Reject an upload that exceeds a token's quotas.
 
     Raises:
-        QuotaExceededError: It has, or would have, too much in the store.
-        UnfinishedUploadsError: It has too much on the way.
+        QuotaExceededError: The stored bytes would exceed the quota.
+        UnfinishedUploadsError: The unfinished uploads would exceed the quota.
     """
     if not ownership.is_restricted(caller):
         return
-    own = Upload.owner == caller.name
-    under_way = func.sum(Upload.size_bytes).filter(_UNFINISHED, Upload.begun_at > now - ABANDONED)
-    stored = func.sum(Upload.size_bytes).filter(~_UNFINISHED)
+    own = Checkpoint.owner == caller.name
+    under_way = func.sum(Checkpoint.size_bytes).filter(_UNFINISHED, Checkpoint.announced_at > now - ABANDONED)
+    stored = func.sum(Checkpoint.size_bytes).filter(~_UNFINISHED)
     coming, there = (int(total or 0) for total in session.execute(select(under_way, stored).where(own)).one())
     value = f"{size_bytes:,} bytes of token {caller.name!r}"
     if size_bytes + coming + there > settings.token_stored_max_bytes:
-        rule = f"it has {coming + there:,} of the {settings.token_stored_max_bytes:,} bytes that a token may store"
-        way_out = "delete what no player has with `league gc`, or raise LEAGUE_TOKEN_STORED_MAX_BYTES"
+        rule = f"it has {coming + there:,} of at most {settings.token_stored_max_bytes:,} stored bytes per token"
+        way_out = "delete unused checkpoints with `league gc`, or raise LEAGUE_TOKEN_STORED_MAX_BYTES"
         raise QuotaExceededError(value, rule, way_out)
     if size_bytes + coming > settings.token_unfinished_max_bytes:
         limit = settings.token_unfinished_max_bytes
-        rule = f"{coming:,} of the {limit:,} bytes that a token may send at once are on their way"
-        way_out = "finish those first, or raise LEAGUE_TOKEN_UNFINISHED_MAX_BYTES"
+        rule = f"its unfinished uploads have {coming:,} of at most {limit:,} bytes per token"
+        way_out = "finish them first, or raise LEAGUE_TOKEN_UNFINISHED_MAX_BYTES"
         error = UnfinishedUploadsError(value, rule, way_out)
         error.retry_after_s = _RETRY_S
         raise error
@@ -60,26 +61,29 @@ def require_room(session: Session, settings: Settings, caller: Principal, size_b
 def announce(
     session: Session, settings: Settings, caller: Principal, sha256: str, size_bytes: int, now: datetime
 ) -> None:
-    """Count an upload that goes past the server; announced again, it counts once.
+    """Count an upload of bytes that are not in the store yet; idempotent.
 
     Raises:
-        QuotaExceededError: The token has, or would have, too much in the store.
-        UnfinishedUploadsError: It has too much on the way.
+        QuotaExceededError: The stored bytes would exceed the quota.
+        UnfinishedUploadsError: The unfinished uploads would exceed the quota.
     """
     if ownership.is_restricted(caller):
         locks.acquire(session, Lock.UPLOADS, caller.name)
-        before = Upload.owner == caller.name, Upload.sha256 == sha256, _UNFINISHED
-        session.execute(delete(Upload).where(*before))
-        _count(session, settings, caller, sha256, size_bytes, now)
+        if session.scalar(select(Checkpoint.sha256).where(Checkpoint.sha256 == sha256, ~_UNFINISHED)) is not None:
+            return
+        own = Checkpoint.owner == caller.name, _UNFINISHED
+        stale = or_(Checkpoint.sha256 == sha256, Checkpoint.announced_at <= now - _FORGOTTEN)
+        session.execute(delete(Checkpoint).where(*own, stale))
+        require_room(session, settings, caller, size_bytes, now)
+    row = {"size_bytes": size_bytes, "owner": ownership.owner(caller), "announced_at": now}
+    statement = insert_into(session, Checkpoint).values(sha256=sha256, state="announced", **row)
+    session.execute(statement.on_conflict_do_update(index_elements=["sha256"], set_=row, where=_UNFINISHED))
 
 
-def note_arrival(session: Session, caller: Principal, sha256: str, now: datetime) -> None:
-    """Note that what a token announced, if it announced anything, is in the store."""
-    if ownership.is_restricted(caller):
-        announced = Upload.owner == caller.name, Upload.sha256 == sha256, _UNFINISHED
-        upload_id = session.scalar(select(func.max(Upload.id)).where(*announced))
-        if upload_id is not None:
-            _finish(session, upload_id, now)
+def note_arrival(session: Session, sha256: str, now: datetime) -> None:
+    """Record that announced bytes are in the store."""
+    arrived = update(Checkpoint).where(Checkpoint.sha256 == sha256, _UNFINISHED)
+    session.execute(arrived.values(state="stored", stored_at=now))
 
 
 @contextmanager
@@ -92,55 +96,33 @@ def counted(
     size_bytes: int,
     now: datetime,
 ) -> Iterator[None]:
-    """Count an upload through the server, of at most so many bytes, while the block takes it in.
+    """Count an upload through the server of at most `size_bytes` while the block receives it.
 
     Raises:
-        QuotaExceededError: The token has, or would have, too much in the store.
-        UnfinishedUploadsError: It has too much on the way.
+        QuotaExceededError: The stored bytes would exceed the quota.
+        UnfinishedUploadsError: The unfinished uploads would exceed the quota.
     """
-    if not ownership.is_restricted(caller):
-        yield
-        return
     with database.write() as session:
-        locks.acquire(session, Lock.UPLOADS, caller.name)
-        upload_id = _count(session, settings, caller, sha256, size_bytes, now)
+        announce(session, settings, caller, sha256, size_bytes, now)
     try:
         yield
-    except Exception:  # not GeneratorExit: the garbage collector may raise that inside of another write
+    except Exception:  # not GeneratorExit, which the garbage collector may raise inside another write
         with database.write() as session:
-            session.execute(delete(Upload).where(Upload.id == upload_id))
+            session.execute(delete(Checkpoint).where(Checkpoint.sha256 == sha256, _UNFINISHED))
         raise
-    size_bytes = store.find(sha256).size_bytes
+    known = {"size_bytes": store.find(sha256).size_bytes, "state": "stored", "stored_at": now}
     with database.write() as session:
-        session.execute(update(Upload).where(Upload.id == upload_id).values(size_bytes=size_bytes))
-        _finish(session, upload_id, now)
+        row = {"sha256": sha256, "owner": ownership.owner(caller), "announced_at": now, **known}
+        statement = insert_into(session, Checkpoint).values(row)  # another upload of the same bytes may have failed
+        session.execute(statement.on_conflict_do_update(index_elements=["sha256"], set_=known, where=_UNFINISHED))
 
 
 def forget(session: Session, sha256: str, before: datetime | None = None) -> None:
-    """Count bytes no more that were deleted from the store: all, or those that came before a time."""
-    earlier = ~_UNFINISHED if before is None else Upload.stored_at < before
-    session.execute(delete(Upload).where(Upload.sha256 == sha256, earlier))
+    """Stop counting deleted bytes: all, or those stored before a time."""
+    earlier = ~_UNFINISHED if before is None else Checkpoint.stored_at < before
+    session.execute(delete(Checkpoint).where(Checkpoint.sha256 == sha256, earlier))
 
 
 def arrived(session: Session, before: datetime) -> set[str]:
-    """Return the SHA-256 of what tokens stored before a time and pay for."""
-    return set(session.scalars(select(Upload.sha256).where(Upload.stored_at < before).distinct()))
-
-
-def _count(session: Session, settings: Settings, caller: Principal, sha256: str, size_bytes: int, now: datetime) -> int:
-    own = Upload.owner == caller.name, _UNFINISHED
-    session.execute(delete(Upload).where(*own, Upload.begun_at <= now - _FORGOTTEN))
-    require_room(session, settings, caller, size_bytes, now)
-    upload = Upload(owner=caller.name, sha256=sha256, size_bytes=size_bytes, begun_at=now, stored_at=None)
-    session.add(upload)
-    session.flush()
-    return upload.id
-
-
-def _finish(session: Session, upload_id: int, now: datetime) -> None:
-    """Note an arrival; what the same token sent before under the same name is the same bytes."""
-    noted = update(Upload).where(Upload.id == upload_id).values(stored_at=now)
-    row = session.execute(noted.returning(Upload.owner, Upload.sha256)).one_or_none()
-    if row is not None:
-        same = Upload.owner == row.owner, Upload.sha256 == row.sha256, ~_UNFINISHED, Upload.id != upload_id
-        session.execute(delete(Upload).where(*same))
+    """Return the SHA-256 of checkpoints whose rows say that they were stored before a time."""
+    return set(session.scalars(select(Checkpoint.sha256).where(Checkpoint.stored_at < before)))

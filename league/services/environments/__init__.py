@@ -1,4 +1,4 @@
-"""Environments: found by name, created, limited, listed and deleted.
+"""Environments: lookup, creation, limits, listing and deletion.
 
-Games themselves are in `arena`.
+The games themselves are in `arena`.
 """

@@ -1,8 +1,7 @@
-"""Deletion of an environment with all that belongs to it: learners, players, matches, ratings, leases, gates.
+"""Deletion of an environment with its learners, players, matches, ratings, leases and gates.
 
-The audit log stays: its lines of the environment keep their content, name the environment and the player in their
-details, and belong to none any more, so that an environment of the same name begins without a past. Checkpoints that no
-player has then are for `league gc`.
+The audit log stays. Its entries move the environment and the player to their details, so that a new environment with
+the same name has no history. `league gc` deletes the checkpoints.
 """
 
 from collections.abc import Sequence
@@ -23,12 +22,12 @@ from league.db.models import (
     Behaviour,
     Champion,
     Draw,
-    Election,
+    Environment,
     Event,
-    Fingerprint,
-    FingerprintMark,
     Gate,
+    LeaderLease,
     Learner,
+    LearnerProgress,
     Lease,
     Match,
     MetricPoint,
@@ -44,7 +43,6 @@ from league.db.models import (
     UnplayableReport,
 )
 from league.errors import EnvironmentConflictError
-from league.services.environments import admission
 from league.services.environments import listing as environment_listing
 from league.services.environments import lookup as environments
 
@@ -54,14 +52,14 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class Holdings:
-    """What an environment holds.
+    """Contents of an environment.
 
     Attributes:
-        learners: How many.
-        players: How many, learners and baselines among them.
-        matches: How many.
-        last_match_id: The newest match; 0 where there is none.
-        last_player_id: The newest player; likewise.
+        learners: Number of learners.
+        players: Number of players, including learners and baselines.
+        matches: Number of matches.
+        last_match_id: Id of the newest match, or 0.
+        last_player_id: Id of the newest player, or 0.
     """
 
     learners: int
@@ -72,13 +70,13 @@ class Holdings:
 
 
 def survey(session: Session, environment: str) -> Holdings:
-    """Return what an environment holds.
+    """Return the contents of an environment.
 
     Raises:
-        UnknownEnvironmentError: It has no learner, and no admin created it.
+        UnknownEnvironmentError: The environment does not exist.
     """
-    if not admission.is_created(session, environment):
-        environments.require(session, environment)
+    if not environments.is_created(session, environment):
+        raise environments.unknown(session, environment)
     players = select(func.count(), func.max(Player.id)).where(Player.environment == environment)
     number, last_player_id = session.execute(players).one()
     return Holdings(
@@ -91,23 +89,23 @@ def survey(session: Session, environment: str) -> Holdings:
 
 
 def remove(database: Database, environment: str, exported: Holdings | None, *, actor: str, now: datetime) -> Holdings:
-    """Delete an environment that has no matches, or one that is as it was exported; servers may run.
+    """Delete an environment without matches, or one that has not changed since its export; servers may run.
 
-    A result that arrives meanwhile is either in the log before, and then nothing is deleted, or is refused after.
+    A concurrent result is either committed before, which aborts the deletion, or rejected after it.
 
     Args:
         database: The league's tables.
-        environment: Which.
-        exported: What it held before it was exported; None where it was not.
-        actor: Who deletes it.
+        environment: Name of the environment.
+        exported: Its contents before the export, or None.
+        actor: Actor for the audit log.
         now: The time.
 
     Returns:
-        What was deleted.
+        The deleted contents.
 
     Raises:
-        UnknownEnvironmentError: There is no such environment.
-        EnvironmentConflictError: It has matches and was not exported, or something was added since.
+        UnknownEnvironmentError: The environment does not exist.
+        EnvironmentConflictError: It has matches and was not exported, or it has changed since.
     """
 
     def work(session: Session) -> Holdings:
@@ -116,7 +114,7 @@ def remove(database: Database, environment: str, exported: Holdings | None, *, a
     for _ in range(_TRIES - 1):
         try:
             return database.group_commit(one_by_one, work)
-        except IntegrityError:  # leases were granted while theirs were deleted; those are read now
+        except IntegrityError:  # new leases were granted concurrently: read again
             continue
     return database.group_commit(one_by_one, work)
 
@@ -125,7 +123,7 @@ def _remove(session: Session, environment: str, exported: Holdings | None, actor
     locks.acquire(session, Lock.PERIOD, environment)
     locks.acquire(session, Lock.INTAKE, environment)
     locks.acquire(session, Lock.POPULATION)
-    session.execute(select(Learner.id).where(Learner.environment == environment).with_for_update()).all()  # see leases
+    session.execute(select(Environment).where(Environment.name == environment).with_for_update()).all()  # see leases
     locks.acquire(session, Lock.EVENTS)
     held = survey(session, environment)
     _require_removable(environment, held, exported)
@@ -142,31 +140,31 @@ def _remove(session: Session, environment: str, exported: Holdings | None, actor
 
 def _require_removable(environment: str, held: Holdings, exported: Holdings | None) -> None:
     if exported is None and held.matches:
-        rule = f"it has {held.matches:,} matches, and was not exported"
-        way_out = "add `--force --export FILE`, which writes the whole league into FILE first"
+        rule = f"it has {held.matches:,} matches and was not exported"
+        way_out = "add `--force --export FILE`, which exports the whole league to FILE first"
         raise EnvironmentConflictError(environment, rule, way_out)
     if exported is not None and held != exported:
         matches, players = held.matches - exported.matches, held.players - exported.players
-        rule = f"{matches:,} matches and {players:,} players came while it was exported, and nothing was deleted"
+        rule = f"{matches:,} matches and {players:,} players were added during the export, so nothing was deleted"
         way_out = "stop its trainers and evaluators, then run the command again with another file"
         raise EnvironmentConflictError(environment, rule, way_out)
 
 
 def _detach_events(session: Session, environment: str) -> None:
-    """Keep the audit log's lines, and have them refer to nothing that is deleted."""
+    """Detach audit entries from deleted rows."""
     players = select(Player.id).where(Player.environment == environment)
     own = or_(Event.environment == environment, Event.player_id.in_(players))
     found = session.execute(select(Event.id, Event.player_id, Event.details).where(own)).all()
     for event_id, player_id, details in found:
-        told: dict[str, Any] = {**details, "environment": environment}
+        detached: dict[str, Any] = {**details, "environment": environment}
         if player_id is not None:
-            told["player_id"] = player_id
+            detached["player_id"] = player_id
         changed = update(Event).where(Event.id == event_id)
-        session.execute(changed.values(environment=None, player_id=None, details=told))
+        session.execute(changed.values(environment=None, player_id=None, details=detached))
 
 
 def _deletions(environment: str) -> Sequence[Delete]:
-    """Return what deletes the rows of an environment, those that refer to others first; draws are left."""
+    """Return the statements that delete an environment's rows in the order of their references, except draws."""
     players = select(Player.id).where(Player.environment == environment)
     learners = select(Learner.id).where(Learner.environment == environment)
     matches = select(Match.id).where(Match.environment == environment)
@@ -177,19 +175,23 @@ def _deletions(environment: str) -> Sequence[Delete]:
         delete(Refusal).where(or_(Refusal.lease_id.in_(leases), Refusal.match_id.in_(matches))),
         delete(Match).where(Match.environment == environment),
         delete(Lease).where(Lease.environment == environment),
-        *(delete(table).where(table.player_id.in_(players)) for table in (SideRating, Rating, Fingerprint)),
+        *(delete(table).where(table.player_id.in_(players)) for table in (SideRating, Rating)),
         delete(UnplayableReport).where(UnplayableReport.player_id.in_(players)),
-        *(delete(table).where(table.learner_id.in_(learners)) for table in (SnapshotDecision, MetricPoint)),
+        *(
+            delete(table).where(table.learner_id.in_(learners))
+            for table in (SnapshotDecision, MetricPoint, LearnerProgress)
+        ),
         *(
             delete(table).where(table.environment == environment)
-            for table in (Payoff, SidePayoff, FingerprintMark, Champion, Gate, Period, Player, Learner)
+            for table in (Payoff, SidePayoff, Champion, Gate, Period, Player, Learner)
         ),
-        delete(Election).where(Election.duty == f"periods of {environment}"),
+        delete(Environment).where(Environment.name == environment),
+        delete(LeaderLease).where(LeaderLease.duty == f"periods of {environment}"),
     )
 
 
 def _delete_draws(session: Session, draws: Sequence[str]) -> None:
-    """Delete draws that no lease is left of; one that is granted of them now is refused by its reference."""
+    """Delete draws without leases; a foreign key rejects concurrent leases of them."""
     left = select(Lease.id).where(Lease.draw_id == Draw.id).exists()
     for start in range(0, len(draws), _AT_ONCE):
         statement = delete(Draw).where(among(session, Draw.id, draws[start : start + _AT_ONCE]), ~left)

@@ -1,7 +1,9 @@
-"""Creation and listing of environments, as an admin sees them."""
+"""Creation and listing of environments for admins."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import func, select
@@ -9,8 +11,9 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league.db import locks
 from league.db.locks import Lock
-from league.db.models import Event, Learner, Match, Player
+from league.db.models import Environment, Learner, Match, Player
 from league.errors import InvalidRequestError
+from league.pagination import Page, paginate
 from league.services.audit import log as audit_log
 from league.services.environments import admission
 from league.services.environments import lookup as environments
@@ -20,41 +23,53 @@ _NAME: TypeAdapter[str] = TypeAdapter(EnvironmentName)
 
 
 @dataclass(frozen=True)
-class EnvironmentListing:
-    """An environment and how much it holds; one that was created and has no learner yet holds nothing."""
+class EnvironmentSummary:
+    """An environment and its size; one that was created and has no learner yet has no signature either."""
 
     name: str
+    signature: str | None
+    sides: Sequence[str] | None
+    max_decisions: int | None
     learners: int
     players: int
-    matches: int
 
 
 def create(session: Session, environment: str, *, actor: str, now: datetime) -> bool:
-    """Let worker tokens register learners of an environment; return whether it is new.
+    """Create an environment; return True if it is new.
 
     Raises:
-        InvalidRequestError: An environment cannot have this name.
+        InvalidRequestError: The name is invalid.
     """
     try:
         _NAME.validate_python(environment)
     except ValidationError as error:
-        way_out = "name a game as `trainer run --environment` takes it, such as mech-duel"
+        way_out = "use a name that `trainer run --environment` accepts, for example mech-duel"
         raise InvalidRequestError.of_field({**error.errors()[0], "loc": ("environment",)}, way_out) from error
     locks.acquire(session, Lock.POPULATION)
-    if environments.exists(session, environment) or admission.is_created(session, environment):
+    if environments.is_created(session, environment):
         return False
+    session.add(Environment(name=environment, created_at=now))
     record(session, "created", environment, {}, actor=actor, now=now)
     return True
 
 
-def listing(session: Session) -> list[EnvironmentListing]:
-    """List all environments by name, with the number of their learners, players and matches."""
+def list_environments(session: Session, limit: int, cursor: str = "") -> Page[EnvironmentSummary]:
+    """List environments by name, after the given one."""
     learners, players = (_counts(session, column) for column in (Learner.environment, Player.environment))
-    names = sorted({*learners, *_created(session)})
-    return [
-        EnvironmentListing(name, learners.get(name, 0), players.get(name, 0), count_matches(session, name))
-        for name in names
+    query = paginate(select(Environment), Environment.name, cursor, limit)
+    page = Page.cut(session.scalars(query), limit, attrgetter("name"))
+    summaries = [
+        EnvironmentSummary(
+            name=each.name,
+            signature=each.signature,
+            sides=each.sides,
+            max_decisions=each.max_decisions,
+            learners=learners.get(each.name, 0),
+            players=players.get(each.name, 0),
+        )
+        for each in page.items
     ]
+    return Page(summaries, page.next_cursor)
 
 
 def count_matches(session: Session, environment: str) -> int:
@@ -65,22 +80,15 @@ def count_matches(session: Session, environment: str) -> int:
 def record(
     session: Session, change: str, environment: str, details: dict[str, int], *, actor: str, now: datetime
 ) -> None:
-    """Write into the audit log what became of an environment.
+    """Record a change of an environment in the audit log.
 
-    The line is of no environment: what processes remember of any of them is read again.
+    The entry has no environment, so that caches of all environments are invalidated.
     """
-    told = {"change": change, "environment": environment, **details}
+    all_details = {"change": change, "environment": environment, **details}
     audit_log.record(
-        session, admission.KIND, environment=None, player_id=None, actor=actor, reason="", details=told, now=now
+        session, admission.KIND, environment=None, player_id=None, actor=actor, reason="", details=all_details, now=now
     )
 
 
 def _counts(session: Session, column: InstrumentedAttribute[str]) -> dict[str, int]:
     return dict(session.execute(select(column, func.count()).group_by(column)).all())
-
-
-def _created(session: Session) -> list[str]:
-    """Name the environments that an admin created and did not delete since."""
-    changes = session.scalars(select(Event.details).where(Event.kind == admission.KIND).order_by(Event.id))
-    last = {details["environment"]: details["change"] for details in changes}
-    return [name for name, change in last.items() if change == "created"]

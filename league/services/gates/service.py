@@ -6,21 +6,23 @@ A gate is open until its verdict falls or somebody cancels it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
-from arena.gate import Decision, GateConfig
-from arena.promotion import GateResult
+from arena.evaluation.sprt import Decision, GateConfig
+from arena.population.promotion import GateResult
 from league import wire
 from league.db import locks
 from league.db.bulk_insert import among
 from league.db.locks import Lock
 from league.db.models import Gate, Lease, Match, Player, Quarantine, Worker
 from league.errors import GateConflictError, InvalidRequestError
+from league.pagination import Page, paginate
 from league.services.environments import lookup as environments
 from league.services.gates import sprt as gate_sprt
-from league.services.gates.sprt import NUMBERS, RULE, STATES, Ending, GateEvaluator
+from league.services.gates.sprt import NUMBERS, RULE, STATES, Ending
 from league.services.player_names import display_name
 from league.services.ratings import rated_players
 from league.settings import Settings
@@ -29,12 +31,10 @@ _BEATS_MISSED = 2
 _COUNTED_DIGITS = 6  # scores between two values count as part of each: 3 pairs may add up to 2.9999999999999982
 
 
-def enter(
-    session: Session, settings: Settings, judge: GateEvaluator, request: wire.GateCreate, actor: str, now: datetime
-) -> wire.Gate:
+def enter(session: Session, settings: Settings, request: wire.GateCreate, actor: str, now: datetime) -> wire.Gate:
     """Find the gate of this test of these two, or open it, and show it; see `find_or_open`."""
     gate = find_or_open(session, request, actor, now)
-    return _bodies(session, settings, judge, [gate], now)[0]
+    return _bodies(session, settings, [gate], now)[0]
 
 
 def find_or_open(session: Session, request: wire.GateCreate, actor: str, now: datetime) -> Gate:
@@ -62,9 +62,7 @@ def find_or_open(session: Session, request: wire.GateCreate, actor: str, now: da
     return gate
 
 
-def cancel(
-    session: Session, settings: Settings, judge: GateEvaluator, gate_id: int, *, actor: str, reason: str, now: datetime
-) -> wire.Gate:
+def cancel(session: Session, settings: Settings, gate_id: int, *, actor: str, reason: str, now: datetime) -> wire.Gate:
     """Give an open gate up; what was played for it stays in the log.
 
     Raises:
@@ -75,30 +73,29 @@ def cancel(
     gate = gate_sprt.require(session, gate_id)
     if gate.state != "open":
         raise GateConflictError(gate_id, f"it is {gate.state}", "open a new one with `again`")
-    figures = judge.judge(session, gate, now).fields()
+    figures = gate_sprt.judge(session, gate, now).fields()
     gate_sprt.close(session, gate, Ending("cancelled", figures, reason), actor, now)
-    return _bodies(session, settings, judge, [gate], now)[0]
+    return _bodies(session, settings, [gate], now)[0]
 
 
-def show(session: Session, settings: Settings, judge: GateEvaluator, gate_id: int, now: datetime) -> wire.Gate:
+def show(session: Session, settings: Settings, gate_id: int, now: datetime) -> wire.Gate:
     """Show a gate and where it stands.
 
     Raises:
         UnknownGateError: There is no such gate.
     """
-    return _bodies(session, settings, judge, [gate_sprt.require(session, gate_id)], now)[0]
+    return _bodies(session, settings, [gate_sprt.require(session, gate_id)], now)[0]
 
 
-def listing(
+def list_gates(
     session: Session,
     settings: Settings,
-    judge: GateEvaluator,
     filters: dict[str, str],
     player_id: int | None,
     limit: int,
-    before: int | None,
+    cursor: int | None,
     now: datetime,
-) -> list[wire.Gate]:
+) -> Page[wire.Gate]:
     """List gates, newest first, before the given one; `filters` are equalities on environment and state.
 
     Raises:
@@ -110,17 +107,14 @@ def listing(
     if player_id is not None:
         rated_players.require(session, player_id)
         query = query.where((Gate.candidate_id == player_id) | (Gate.champion_id == player_id))
-    query = query if before is None else query.where(Gate.id < before)
-    found = session.scalars(query.order_by(Gate.id.desc()).limit(limit)).all()
-    return _bodies(session, settings, judge, found, now)
+    found = session.scalars(paginate(query, Gate.id, cursor, limit, newest_first=True)).all()
+    return Page.cut(_bodies(session, settings, found, now), limit, attrgetter("id"))
 
 
-def of_candidates(
-    session: Session, settings: Settings, judge: GateEvaluator, player_ids: Sequence[int], now: datetime
-) -> list[wire.Gate]:
+def of_candidates(session: Session, settings: Settings, player_ids: Sequence[int], now: datetime) -> list[wire.Gate]:
     """List the gates of some candidates, newest first."""
     query = select(Gate).where(Gate.candidate_id.in_(player_ids)).order_by(Gate.id.desc())
-    return _bodies(session, settings, judge, session.scalars(query).all(), now)
+    return _bodies(session, settings, session.scalars(query).all(), now)
 
 
 def of_test(session: Session, candidates: Sequence[int], config: GateConfig) -> list[Gate]:
@@ -213,14 +207,12 @@ class _Shared:
     batches: Mapping[str, int | None]
 
 
-def _bodies(
-    session: Session, settings: Settings, judge: GateEvaluator, found: Sequence[Gate], now: datetime
-) -> list[wire.Gate]:
+def _bodies(session: Session, settings: Settings, found: Sequence[Gate], now: datetime) -> list[wire.Gate]:
     seated = {player for gate in found for player in (gate.candidate_id, gate.champion_id)}
     players = {player.id: player for player in session.scalars(select(Player).where(Player.id.in_(seated)))}
     some_open = any(gate.state == "open" for gate in found)
     shared = _Shared(players, _unfinished_batches(session, now) if some_open else {})
-    return [_body(session, settings, judge, gate, shared, now) for gate in found]
+    return [_body(session, settings, gate, shared, now) for gate in found]
 
 
 def _unfinished_batches(session: Session, now: datetime) -> dict[str, int | None]:
@@ -235,14 +227,12 @@ def _unfinished_batches(session: Session, now: datetime) -> dict[str, int | None
     return dict(iter(session.execute(pending)))
 
 
-def _body(
-    session: Session, settings: Settings, judge: GateEvaluator, gate: Gate, shared: _Shared, now: datetime
-) -> wire.Gate:
+def _body(session: Session, settings: Settings, gate: Gate, shared: _Shared, now: datetime) -> wire.Gate:
     players = shared.players
     figures, waiting, busy = gate.verdict, 0, 0
     evaluators: list[str] = []
     if gate.state == "open":
-        judged = judge.judge(session, gate, now)
+        judged = gate_sprt.judge(session, gate, now)
         figures, waiting = judged.fields(), judged.waiting
         evaluators = _evaluators(session, settings, [players[gate.candidate_id], players[gate.champion_id]], now)
         busy = sum(shared.batches.get(each, gate.id) != gate.id for each in evaluators)

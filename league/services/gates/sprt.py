@@ -3,7 +3,7 @@
 When results of a worker cease to count, or count again, the gates that have a verdict are judged anew.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -13,8 +13,8 @@ import numpy as np
 from sqlalchemy import Select, exists, select
 from sqlalchemy.orm import Session
 
-from arena import gate as arithmetic
-from arena.gate import Decision, GateConfig, Verdict
+from arena.evaluation import sprt as arithmetic
+from arena.evaluation.sprt import Decision, GateConfig, Verdict
 from league import wire
 from league.db import locks
 from league.db.engine import Database
@@ -23,7 +23,7 @@ from league.db.models import Gate, Lease, Player, Quarantine
 from league.errors import UnknownGateError
 from league.services.audit import log as audit_log
 from league.services.gates import pairs as gate_pairs
-from league.services.gates.pairs import NOTHING, GateScores, Settled
+from league.services.gates.pairs import GateScores
 from league.services.matches import counting
 
 RULE = "rule"
@@ -38,8 +38,8 @@ _DECIDED = "accepted", "rejected"
 _REMEMBERED = 64
 """Verdicts that one process remembers, each with its scores."""
 
-_LOOKED_EVERY = timedelta(seconds=2)
-"""How old what a judge says to those who grant leases may be."""
+_EVALUATED_EVERY = timedelta(seconds=2)
+"""How old the answer to those who grant leases may be."""
 
 _WHEN_ALL_IS_OVER = datetime.max.replace(tzinfo=UTC)
 
@@ -105,65 +105,53 @@ class Closed:
     reason: str
 
 
-_Key = tuple[int, datetime]
-
-
-def _key(gate: Gate) -> _Key:
-    """Return what no other gate has: SQLite may give the id of one whose environment was deleted to another."""
-    return gate.id, gate.opened_at
-
-
 class GateEvaluator:
-    """Judges open gates. Of those that it saw before it reads what is new; nothing is lost with it."""
+    """Tells those who grant leases which gates need no more pairs; read again every `_EVALUATED_EVERY`."""
 
     def __init__(self) -> None:
-        self._settled: dict[_Key, Settled] = {}
         self._enough: frozenset[int] = frozenset()
-        self._looked_at = datetime.min.replace(tzinfo=UTC)
-
-    def judge(self, session: Session, gate: Gate, now: datetime) -> Judged:
-        """Say where an open gate stands."""
-        scores, self._settled[_key(gate)] = self._read(session, gate, now)
-        return _judged(gate, scores)
-
-    def judge_all(self, session: Session, now: datetime) -> Mapping[Gate, Judged]:
-        """Say where all open gates stand, the oldest first."""
-        return {gate: _judged(gate, scores) for gate, scores in self._read_all(session, now).items()}
+        self._evaluated_at = datetime.min.replace(tzinfo=UTC)
 
     def enough(self, session: Session, now: datetime) -> frozenset[int]:
-        """Return the ids of the gates whose results suffice for a verdict as they came.
+        """Return the ids of the open gates whose results suffice for a verdict as they came.
 
-        It falls once those before them have come or are lost. Until then more pairs would be played for nothing.
+        The verdict falls once the pairs before them have come or are lost. Until then more pairs would be wasted.
         """
-        if not timedelta(0) <= now - self._looked_at < _LOOKED_EVERY:  # the clock may have been set back
-            self._looked_at = now
-            seen = self._read_all(session, now)
+        if not timedelta(0) <= now - self._evaluated_at < _EVALUATED_EVERY:  # the clock may have been set back
+            self._evaluated_at = now
+            seen = {gate: _read(session, gate, now) for gate in _open_gates(session)}
             self._enough = frozenset(gate.id for gate, scores in seen.items() if _decision(gate, scores) != "continue")
         return self._enough
 
-    def _read_all(self, session: Session, now: datetime) -> Mapping[Gate, GateScores]:
-        """Read all open gates and forget any other."""
-        still_open = session.scalars(select(Gate).where(Gate.state == "open").order_by(Gate.id))
-        seen = {gate: self._read(session, gate, now) for gate in still_open}
-        self._settled = {_key(gate): settled for gate, (_, settled) in seen.items()}
-        return {gate: scores for gate, (scores, _) in seen.items()}
 
-    def _read(self, session: Session, gate: Gate, now: datetime) -> tuple[GateScores, Settled]:
-        known = self._settled.get(_key(gate), NOTHING)
-        return gate_pairs.read(session, gate.id, gate.candidate_id, now, known)
+def judge(session: Session, gate: Gate, now: datetime) -> Judged:
+    """Return a gate's verdict by all of its matches."""
+    scores = _read(session, gate, now)
+    verdict = _verdict(scores.scores.tobytes(), config(gate))
+    pairs = verdict.stop.games // 2
+    return Judged(verdict, int(scores.lost[pairs - 1]) if pairs else 0, scores.waiting)
 
 
-def judge_open(database: Database, judge: GateEvaluator, now: datetime) -> list[Closed]:
+def _open_gates(session: Session) -> Sequence[Gate]:
+    return session.scalars(select(Gate).where(Gate.state == "open").order_by(Gate.id)).all()
+
+
+def _read(session: Session, gate: Gate, now: datetime) -> GateScores:
+    return gate_pairs.read(session, gate.id, gate.candidate_id, now)
+
+
+def judge_open(database: Database, now: datetime) -> list[Closed]:
     """Close the gates whose verdict has fallen, and those of players that are quarantined; return them."""
     with database.read() as session:
-        judged = judge.judge_all(session, now)
-        due = [gate.id for gate, where in judged.items() if _ending(session, gate, where) is not None]
+        due = [
+            gate.id for gate in _open_gates(session) if _ending(session, gate, judge(session, gate, now)) is not None
+        ]
     closed = []
     for gate_id in due:
         with database.write() as session:
             locks.acquire(session, Lock.EVENTS)
             gate = require(session, gate_id)
-            ending = _ending(session, gate, judge.judge(session, gate, now)) if gate.state == "open" else None
+            ending = _ending(session, gate, judge(session, gate, now)) if gate.state == "open" else None
             if ending is not None:
                 close(session, gate, ending, RULE, now)
                 closed.append(Closed(gate.id, gate.environment, ending.reason))
@@ -182,15 +170,9 @@ def judge_again(database: Database, now: datetime) -> None:
         with database.write() as session:
             locks.acquire(session, Lock.EVENTS)
             gate = require(session, gate_id)
-            judged = judged_anew(session, gate, now)
+            judged = judge(session, gate, now)
             if judged.state != gate.state:
                 _overturn(session, gate, judged, now)
-
-
-def judged_anew(session: Session, gate: Gate, now: datetime) -> Judged:
-    """Say where a gate stands by all of its matches, whatever was said before."""
-    scores, _ = gate_pairs.read(session, gate.id, gate.candidate_id, now)
-    return _judged(gate, scores)
 
 
 def judged_wrongly(session: Session, environment: str) -> list[int]:
@@ -199,7 +181,7 @@ def judged_wrongly(session: Session, environment: str) -> list[int]:
     return [
         gate.id
         for gate in session.scalars(select(Gate).where(*decided).order_by(Gate.id))
-        if judged_anew(session, gate, _WHEN_ALL_IS_OVER).differs(gate)
+        if judge(session, gate, _WHEN_ALL_IS_OVER).differs(gate)
     ]
 
 
@@ -258,12 +240,6 @@ def record(session: Session, gate: Gate, actor: str, reason: str, now: datetime)
         details={"gate": gate.id, "state": gate.state, "against": gate.champion_id},
         now=now,
     )
-
-
-def _judged(gate: Gate, seen: GateScores) -> Judged:
-    verdict = _verdict(seen.scores.tobytes(), config(gate))
-    pairs = verdict.stop.games // 2
-    return Judged(verdict, int(seen.lost[pairs - 1]) if pairs else 0, seen.waiting)
 
 
 def _decision(gate: Gate, seen: GateScores) -> Decision:

@@ -8,42 +8,43 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.db.models import Player, SnapshotDecision
 from league.lineage_svg import Descent
+from league.pagination import Page
 from league.services.audit import log as audit_log
 from league.services.gates import service as gates
-from league.services.gates.sprt import GateEvaluator
 from league.services.lifecycle import champions, transitions
 from league.services.population import learners
 from league.services.ratings import rated_players
 from league.settings import Settings
 
 
-def ancestors(
-    session: Session, settings: Settings, judge: GateEvaluator, player_id: int, limit: int, after: int, now: datetime
-) -> list[wire.Ancestor]:
-    """Follow a player's parents, after the given generation; a learner descends from its newest snapshot.
+def list_ancestors(
+    session: Session, settings: Settings, player_id: int, limit: int, cursor: int, now: datetime
+) -> Page[wire.Ancestor]:
+    """List a player's parents after the given generation; a learner descends from its newest snapshot.
 
     Raises:
         UnknownPlayerError: There is no such player.
     """
-    generations = _generations(session, player_id)[after : after + limit]
+    found = Page.at(_generations(session, player_id), cursor, limit)
     players = {
         one.id: one
         for one in rated_players.shown(
-            session, settings, session.execute(rated_players.rated().where(Player.id.in_(generations))).all()
+            session, settings, session.execute(rated_players.rated().where(Player.id.in_(found.items))).all()
         )
     }
-    stood = gates.of_candidates(session, settings, judge, generations, now)
-    return [
+    stood = gates.of_candidates(session, settings, found.items, now)
+    ancestors = [
         wire.Ancestor(
             generation=generation,
             player=players[each],
             gates=[gate for gate in stood if gate.candidate.player_id == each],
         )
-        for generation, each in enumerate(generations, start=after + 1)
+        for generation, each in enumerate(found.items, start=cursor + 1)
     ]
+    return Page(ancestors, found.next_cursor)
 
 
-def descent(session: Session, settings: Settings, learner_id: int, most: int) -> Descent | None:
+def get_descent(session: Session, settings: Settings, learner_id: int, most: int) -> Descent | None:
     """Return what there is to draw of a learner's newest snapshots, at most so many; None where it has none.
 
     Raises:
@@ -56,6 +57,7 @@ def descent(session: Session, settings: Settings, learner_id: int, most: int) ->
     snapshots = rated_players.shown(session, settings, rows[::-1])
     if not snapshots:
         return None
+    changes = audit_log.list_player_events(session, [one.id for one in snapshots], list(transitions.TRANSITIONS))
     anew = SnapshotDecision.learner_id == learner_id, SnapshotDecision.reset
     shown = SnapshotDecision.step >= (snapshots[0].step or 0)
     return Descent(
@@ -63,7 +65,10 @@ def descent(session: Session, settings: Settings, learner_id: int, most: int) ->
         snapshots=snapshots,
         resets=list(session.scalars(select(SnapshotDecision.step).where(*anew, shown).order_by(SnapshotDecision.step))),
         champion=champions.champion_id(session, learner.environment),
-        changes=audit_log.of_players(session, [one.id for one in snapshots], list(transitions.TRANSITIONS)),
+        changes={
+            player_id: [wire.Event.model_validate(each, from_attributes=True) for each in events]
+            for player_id, events in changes.items()
+        },
     )
 
 

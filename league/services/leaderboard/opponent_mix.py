@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from typing import TypeVar
 
 from sqlalchemy import Select, select
@@ -11,9 +12,10 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from league import wire
 from league.db.models import Lease, Match
 from league.services.matches import counting
-from league.services.matchmaking import opponents as matchmaking_opponents
+from league.services.matchmaking import leases
+from league.services.matchmaking.pfsp import SELF_PLAY
 from league.services.player_names import display_name
-from league.services.population.cache import Population, PopulationCache
+from league.services.population.cache import PopulationCache
 from league.settings import Settings
 
 LOOKED_AT = 1000
@@ -29,6 +31,9 @@ class Played:
 
     matches: int = 0
     score: float | None = None
+
+
+_NONE = Played()
 
 
 @dataclass(frozen=True)
@@ -77,12 +82,14 @@ class Opposition:
 
     Attributes:
         branches: In the order of the rule, then those of the past.
-        opponents: Everybody who may be drawn or was met.
+        opponents: The likeliest of those that may be drawn or were met.
+        total: How many may be drawn or were met.
         matches: How many of the learner's last matches were looked at.
     """
 
     branches: Sequence[BranchShare]
     opponents: Sequence[OpponentShare]
+    total: int
     matches: int
 
 
@@ -93,16 +100,17 @@ class _Played:
     score: float
 
 
-def of_learner(
-    session: Session, settings: Settings, cache: PopulationCache, player_id: int, *, self_play: bool = True
+def get_opponent_mix(
+    session: Session, settings: Settings, cache: PopulationCache, player_id: int, limit: int, *, self_play: bool = True
 ) -> Opposition:
-    """Put what the next lease is drawn from beside the learner's last matches.
+    """Compare the distribution of the next lease with the learner's last matches.
 
     Args:
         session: A transaction.
         settings: Has the matchmaking rule.
         cache: Populations.
         player_id: The learner.
+        limit: Most opponents.
         self_play: Whether its trainer leaves it to the league how often the learner meets itself.
 
     Raises:
@@ -110,12 +118,10 @@ def of_learner(
         InvalidRequestError: It is not a learner.
     """
     population = cache.of_player(session, player_id)
-    content = matchmaking_opponents.of_learner(
-        session, population, settings, player_id, self_play=self_play
-    ).account.content
+    content = leases.distribution_of(session, population, settings, player_id, self_play=self_play).record.content
     played, items = _played(session, player_id), content["items"]
     shares = {branch["name"]: branch["share"] for branch in content["branches"]}
-    shares[matchmaking_opponents.SELF_PLAY] = content["self_play"]
+    shares[SELF_PLAY] = content["self_play"]
     rules = {branch["name"]: branch["rule"] for branch in content["branches"]}
     by_branch = _met((each.branch, each.score) for each in played)
     by_opponent = _met((each.opponent, each.score) for each in played)
@@ -125,26 +131,20 @@ def of_learner(
     def share(met: Played) -> float | None:
         return met.matches / len(played) if played else None
 
-    branches = [
-        BranchShare(name, rules.get(name, ""), shares.get(name, 0.0), met, share(met))
-        for name in dict.fromkeys([*shares, *by_branch])
-        for met in (by_branch.get(name, Played()),)
-        if met.matches or shares.get(name)
-    ]
-    opponents = [
-        OpponentShare(
-            player_id=each,
-            name=_name(population, each),
-            now=now.get(each, 0.0),
-            win_rate=win_rates.get(each),
-            met=met,
-            share=share(met),
-        )
-        for each in dict.fromkeys([*now, *by_opponent])
-        for met in (by_opponent.get(each, Played()),)
-        if met.matches or now.get(each)
-    ]
-    return Opposition(branches, sorted(opponents, key=lambda each: (-each.now, -each.met.matches)), len(played))
+    def relevance(opponent: int) -> tuple[float, int]:
+        return now.get(opponent, 0.0), by_opponent.get(opponent, _NONE).matches
+
+    branches = []
+    for name in dict.fromkeys([*shares, *by_branch]):
+        met = by_branch.get(name, _NONE)
+        if met.matches or shares.get(name):
+            branches.append(BranchShare(name, rules.get(name, ""), shares.get(name, 0.0), met, share(met)))
+    relevant = [each for each in dict.fromkeys([*now, *by_opponent]) if now.get(each) or each in by_opponent]
+    opponents = []
+    for each in nlargest(limit, relevant, key=relevance):
+        met, name = by_opponent.get(each, _NONE), display_name(population.members[population.index(each)])
+        opponents.append(OpponentShare(each, name, now.get(each, 0.0), win_rates.get(each), met, share(met)))
+    return Opposition(branches, opponents, len(relevant), len(played))
 
 
 def _played(session: Session, player_id: int) -> list[_Played]:
@@ -170,8 +170,3 @@ def _met(scores: Iterable[tuple[K, float]]) -> Mapping[K, Played]:
     for key, score in scores:
         collected[key].append(score)
     return {key: Played(len(each), sum(each) / len(each)) for key, each in collected.items()}
-
-
-def _name(population: Population, player_id: int) -> str:
-    member = population.members[population.place(player_id)]
-    return display_name(member)

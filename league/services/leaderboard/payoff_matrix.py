@@ -1,7 +1,4 @@
-"""Payoff matrix of an environment: win rates, cycles, and the Nash mixture (Nash averaging).
-
-Up to the last closed period, so that it is computed once between two changes of the population, whoever looks.
-"""
+"""Payoff matrix of an environment: win rates, cycles, and the Nash mixture (Nash averaging)."""
 
 import logging
 from collections.abc import Sequence
@@ -9,17 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from arena import payoff as arithmetic
-from arena.cycles import significant_cycles
-from arena.glicko2 import Ratings
-from league import wire
-from league.db.models import Player
-from league.services.environments import lookup as environments
+from arena.evaluation import payoff as arithmetic
+from arena.evaluation.intransitivity import significant_cycles
+from arena.ratings.glicko2 import Ratings, conservative
 from league.services.matches import pair_records
-from league.services.player_names import display_name
+from league.services.matches.pair_records import PairRecords
 from league.services.population.cache import Population, PopulationCache
 from league.services.ratings import rated_players
 
@@ -95,60 +88,44 @@ class PayoffMatrix:
     triples: int
 
 
-def get_payoff(session: Session, environment: str, limit: int) -> wire.Payoff:
-    """Show who beats whom among those in play, the `limit` highest conservative ratings first.
-
-    Raises:
-        UnknownEnvironmentError: The league plays other environments, but not this one.
-    """
-    environments.require_known(session, environment)
-    in_play = Player.environment == environment, rated_players.in_play()
-    query = rated_players.rated().where(*in_play)
-    found = session.execute(query.order_by(rated_players.conservative().desc(), Player.id).limit(limit)).all()
-    players = [player for player, _ in found]
-    counts, matches = pair_records.matrix(pair_records.current(session, environment), [player.id for player in players])
-    joined = arithmetic.payoff(counts, rated_players.ratings(found))
-    return wire.Payoff(
-        environment=environment,
-        total=session.scalar(select(func.count()).select_from(Player).where(*in_play)) or 0,
-        players=[wire.PlayerName(player_id=player.id, name=player.name) for player in players],
-        names=[display_name(player) for player in players],
-        win_rates=joined.win_rate.tolist(),
-        counts=matches.tolist(),
-        intransitivity=joined.cyclic,
-    )
-
-
-def of_environment(
-    session: Session, cache: PopulationCache, environment: str, most: int, *, learners: bool = True
+def get_payoff_matrix(
+    session: Session,
+    cache: PopulationCache,
+    environment: str,
+    limit: int,
+    *,
+    learners: bool = True,
+    open_matches: bool = False,
 ) -> PayoffMatrix:
-    """Return the map of an environment's strongest players, at most so many.
+    """Return the payoff matrix of an environment's strongest players in play.
 
     Args:
         session: A transaction.
-        cache: Has the population.
+        cache: Has the population, and the matrix as of the last period.
         environment: Which.
-        most: Players.
-        learners: Whether those that still learn are among them, who have never met each other.
+        limit: Most players.
+        learners: Whether to include learners, which never meet each other.
+        open_matches: Whether matches after the last period count; such a matrix is not cached.
     """
     population = cache.get(session, environment)
+    if open_matches:
+        return _compute(population, pair_records.current(session, environment), limit, learners=learners)
     return population.cached(
-        ("payoff map", most, learners), lambda: _draw(session, population, most, learners=learners)
+        ("payoff matrix", limit, learners),
+        lambda: _compute(population, pair_records.read(session, environment), limit, learners=learners),
     )
 
 
-def _draw(session: Session, population: Population, most: int, *, learners: bool) -> PayoffMatrix:
+def _compute(population: Population, records: PairRecords, limit: int, *, learners: bool) -> PayoffMatrix:
     in_play = [
-        place
-        for place, each in enumerate(population.members)
-        if each.standing not in rated_players.OUT_OF_PLAY and (learners or each.kind != "learner")
+        index
+        for index, member in enumerate(population.members)
+        if member.standing not in rated_players.OUT_OF_PLAY and (learners or member.kind != "learner")
     ]
     ratings = population.ratings
-    cautious = ratings.rating - 2.0 * ratings.deviation
-    shown = sorted(in_play, key=lambda place: (-cautious[place], population.members[place].id))[:most]
-    counts, matches = pair_records.matrix(
-        pair_records.read(session, population.environment), [population.members[place].id for place in shown]
-    )
+    bound = conservative(ratings)
+    shown = sorted(in_play, key=lambda index: (-bound[index], population.members[index].id))[:limit]
+    counts, matches = pair_records.matrix(records, [population.members[index].id for index in shown])
     chosen = Ratings(ratings.rating[shown], ratings.deviation[shown], ratings.volatility[shown])
     joined = arithmetic.payoff(counts, chosen)
     cycles = significant_cycles(counts)
@@ -156,8 +133,8 @@ def _draw(session: Session, population: Population, most: int, *, learners: bool
     weights = _nash(joined.win_rate)
     return PayoffMatrix(
         players=[
-            _placed(population, place, weight, tangled=rank in tangled)
-            for rank, (place, weight) in enumerate(zip(shown, weights, strict=True))
+            _player(population, index, weight, tangled=rank in tangled)
+            for rank, (index, weight) in enumerate(zip(shown, weights, strict=True))
         ],
         total=len(in_play),
         win_rate=joined.win_rate,
@@ -171,7 +148,7 @@ def _draw(session: Session, population: Population, most: int, *, learners: bool
 
 
 def _nash(win_rate: FloatArray) -> Sequence[float | None]:
-    from arena.equilibria import nash_mixture  # its solvers take a quarter of a second to load
+    from arena.evaluation.nash_averaging import nash_mixture  # its solvers take a quarter of a second to load
 
     try:
         weights: list[float | None] = nash_mixture(win_rate).tolist()
@@ -181,16 +158,16 @@ def _nash(win_rate: FloatArray) -> Sequence[float | None]:
     return weights
 
 
-def _placed(population: Population, place: int, weight: float | None, *, tangled: bool) -> PayoffPlayer:
-    member = population.members[place]
+def _player(population: Population, index: int, weight: float | None, *, tangled: bool) -> PayoffPlayer:
+    member = population.members[index]
     return PayoffPlayer(
         id=member.id,
         name=member.name,
         call_sign=member.call_sign,
         kind=member.kind,
-        rating=float(population.ratings.rating[place]),
-        deviation=float(population.ratings.deviation[place]),
-        games=int(population.games[place]),
+        rating=float(population.ratings.rating[index]),
+        deviation=float(population.ratings.deviation[index]),
+        games=int(population.games[index]),
         weight=weight,
         tangled=tangled,
     )

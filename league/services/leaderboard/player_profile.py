@@ -2,36 +2,41 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
-from arena.glicko2 import expected_score
-from arena.payoff import wilson_interval
+from arena.evaluation.payoff import wilson_interval
+from arena.ratings.glicko2 import expected_score
 from league.db.bulk_insert import among
 from league.db.models import Period, Player, Rating
+from league.pagination import Page, paginate
 from league.services.matches import pair_records
 from league.services.player_names import display_name
 from league.services.ratings import rated_players
+from league.services.ratings.period import RatingConfig
 
 
 @dataclass(frozen=True)
-class CurvePoint:
+class RatingPoint:
     """A player's rating after a period.
 
     Attributes:
-        number: Of the period.
-        closed_at: When it was closed.
+        config_id: Of the rating config that the period was rated under.
         rating: On the Glicko scale.
         deviation: RD.
         games: Rated ones so far.
     """
 
+    period_id: int
     number: int
+    config_id: str
     closed_at: datetime
     rating: float
     deviation: float
+    volatility: float
     games: int
 
 
@@ -66,28 +71,36 @@ class Opponent:
     expected: float
 
 
-def curve(session: Session, player_id: int, most: int) -> list[CurvePoint]:
-    """Follow a player's rating, oldest period first; of very many points every so many are left out, the last never.
+def list_ratings(session: Session, player_id: int, limit: int, cursor: int = 0) -> Page[RatingPoint]:
+    """List a player's ratings over the periods that changed them, oldest first, after the given period.
 
     Raises:
         UnknownPlayerError: There is no such player.
     """
     rated_players.require(session, player_id)
-    number = func.row_number().over(order_by=Rating.period_id.desc()).label("number")
-    own = select(Rating.period_id, number).join(Period, Period.id == Rating.period_id)
-    own = own.where(Rating.player_id == player_id, Period.current_version())
+    query = paginate(_ratings(player_id), Rating.period_id, cursor, limit)
+    return Page.cut(_points(session, query), limit, attrgetter("period_id"))
+
+
+def get_rating_curve(session: Session, player_id: int, max_points: int) -> list[RatingPoint]:
+    """Return a player's ratings, oldest first, thinned to every k-th from the last one backwards if there are many.
+
+    Raises:
+        UnknownPlayerError: There is no such player.
+    """
+    rated_players.require(session, player_id)
+    own = _ratings(player_id).with_only_columns(
+        Rating.period_id, func.row_number().over(order_by=Rating.period_id.desc()).label("number")
+    )
     numbered = own.subquery()
     points = session.scalar(select(func.count()).select_from(numbered)) or 0
-    apart = max(1, -(-points // most))
-    columns = Period.number, Period.closed_at, Rating.rating, Rating.deviation, Rating.games
-    query = select(*columns).join(Period, Period.id == Rating.period_id)
-    query = query.join(numbered, numbered.c.period_id == Rating.period_id)
-    query = query.where(Rating.player_id == player_id, (numbered.c.number - 1) % apart == 0)
-    return [CurvePoint(*row) for row in session.execute(query.order_by(Rating.period_id))]
+    apart = max(1, -(-points // max_points))
+    query = _ratings(player_id).join(numbered, numbered.c.period_id == Rating.period_id)
+    return _points(session, query.where((numbered.c.number - 1) % apart == 0).order_by(Rating.period_id))
 
 
-def opponents(session: Session, player_id: int, limit: int) -> tuple[list[Opponent], int]:
-    """Return whom a player met, most matches first, and how many there are in all.
+def list_opponents(session: Session, player_id: int, limit: int) -> tuple[list[Opponent], int]:
+    """Return a player's opponents, most matches first, and how many there are in all.
 
     Raises:
         UnknownPlayerError: There is no such player.
@@ -121,3 +134,24 @@ def opponents(session: Session, player_id: int, limit: int) -> tuple[list[Oppone
         for place, (player, rating) in enumerate(everybody[1:])
     ]
     return met, len(records)
+
+
+def _ratings(player_id: int) -> "Select[Rating, Period]":
+    query = select(Rating, Period).join(Period, Period.id == Rating.period_id)
+    return query.where(Rating.player_id == player_id, Period.current_version())
+
+
+def _points(session: Session, query: "Select[Rating, Period]") -> list[RatingPoint]:
+    return [
+        RatingPoint(
+            period_id=period.id,
+            number=period.number,
+            config_id=RatingConfig.restored(period.rule).id,
+            closed_at=period.closed_at,
+            rating=rating.rating,
+            deviation=rating.deviation,
+            volatility=rating.volatility,
+            games=rating.games,
+        )
+        for rating, period in session.execute(query)
+    ]

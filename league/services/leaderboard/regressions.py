@@ -15,9 +15,9 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from arena.forgetting import regressed
-from arena.payoff import Tally, wilson_interval
-from arena.rules import Pasts
+from arena.evaluation.forgetting import regressed
+from arena.evaluation.payoff import Tally, wilson_interval
+from arena.matchmaking.rules import Pasts
 from league import wire
 from league.db import locks
 from league.db.engine import Database
@@ -25,11 +25,11 @@ from league.db.locks import Lock
 from league.db.models import Event, Player
 from league.services.audit import log as audit_log
 from league.services.environments import lookup as environments
+from league.services.matches import log as match_log
 from league.services.player_names import display_name
 from league.services.population import cache as population_cache
-from league.services.population import rule_inputs
+from league.services.population import role_config, rule_inputs
 from league.services.population.cache import REMARKS, Population
-from league.services.population.learner_games import LearnerGamesCache
 from league.services.ratings import rated_players
 from league.settings import Settings
 
@@ -62,13 +62,11 @@ class _Looked:
         return {self.opponents[place] for place in np.flatnonzero(losing).tolist()}
 
 
-def look(
-    database: Database, settings: Settings, recollection: LearnerGamesCache, environment: str, now: datetime
-) -> None:
+def look(database: Database, settings: Settings, environment: str, now: datetime) -> None:
     """Raise the alarms of an environment that are due, and end those that are over."""
     with database.read() as session:
         everybody = population_cache.load(session, environment)
-        looked = [_look(session, settings, recollection, everybody, place) for place in _mains(everybody)]
+        looked = [_look(session, settings, everybody, place) for place in _mains(everybody)]
         known = active(session, environment)
     if not any(_news(each, known) for each in looked):
         return
@@ -80,7 +78,7 @@ def look(
                 _record(session, environment, kind, each, opponent, now)
 
 
-def listing(session: Session, environment: str | None) -> list[wire.Regression]:
+def list_regressions(session: Session, environment: str | None) -> list[wire.Regression]:
     """List the alarms that are on, oldest first.
 
     Raises:
@@ -113,9 +111,7 @@ def _mains(everybody: Population) -> list[int]:
     ]
 
 
-def _look(
-    session: Session, settings: Settings, recollection: LearnerGamesCache, everybody: Population, place: int
-) -> _Looked:
+def _look(session: Session, settings: Settings, everybody: Population, place: int) -> _Looked:
     main = everybody.members[place]
     opponents = [
         member.id
@@ -126,7 +122,8 @@ def _look(
     ]
     through = rule_inputs.rated_through(session, everybody.environment)
     most = settings.matchmaking.past_games
-    games = recollection.last_of(session, everybody.environment, main.id, through, most)
+    reset_step = role_config.began_step(session, main.id)
+    games = match_log.last_of(session, main.id, through, most, from_step=reset_step)
     return _Looked(main.id, opponents, rule_inputs.pasts_in(games, main.id, opponents))
 
 

@@ -1,97 +1,301 @@
-"""The standings of an environment, now or as of a past period, and a player's rating curve."""
+"""Standings of an environment, now or as of a past period: ranked, filtered, searched and sorted.
 
-from sqlalchemy import SQLColumnExpression, select
+The present ones are read once between two changes of the population: after a period all open pages ask for them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, Literal
+
+from sqlalchemy import SQLColumnExpression, func, or_, select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.db.models import Event, Period, Player, Rating
-from league.errors import InvalidRequestError, UnknownPeriodError
+from league.db.models import Event, Learner, Period, Player, Rating
+from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
 from league.services.environments import lookup as environments
+from league.services.player_names import display_name
+from league.services.population.cache import PopulationCache
 from league.services.ratings import rated_players, side_ratings
-from league.services.ratings.period import RatingConfig
+from league.services.ratings.side_ratings import OnSide
 from league.settings import Settings
 
+Sort = Literal[
+    "conservative",
+    "rank",
+    "name",
+    "kind",
+    "role",
+    "standing",
+    "rating",
+    "home",
+    "away",
+    "deviation",
+    "games",
+    "win_rate",
+    "lineage",
+    "age",
+]
 
-def get_standings(
-    session: Session,
-    settings: Settings,
-    environment: str,
-    standing: str | None,
-    limit: int,
-    offset: int,
-    as_of: int | None,
-) -> list[wire.StandingsItem]:
-    """Rank the players of an environment by conservative rating.
+_HASH_LEAST = 6
+"""So many characters of a checkpoint's hash are searched for."""
 
-    As of a past period, ratings, games, standings and call-signs are those of its end.
+
+@dataclass(frozen=True)
+class StandingsFilter:
+    """Which players to list, and in what order.
+
+    Attributes:
+        search: Part of a name or call-sign, or the beginning of a checkpoint's hash; empty for all.
+        kind: None for all.
+        standing: Of a snapshot; learners and baselines are in play; None for all.
+        role: Of their lineage; None for all.
+        learner_id: Of which lineage; None for all.
+        sort: The column; players that are equal in it come in order of their rank.
+        descending: Whether the largest value comes first.
+    """
+
+    search: str = ""
+    kind: wire.Kind | None = None
+    standing: wire.Standing | Literal["in_play"] | None = None
+    role: wire.Role | None = None
+    learner_id: int | None = None
+    sort: Sort = "rank"
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StandingsRow:
+    """A player in the standings.
+
+    Attributes:
+        id: Of the player.
+        place: Among all players of the environment, by rating - 2 RD, from 1.
+        rank: Among those in play, from 1; None for a player out of play.
+        name: Unique in its environment and signature.
+        call_sign: Of a present or former commander.
+        kind: Learner, snapshot, baseline or external.
+        role: Of its lineage, if it has one.
+        standing: Of a snapshot.
+        checkpoint: Hash of its weights, or the name of a baseline's; None for learners.
+        rating: On the Glicko scale, after the last period.
+        deviation: RD.
+        games: Rated ones.
+        win_rate: Mean score of these, in [0, 1]; None without any.
+        home: Its rating at home, where sides are unlike and it has one; None else.
+        away: Likewise.
+        learner_id: Of its lineage.
+        lineage: Name of it.
+        step: At which a snapshot was published.
+        created_at: When.
+    """
+
+    id: int
+    place: int
+    rank: int | None
+    name: str
+    call_sign: str | None
+    kind: wire.Kind
+    role: wire.Role | None
+    standing: wire.Standing | None
+    checkpoint: str | None
+    rating: float
+    deviation: float
+    games: int
+    win_rate: float | None
+    home: OnSide | None
+    away: OnSide | None
+    learner_id: int | None
+    lineage: str | None
+    step: int | None
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How many players there are, and the ends of all their 95 % intervals; 0 where there are none."""
+
+    players: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Standings:
+    """All players of an environment in order of their ranks; those out of play come last.
+
+    Attributes:
+        rows: In that order.
+        sides: The names of home and away where they are unlike; None where they are alike.
+    """
+
+    rows: Sequence[StandingsRow]
+    sides: tuple[str, str] | None
+
+    def select(self, wanted: StandingsFilter) -> list[StandingsRow]:
+        """Return the players that the filter asks for, in its order."""
+        rows: Iterable[StandingsRow] = self.rows
+        for column in ("kind", "role", "learner_id"):
+            if (value := getattr(wanted, column)) is not None:
+                rows = [row for row in rows if getattr(row, column) == value]
+        if wanted.standing == "in_play":
+            rows = [row for row in rows if row.rank is not None]
+        elif wanted.standing is not None:
+            rows = [row for row in rows if row.standing == wanted.standing]
+        if text := wanted.search.strip().lower():
+            rows = [row for row in rows if _is_found(row, text)]
+        return _sorted(rows, wanted)
+
+    def find(self, player_id: int) -> StandingsRow:
+        """Return one player's row.
+
+        Raises:
+            UnknownPlayerError: It has none in these standings.
+        """
+        if player_id not in self._by_id:
+            raise UnknownPlayerError(player_id, "no player of this environment has this id", "see GET /players")
+        return self._by_id[player_id]
+
+    def strongest(self) -> StandingsRow | None:
+        """Return the snapshot in play with the highest rating - 2 RD."""
+        return next(self._snapshots_in_play(), None)
+
+    def newest(self) -> StandingsRow | None:
+        """Return the snapshot in play that was published last."""
+        return max(self._snapshots_in_play(), key=lambda row: (row.created_at, row.id), default=None)
+
+    def _snapshots_in_play(self) -> Iterator[StandingsRow]:
+        return (row for row in self.rows if row.kind == "snapshot" and row.rank is not None)
+
+    @cached_property
+    def _by_id(self) -> dict[int, StandingsRow]:
+        return {row.id: row for row in self.rows}
+
+
+def get_standings(session: Session, cache: PopulationCache, environment: str) -> Standings:
+    """Return the standings of an environment as the session sees it."""
+    return cache.get(session, environment).cached("standings", lambda: _read(session, environment))
+
+
+def get_past_standings(session: Session, environment: str, period_id: int) -> Standings:
+    """Return the standings of the end of a past period: ratings, games, standings and call-signs of then.
 
     Raises:
-        UnknownEnvironmentError: The league plays other environments, but not this one.
-        UnknownPeriodError: `as_of` is no period.
-        InvalidRequestError: `as_of` is another environment's period.
+        UnknownPeriodError: There is no such period.
+        InvalidRequestError: It is another environment's.
     """
-    environments.require_known(session, environment)
-    query = rated_players.rated(as_of).where(Player.environment == environment)
-    columns: tuple[SQLColumnExpression[str | None], ...] = (Player.standing, Player.call_sign)
-    if as_of is not None:
-        closed_at = _period(session, as_of, environment).closed_at
-        query = query.where(Player.created_at <= closed_at).outerjoin(
-            Event, Event.id == rated_players.last_change(closed_at)
-        )
-        columns = rated_players.logged_standing(), rated_players.logged_call_sign()
-    if standing is not None:
-        query = query.where(columns[0] == standing)
-    ranked = query.order_by(rated_players.conservative().desc(), Player.id).limit(limit).offset(offset)
-    rows = session.execute(ranked.add_columns(*columns)).all()
-    sides = side_ratings.of_players(session, [row[0] for row in rows], as_of)
-    return [
-        wire.StandingsItem.model_validate(
-            rated_players.fields(player, rating, settings)
-            | {
-                "rank": offset + place,
-                "win_rate": _win_rate(rating),
-                "sides": sides.get(player.id, []),
-                "standing": then,
-                "call_sign": call_sign,
-            }
-        )
-        for place, (player, rating, then, call_sign) in enumerate(rows, start=1)
-    ]
-
-
-def get_rating_curve(session: Session, player_id: int, limit: int, after: int) -> list[wire.RatingPoint]:
-    """Follow a player's rating over the periods that changed it, oldest first, after the given period.
-
-    Raises:
-        UnknownPlayerError: There is no such player.
-    """
-    rated_players.require(session, player_id)
-    query = select(Rating, Period).join(Period, Period.id == Rating.period_id).where(Period.current_version())
-    query = query.where(Rating.player_id == player_id, Rating.period_id > after).order_by(Rating.period_id)
-    return [
-        wire.RatingPoint(
-            period_id=period.id,
-            number=period.number,
-            config_id=RatingConfig.restored(period.rule).id,
-            closed_at=period.closed_at,
-            rating=rating.rating,
-            deviation=rating.deviation,
-            volatility=rating.volatility,
-            games=rating.games,
-        )
-        for rating, period in session.execute(query.limit(limit))
-    ]
-
-
-def _win_rate(rating: Rating | None) -> float | None:
-    return None if rating is None or rating.games == 0 else rating.score / rating.games
-
-
-def _period(session: Session, period_id: int, environment: str) -> Period:
     period = session.get(Period, period_id)
     if period is None:
         raise UnknownPeriodError(period_id, "no rating period has this id", "list them with GET /rating-periods")
     if period.environment != environment:
         rule = f"it is a period of {period.environment}, not of {environment}"
         raise InvalidRequestError(f"as_of={period_id}", rule, "name a period of the same environment")
-    return period
+    return _read(session, environment, period)
+
+
+def show(
+    session: Session, settings: Settings, rows: Sequence[StandingsRow], ranks: Mapping[int, int], as_of: int | None
+) -> list[wire.StandingsItem]:
+    """Return rows with the other fields of their players, such as metadata, under the given ranks by player id."""
+    query = rated_players.rated(as_of).where(Player.id.in_([row.id for row in rows]))
+    found = {player.id: (player, rating) for player, rating in session.execute(query)}
+    sides = side_ratings.of_players(session, [player for player, _ in found.values()], as_of)
+    return [
+        wire.StandingsItem.model_validate(
+            rated_players.fields(*found[row.id], settings)
+            | {
+                "rank": ranks[row.id],
+                "win_rate": row.win_rate,
+                "sides": sides.get(row.id, []),
+                "standing": row.standing,
+                "call_sign": row.call_sign,
+            }
+        )
+        for row in rows
+    ]
+
+
+def measure_extent(rows: Iterable[StandingsRow]) -> Extent:
+    """Return the number of some players and the range of their intervals."""
+    ends = [(row.rating - 2.0 * row.deviation, row.rating + 2.0 * row.deviation) for row in rows]
+    return Extent(len(ends), min((low for low, _ in ends), default=0.0), max((high for _, high in ends), default=0.0))
+
+
+def list_lineages(session: Session, environment: str, limit: int, chosen: int | None = None) -> dict[int, str]:
+    """Name the environment's newest lineages and a chosen one, by the id of their learner, in alphabetical order."""
+    of_environment = Learner.environment == environment
+    newest = select(Learner.id).where(of_environment).order_by(Learner.id.desc()).limit(limit)
+    shown = or_(Learner.id.in_(newest), Learner.id == chosen)
+    query = select(Learner.id, Learner.name).where(of_environment, shown).order_by(Learner.name)
+    return dict(session.execute(query).all())
+
+
+def _read(session: Session, environment: str, past: Period | None = None) -> Standings:
+    as_of = None if past is None else past.id
+    query = rated_players.rated(as_of).where(Player.environment == environment)
+    logged: tuple[SQLColumnExpression[str | None], ...] = Player.standing, Player.call_sign
+    if past is not None:
+        change = Event.id == rated_players.last_change(past.closed_at)
+        query = query.where(Player.created_at <= past.closed_at).outerjoin(Event, change)
+        logged = rated_players.logged_standing(), rated_players.logged_call_sign()
+    columns: tuple[SQLColumnExpression[Any], ...] = (
+        Player.id,
+        Player.name,
+        Player.kind,
+        Player.role,
+        Player.checkpoint,
+        Player.learner_id,
+        Player.step,
+        Player.created_at,
+        func.coalesce(Rating.rating, Player.start_rating).label("rating"),
+        func.coalesce(Rating.deviation, Player.start_deviation).label("deviation"),
+        func.coalesce(Rating.games, 0).label("games"),
+        Rating.score,
+        Learner.name.label("lineage"),
+        logged[0].label("standing"),
+        logged[1].label("call_sign"),
+    )
+    named = query.with_only_columns(*columns).outerjoin(Learner, Learner.id == Player.learner_id)
+    ranked = named.order_by(rated_players.conservative().desc(), Player.id)
+    found = [row._asdict() | {"place": place} for place, row in enumerate(session.execute(ranked), start=1)]
+    sides = environments.sides(session, environment)
+    on_sides = side_ratings.of_environment(session, environment, as_of) if sides else {}
+    in_play = [values for values in found if values["standing"] not in rated_players.OUT_OF_PLAY]
+    others = [values for values in found if values["standing"] in rated_players.OUT_OF_PLAY]
+    rows = [_row(rank, values, on_sides.get(values["id"], {})) for rank, values in enumerate(in_play, start=1)]
+    return Standings(rows + [_row(None, values, on_sides.get(values["id"], {})) for values in others], sides)
+
+
+def _row(rank: int | None, values: dict[str, Any], on_sides: Mapping[str, OnSide]) -> StandingsRow:
+    score, games = values.pop("score"), values["games"]
+    win_rate = score / games if games else None
+    return StandingsRow(rank=rank, win_rate=win_rate, home=on_sides.get("home"), away=on_sides.get("away"), **values)
+
+
+def _is_found(row: StandingsRow, text: str) -> bool:
+    if text in row.name.lower() or (row.call_sign is not None and text in row.call_sign.lower()):
+        return True
+    return len(text) >= _HASH_LEAST and (row.checkpoint or "").startswith(text)
+
+
+def _sorted(rows: Iterable[StandingsRow], wanted: StandingsFilter) -> list[StandingsRow]:
+    """Sort rows that come by rank. Players out of play, or without a value, come last either way."""
+    if wanted.sort in ("age", "conservative"):
+        key = attrgetter("place") if wanted.sort == "conservative" else attrgetter("created_at", "id")
+        return sorted(rows, key=key, reverse=not wanted.descending)
+    value: Callable[[StandingsRow], Any] = _VALUES.get(wanted.sort, attrgetter(wanted.sort))
+    known = [row for row in rows if value(row) is not None]
+    unknown = [row for row in rows if value(row) is None]
+    return sorted(known, key=value, reverse=wanted.descending) + unknown
+
+
+_VALUES: dict[Sort, Callable[[StandingsRow], Any]] = {
+    "name": lambda row: display_name(row).lower(),
+    "lineage": lambda row: None if row.lineage is None else row.lineage.lower(),
+    "home": lambda row: None if row.home is None else row.home.rating,
+    "away": lambda row: None if row.away is None else row.away.rating,
+}
+"""Sort keys of the columns that are not sorted by their plain value."""

@@ -1,4 +1,4 @@
-"""Standings of players and the champion alias: who may change them, and how.
+"""Transitions of players' standings and the champion alias.
 
-The rule that changes them is in `promotion`.
+The automatic rules are in `promotion`.
 """

@@ -1,6 +1,7 @@
-"""Champions: the alias `champion` of each environment, its holder and its history."""
+"""Champion alias of each environment: its holder and history."""
 
 from datetime import datetime
+from operator import attrgetter
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -8,24 +9,25 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.db.models import Champion, Event, Player
 from league.errors import UnknownChampionError
+from league.pagination import Page, paginate
 from league.services.environments import lookup as environments
 from league.services.ratings import rated_players
 from league.settings import Settings
 
 
 def show(session: Session, settings: Settings, environment: str) -> wire.Champion:
-    """Show the champion.
+    """Return the champion.
 
     Raises:
-        UnknownEnvironmentError: The league plays other environments, but not this one.
-        UnknownChampionError: There is none.
+        UnknownEnvironmentError: The environment does not exist.
+        UnknownChampionError: The environment has no champion.
     """
     environments.require_known(session, environment)
     last = _last(session, environment)
     if last is None or last.player_id is None:
         rule = "no commander holds the alias"
         if last is not None:
-            rule = f"nobody has held the alias since {last.since:%Y-%m-%dT%H:%M:%SZ}"
+            rule = f"no player has held the alias since {last.since:%Y-%m-%dT%H:%M:%SZ}"
         raise UnknownChampionError(environment, rule, "choose one with `league promote PLAYER --champion`")
     return wire.Champion(
         environment=environment,
@@ -37,17 +39,20 @@ def show(session: Session, settings: Settings, environment: str) -> wire.Champio
     )
 
 
-def history(session: Session, environment: str, limit: int, before: int | None) -> list[wire.ChampionChange]:
+def list_champions(
+    session: Session, environment: str, limit: int, cursor: int | None = None
+) -> Page[wire.ChampionChange]:
     """List who became champion when, newest first, before the given number.
 
     Raises:
-        UnknownEnvironmentError: The league plays other environments, but not this one.
+        UnknownEnvironmentError: The environment does not exist.
     """
     environments.require_known(session, environment)
     query = select(Champion, Player.name, Player.call_sign).outerjoin(Player, Player.id == Champion.player_id)
-    query = query.where(Champion.environment == environment)
-    query = query if before is None else query.where(Champion.number < before)
-    return [
+    query = paginate(
+        query.where(Champion.environment == environment), Champion.number, cursor, limit, newest_first=True
+    )
+    changes = [
         wire.ChampionChange(
             environment=environment,
             number=change.number,
@@ -56,27 +61,28 @@ def history(session: Session, environment: str, limit: int, before: int | None) 
             reason=change.reason,
             since=change.since,
         )
-        for change, name, sign in session.execute(query.order_by(Champion.number.desc()).limit(limit))
+        for change, name, sign in session.execute(query)
     ]
+    return Page.cut(changes, limit, attrgetter("number"))
 
 
 def champion_id(session: Session, environment: str) -> int | None:
-    """Return the champion's player id; None where there is none."""
+    """Return the champion's player id, or None."""
     last = _last(session, environment)
     return None if last is None else last.player_id
 
 
 def champion_in_audit_log(session: Session, environment: str) -> int | None:
-    """Return the player id that the alias went to last, as the audit log has it; None where there is none."""
+    """Return the champion's player id according to the audit log, or None."""
     changes = select(Event.details).where(Event.kind == "champion", Event.environment == environment)
     details = session.scalar(changes.order_by(Event.id.desc()).limit(1))
     return None if details is None else details.get("to")
 
 
-def hand_over(
+def set_holder(
     session: Session, environment: str, player_id: int | None, *, actor: str, reason: str, now: datetime
 ) -> None:
-    """Give the alias to a player, or to nobody. Of two calls that race past every check one fails on its number."""
+    """Set or clear the champion; of two concurrent changes, one violates the unique number."""
     last = _last(session, environment)
     session.add(
         Champion(

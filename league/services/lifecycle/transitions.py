@@ -1,4 +1,4 @@
-"""Standings and the champion change by compare-and-set, each change with an actor and a reason in the audit log."""
+"""Compare-and-set changes of standings and the champion, recorded in the audit log with actor and reason."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from arena.callsigns import free_call_sign
+from arena.population.callsigns import free_call_sign
 from league import wire
 from league.db import locks
 from league.db.locks import Lock
@@ -27,7 +27,7 @@ Change = Literal["promote", "retire", "reinstate", "quarantine"]
 
 @dataclass(frozen=True)
 class Cause:
-    """Who changes something, why, and when; with details for the audit log."""
+    """Actor, reason, time and details of a change for the audit log."""
 
     actor: str
     reason: str
@@ -37,7 +37,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Transition:
-    """Where a change may start and where it leads."""
+    """Allowed source standings and the target standing of a change."""
 
     origins: tuple[Standing, ...]
     target: Standing
@@ -52,7 +52,7 @@ TRANSITIONS: dict[Change, Transition] = {
 
 
 def allowed_of(kind: str) -> tuple[Change, ...]:
-    """Name the changes that a kind of player may go through, wherever it stands."""
+    """Return the changes of a kind of player, regardless of its standing."""
     if kind == "external":
         return "retire", "reinstate", "quarantine"
     return tuple(TRANSITIONS) if kind == "snapshot" else ()
@@ -70,25 +70,24 @@ def transition(
     expected: Standing | None = None,
     details: Mapping[str, Any] | None = None,
 ) -> wire.Player:
-    """Change a snapshot's standing, if it is in one that allows it. A champion that ceases to be a commander is none.
+    """Change a snapshot's standing if it allows the change. A champion that is no commander any more loses the title.
 
-    Quarantining confirms open reports that it cannot be played; reinstating it from quarantine dismisses them.
+    Quarantining confirms the player's open unplayable reports; reinstating it from quarantine dismisses them.
 
     Args:
         session: A write transaction.
-        settings: What players are shown under.
-        player_id: Whose standing.
-        name: What to do.
-        actor: Who does it.
-        reason: Why.
+        settings: Settings of the league.
+        player_id: The player.
+        name: The change.
+        actor: Actor for the audit log.
+        reason: Reason for the audit log.
         now: The time of the change.
-        expected: The standing that the caller saw; None for any that allows the change.
-        details: Why, in the audit log; None for nothing more than the reason.
+        expected: The expected standing; None for any that allows the change.
+        details: Further details for the audit log, or None.
 
     Raises:
-        UnknownPlayerError: There is no such player.
-        StandingConflictError: It is a learner or a baseline, its standing does not allow the change, or it is not the
-            expected one.
+        UnknownPlayerError: The player does not exist.
+        StandingConflictError: The player has no standing, or one that is not expected or does not allow the change.
     """
     locks.acquire(session, Lock.EVENTS)
     before = rated_players.require(session, player_id)[0].standing
@@ -98,7 +97,7 @@ def transition(
     if before == "quarantined":
         false_reports.dismiss_reinstated(session, player, actor=actor, reason=reason, now=now)
     if player.standing != "commander" and champions.champion_id(session, player.environment) == player_id:
-        _hand_over(session, player.environment, player_id, None, Cause(actor, f"{name}: {reason}", now))
+        _set_holder(session, player.environment, player_id, None, Cause(actor, f"{name}: {reason}", now))
     return rated_players.show(session, settings, player_id)
 
 
@@ -111,20 +110,20 @@ def set_champion(
     now: datetime,
     expected: int | None,
 ) -> None:
-    """Make a commander, or a candidate that becomes one by it, the champion of its environment.
+    """Make a commander, or a candidate that is promoted by this, the champion of its environment.
 
     Args:
         session: A write transaction.
-        player_id: Who is to be champion.
-        actor: Who does it.
-        reason: Why.
+        player_id: The new champion.
+        actor: Actor for the audit log.
+        reason: Reason for the audit log.
         now: The time of the change.
-        expected: Player id of the champion that the caller saw; None for nobody.
+        expected: Player id of the expected champion; None for no champion.
 
     Raises:
-        UnknownPlayerError: There is no such player.
-        StandingConflictError: It is a learner, a baseline or out of play.
-        ChampionConflictError: It is the champion already, or the champion is not the expected one.
+        UnknownPlayerError: The player does not exist.
+        StandingConflictError: The player is not an active snapshot.
+        ChampionConflictError: The player is already the champion, or the champion is not the expected one.
     """
     locks.acquire(session, Lock.EVENTS)
     cause = Cause(actor, reason, now)
@@ -136,7 +135,7 @@ def set_champion(
         raise _champion_conflict(session, player.environment, champion, player_id, expected)
     if player.standing != "commander":
         _set_standing(session, player_id, "promote", cause)
-    _hand_over(session, player.environment, champion, player_id, cause)
+    _set_holder(session, player.environment, champion, player_id, cause)
 
 
 def _set_standing(
@@ -159,8 +158,8 @@ def _set_standing(
     return player
 
 
-def _hand_over(session: Session, environment: str, old: int | None, new: int | None, cause: Cause) -> None:
-    champions.hand_over(session, environment, new, actor=cause.actor, reason=cause.reason, now=cause.now)
+def _set_holder(session: Session, environment: str, old: int | None, new: int | None, cause: Cause) -> None:
+    champions.set_holder(session, environment, new, actor=cause.actor, reason=cause.reason, now=cause.now)
     _record(session, "champion", environment, new or old, {"from": old, "to": new}, cause)
 
 
@@ -188,14 +187,14 @@ def _standing_conflict(
     player: Player, name: Change, transition: Transition, expected: Standing | None
 ) -> StandingConflictError:
     if player.kind == "external" and name == "promote":
-        rule = "it is an external player, whose policy the league does not have: nobody could be given it"
+        rule = "it is an external player, whose policy the league does not store"
         return StandingConflictError(player.id, rule, "train a learner and promote one of its snapshots")
     if player.kind not in ("snapshot", "external"):
         rule = f"it is a {player.kind}, which has no standing"
         return StandingConflictError(player.id, rule, f"{name} one of its snapshots, if it has any")
     allowed = [word for word in allowed_of(player.kind) if player.standing in TRANSITIONS[word].origins]
     wanted = " or ".join(transition.origins)
-    rule = f"it is {player.standing}; {name} needs {wanted}"
+    rule = f"it is {player.standing}; {name} requires {wanted}"
     if player.standing in transition.origins:
         rule = f"it is {player.standing}, not {expected} as expected"
     return StandingConflictError(player.id, rule, f"from {player.standing} it allows {', '.join(allowed)}")
@@ -204,10 +203,10 @@ def _standing_conflict(
 def _champion_conflict(
     session: Session, environment: str, champion: int | None, wanted: int, expected: int | None
 ) -> ChampionConflictError:
-    rule = f"{'nobody' if champion is None else _described(session, champion)} is champion"
+    rule = f"the champion is {'none' if champion is None else _described(session, champion)}"
     if champion != wanted:
-        rule += f", not {'nobody' if expected is None else f'player {expected}'} as expected"
-    return ChampionConflictError(environment, rule, "look at GET /champion and decide anew")
+        rule += f", expected {'none' if expected is None else f'player {expected}'}"
+    return ChampionConflictError(environment, rule, "check GET /champion and try again")
 
 
 def _described(session: Session, player_id: int) -> str:

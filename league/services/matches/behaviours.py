@@ -15,11 +15,11 @@ from sqlalchemy.orm import Session
 
 from league import wire
 from league.db.bulk_insert import insert_new
-from league.db.models import Behaviour, Learner, MeasureSet
+from league.db.models import Behaviour, MeasureSet
 from league.db.upsert import insert_into
 
 SETS_MAX = 64
-"""Sets of names, of up to 64 KiB, that the points of each learner's curves may have, and as many all matches."""
+"""Sets of names, of up to 64 KiB, that all matches may have."""
 
 _ID_BYTES = 16
 _VALUE = np.dtype("<f4")
@@ -73,21 +73,11 @@ def _keep_sets(session: Session, sets: Mapping[str, Sequence[str]]) -> set[str]:
     """Store those sets of names that are new and have room; return the ids of all that are stored."""
     kept = set(session.scalars(select(MeasureSet.id).where(MeasureSet.id.in_(sets))))
     if new := sorted(sets.keys() - kept):
-        kept.update(keep_set(session, sets[each]) for each in new[: _room(session)])
-    return kept
-
-
-def _room(session: Session) -> int:
-    """Count the sets of names that may still be stored."""
-    learners, stored = (session.scalar(select(func.count()).select_from(table)) or 0 for table in (Learner, MeasureSet))
-    return max(0, SETS_MAX * (1 + learners) - stored)
-
-
-def keep_set(session: Session, measures: Sequence[str]) -> str:
-    """Store names of values, once; return the id of this set of them."""
-    kept = set_id(measures)
-    row = {"id": kept, "measures": measures}
-    session.execute(insert_into(session, MeasureSet).values(row).on_conflict_do_nothing())
+        stored = session.scalar(select(func.count()).select_from(MeasureSet)) or 0
+        for each in new[: max(0, SETS_MAX - stored)]:
+            row = {"id": each, "measures": sets[each]}
+            session.execute(insert_into(session, MeasureSet).values(row).on_conflict_do_nothing())
+            kept.add(each)
     return kept
 
 

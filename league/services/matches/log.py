@@ -13,7 +13,7 @@ from league.db import locks
 from league.db.arrays import fetch_arrays, read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
-from league.db.models import Learner, Match
+from league.db.models import Environment, Match
 from league.services.matches import counting
 from league.services.matches.indexing import distinct
 
@@ -112,7 +112,7 @@ def settled_after(database: Database, match_id: int) -> int:
     """
     with database.read() as session:
         last = session.scalar(select(func.max(Match.id))) or 0
-        environments = session.scalars(select(Learner.environment).distinct()).all()
+        environments = session.scalars(select(Environment.name)).all()
     if last <= match_id:
         return match_id
     outlasted = (locks.wait_for_holders(database, Lock.INTAKE, environment, PATIENCE_S) for environment in environments)

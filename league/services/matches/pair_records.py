@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from sqlalchemy import ColumnElement, Select, SQLColumnExpression, bindparam, delete, func, or_, select
 from sqlalchemy.orm import Session
 
-from arena import payoff as arithmetic
+from arena.evaluation import payoff as arithmetic
 from league.db import bulk_insert
 from league.db.arrays import read_columns
 from league.db.models import Payoff, Period

@@ -1,75 +1,214 @@
-"""Queries of the match log: one match, and the matches of a player."""
+"""Queries of the match log: one match, and matches newest first by kind, players and recording."""
 
-from sqlalchemy import Select, select
-from sqlalchemy.orm import Session, aliased
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, or_, select, union_all
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from league import wire
-from league.db.models import Match, Period, Player, Replay
+from league.db.models import Match, Period, Player, Rating, Replay
 from league.errors import UnknownMatchError
-from league.services.matches import behaviours, counting
+from league.pagination import Page
+from league.services.matches import counting
+from league.services.matches import log as match_log
+
+SEARCHED = 100_000
+"""Of how many matches of an environment one page looks for a kind: rare ones must not take a scan of all."""
 
 _HOME, _AWAY = aliased(Player), aliased(Player)
+_HOME_RATING, _AWAY_RATING = aliased(Rating), aliased(Rating)
+_LAST_ID = 2**63 - 1
 
 
-def get(session: Session, match_id: int) -> wire.PlayedMatch:
-    """Show one match, and how both sides played.
+@dataclass(frozen=True)
+class MatchPlayer:
+    """The player of a side, with its rating before the match."""
+
+    player_id: int
+    name: str
+    call_sign: str | None
+    rating: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class MatchRow:
+    """A match of the log.
+
+    Attributes:
+        lease_id: The lease that it was played for.
+        sequence: Of the match among those of its lease, from 0.
+        score: Home's, in [0, 1].
+        reason: Why it ended.
+        decisions: Its length.
+        learner_step: Steps of the learner so far, in a training match.
+        late: Whether it came after its lease had expired.
+        counts: Whether its worker was trusted.
+        period_id: The rating period that it is part of; None before that, and for matches of gates.
+        recorded: Whether there is a recording.
+    """
+
+    id: int
+    lease_id: str
+    sequence: int
+    environment: str
+    kind: wire.MatchKind
+    home: MatchPlayer
+    away: MatchPlayer
+    score: float
+    reason: str
+    decisions: int
+    seed: int
+    learner_step: int | None
+    late: bool
+    counts: bool
+    worker_id: str
+    reported_at: datetime
+    period_id: int | None
+    recorded: bool
+
+
+@dataclass(frozen=True)
+class MatchFilter:
+    """Which matches to list.
+
+    Attributes:
+        environment: None for all, if players are named.
+        kind: None for every kind.
+        players: Matches of this player, or of these two against each other; empty for all players.
+        recorded: Whether to list only matches with a recording.
+    """
+
+    environment: str | None
+    kind: wire.MatchKind | None = None
+    players: tuple[int, ...] = ()
+    recorded: bool = False
+
+
+def get_match(session: Session, match_id: int) -> MatchRow:
+    """Return one match.
 
     Raises:
         UnknownMatchError: There is no such match.
     """
-    found = _bodies(session, _named().where(Match.id == match_id))
+    found = _read(session, [match_id])
     if not found:
-        raise UnknownMatchError(match_id, "no match has this id", "see a player's with GET /players/{id}/matches")
-    return wire.PlayedMatch(**dict(found[0]), behaviour=behaviours.of_match(session, match_id))
+        raise UnknownMatchError(match_id, "no match has this id", "list matches with GET /matches")
+    return found[0]
 
 
-def of_player(session: Session, player_id: int, limit: int, before: int | None) -> list[wire.Match]:
-    """List a player's matches, newest first, before the given one."""
-    seats = []
-    for seat in (Match.home_id, Match.away_id):  # one index each; an OR would scan
-        ids = select(Match.id).where(seat == player_id)
-        ids = ids if before is None else ids.where(Match.id < before)
-        seats.append(select(ids.order_by(Match.id.desc()).limit(limit).subquery().c.id))
-    own = seats[0].union(seats[1])
-    return _bodies(session, _named().where(Match.id.in_(own)).order_by(Match.id.desc()).limit(limit))
+def list_matches(session: Session, wanted: MatchFilter, limit: int, cursor: int | None = None) -> Page[MatchRow]:
+    """List matches, newest first, before the given one.
+
+    Of all players and one kind, a page searches the last `SEARCHED` ids and may hold less than `limit` for it.
+    """
+    floor, end = 0, _LAST_ID if cursor is None else cursor
+    if wanted.kind is not None and not (wanted.players or wanted.recorded):
+        end = end if cursor is not None else match_log.end(session, wanted.environment or "") + 1
+        floor = max(end - SEARCHED, 0)
+    ids = sorted(session.scalars(last_ids(wanted, floor, end, limit + 1)), reverse=True)
+    page = Page.cut(ids, limit, int)
+    further = page.next_cursor or (str(floor) if floor > 1 else None)
+    return Page(_read(session, page.items), further)
 
 
-def _named() -> "Select[Match, str, str, int, bool, bool]":
-    took_in = select(Period.id).where(Period.environment == Match.environment, Period.last_match_id >= Match.id)
-    first = (
-        took_in.where(Period.current_version(), Match.kind != counting.GATE)
-        .order_by(Period.last_match_id, Period.id)
-        .limit(1)
-    )
-    period_id = first.correlate(Match).scalar_subquery()
+def last_ids(wanted: MatchFilter, floor: int, end: int, limit: int) -> Select[int]:
+    """Select the last `limit` ids in [floor, end) of the matches that the filter asks for."""
+    conditions = [_within(wanted)]
+    if wanted.kind is not None:
+        conditions.append(Match.kind == wanted.kind)
+    ways = [and_(*conditions, *seated) for seated in _seats(wanted.players)]
+    return (_recorded if wanted.recorded else _among_all)(ways, floor, end, limit)
+
+
+def _within(wanted: MatchFilter) -> ColumnElement[bool]:
+    """Match an environment: by the players if they are named, so that no plan walks all its matches."""
+    if not wanted.players:
+        return Match.environment == wanted.environment
+    player = select(Player.id).where(Player.id == wanted.players[0])
+    return (player if wanted.environment is None else player.where(Player.environment == wanted.environment)).exists()
+
+
+def _recorded(ways: Sequence[ColumnElement[bool]], floor: int, end: int, limit: int) -> Select[int]:
+    """Select the last ids of matches with a recording, beginning with recordings, as there are few."""
+    match = select(Match.id).where(Match.id == Replay.match_id, or_(*ways))
+    recordings = select(Replay.match_id).where(Replay.match_id >= floor, Replay.match_id < end, match.exists())
+    return recordings.order_by(Replay.match_id.desc()).limit(limit)
+
+
+def _among_all(ways: Sequence[ColumnElement[bool]], floor: int, end: int, limit: int) -> Select[int]:
+    """Select the last ids of matches, each assignment of sides by an index of its own."""
+    ids = select(Match.id).where(Match.id >= floor, Match.id < end).order_by(Match.id.desc()).limit(limit)
+    found = union_all(*(select(ids.where(way).subquery()) for way in ways)).subquery()
+    return select(found.c.id).distinct().order_by(found.c.id.desc()).limit(limit)
+
+
+def _seats(players: tuple[int, ...]) -> list[list[ColumnElement[bool]]]:
+    """Return the possible assignments of sides: a player on either side, two against each other."""
+    if not players:
+        return [[]]
+    sides: tuple[InstrumentedAttribute[int], InstrumentedAttribute[int]] = (Match.home_id, Match.away_id)
+    ways = (sides, sides[::-1])
+    return [[side == player for side, player in zip(way, players, strict=False)] for way in ways]
+
+
+def _read(session: Session, ids: Iterable[int]) -> list[MatchRow]:
+    wanted = list(ids)
     recorded = select(Replay.match_id).where(Replay.match_id == Match.id).exists()
-    query = select(Match, _HOME.name, _AWAY.name, period_id, ~counting.excluded(), recorded)
-    return query.join(_HOME, _HOME.id == Match.home_id).join(_AWAY, _AWAY.id == Match.away_id)
-
-
-def _bodies(session: Session, query: "Select[Match, str, str, int, bool, bool]") -> list[wire.Match]:
+    entities = Match, _HOME, _AWAY, _HOME_RATING, _AWAY_RATING
+    query = select(*entities, ~counting.excluded(), _rating_period(), recorded)
+    query = query.join(_HOME, _HOME.id == Match.home_id).join(_AWAY, _AWAY.id == Match.away_id)
+    for rating, side in ((_HOME_RATING, Match.home_id), (_AWAY_RATING, Match.away_id)):
+        joined = (rating.player_id == side) & (rating.period_id == _last_period(side))
+        query = query.outerjoin(rating, joined)
     return [
-        wire.Match.model_validate(
-            {
-                "id": match.id,
-                "lease_id": match.lease_id,
-                "sequence": match.sequence,
-                "kind": match.kind,
-                "environment": match.environment,
-                "home": wire.PlayerName(player_id=match.home_id, name=home),
-                "away": wire.PlayerName(player_id=match.away_id, name=away),
-                "score": match.score,
-                "decisions": match.decisions,
-                "reason": match.reason,
-                "seed": match.seed,
-                "learner_step": match.learner_step,
-                "late": match.late,
-                "counts": counts,
-                "worker_id": match.worker_id,
-                "period_id": period_id,
-                "recorded": recorded,
-                "reported_at": match.reported_at,
-            }
+        MatchRow(
+            id=match.id,
+            lease_id=match.lease_id,
+            sequence=match.sequence,
+            environment=match.environment,
+            kind=match.kind,
+            home=_seat(home, home_rating),
+            away=_seat(away, away_rating),
+            score=match.score,
+            reason=match.reason,
+            decisions=match.decisions,
+            seed=match.seed,
+            learner_step=match.learner_step,
+            late=match.late,
+            counts=counts,
+            worker_id=match.worker_id,
+            reported_at=match.reported_at,
+            period_id=period_id,
+            recorded=is_recorded,
         )
-        for match, home, away, period_id, counts, recorded in session.execute(query)
+        for match, home, away, home_rating, away_rating, counts, period_id, is_recorded in session.execute(
+            query.where(Match.id.in_(wanted)).order_by(Match.id.desc())
+        )
     ]
+
+
+def _rating_period() -> ScalarSelect[int]:
+    """Select the period that a match is part of."""
+    took_in = select(Period.id).where(Period.environment == Match.environment, Period.last_match_id >= Match.id)
+    current = took_in.where(Period.current_version(), Match.kind != counting.GATE)
+    return current.order_by(Period.last_match_id, Period.id).limit(1).correlate(Match).scalar_subquery()
+
+
+def _last_period(player: InstrumentedAttribute[int]) -> ScalarSelect[int]:
+    """Select the last period that rated a player before a match."""
+    rated = select(Rating.period_id).join(Period, Period.id == Rating.period_id)
+    rated = rated.where(Rating.player_id == player, Period.last_match_id < Match.id, Period.current_version())
+    return rated.order_by(Rating.period_id.desc()).limit(1).correlate(Match).scalar_subquery()
+
+
+def _seat(player: Player, rating: Rating | None) -> MatchPlayer:
+    return MatchPlayer(
+        player_id=player.id,
+        name=player.name,
+        call_sign=player.call_sign,
+        rating=player.start_rating if rating is None else rating.rating,
+        deviation=player.start_deviation if rating is None else rating.deviation,
+    )

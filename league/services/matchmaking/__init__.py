@@ -1,4 +1,4 @@
 """Leases: opponents chosen by PFSP weights and roles, granted, explained and ended.
 
-The weights are in `arena.matchmaking`.
+The weights are in `arena.matchmaking.distribution`.
 """

@@ -1,29 +1,20 @@
-"""Cache of leases and longest matches, which results are validated by. Neither changes.
-
-That nobody has declared how long a game's matches are may change, and is kept for a moment only.
-"""
+"""Cache of leases and longest matches, by which results are validated. Neither changes once it is there."""
 
 import threading
 from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
-from itertools import islice
+from datetime import datetime
 from sys import intern
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, func, select
+from cachetools import FIFOCache
+from sqlalchemy import Row, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league.db.bulk_insert import among
-from league.db.models import Learner, Lease, Player
+from league.db.models import Environment, Lease, Player
 
 CACHE_SIZE = 2**16
 """Leases that one process remembers; about 20 MB."""
-
-UNDECLARED = timedelta(seconds=10)
-"""How long a process goes by it that a game has no limit."""
-
-Game = tuple[str, str]
-"""An environment and its signature."""
 
 
 class LeaseTerms(NamedTuple):
@@ -41,21 +32,14 @@ class LeaseTerms(NamedTuple):
     expires_at: datetime
     signature: str
 
-    @property
-    def game(self) -> Game:
-        """What is played."""
-        return self.environment, self.signature
-
 
 class LeaseCache:
     """Leases and limits that this process has read or written."""
 
     def __init__(self, size: int = CACHE_SIZE) -> None:
-        self._size = size
         self._lock = threading.Lock()
-        self._terms: dict[str, LeaseTerms] = {}
-        self._limits: dict[Game, int] = {}
-        self._undeclared: dict[Game, datetime] = {}
+        self._terms: FIFOCache[str, LeaseTerms] = FIFOCache(size)
+        self._limits: dict[str, int] = {}
 
     def terms(self, session: Session, lease_ids: Collection[str]) -> Mapping[str, LeaseTerms]:
         """Return the leases that exist, by id."""
@@ -71,9 +55,7 @@ class LeaseCache:
     def remember(self, terms: Mapping[str, LeaseTerms]) -> None:
         """Keep leases by id, which are committed; the oldest ones are forgotten."""
         with self._lock:
-            self._terms |= terms
-            for oldest in list(islice(self._terms, max(0, len(self._terms) - self._size))):
-                del self._terms[oldest]
+            self._terms.update(terms)
 
     def forget(self, lease_ids: Collection[str]) -> None:
         """Read these leases again when they are asked for next."""
@@ -81,23 +63,13 @@ class LeaseCache:
             for each in lease_ids:
                 self._terms.pop(each, None)
 
-    def limits(self, session: Session, games: Collection[Game], now: datetime) -> Mapping[Game, int]:
-        """Return the longest match of each game for which a learner declared it."""
-        missing = {game for game in games if game not in self._limits and not self._is_undeclared(game, now)}
+    def limits(self, session: Session, environments: Collection[str]) -> Mapping[str, int]:
+        """Return the longest match of each environment for which a learner declared it."""
+        missing = set(environments) - self._limits.keys()
         if missing:
-            own = Learner.environment, Learner.signature
-            declared = select(*own, func.max(Learner.max_decisions))
-            rows = session.execute(
-                declared.where(Learner.environment.in_({each for each, _ in missing})).group_by(*own)
-            )
-            self._limits |= {(environment, signature): longest for environment, signature, longest in rows if longest}
-            self._undeclared |= dict.fromkeys(missing - self._limits.keys(), now)
+            query = select(Environment.name, Environment.max_decisions).where(Environment.name.in_(missing))
+            self._limits |= {name: longest for name, longest in session.execute(query) if longest is not None}
         return self._limits
-
-    def _is_undeclared(self, game: Game, now: datetime) -> bool:
-        """Say whether a game had no limit a moment ago; a clock that was set back makes no moment longer."""
-        asked_at = self._undeclared.get(game)
-        return asked_at is not None and asked_at <= now < asked_at + UNDECLARED
 
 
 _COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (

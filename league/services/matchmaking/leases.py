@@ -1,132 +1,302 @@
-"""Opponent leases: drawn, granted with the reason, explained, given back. They end by themselves at `expires_at`."""
+"""Opponent leases: inputs loaded, distribution computed, opponents drawn, leases stored; explained, released, expired.
+
+population = PopulationCache.of_player(...)                    league.services.population.cache
+inputs = load_inputs(session, population, settings, learner)   league.services.population.rule_inputs
+distribution = opponent_distribution(population, pool, inputs) league.services.matchmaking.pfsp
+draws = draw(distribution, count, rng)                         arena.matchmaking
+store the leases with the distribution                         this module
+"""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Select, case, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from arena.matchmaking import SELF, draw, rating_pairs
-from arena.pairing import pairs_with
+from arena.matchmaking import SELF, draw
 from league import wire
 from league.db.bulk_insert import insert_new
 from league.db.engine import Database
 from league.db.group_commit import one_by_one
-from league.db.models import Draw, Learner, Lease, Match, Player
+from league.db.models import Draw, Environment, Lease, Match, Player
 from league.errors import UnknownEnvironmentError, UnknownLeaseError
 from league.services.gates.sprt import GateEvaluator
-from league.services.matches import counting, pair_records
-from league.services.matchmaking import gate_pairing, opponents, unplayable
+from league.services.matches import counting
+from league.services.matchmaking import explanations, pfsp, rating_pairs, unplayable
+from league.services.matchmaking.explanations import DistributionRecord
 from league.services.matchmaking.lease_cache import LeaseCache, LeaseTerms
-from league.services.matchmaking.opponents import PAIRING, DrawRecord, LearnerDraw
+from league.services.matchmaking.pfsp import OpponentDistribution
+from league.services.matchmaking.rating_pairs import Evaluator
 from league.services.population import external_players
 from league.services.population.cache import NEWEST, Member, Population, PopulationCache
+from league.services.population.rule_inputs import load_inputs
 from league.services.workers import service as workers
 from league.services.workers.service import Trusted
 from league.settings import Settings
 
 _RANDOM_DIGITS = 16  # beside the time in milliseconds: no two leases ever have the same id
 _SEED_LIMIT = 2**63
-_TRUST_AND_VERSION = workers.TRUST.add_columns(*NEWEST)  # of a worker and of everybody, in one trip to the database
+_TRUST_AND_VERSION = workers.TRUST.add_columns(*NEWEST)  # of a worker and of all players, in one round trip
 
-Row = dict[str, Any]
+
+@dataclass
+class LeaseRow:
+    """A lease as a row of the table; see `league.db.models.Lease`."""
+
+    id: str
+    seed: int
+    home_id: int
+    away_id: int
+    learner_side: wire.Side | None
+    branch: str
+    propensity: float | None
+    worker_id: str
+    kind: str
+    environment: str
+    budget: int
+    draw_id: str
+    gate_id: int | None
+    granted_at: datetime
+    expires_at: datetime
 
 
 @dataclass(frozen=True)
-class Grant:
-    """Leases that are decided upon and not stored yet, with the distribution that they were drawn from."""
+class _Plan:
+    """Leases that are not stored yet, with the distribution that they were drawn from."""
 
     population: Population
-    account: DrawRecord
-    rows: Sequence[Row]
+    record: DistributionRecord
+    rows: Sequence[LeaseRow]
 
 
-def grant(
-    database: Database,
+@dataclass(frozen=True)
+class LeaseService:
+    """Grants leases in one process.
+
+    Attributes:
+        database: Where leases are stored. Only storing holds up other writers.
+        settings: Of the league.
+        population: Cache of populations, with the distributions that follow from them.
+        cache: Remembers what is granted: the results are likely to come to the same process.
+        gates: Knows which gates need no more pairs.
+    """
+
+    database: Database
+    settings: Settings
+    population: PopulationCache
+    cache: LeaseCache
+    gates: GateEvaluator
+
+    def grant(self, request: wire.LeaseRequest, now: datetime, rng: np.random.Generator) -> list[dict[str, Any]]:
+        """Lease opponents for a learner, or pairs of frozen players.
+
+        Returns:
+            The leases in the form of `wire.Lease`, not validated: that would take as long as drawing them.
+
+        Raises:
+            UnknownWorkerError: There is no such worker.
+            WorkerQuarantinedError: It is quarantined.
+            UnknownPlayerError: There is no such player.
+            UnknownEnvironmentError: The environment was deleted meanwhile.
+            InvalidRequestError: The player is not a learner, or not an external one.
+            StandingConflictError: The external player is out of play.
+        """
+        if isinstance(request, wire.TrainingLeases):
+            plan = self._plan_training(request, now, rng)
+        else:
+            plan = self._plan_rating(request, now, rng)
+        if not plan.rows:
+            return []
+        try:
+            self._store(plan, now)
+        except IntegrityError as error:
+            raise _deleted(plan.population.environment) from error
+        plan.population.note_stored(plan.record.id, plan.rows[0].expires_at)
+        self.cache.remember({row.id: _terms(plan.population, row) for row in plan.rows})
+        return _answer(plan)
+
+    def preview(self, session: Session, player_id: int) -> wire.Preview:
+        """Show the distribution that a learner's next lease is drawn from.
+
+        Raises:
+            UnknownPlayerError: There is no such player.
+            InvalidRequestError: It is not a learner.
+        """
+        population = self.population.of_player(session, player_id)
+        record = distribution_of(session, population, self.settings, player_id).record
+        return wire.Preview.model_validate(
+            {"player_id": player_id, "environment": population.environment, **explanations.to_wire(session, record)}
+        )
+
+    def _plan_training(self, request: wire.TrainingLeases, now: datetime, rng: np.random.Generator) -> _Plan:
+        """Draw opponents for a learner. The learner's side alternates from lease to lease."""
+        population, opponents = self._distribution(request, now)
+        player_id, count = request.player_id, request.count
+        drawn = draw(opponents.distribution, count, rng)
+        learner_at_home = bool(rng.integers(2))
+        new_row = self._row_factory(request, population.environment, opponents.record, now)
+        choices, propensities = drawn.opponents.tolist(), drawn.propensities.tolist()
+        rows = []
+        for index, (lease_id, seed) in enumerate(_ids_and_seeds(count, now, rng)):
+            choice = choices[index]
+            opponent = player_id if choice == SELF else opponents.opponents[choice]
+            row = new_row(
+                id=lease_id,
+                seed=seed,
+                home_id=player_id if learner_at_home else opponent,
+                away_id=opponent if learner_at_home else player_id,
+                learner_side="home" if learner_at_home else "away",
+                branch=drawn.branches[index],
+                propensity=propensities[index],
+                gate_id=None,
+            )
+            rows.append(row)
+            learner_at_home = not learner_at_home
+        return _Plan(population, opponents.record, rows)
+
+    def _distribution(self, request: wire.TrainingLeases, now: datetime) -> tuple[Population, OpponentDistribution]:
+        """Return what a learner's opponents are drawn from, cached until something changes.
+
+        After a rating period one call at a time computes it; concurrent calls are served from before the period.
+        """
+        player_id, self_play = request.player_id, request.self_play
+        refreshing = self.population.refresh_lock(player_id)
+        with self.database.autocommit_read() as session:
+            found = session.connection().execute(_TRUST_AND_VERSION, {"worker": request.worker_id}).one_or_none()
+            worker = workers.trusted(request.worker_id, found)
+            present = () if found is None else tuple(found[-len(NEWEST) :])
+            unplayable_ids = self._unplayable(session, request.worker_id, worker, now)
+            for population in self.population.recent(session, player_id, present, stale=refreshing.locked()):
+                cached = population.peek(_key(player_id, self_play=self_play, unplayable=unplayable_ids))
+                if cached is not None:
+                    return population, cached
+        with refreshing, self.database.read() as session:
+            population = self.population.of_player(session, player_id)
+            distribution = distribution_of(
+                session, population, self.settings, player_id, self_play=self_play, unplayable=unplayable_ids
+            )
+        return population, distribution
+
+    def _plan_rating(self, request: wire.RatingLeases, now: datetime, rng: np.random.Generator) -> _Plan:
+        """Pair frozen players that the worker can play, those of an open gate first; or the external one it brings.
+
+        Two consecutive leases are a pair, swapped, on one seed.
+        """
+        with self.database.read() as session:
+            worker = workers.require_trusted(session, request.worker_id)
+            population = self.population.get(session, request.environment)
+            player_id = request.player_id
+            external = None if player_id is None else external_players.entered(population, player_id)
+            unplayable_ids = self._unplayable(session, request.worker_id, worker, now)
+            evaluator = Evaluator(worker.signatures, unplayable_ids, external)
+            decided, share = self.gates.enough(session, now), self.settings.promotion.gate_share
+            gate = rating_pairs.choose_gate(session, population, evaluator, decided, share, rng)
+            count = (request.count + 1) // 2
+            if gate is None:
+                planned = rating_pairs.plan_pairs(session, population, evaluator, count, rng)
+            else:
+                planned = rating_pairs.plan_gate(population, gate, count)
+        new_row = self._row_factory(request, population.environment, planned.record, now)
+        kind = "rating" if planned.gate_id is None else counting.GATE
+        ids_and_seeds = _ids_and_seeds(2 * len(planned.pairs), now, rng)
+        rows = []
+        for number, (one, other) in enumerate(planned.pairs):
+            (first_id, seed), (second_id, _) = ids_and_seeds[2 * number : 2 * number + 2]
+            members = population.members[one], population.members[other]
+            for lease_id, (home, away) in ((first_id, members), (second_id, members[::-1])):
+                row = new_row(
+                    id=lease_id,
+                    seed=seed,
+                    home_id=home.id,
+                    away_id=away.id,
+                    learner_side=None,
+                    branch=planned.branch,
+                    propensity=None,
+                    gate_id=planned.gate_id,
+                    kind=kind,
+                )
+                rows.append(row)
+        return _Plan(population, planned.record, rows)
+
+    def _row_factory(
+        self,
+        request: wire.TrainingLeases | wire.RatingLeases,
+        environment: str,
+        record: DistributionRecord,
+        now: datetime,
+    ) -> "partial[LeaseRow]":
+        """Bind the columns that the leases of one request have in common."""
+        return partial(
+            LeaseRow,
+            worker_id=request.worker_id,
+            kind=request.kind,
+            environment=environment,
+            budget=min(request.budget, self.settings.lease_budget_max),
+            draw_id=record.id,
+            granted_at=now,
+            expires_at=now + timedelta(seconds=self.settings.lease_expiry_s),
+        )
+
+    def _store(self, plan: _Plan, now: datetime) -> None:
+        """Store leases, with the distribution that they were drawn from unless it is stored.
+
+        PostgreSQL refuses leases whose distribution was deleted with their environment. Storing a distribution checks
+        that the environment still exists.
+        """
+        environment = plan.population.environment
+        if plan.population.is_stored(plan.record.id, now):
+            self.database.group_commit(_insert, plan.rows, kind="leases", briefly=True)
+            return
+
+        def store(session: Session) -> None:  # processes may store the same distributions in another order: one by one
+            if session.scalar(_lock_environment(environment)) is None:
+                raise _deleted(environment)
+            explanations.store(session, plan.record, now)
+            _insert(session, [plan.rows])
+
+        self.database.group_commit(one_by_one, store)
+
+    def _unplayable(self, session: Session, worker_id: str, worker: Trusted, now: datetime) -> frozenset[int]:
+        return unplayable.known_to(session, self.settings, worker_id, now) if worker.reported else frozenset()
+
+
+def distribution_of(
+    session: Session,
+    population: Population,
     settings: Settings,
-    cache: PopulationCache,
-    terms: LeaseCache,
-    judge: GateEvaluator,
-    request: wire.LeaseRequest,
-    now: datetime,
-    rng: np.random.Generator,
-) -> list[Row]:
-    """Lease opponents for a learner, or pairs of frozen players. Drawing reads; only storing holds up other writers.
-
-    The leases are as `wire.Lease` has them: to check what was just made takes as long as to draw it. The results are
-    likely to come to the process that granted the leases, so it remembers their terms.
+    player_id: int,
+    *,
+    self_play: bool = True,
+    unplayable: frozenset[int] = frozenset(),
+) -> OpponentDistribution:
+    """Load a learner's inputs and compute its opponent distribution, once per version of the population.
 
     Raises:
-        UnknownWorkerError: There is no such worker.
-        WorkerQuarantinedError: It is quarantined.
-        UnknownPlayerError: There is no such player.
-        UnknownEnvironmentError: The environment was deleted meanwhile.
-        InvalidRequestError: The player is not a learner, or not an external one.
-        StandingConflictError: The external player is out of play.
+        UnknownPlayerError: The population has no such player.
+        InvalidRequestError: The player is not a learner.
     """
-    if isinstance(request, wire.TrainingLeases):
-        planned = _plan_training(database, settings, cache, request, now, rng)
-    else:
-        with database.read() as session:
-            planned = _plan_rating(session, settings, cache, judge, request, now, rng)
-    if not planned.rows:
-        return []
+    learner = pfsp.require_learner(population, player_id)
 
-    population, account = planned.population, planned.account
-    try:
-        _store_grant(database, planned, now)
-    except IntegrityError as error:
-        raise _deleted(population.environment) from error
-    population.note_kept(account.id, planned.rows[0]["expires_at"])
-    terms.remember({row["id"]: _terms(population, row) for row in planned.rows})
-    return _bodies(planned)
+    def compute() -> OpponentDistribution:
+        inputs = load_inputs(session, population, settings, player_id)
+        pool = pfsp.opponent_pool(population, learner.signature, unplayable)
+        return pfsp.opponent_distribution(population, pool, inputs, self_play=self_play)
+
+    return population.cached(_key(player_id, self_play=self_play, unplayable=unplayable), compute)
 
 
-def _store_grant(database: Database, planned: Grant, now: datetime) -> None:
-    """Store leases, with the draw that they are from unless it is there.
-
-    PostgreSQL refuses leases whose draw was deleted with their environment. Whoever stores the draw looks whether there
-    is still an environment.
-    """
-    environment = planned.population.environment
-    if planned.population.keeps(planned.account.id, now):
-        database.group_commit(_store, planned.rows, kind="leases", briefly=True)
-        return
-
-    def store(session: Session) -> None:  # two processes may keep the same draws in another order: each by itself
-        if session.scalar(_hold_learner(environment)) is None:
-            raise _deleted(environment)
-        opponents.keep(session, planned.account, now)
-        _store(session, [planned.rows])
-
-    database.group_commit(one_by_one, store)
-
-
-def _hold_learner(environment: str) -> Select[int]:
-    """Select a learner of an environment and keep it from deletion, but not from change, until the transaction ends."""
-    own = select(Learner.id).where(Learner.environment == environment).limit(1)
-    return own.with_for_update(read=True, key_share=True)
-
-
-def _deleted(environment: str) -> UnknownEnvironmentError:
-    rule = "it was deleted while opponents were drawn"
-    return UnknownEnvironmentError(environment, rule, "start its workers again if it is to be played anew")
-
-
-def _store(session: Session, requests: Sequence[Sequence[Row]]) -> Sequence[None]:
-    """Insert the leases of several requests, whose draws are kept."""
-    insert_new(session, Lease, [row for rows in requests for row in rows])
-    return [None] * len(requests)
+def _key(player_id: int, *, self_play: bool, unplayable: frozenset[int]) -> Hashable:
+    return "distribution", player_id, self_play, unplayable
 
 
 def explain(session: Session, lease_id: str, now: datetime) -> wire.LeaseExplanation:
-    """Show a lease, what became of it and the distribution that it was drawn from.
+    """Show a lease, its results and the distribution that it was drawn from.
 
     Raises:
         UnknownLeaseError: There is no such lease.
@@ -134,13 +304,13 @@ def explain(session: Session, lease_id: str, now: datetime) -> wire.LeaseExplana
     lease = session.get(Lease, lease_id)
     if lease is None:
         raise UnknownLeaseError(lease_id, "no lease has this id", "see a match's lease_id")
-    seats = session.execute(select(Player).where(Player.id.in_((lease.home_id, lease.away_id)))).scalars()
+    players = session.execute(select(Player).where(Player.id.in_((lease.home_id, lease.away_id)))).scalars()
     matches = session.scalar(select(func.count()).where(Match.lease_id == lease_id)) or 0
-    account = opponents.kept(session, lease.draw_id)
+    record = explanations.load(session, lease.draw_id)
     return wire.LeaseExplanation.model_validate(
-        opponents.shown(session, account)
+        explanations.to_wire(session, record)
         | {
-            "lease": _body(_columns(lease), {player.id: _seat(player) for player in seats}, account.rule(lease.branch)),
+            "lease": _body(lease, {player.id: _seat(player) for player in players}, record.rule(lease.branch)),
             "worker_id": lease.worker_id,
             "environment": lease.environment,
             "granted_at": lease.granted_at,
@@ -175,11 +345,6 @@ def release(
     return wire.ReleaseAnswer(released=len(released), quarantined=quarantined)
 
 
-def first_id(moment: datetime) -> str:
-    """Return what the ids of leases begin with that are granted at a moment: ids are in the order of time."""
-    return f"{int(moment.timestamp() * 1000):011x}"
-
-
 def sweep(session: Session, now: datetime, limit: int) -> Counter[str]:
     """Settle the state of leases that have ended, the longest ended first; count them by state.
 
@@ -193,235 +358,74 @@ def sweep(session: Session, now: datetime, limit: int) -> Counter[str]:
     return Counter(session.scalars(settled.execution_options(synchronize_session=False)))
 
 
-def _plan_training(
-    database: Database,
-    settings: Settings,
-    cache: PopulationCache,
-    request: wire.TrainingLeases,
-    now: datetime,
-    rng: np.random.Generator,
-) -> Grant:
-    """Draw opponents for a learner. The learner's side alternates from lease to lease."""
-    population, learner = _drawn_from(database, settings, cache, request, now)
-    player_id = request.player_id
-    drawn = draw(learner.distribution, request.count, rng)
-    first = int(rng.integers(2))
-    rows = _rows(settings, request, learner.account, population.environment, request.count, now, rng)
-    for place, (row, choice, propensity) in enumerate(
-        zip(rows, drawn.opponents.tolist(), drawn.propensities.tolist(), strict=True)
-    ):
-        opponent = player_id if choice == SELF else learner.opponents[choice]
-        at_home = (first + place) % 2 == 0
-        row["home_id"], row["away_id"] = (player_id, opponent) if at_home else (opponent, player_id)
-        row["learner_side"] = "home" if at_home else "away"
-        row["branch"], row["propensity"] = drawn.branches[place], propensity
-    return Grant(population, learner.account, rows)
-
-
-def _drawn_from(
-    database: Database, settings: Settings, cache: PopulationCache, request: wire.TrainingLeases, now: datetime
-) -> tuple[Population, LearnerDraw]:
-    """Return what a learner's opponents are drawn from, which is remembered until something changes.
-
-    After a rating period one call at a time makes it anew; those that come meanwhile are served as before the period.
-    """
-    player_id, self_play = request.player_id, request.self_play
-    renewing = cache.renewing(player_id)
-    with database.autocommit_read() as session:
-        found = session.connection().execute(_TRUST_AND_VERSION, {"worker": request.worker_id}).one_or_none()
-        worker = workers.trusted(request.worker_id, found)
-        present = () if found is None else tuple(found[-len(NEWEST) :])
-        kept_away = _kept_away(session, settings, request.worker_id, worker, now)
-        for population in cache.known(session, player_id, present, lately=renewing.locked()):
-            learner = opponents.known(population, player_id, self_play=self_play, unplayable=kept_away)
-            if learner is not None:
-                return population, learner
-    with renewing, database.read() as session:
-        population = cache.of_player(session, player_id)
-        learner = opponents.of_learner(
-            session, population, settings, player_id, self_play=self_play, unplayable=kept_away
-        )
-    return population, learner
-
-
-def _plan_rating(
-    session: Session,
-    settings: Settings,
-    cache: PopulationCache,
-    judge: GateEvaluator,
-    request: wire.RatingLeases,
-    now: datetime,
-    rng: np.random.Generator,
-) -> Grant:
-    """Pair frozen players that the worker can play, those of an open gate first; or the external one that it brings.
-
-    Two consecutive leases are a pair, swapped, on one seed.
-    """
-    worker = workers.require_trusted(session, request.worker_id)
-    population = cache.get(session, request.environment)
-    own = None if request.player_id is None else external_players.entered(population, request.player_id)
-    kept_away = _kept_away(session, settings, request.worker_id, worker, now)
-    enough = judge.enough(session, now)
-    share, count = settings.promotion.gate_share, (request.count + 1) // 2
-    gate = gate_pairing.next_to_play(
-        session, population, worker.signatures, kept_away, enough, share, rng, request.player_id
-    )
-    changes: Row = {}
-    if gate is None and own is not None:
-        places, account = opponents.of_entry(population, own, kept_away)
-        pairs = _pairs_with(session, population, own, places, count, rng).tolist()
-        changes = {"branch": opponents.ENTRY}
-    elif gate is None:
-        places, account = _one_signature(population, worker.signatures, kept_away, rng)
-        pairs = _pairs(session, population, places, count, rng).tolist()
-    else:
-        two, account = gate_pairing.seats(population, gate)
-        pairs, changes = count * [two], {"kind": counting.GATE, "branch": counting.GATE, "gate_id": gate.id}
-    rows = _rows(settings, request, account, population.environment, 2 * len(pairs), now, rng)
-    for row in rows:
-        row.update(changes)
-    for number, (one, other) in enumerate(pairs):
-        players = population.members[one].id, population.members[other].id
-        there, back = rows[2 * number], rows[2 * number + 1]
-        there["home_id"], there["away_id"] = players
-        back["away_id"], back["home_id"] = players
-        back["seed"] = there["seed"]
-    return Grant(population, account, rows)
-
-
-def _kept_away(session: Session, settings: Settings, worker_id: str, worker: Trusted, now: datetime) -> frozenset[int]:
-    return unplayable.known_to(session, settings, worker_id, now) if worker.reported else frozenset()
-
-
-def _one_signature(
-    population: Population, signatures: Sequence[str], kept_away: frozenset[int], rng: np.random.Generator
-) -> tuple[NDArray[np.int64], DrawRecord]:
-    """Choose among a worker's signatures one with somebody to pair, if there is any."""
-    groups = [opponents.of_pairing(population, signature, kept_away) for signature in sorted({*signatures}) or [""]]
-    peopled = [group for group in groups if group[0].size > 1] or groups
-    return peopled[rng.integers(len(peopled))]
-
-
-def _pairs(
-    session: Session, population: Population, places: NDArray[np.int64], count: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Return (count, 2) places in the population; strangers are nearer than who met before."""
-    members = [population.members[place] for place in places]
-    anchors = np.array([member.kind == "baseline" for member in members], dtype=np.bool_)
-    ratings = population.ratings
-    met = population.cached(
-        ("met", places.tobytes()),
-        lambda: pair_records.met(session, population.environment, [member.id for member in members]),
-    )
-    pairs = rating_pairs(
-        ratings.rating[places],
-        ratings.deviation[places],
-        population.games[places],
-        count,
-        rng,
-        anchors=anchors,
-        met=met,
-    )
-    return places[pairs]
-
-
-def _pairs_with(
-    session: Session,
-    population: Population,
-    own: int,
-    places: NDArray[np.int64],
-    count: int,
-    rng: np.random.Generator,
-) -> NDArray[np.int64]:
-    """Return (count, 2) places in the population, an external player's own first."""
-    everybody = np.concatenate(([own], places)).astype(np.int64)
-    met = population.cached(
-        ("met", everybody.tobytes()),
-        lambda: pair_records.met(session, population.environment, population.ids[everybody].tolist()),
-    )
-    ratings = population.ratings
-    pairs = pairs_with(0, ratings.rating[everybody], ratings.deviation[everybody], count, rng, met=met)
-    return everybody[pairs]
-
-
-def _rows(
-    settings: Settings,
-    request: wire.TrainingLeases | wire.RatingLeases,
-    account: DrawRecord,
-    environment: str,
-    count: int,
-    now: datetime,
-    rng: np.random.Generator,
-) -> list[Row]:
-    """Return what leases of one request have in common, each with an id and a seed."""
-    common = {
-        "worker_id": request.worker_id,
-        "kind": request.kind,
-        "environment": environment,
-        "learner_side": None,
-        "budget": min(request.budget, settings.lease_budget_max),
-        "branch": PAIRING,
-        "propensity": None,
-        "draw_id": account.id,
-        "gate_id": None,
-        "granted_at": now,
-        "expires_at": now + timedelta(seconds=settings.lease_expiry_s),
-    }
-    prefix = first_id(now)
-    digits = rng.bytes(_RANDOM_DIGITS // 2 * count).hex()
-    seeds = rng.integers(_SEED_LIMIT, size=count).tolist()
+def _ids_and_seeds(count: int, now: datetime, rng: np.random.Generator) -> list[tuple[str, int]]:
+    """Return ids, which are in the order of time, and seeds of matches."""
+    prefix, digits = f"{int(now.timestamp() * 1000):011x}", rng.bytes(_RANDOM_DIGITS // 2 * count).hex()
+    seeds: list[int] = rng.integers(_SEED_LIMIT, size=count).tolist()
     return [
-        common | {"id": prefix + digits[place * _RANDOM_DIGITS : (place + 1) * _RANDOM_DIGITS], "seed": seed}
-        for place, seed in enumerate(seeds)
+        (prefix + digits[index * _RANDOM_DIGITS : (index + 1) * _RANDOM_DIGITS], seed)
+        for index, seed in enumerate(seeds)
     ]
 
 
-def _terms(population: Population, row: Row) -> LeaseTerms:
+def _lock_environment(name: str) -> Select[str]:
+    """Select an environment and keep it from deletion, but not from change, until the transaction ends."""
+    return select(Environment.name).where(Environment.name == name).with_for_update(read=True, key_share=True)
+
+
+def _deleted(environment: str) -> UnknownEnvironmentError:
+    rule = "it was deleted while opponents were drawn"
+    return UnknownEnvironmentError(environment, rule, "start its workers again if it is to be played anew")
+
+
+def _insert(session: Session, requests: Sequence[Sequence[LeaseRow]]) -> Sequence[None]:
+    """Insert the leases of several requests, whose distributions are stored."""
+    insert_new(session, Lease, [vars(row) for rows in requests for row in rows])
+    return [None] * len(requests)
+
+
+def _terms(population: Population, row: LeaseRow) -> LeaseTerms:
     return LeaseTerms(
-        lease_id=row["id"],
-        worker_id=row["worker_id"],
-        kind=row["kind"],
-        environment=row["environment"],
-        home_id=row["home_id"],
-        away_id=row["away_id"],
-        seed=row["seed"],
-        budget=row["budget"],
-        granted_at=row["granted_at"],
-        expires_at=row["expires_at"],
-        signature=population.members[population.place(row["home_id"])].signature,
+        lease_id=row.id,
+        worker_id=row.worker_id,
+        kind=row.kind,
+        environment=row.environment,
+        home_id=row.home_id,
+        away_id=row.away_id,
+        seed=row.seed,
+        budget=row.budget,
+        granted_at=row.granted_at,
+        expires_at=row.expires_at,
+        signature=population.members[population.index(row.home_id)].signature,
     )
 
 
-def _bodies(granted: Grant) -> list[Row]:
-    population, rows = granted.population, granted.rows
-    seated = {player for row in rows for player in (row["home_id"], row["away_id"])}
-    seats = {player: _seat(population.members[population.place(player)]) for player in seated}
-    reasons = {branch: granted.account.rule(branch) for branch in {row["branch"] for row in rows}}
-    return [_body(row, seats, reasons[row["branch"]]) for row in rows]
+def _answer(plan: _Plan) -> list[dict[str, Any]]:
+    population, rows = plan.population, plan.rows
+    players = {player for row in rows for player in (row.home_id, row.away_id)}
+    seats = {player: _seat(population.members[population.index(player)]) for player in players}
+    reasons = {branch: plan.record.rule(branch) for branch in {row.branch for row in rows}}
+    return [_body(row, seats, reasons[row.branch]) for row in rows]
 
 
-def _seat(player: Player | Member) -> Row:
+def _seat(player: Player | Member) -> dict[str, Any]:
     return {"player_id": player.id, "checkpoint": player.checkpoint, "name": player.name}
 
 
-def _columns(lease: Lease) -> Row:
-    return {column.key: getattr(lease, column.key) for column in Lease.__table__.columns}
-
-
-def _body(row: Row, seats: Mapping[int, Row], reason: str) -> Row:
+def _body(lease: LeaseRow | Lease, seats: dict[int, dict[str, Any]], reason: str) -> dict[str, Any]:
     return {
-        "lease_id": row["id"],
-        "kind": "training" if row["kind"] == "training" else "rating",
-        "home": seats[row["home_id"]],
-        "away": seats[row["away_id"]],
-        "learner_side": row["learner_side"],
-        "seed": row["seed"],
-        "budget": row["budget"],
-        "expires_at": row["expires_at"],
-        "propensity": row["propensity"],
-        "branch": row["branch"],
+        "lease_id": lease.id,
+        "kind": "training" if lease.kind == "training" else "rating",
+        "home": seats[lease.home_id],
+        "away": seats[lease.away_id],
+        "learner_side": lease.learner_side,
+        "seed": lease.seed,
+        "budget": lease.budget,
+        "expires_at": lease.expires_at,
+        "propensity": lease.propensity,
+        "branch": lease.branch,
         "reason": reason,
-        "gate_id": row["gate_id"],
+        "gate_id": lease.gate_id,
     }
 
 

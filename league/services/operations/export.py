@@ -15,7 +15,7 @@ from typing import IO, Any
 from sqlalchemy import JSON, ColumnElement, Connection, MetaData, Select, Table, func, select, true
 from sqlalchemy.orm import Session
 
-from arena.durable import sync_folder
+from arena.atomic_files import sync_folder
 from league.db import schema
 from league.db.engine import Database
 from league.db.models import Player

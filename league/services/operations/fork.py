@@ -2,7 +2,7 @@
 
 What a league knew then is chosen while it is exported, and imported elsewhere. Its matches are those that periods had
 taken in by then. Standings and call-signs are those that the audit log tells, payoffs are counted again from the
-matches, and ratings are the stored ones; fingerprints the new league adds up itself. Whom the league does not trust
+matches, and ratings are the stored ones. Whom the league does not trust
 today it does not trust there either, because today's ratings of that time are without them.
 """
 
@@ -20,10 +20,13 @@ from league.db.models import (
     Base,
     Behaviour,
     Champion,
+    Checkpoint,
     Draw,
+    Environment,
     Event,
     Gate,
     Learner,
+    LearnerProgress,
     Lease,
     Match,
     MeasureSet,
@@ -38,7 +41,6 @@ from league.db.models import (
     SnapshotDecision,
     Token,
     UnplayableReport,
-    Upload,
     Worker,
 )
 from league.errors import UnknownPeriodError
@@ -160,10 +162,12 @@ def view_of(session: Session, cut: Cut) -> View:
         "tokens": _rows(Token, true()),
         "workers": _rows(Worker, true()),
         "quarantines": _rows(Quarantine, true()),
-        "elections": [],
-        "learners": _learners(at),
+        "leader_leases": [],
+        "environments": _environments(at),
+        "learners": _rows(Learner, Learner.created_at <= at),
+        "learner_progress": _progress(at),
         "players": _players(at),
-        "draws": _rows(Draw, Draw.id.in_(select(Lease.draw_id).where(leases))),
+        "opponent_distributions": _rows(Draw, Draw.id.in_(select(Lease.draw_id).where(leases))),
         "leases": _rows(Lease, leases),
         "gates": _gates(at),
         "unplayable_reports": _reports(at),
@@ -172,8 +176,6 @@ def view_of(session: Session, cut: Cut) -> View:
         "behaviours": _rows(Behaviour, Behaviour.match_id.in_(kept_matches)),
         "metric_points": _rows(MetricPoint, MetricPoint.reported_at <= at),
         "replays": _rows(Replay, Replay.match_id.in_(kept_matches)),
-        "fingerprints": [],
-        "fingerprint_marks": [],
         "refusals": _rows(Refusal, and_(Refusal.refused_at <= at, referred)),
         "periods": _rows(Period, periods),
         "ratings": _rows(Rating, Rating.period_id.in_(select(Period.id).where(periods))),
@@ -181,7 +183,7 @@ def view_of(session: Session, cut: Cut) -> View:
         "payoffs": _sorted(row for name, (of_pairs, _) in records.items() for row in of_pairs.rows(name)),
         "side_payoffs": _sorted(row for name, (_, apart) in records.items() for row in sides_store.rows(apart, name)),
         "champions": _rows(Champion, Champion.since <= at),
-        "uploads": _rows(Upload, and_(Upload.begun_at <= at, Upload.sha256.in_(published))),
+        "checkpoints": _rows(Checkpoint, Checkpoint.sha256.in_(published)),
         "events": _rows(Event, Event.created_at <= at),
         "snapshot_decisions": _decisions(at),
     }
@@ -211,15 +213,23 @@ def _periods(cut: Cut) -> ColumnElement[bool]:
     return and_(Period.id <= cut.period_id, Period.closed_at <= cut.at, or_(false(), *rated))
 
 
-def _learners(at: datetime) -> Select[Any]:
-    """Select the learners of a time, as far as their last snapshot of then, and with their curves up to then."""
-    snapshots = Player.learner_id == Learner.id, Player.kind == "snapshot", Player.created_at <= at
-    step = select(func.max(Player.step)).where(*snapshots).correlate(Learner).scalar_subquery()
-    told = MetricPoint.learner_id == Learner.id, MetricPoint.reported_at <= at
-    points = select(func.coalesce(func.max(MetricPoint.number), 0)).where(*told).correlate(Learner).scalar_subquery()
-    none = literal({}, Learner.metrics.type)
-    now_unknown = {"metrics": none, "metrics_at": null(), "verdicts": null()}
-    return _rows(Learner, Learner.created_at <= at, step=step, points=points, **now_unknown)
+def _environments(at: datetime) -> Select[Any]:
+    """Select the environments of a time; one whose first learner came later has none."""
+    own = Learner.environment == Environment.name, Learner.created_at <= at
+    signature = select(Learner.signature).where(*own).order_by(Learner.id.desc()).limit(1).correlate(Environment)
+    return _rows(Environment, Environment.created_at <= at, signature=signature.scalar_subquery())
+
+
+def _progress(at: datetime) -> Select[Any]:
+    """Select how far the learners of a time had come: as far as their last snapshot of then."""
+    own = Player.learner_id == LearnerProgress.learner_id, Player.kind == "snapshot", Player.created_at <= at
+    step = select(func.max(Player.step)).where(*own).correlate(LearnerProgress).scalar_subquery()
+    told = MetricPoint.learner_id == LearnerProgress.learner_id, MetricPoint.reported_at <= at
+    last = select(func.max(MetricPoint.number)).where(*told).correlate(LearnerProgress).scalar_subquery()
+    none = literal({}, LearnerProgress.metrics.type)
+    unknown = {"metrics": none, "metrics_at": null(), "verdicts": null()}
+    known = LearnerProgress.learner_id.in_(select(Learner.id).where(Learner.created_at <= at))
+    return _rows(LearnerProgress, known, step=step, points=func.coalesce(last, 0), **unknown)
 
 
 def _players(at: datetime) -> Select[Any]:

@@ -41,9 +41,9 @@ def load(archive: ArchiveReader, database: Database, store: CheckpointStore, now
     with database.write_connection() as connection:
         locks.acquire(connection, Lock.SCHEMA)
         _require_empty(database, connection)
-        schema.move(connection, revision)
+        schema.upgrade_to(connection, revision)
         _load_tables(archive, connection, progress)
-        schema.move(connection, schema.head())
+        schema.upgrade_to(connection, schema.head())
 
 
 def _require_empty(database: Database, connection: Connection) -> None:

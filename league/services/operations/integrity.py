@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
-from sqlalchemy import ForeignKey, and_, func, or_, select
+from sqlalchemy import ForeignKey, and_, func, select
 from sqlalchemy.orm import Session, aliased
 
 from league.db.engine import Database
@@ -19,7 +19,6 @@ from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.behaviours import Packed
 from league.services.population import snapshot_schedule
-from league.services.promotion import behaviour_sums
 from league.services.rating_periods import rebuild
 from league.services.ratings import rated_players
 from league.services.replays import service as replays
@@ -60,7 +59,7 @@ def check(
         for each in environments.names(session) if environment is None else [environment]:
             found += [*_players(session, each), *_champion(session, each), *_gates(session, each)]
             in_log = list(_matches(session, each))
-            found += in_log or [*_payoffs(session, each), *_ratings(session, each), *_fingerprints(session, each)]
+            found += in_log or [*_payoffs(session, each), *_ratings(session, each)]
         found += _replays(session)
     return [*found, *_checkpoints(database, store, unpublished_before)]
 
@@ -93,10 +92,7 @@ def _matches(session: Session, environment: str) -> Iterator[Violation]:
         Lease.worker_id == Match.worker_id,
         Lease.home_id == Match.home_id,
         Lease.away_id == Match.away_id,
-        Match.sequence >= 0,
         Match.sequence < Lease.budget,
-        Match.score >= 0.0,
-        Match.score <= 1.0,
         Match.late == (Match.reported_at > Lease.expires_at),
         Match.environment == environment,
         away.environment == environment,
@@ -175,25 +171,13 @@ def _ratings(session: Session, environment: str) -> Iterator[Violation]:
         yield Violation("ratings", environment, finding)
 
 
-def _fingerprints(session: Session, environment: str) -> Iterator[Violation]:
-    """Sums of how players played are those of the log's matches."""
-    wrong = behaviour_sums.inconsistent(session, environment)
-    if wrong:
-        yield Violation("fingerprints", environment, f"sums that are not what the log says: {_some(wrong)}")
-
-
 def _players(session: Session, environment: str) -> Iterator[Violation]:
-    """Learners have a player each, snapshots a checkpoint; standings, call-signs, decisions are as the log has them."""
+    """Learners have a player each; standings, call-signs and decisions are as the log has them."""
     own = select(func.count()).where(Player.learner_id == Learner.id, Player.kind == "learner")
     alone = own.correlate(Learner).scalar_subquery() != 1
     lost = session.scalars(select(Learner.id).where(Learner.environment == environment, alone)).all()
     if lost:
         yield Violation("learners", environment, f"without a player of their own: {_some(lost)}")
-    snapshot = Player.environment == environment, Player.kind == "snapshot"
-    bare = or_(Player.checkpoint.is_(None), Player.learner_id.is_(None))
-    empty = session.scalars(select(Player.id).where(*snapshot, bare)).all()
-    if empty:
-        yield Violation("players", environment, f"snapshots without a checkpoint or learner: {_some(empty)}")
     with_standing = Player.environment == environment, Player.kind.in_(("snapshot", "external"))
     query = select(Player.id).outerjoin(Event, Event.id == rated_players.last_change()).where(*with_standing)
     told = {

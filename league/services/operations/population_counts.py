@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from league.db.models import Learner, Match, Period, Player
+from league.db.models import Environment, Match, Period, Player
 from league.services.environments import lookup as environments
 from league.services.leaderboard import regressions
 from league.services.matches import counting
@@ -77,14 +77,10 @@ def _grouped(session: Session, *columns: Any) -> list[Any]:  # noqa: ANN401 - co
 
 def _lags_s(session: Session, now: datetime) -> dict[str, float]:
     """Return the age of the oldest match of each environment that is to be rated and that no period has taken in."""
-    game = select(Learner.environment.label("name")).distinct().subquery()
-    last = (
-        select(func.max(Period.last_match_id))
-        .where(Period.environment == game.c.name)
-        .correlate(game)
-        .scalar_subquery()
-    )
-    waiting = Match.environment == game.c.name, Match.id > func.coalesce(last, 0), *counting.rated(session)
-    oldest = select(Match.reported_at).where(*waiting).order_by(Match.id).limit(1).correlate(game).scalar_subquery()
-    rows = session.execute(select(game.c.name, oldest))
+    name = Environment.name
+    last = select(func.max(Period.last_match_id)).where(Period.environment == name).correlate(Environment)
+    after = Match.id > func.coalesce(last.scalar_subquery(), 0)
+    waiting = Match.environment == name, after, *counting.rated(session)
+    oldest = select(Match.reported_at).where(*waiting).order_by(Match.id).limit(1).correlate(Environment)
+    rows = session.execute(select(name, oldest.scalar_subquery()).where(Environment.signature.is_not(None)))
     return {name: 0.0 if since is None else (now - since).total_seconds() for name, since in rows}

@@ -139,6 +139,6 @@ def _in_use(before: datetime) -> ColumnElement[bool]:
 
 def _without_opponents(content: dict[str, Any]) -> dict[str, Any]:
     """Empty every column of a draw's opponents, and what its filters removed; see `draws.Account`."""
-    filters = [one | {"removed": []} if isinstance(one, dict) else one for one in content["filters"]]
+    filters = [one | {"removed": []} for one in content["filters"]]
     items: dict[str, Any] = {name: type(values)() for name, values in content["items"].items()}
     return content | {"filters": filters, "items": items}

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Row, String, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
-from arena.glicko2 import Ratings
+from arena.ratings.glicko2 import Ratings
 from league.db.models import Event, Period, Player, Rating
 from league.errors import UnknownPlayerError
 from league.services.ratings import rated_players
@@ -74,14 +74,14 @@ class Filter:
     removed: tuple[int, ...]
 
 
-class _Made:
-    """A value that is made once, however many ask for it at the same time; again where that failed."""
+class _Value:
+    """A value that is computed once, however many threads ask for it; again if that failed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.value: Any = None  # None: not yet
 
-    def get(self, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is made
+    def get(self, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is computed
         if self.value is None:
             with self._lock:
                 if self.value is None:
@@ -104,28 +104,28 @@ class Population:
     members: tuple[Member, ...]
     ratings: Ratings
     games: NDArray[np.int64]
-    _made: dict[Hashable, "_Made"] = field(default_factory=dict, repr=False)
-    _kept: dict[str, datetime] = field(default_factory=dict, repr=False)
+    _values: dict[Hashable, "_Value"] = field(default_factory=dict, repr=False)
+    _stored: dict[str, datetime] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def places(self) -> dict[int, int]:
-        """Where in the columns a player stands, by its id."""
-        return {member.id: place for place, member in enumerate(self.members)}
+    def indices(self) -> dict[int, int]:
+        """Index of each player in the columns, by its id."""
+        return {member.id: index for index, member in enumerate(self.members)}
 
     @cached_property
     def ids(self) -> NDArray[np.int64]:
         """(P,) ids of the members."""
         return np.array([member.id for member in self.members], dtype=np.int64)
 
-    def place(self, player_id: int) -> int:
-        """Return a player's place in the columns.
+    def index(self, player_id: int) -> int:
+        """Return a player's index in the columns.
 
         Raises:
             UnknownPlayerError: It is not one of this environment.
         """
-        if player_id not in self.places:
+        if player_id not in self.indices:
             raise UnknownPlayerError(player_id, f"no player of {self.environment} has this id", "see GET /players")
-        return self.places[player_id]
+        return self.indices[player_id]
 
     def rated(self, entries: Mapping[int, PlayerRating]) -> "Population":
         """Return everybody with the ratings and games of these entries, by id; the others keep theirs."""
@@ -134,40 +134,40 @@ class Population:
         )
         games = self.games.copy()
         for player_id, entry in entries.items():
-            place = self.place(player_id)
-            rating[place], deviation[place], volatility[place] = entry.rating, entry.deviation, entry.volatility
-            games[place] = entry.games
+            index = self.index(player_id)
+            rating[index], deviation[index], volatility[index] = entry.rating, entry.deviation, entry.volatility
+            games[index] = entry.games
         return Population(self.environment, self.members, Ratings(rating, deviation, volatility), games)
 
     def opponents(self, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], tuple[Filter, ...]]:
-        """Return the places of everybody who is drawn as an opponent under a signature, and who is not and why.
+        """Return the indices of the eligible opponents under a signature, and the filters that removed the others.
 
         Args:
             signature: Of the environment's build.
-            unplayable: Ids of players that who asks could not play.
+            unplayable: Ids of players that the asking worker could not play.
         """
         return self.cached(("opponents", signature, unplayable), lambda: self._opponents(signature, unplayable))
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what follows from this population alone, made when it is first asked for; others wait for it.
+        """Return a value that follows from this population alone; concurrent callers compute it once.
 
-        What makes it may ask for others in its turn, as long as they never ask back.
+        `make` may ask for other keys, as long as they never ask for this one.
         """
-        value: T = self._made.setdefault(key, _Made()).get(make)
+        value: T = self._values.setdefault(key, _Value()).get(make)
         return value
 
-    def peek(self, key: Hashable) -> Any | None:  # noqa: ANN401 - whatever was made
-        """Return what `once` has made; None where it has not."""
-        kept = self._made.get(key)
-        return None if kept is None else kept.value
+    def peek(self, key: Hashable) -> Any | None:  # noqa: ANN401 - whatever was computed
+        """Return a cached value, None if it is not computed yet."""
+        found = self._values.get(key)
+        return None if found is None else found.value
 
-    def keeps(self, draw_id: str, now: datetime) -> bool:
-        """Say whether a draw is certain to be in the database: it is not pruned while a lease from it lasts."""
-        return draw_id in self._kept and now < self._kept[draw_id]
+    def is_stored(self, distribution_id: str, now: datetime) -> bool:
+        """Return whether a distribution is certain to be in the database: it outlives the leases drawn from it."""
+        return distribution_id in self._stored and now < self._stored[distribution_id]
 
-    def note_kept(self, draw_id: str, until: datetime) -> None:
-        """Note that leases were stored with their draw that end at a time."""
-        self._kept[draw_id] = until
+    def note_stored(self, distribution_id: str, until: datetime) -> None:
+        """Note that leases that end at `until` were stored with their distribution."""
+        self._stored[distribution_id] = until
 
     def _opponents(self, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], tuple[Filter, ...]]:
         rules: tuple[tuple[str, str, Callable[[Member], bool]], ...] = (
@@ -189,14 +189,14 @@ class Population:
         filters = []
         for name, rule, passes in rules:
             removed = tuple(member.id for _, member in left if not passes(member))
-            left = [(place, member) for place, member in left if passes(member)]
+            left = [(index, member) for index, member in left if passes(member)]
             filters.append(Filter(name, rule, removed))
-        return np.array([place for place, _ in left], dtype=np.int64), tuple(filters)
+        return np.array([index for index, _ in left], dtype=np.int64), tuple(filters)
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
-    """A population, of which version it is, and what it was before the last period where that changed ratings alone."""
+class _CacheEntry:
+    """A population with its version, and the one before the last period if that changed ratings alone."""
 
     version: Version
     population: Population
@@ -208,8 +208,8 @@ class PopulationCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._renewing: dict[str, threading.Lock] = {}
-        self._kept: dict[str, _Kept] = {}
+        self._refreshing: dict[str, threading.Lock] = {}
+        self._entries: dict[str, _CacheEntry] = {}
         self._environments: dict[int, str] = {}
 
     def of_player(self, session: Session, player_id: int) -> Population:
@@ -220,7 +220,7 @@ class PopulationCache:
         """
         if player_id in self._environments:
             found = self.get(session, self._environments[player_id])
-            if player_id in found.places:
+            if player_id in found.indices:
                 return found
         player, _ = rated_players.require(session, player_id)  # SQLite may give the id of a deleted player to another
         self._environments[player_id] = player.environment
@@ -230,37 +230,34 @@ class PopulationCache:
         """Return the population as the session sees it."""
         present = version(session)
         with self._lock:
-            kept = self._kept.get(environment)
-            if kept is not None and kept.version == present:
-                return kept.population
-            if kept is not None and _is_earlier(present, kept.version):
+            entry = self._entries.get(environment)
+            if entry is not None and entry.version == present:
+                return entry.population
+            if entry is not None and _is_earlier(present, entry.version):
                 return load(session, environment)  # the session began before the last change
-            renewed = _renewed(session, environment, kept, present)
-            self._kept[environment] = renewed
-        return renewed.population
+            entry = self._entries[environment] = _refreshed(session, environment, entry, present)
+        return entry.population
 
-    def known(self, session: Session, player_id: int, present: Version, *, lately: bool) -> list[Population]:
-        """Return the population that a player belongs to as far as it is known, at best the present one.
+    def recent(self, session: Session, player_id: int, present: Version, *, stale: bool) -> list[Population]:
+        """Return the cached populations that a player may be served from, the newest first.
 
         Args:
-            session: Sees what has changed.
-            player_id: Who.
-            present: The version that there is.
-            lately: Whether one from before the last rating period will do, as long as nothing else has changed since.
+            session: Sees the changes.
+            player_id: The player.
+            present: The version of now.
+            stale: Whether one from before the last rating period will do, if nothing else has changed since.
         """
         environment = self._environments.get(player_id, "")
-        kept = self._kept.get(environment)
-        if kept is None or player_id not in kept.population.places:
+        entry = self._entries.get(environment)
+        if entry is None or player_id not in entry.population.indices:
             return []
-        if kept.version == present:
-            known = [kept.population, kept.before if lately else None]
-        else:
-            known = [kept.population if lately and not _changes(session, environment, kept.version).others else None]
-        return [population for population in known if population is not None]
+        if entry.version == present:
+            return [entry.population, entry.before] if stale and entry.before is not None else [entry.population]
+        return [entry.population] if stale and not _changes(session, environment, entry.version).others else []
 
-    def renewing(self, player_id: int) -> threading.Lock:
-        """Return what is held by whoever reads a player's population anew, or makes something that follows from it."""
-        return self._renewing.setdefault(self._environments.get(player_id, ""), threading.Lock())
+    def refresh_lock(self, player_id: int) -> threading.Lock:
+        """Return the lock of reloading a player's population and computing what follows from it."""
+        return self._refreshing.setdefault(self._environments.get(player_id, ""), threading.Lock())
 
 
 def _is_earlier(one: Version, other: Version) -> bool:
@@ -273,19 +270,19 @@ def _is_earlier(one: Version, other: Version) -> bool:
     return any(seen < known for seen, known in zip(one, other, strict=True))
 
 
-def _renewed(session: Session, environment: str, kept: _Kept | None, present: Version) -> _Kept:
-    if kept is None:
-        return _Kept(present, load(session, environment), None)
-    changes = _changes(session, environment, kept.version)
+def _refreshed(session: Session, environment: str, entry: _CacheEntry | None, present: Version) -> _CacheEntry:
+    if entry is None:
+        return _CacheEntry(present, load(session, environment), None)
+    changes = _changes(session, environment, entry.version)
     if changes.others:
-        return _Kept(present, load(session, environment), None)
+        return _CacheEntry(present, load(session, environment), None)
     if changes.ratings:
-        return _Kept(present, load(session, environment), kept.population)
-    return replace(kept, version=present)
+        return _CacheEntry(present, load(session, environment), entry.population)
+    return replace(entry, version=present)
 
 
 def _changes(session: Session, environment: str, since: Version) -> Row[bool, bool]:
-    """Say what about the population of an environment has changed after a version: others than ratings, and ratings."""
+    """Return whether an environment's population changed after a version: in other things than ratings, in ratings."""
     marks = dict(zip(("player", "period", "event"), since, strict=True))
     return session.connection().execute(_CHANGES, marks | {"environment": environment}).one()
 

@@ -9,12 +9,12 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
+from arena.ratings.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
 from league import wire
 from league.auth import Principal
 from league.db import locks
 from league.db.locks import Lock
-from league.db.models import Learner, Player
+from league.db.models import Environment, Learner, Player
 from league.errors import (
     InvalidRequestError,
     NameTakenError,
@@ -71,32 +71,31 @@ def enter(
 
 
 def entered(population: Population, player_id: int) -> int:
-    """Return the place of an external player that is in play.
+    """Return the index of an external player that is in play.
 
     Raises:
         UnknownPlayerError: The population has no such player.
         InvalidRequestError: It is not an external one.
         StandingConflictError: It is out of play.
     """
-    place = population.place(player_id)
-    member = population.members[place]
+    index = population.index(player_id)
+    member = population.members[index]
     if member.kind != KIND:
         rule = f"{member.name} is a {member.kind}; a worker brings external players alone"
         raise InvalidRequestError(f"player {player_id}", rule, "leave player_id out, or enter one with `trainer enter`")
     if member.standing in rated_players.OUT_OF_PLAY:
         rule = f"{member.name} is {member.standing} and plays no matches"
         raise StandingConflictError(player_id, rule, f"have the league's keeper run `league reinstate {player_id}`")
-    return place
+    return index
 
 
 def _require_game(session: Session, request: wire.ExternalCreate) -> None:
     environment = request.environment
-    played = select(Learner.signature).where(Learner.environment == environment).order_by(Learner.id.desc())
-    signatures = list(session.scalars(played))
-    if not signatures:
-        raise environments.unknown(session, environment)
-    if request.signature not in signatures:
-        rule = f"the league plays {environment} with signature {signatures[0]}"
+    played = Learner.environment == environment, Learner.signature == request.signature
+    if session.scalar(select(Learner.id).where(*played).limit(1)) is None:
+        environments.require(session, environment)
+        newest = session.get_one(Environment, environment).signature
+        rule = f"the league plays {environment} with signature {newest}"
         raise SignatureMismatchError(request.signature, rule, "use the version of the game that its trainers have")
 
 

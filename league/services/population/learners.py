@@ -1,19 +1,20 @@
 """Learners: found or created, listed and shown."""
 
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from arena import roles as arithmetic
 from arena.environments.registry import Baseline, baselines, is_known
-from arena.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
+from arena.matchmaking import roles as arithmetic
+from arena.ratings.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
 from league import wire
 from league.auth import Principal
 from league.db import locks
 from league.db.locks import Lock
-from league.db.models import Learner, Player
+from league.db.models import Environment, Learner, LearnerProgress, Player
 from league.db.upsert import insert_into
 from league.errors import (
     InvalidRequestError,
@@ -21,6 +22,7 @@ from league.errors import (
     NameTakenError,
     UnknownLearnerError,
 )
+from league.pagination import Page, paginate
 from league.services.auth import ownership
 from league.services.environments import admission
 from league.services.environments import lookup as environments
@@ -48,26 +50,22 @@ def get_or_create(
     if ownership.is_restricted(caller):
         ownership.require(learner, caller)
     _require_match(learner, request)
-    if learner.max_decisions is None:
-        learner.max_decisions = request.max_decisions
-    if learner.sides is None and request.sides is not None:
-        learner.sides = list(request.sides)
+    _declare(session, request)
     return show(session, settings, learner)
 
 
-def listing(
-    session: Session, settings: Settings, environment: str | None, limit: int, after: int
-) -> list[wire.Learner]:
+def list_learners(
+    session: Session, settings: Settings, environment: str | None, limit: int, cursor: int = 0
+) -> Page[wire.Learner]:
     """List lineages by id, after the given one.
 
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not this one.
     """
     environments.require_known(session, environment)
-    query = select(Learner).where(Learner.id > after).order_by(Learner.id).limit(limit)
-    if environment is not None:
-        query = query.where(Learner.environment == environment)
-    return _bodies(session, settings, list(session.scalars(query)))
+    query = select(Learner) if environment is None else select(Learner).where(Learner.environment == environment)
+    found = session.scalars(paginate(query, Learner.id, cursor, limit)).all()
+    return Page.cut(_bodies(session, settings, list(found)), limit, attrgetter("id"))
 
 
 def show(session: Session, settings: Settings, learner: Learner) -> wire.Learner:
@@ -110,21 +108,33 @@ def _found(session: Session, settings: Settings, request: wire.LearnerCreate, ca
         return
     admission.require_learner(session, settings, request.environment, caller)
     _require_no_external(session, request)
+    environment = session.get(Environment, request.environment)
+    if environment is None:
+        environment = Environment(name=request.environment, owner=ownership.owner(caller), created_at=now)
+        session.add(environment)
+    environment.signature = request.signature
+    session.flush()
     _add_baselines(session, settings, request, now)
     row = {
-        **request.model_dump(exclude={"rules", "baselines"}),
+        **request.model_dump(include={"name", "role", "environment", "signature"}),
         "owner": ownership.owner(caller),
-        "step": None,
-        "metrics": {},
-        "metrics_at": None,
-        "verdicts": None,
         "created_at": now,
     }
     statement = insert_into(session, Learner).values(row).on_conflict_do_nothing().returning(Learner.id)
     learner_id = session.scalar(statement)
     if learner_id is not None:
+        session.add(LearnerProgress(learner_id=learner_id))
         session.add(Player(**_start(request, "learner", request.name, now), learner_id=learner_id, role=request.role))
         session.flush()
+
+
+def _declare(session: Session, request: wire.LearnerCreate) -> None:
+    """Store what a learner declares of its environment: the longest of all matches, and the last named sides."""
+    environment = session.get_one(Environment, request.environment)
+    if request.max_decisions is not None and request.max_decisions > (environment.max_decisions or 0):
+        environment.max_decisions = request.max_decisions
+    if request.sides is not None and request.sides != tuple(environment.sides or ()):
+        environment.sides = list(request.sides)
 
 
 def _require_no_external(session: Session, request: wire.LearnerCreate) -> None:
@@ -212,8 +222,12 @@ def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> li
     anew = role_config.resets(session, ids)
     began = [anew.get(learner_id, role_config.NO_RESETS) for learner_id in ids]
     own = select(Player.learner_id, Player.id).where(Player.learner_id.in_(ids), Player.kind == "learner")
+    played = Environment.name.in_({learner.environment for learner in learners})
+    sides = dict(session.execute(select(Environment.name, Environment.sides).where(played)).all())
     last = select(Player.learner_id, func.max(Player.id)).where(Player.learner_id.in_(ids), Player.kind == "snapshot")
     players = dict(session.execute(own).all())
+    told = session.scalars(select(LearnerProgress).where(LearnerProgress.learner_id.in_(ids)))
+    progress = {one.learner_id: one for one in told}
     snapshots = dict(session.execute(last.group_by(Player.learner_id)).all())
     return [
         wire.Learner.model_validate(
@@ -224,11 +238,11 @@ def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> li
                 "role": learner.role,
                 "environment": learner.environment,
                 "signature": learner.signature,
-                "step": learner.step,
-                "metrics": learner.metrics,
-                "metrics_at": learner.metrics_at,
-                "verdicts": learner.verdicts,
-                "sides": learner.sides,
+                "step": progress[learner.id].step,
+                "metrics": progress[learner.id].metrics,
+                "metrics_at": progress[learner.id].metrics_at,
+                "verdicts": progress[learner.id].verdicts,
+                "sides": sides[learner.environment],
                 "latest_snapshot": snapshots.get(learner.id),
                 "created_at": learner.created_at,
                 "rules": arithmetic.numbers(role_config.of_learner(settings, learner)),
@@ -237,5 +251,6 @@ def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> li
             }
         )
         for learner, beginnings in zip(learners, began, strict=True)
-        if learner.id in players  # PostgreSQL: each statement sees what was deleted before it
+        if learner.id in players
+        and learner.id in progress  # PostgreSQL: each statement sees what was deleted before it
     ]

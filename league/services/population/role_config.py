@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, cast
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from arena import roles
-from arena.roles import Main, Role, RoleRules
+from arena.matchmaking import roles
+from arena.matchmaking.roles import Main, Role, RoleRules
 from league import wire
 from league.db.models import Learner, Player, SnapshotDecision
 from league.errors import InvalidRequestError
@@ -81,21 +80,20 @@ def given(rules: wire.RoleNumbers) -> dict[str, Any]:
     return rules.model_dump(exclude_none=True)
 
 
-def resets(session: Session, learner_ids: Iterable[int], at: datetime | None = None) -> dict[int, Resets]:
-    """Return when learners began anew up to a time, None being now, by id; those that never did are left out.
+def resets(session: Session, learner_ids: Iterable[int]) -> dict[int, Resets]:
+    """Return the resets of learners by id, without those that were never reset.
 
-    A learner begins anew with a snapshot, so that it is known from its publication on.
+    A reset counts from the publication of its snapshot on.
     """
     resets = select(SnapshotDecision.learner_id, func.count(), func.max(Player.step))
     resets = resets.join(Player, Player.id == SnapshotDecision.player_id)
     resets = resets.where(SnapshotDecision.reset, SnapshotDecision.learner_id.in_(learner_ids))
-    known = resets if at is None else resets.where(Player.created_at <= at)
-    found = session.execute(known.group_by(SnapshotDecision.learner_id))
+    found = session.execute(resets.group_by(SnapshotDecision.learner_id))
     return {learner_id: Resets(count, step or 0) for learner_id, count, step in found}
 
 
-def began_step(session: Session, player_id: int, at: datetime | None = None) -> int:
-    """Return at which of its steps a learner had last begun anew at a time, None being now; 0 before the first."""
+def began_step(session: Session, player_id: int) -> int:
+    """Return the step of a learner's last reset, 0 before the first."""
     own = session.scalars(select(Player.learner_id).where(Player.id == player_id))
-    found = resets(session, [learner_id for learner_id in own if learner_id is not None], at)
+    found = resets(session, [learner_id for learner_id in own if learner_id is not None])
     return max((each.step for each in found.values()), default=0)

@@ -1,40 +1,28 @@
-"""Roles of learners (main agent, main exploiter, league exploiter), and their results against each other.
+"""Roles of learners (main agent, main exploiter, league exploiter), and their win rates against a population.
 
-Win rates are those of the payoff. A learner that began anew has other weights than the one who played before: of it
-only the matches count that it has played since, and as its rating is still that of the old weights, nothing is taken to
-be known before it has played.
+Pure: what this works on is read by `league.services.population.rule_inputs`. A learner that was reset has other weights
+than the one that played before. Only its matches since the reset count, and as its rating is still that of the old
+weights, its expected score before any match is 0.5.
 """
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
-from sqlalchemy.orm import Session
 
-from arena import payoff as arithmetic
-from arena.glicko2 import expected_score
-from arena.roles import MainExploiter, Opposition, RoleRules
-from arena.rules import NO_LINEAGE, Need
-from league.db.models import Learner, Player
-from league.services.matches import log as match_log
+from arena.evaluation import payoff as arithmetic
+from arena.matchmaking.roles import MainExploiter, Opposition, RoleRules
+from arena.matchmaking.rules import NO_LINEAGE, Need
+from arena.ratings.glicko2 import expected_score
 from league.services.matches import pair_records
-from league.services.matches.pair_records import NO_RECORDS
-from league.services.population import role_config, rule_inputs
+from league.services.matches.pair_records import PairRecords
 from league.services.population.cache import Member, Population
-from league.settings import Settings
 
 EXPLOITERS = ("main_exploiter", "league_exploiter")
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-
-_CORRECT_THE_NUMBERS = "register it with others, or set LEAGUE_MATCHMAKING to what they fit and start again"
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -47,7 +35,7 @@ class LearnerRole:
         name: Of the lineage.
         rules: Of its role.
         failure: Why they are not those that it asked for; empty where they are.
-        began_step: The step at which its present weights began; 0 for its first ones.
+        reset_step: The step at which its present weights began; 0 for its first ones.
     """
 
     member: Member
@@ -55,7 +43,7 @@ class LearnerRole:
     name: str
     rules: RoleRules
     failure: str
-    began_step: int
+    reset_step: int
 
     def needs(self, games: int) -> frozenset[Need]:
         """Return what matchmaking looks at beyond ratings and win rates, once the learner has so many games."""
@@ -72,14 +60,14 @@ class Matchups:
         against: The same with their roles, as rules of roles see them.
     """
 
-    win_rates: FloatArray
+    win_rates: NDArray[np.float64]
     matches: IntArray
     against: Opposition
 
 
 @dataclass(frozen=True, eq=False)
-class _Sides:
-    """Where P players belong, as `Opposition` has it."""
+class _Lineages:
+    """The lineage, role and step of P players, as `Opposition` has them."""
 
     lineage: IntArray
     main: BoolArray
@@ -87,68 +75,39 @@ class _Sides:
     step: IntArray
 
 
-def lineage(session: Session, population: Population, settings: Settings, member: Member) -> LearnerRole:
-    """Return what a population's learner follows; those of all its learners are read together, once."""
-    return population.cached("lineages", lambda: _lineages(session, population, settings))[member.id]
+def matchups(population: Population, own: LearnerRole, records: PairRecords, indices: IntArray) -> Matchups:
+    """Return how a learner does against the players at K indices of its population.
 
-
-def standing(
-    session: Session, population: Population, settings: Settings, own: LearnerRole, places: IntArray
-) -> Matchups:
-    """Return how a learner does against the players at K places of its population, up to the last closed period."""
-    if own.began_step == 0:
-        records = pair_records.of_player(session, own.member.id)
-        expected = expected_score(population.ratings, np.full(places.size, population.place(own.member.id)), places)
+    Args:
+        population: Of the learner's environment.
+        own: The learner.
+        records: Its pair records up to the last closed period, since its last reset.
+        indices: (K,) of the others.
+    """
+    if own.reset_step == 0:
+        expected = expected_score(population.ratings, np.full(indices.size, population.index(own.member.id)), indices)
     else:
-        through = rule_inputs.rated_through(session, population.environment)
-        most = settings.matchmaking.past_games
-        games = match_log.last_of(session, own.member.id, through, most, from_step=own.began_step)
-        records, expected = NO_RECORDS.advance(games), np.full(places.size, 0.5)
-    tally, matches = pair_records.against(records, own.member.id, population.ids[places])
-    win_rates = arithmetic.win_rates(tally, expected)
-    sides = _of_all(population)
-    lineage, step = sides.lineage[places], sides.step[places]
-    of_late = arithmetic.win_rates(arithmetic.of_late(tally, matches, lineage, step), expected)
+        expected = np.full(indices.size, 0.5)
+    counts, matches = pair_records.against(records, own.member.id, population.ids[indices])
+    win_rates = arithmetic.win_rates(counts, expected)
+    lineages = population.cached("lineages", lambda: _lineages(population.members))
+    lineage, step = lineages.lineage[indices], lineages.step[indices]
+    recent = arithmetic.win_rates(arithmetic.of_late(counts, matches, lineage, step), expected)
     against = Opposition(
         win_rates=win_rates,
-        of_late=np.where(lineage == NO_LINEAGE, win_rates, of_late),
+        of_late=np.where(lineage == NO_LINEAGE, win_rates, recent),
         lineage=lineage,
-        main=sides.main[places],
-        exploiter=sides.exploiter[places],
+        main=lineages.main[indices],
+        exploiter=lineages.exploiter[indices],
         step=step,
         own=own.id,
     )
     return Matchups(win_rates, matches, against)
 
 
-def lineages(population: Population, places: Sequence[int]) -> IntArray:
-    """Return (K,) int64 whose lineage the players at K places of a population belong to, NO_LINEAGE for baselines."""
-    return _of_all(population).lineage[np.asarray(places, dtype=np.int64)]
-
-
-def _lineages(session: Session, population: Population, settings: Settings) -> Mapping[int, LearnerRole]:
-    """Read what all learners of a population follow, by their ids as players."""
-    who = select(Player.id, Learner.id, Learner.name, Learner.role, Learner.rules)
-    learning = Player.kind == "learner", Player.environment == population.environment
-    found = session.execute(who.join(Learner, Learner.id == Player.learner_id).where(*learning)).all()
-    began = role_config.resets(session, [learner_id for _, learner_id, *_ in found])
-    lineages = {}
-    for player_id, learner_id, name, role, given in found:
-        member = population.members[population.place(player_id)]
-        own, anew = role_config.followed(settings, role, given or {}), began.get(learner_id, role_config.NO_RESETS)
-        if own.failure:
-            log.error("learner %s: %s; numbers of its role stand in. %s", name, own.failure, _CORRECT_THE_NUMBERS)
-        lineages[player_id] = LearnerRole(member, learner_id, name, own.rules, own.failure, anew.step)
-    return lineages
-
-
-def _of_all(population: Population) -> _Sides:
-    return population.cached("sides", lambda: _sides(population.members))
-
-
-def _sides(members: Sequence[Member]) -> _Sides:
+def _lineages(members: Sequence[Member]) -> _Lineages:
     lineages = [NO_LINEAGE if member.learner_id is None else member.learner_id for member in members]
-    return _Sides(
+    return _Lineages(
         lineage=np.array(lineages, dtype=np.int64),
         main=np.array([member.role == "main" for member in members], dtype=np.bool_),
         exploiter=np.array([member.role in EXPLOITERS for member in members], dtype=np.bool_),

@@ -14,8 +14,8 @@ import numpy as np
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from arena import roles as arithmetic
-from arena.roles import Opposition, SnapshotRule, role_of
+from arena.matchmaking import roles as arithmetic
+from arena.matchmaking.roles import Opposition, SnapshotRule, role_of
 from arena.seeding import derive
 from league import wire
 from league.db import locks
@@ -26,6 +26,7 @@ from league.services.audit import log as audit_log
 from league.services.population import learners, roles
 from league.services.population.cache import Population, PopulationCache
 from league.services.population.roles import LearnerRole
+from league.services.population.rule_inputs import LearnerInputs, load_inputs
 from league.settings import Settings
 
 ACTOR = "rule"
@@ -40,7 +41,7 @@ class Verdict:
     """A decision that is made and not written down yet.
 
     Attributes:
-        answer: What the trainer is told.
+        answer: The response to the trainer.
         environment: The learner's.
         player_id: The learner as a player.
         evidence: What the decision rests on, as JSON.
@@ -64,10 +65,13 @@ def decide_snapshots(
     Raises:
         UnknownLearnerError: There is no such learner.
     """
-    answers = (
-        _ask(database, settings, cache, each, each.since_step, now) for each in asking if each.since_step is not None
-    )
-    return [answer for answer in answers if answer is not None]
+    decisions = []
+    for progress in asking:
+        if progress.since_step is not None:
+            decision = _decide_once(database, settings, cache, progress, progress.since_step, now)
+            if decision is not None:
+                decisions.append(decision)
+    return decisions
 
 
 def link_snapshot(session: Session, learner_id: int, since_step: int, player_id: int) -> None:
@@ -90,7 +94,7 @@ def inconsistent(session: Session, environment: str) -> list[int]:
     return [event.id for event, row in rows if not _follows(row.reset, event.details)]
 
 
-def _ask(
+def _decide_once(
     database: Database,
     settings: Settings,
     cache: PopulationCache,
@@ -102,14 +106,14 @@ def _ask(
     with database.read() as session:
         decided = session.get(SnapshotDecision, key)
         if decided is not None:
-            return _told(session, decided) if progress.step >= decided.step else None
+            return _to_wire(session, decided) if progress.step >= decided.step else None
         verdict = _judge(session, settings, cache, key, progress.step)
     if verdict is None:
         return None
     with database.write() as session:
         locks.acquire(session, Lock.EVENTS)  # whoever decided first stays
         decided = session.get(SnapshotDecision, key)
-        return _write(session, verdict, now) if decided is None else _told(session, decided)
+        return _write(session, verdict, now) if decided is None else _to_wire(session, decided)
 
 
 def _judge(
@@ -120,8 +124,8 @@ def _judge(
     own_player = select(Player.id).where(Player.learner_id == learner_id, Player.kind == "learner")
     player_id = session.scalars(own_player).one()
     population = cache.get(session, learner.environment)
-    own = roles.lineage(session, population, settings, population.members[population.place(player_id)])
-    evidence = _evidence(session, population, settings, own, since_step, step)
+    inputs = load_inputs(session, population, settings, player_id)
+    own, evidence = inputs.role, _evidence(population, inputs, since_step, step)
     decided = _decide(evidence)
     if decided is None:
         return None
@@ -133,39 +137,38 @@ def _judge(
     return Verdict(answer, learner.environment, player_id, evidence)
 
 
-def _evidence(
-    session: Session, population: Population, settings: Settings, own: LearnerRole, since_step: int, step: int
-) -> dict[str, Any]:
-    """Return all that a decision looks at, in the form that it is kept in."""
-    places, _ = population.opponents(own.member.signature, frozenset())
-    standing = population.cached(
-        ("standing", own.member.id), lambda: roles.standing(session, population, settings, own, places)
+def _evidence(population: Population, inputs: LearnerInputs, since_step: int, step: int) -> dict[str, Any]:
+    """Return the evidence of a decision as it is stored."""
+    own = inputs.role
+    indices, _ = population.opponents(own.member.signature, frozenset())
+    matchups = population.cached(
+        ("matchups", own.member.id), lambda: roles.matchups(population, own, inputs.records, indices)
     )
-    against, chance = standing.against, derive(0, population.environment, own.name, "reset", since_step) / _SEED_LIMIT
+    against, chance = matchups.against, derive(0, population.environment, own.name, "reset", since_step) / _SEED_LIMIT
     return {
         "learner": own.name,
         "role": role_of(own.rules),
         "rule": asdict(own.rules.snapshots),
         "since_step": since_step,
         "step": step,
-        "began_step": own.began_step,
+        "began_step": own.reset_step,
         "chance": chance,
         "lineage": own.id,
         "opponents": {
-            "player_id": [population.members[place].id for place in places],
+            "player_id": population.ids[indices].tolist(),
             "lineage": against.lineage.tolist(),
             "main": against.main.tolist(),
             "exploiter": against.exploiter.tolist(),
             "step": against.step.tolist(),
             "win_rate": np.round(against.win_rates, _DIGITS).tolist(),
             "of_late": np.round(against.of_late, _DIGITS).tolist(),
-            "matches": standing.matches.tolist(),
+            "matches": matchups.matches.tolist(),
         },
     }
 
 
 def _follows(reset: bool, evidence: Mapping[str, Any]) -> bool:
-    """Say whether evidence leads to a decision; its wording may be an earlier version's."""
+    """Say whether evidence leads to a decision."""
     decided = _decide(evidence)
     return decided is not None and decided[0] == reset
 
@@ -175,7 +178,7 @@ def _decide(evidence: Mapping[str, Any]) -> tuple[bool, str] | None:
     columns = evidence["opponents"]
     against = Opposition(
         win_rates=np.array(columns["win_rate"], dtype=np.float64),
-        of_late=np.array(columns.get("of_late", columns["win_rate"]), dtype=np.float64),  # earlier versions had none
+        of_late=np.array(columns["of_late"], dtype=np.float64),
         lineage=np.array(columns["lineage"], dtype=np.int64),
         main=np.array(columns["main"], dtype=np.bool_),
         exploiter=np.array(columns["exploiter"], dtype=np.bool_),
@@ -191,12 +194,12 @@ def _start(population: Population, own: LearnerRole) -> str | None:
     """Return the checkpoint that a learner begins anew from: the newest of a main's, where it is to be one and is."""
     if own.rules.snapshots.start == "first":
         return None
-    places, _ = population.opponents(own.member.signature, frozenset())
-    mains = [population.members[place] for place in places if population.members[place].role == "main"]
+    indices, _ = population.opponents(own.member.signature, frozenset())
+    mains = [member for index in indices if (member := population.members[index]).role == "main"]
     return max(mains, key=lambda member: member.id).checkpoint if mains else None
 
 
-def _told(session: Session, decided: SnapshotDecision) -> wire.SnapshotDecision:
+def _to_wire(session: Session, decided: SnapshotDecision) -> wire.SnapshotDecision:
     return wire.SnapshotDecision(
         learner_id=decided.learner_id,
         since_step=decided.since_step,
@@ -207,26 +210,26 @@ def _told(session: Session, decided: SnapshotDecision) -> wire.SnapshotDecision:
 
 
 def _write(session: Session, verdict: Verdict, now: datetime) -> wire.SnapshotDecision:
-    told = verdict.answer
+    answer = verdict.answer
     event_id = audit_log.record(
         session,
         KIND,
         environment=verdict.environment,
         player_id=verdict.player_id,
         actor=ACTOR,
-        reason=told.reason,
-        details={**verdict.evidence, "reset": told.reset, "start": told.start},
+        reason=answer.reason,
+        details={**verdict.evidence, "reset": answer.reset, "start": answer.start},
         now=now,
     )
     session.add(
         SnapshotDecision(
-            learner_id=told.learner_id,
-            since_step=told.since_step,
+            learner_id=answer.learner_id,
+            since_step=answer.since_step,
             step=verdict.evidence["step"],
-            reset=told.reset,
-            start=told.start,
+            reset=answer.reset,
+            start=answer.start,
             event_id=event_id,
             player_id=None,
         )
     )
-    return told
+    return answer

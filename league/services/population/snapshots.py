@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
-from arena.glicko2 import START_VOLATILITY
+from arena.ratings.glicko2 import START_VOLATILITY
 from league import wire
 from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Learner, Player
 from league.db.upsert import insert_into
 from league.errors import NameTakenError, RefusedCheckpointError, SignatureMismatchError
+from league.pagination import Page, paginate
 from league.services.environments import admission
 from league.services.environments import lookup as environments
 from league.services.population import learners, snapshot_schedule
@@ -57,21 +59,28 @@ def publish(
     return rated_players.show(session, settings, player_id)
 
 
-def listing(
-    session: Session,
-    settings: Settings,
-    filters: dict[str, str],
-    limit: int,
-    after: int,
-) -> list[wire.Player]:
-    """List players by id, after the given one; `filters` are equalities on environment, standing and kind.
+def list_players(
+    session: Session, settings: Settings, filters: dict[str, str], q: str, limit: int, cursor: int = 0
+) -> Page[wire.Player]:
+    """List players by id, after the given one.
+
+    Args:
+        session: A transaction.
+        settings: Of the league.
+        filters: Equalities on columns such as environment, standing and kind.
+        q: Part of a name or call-sign; empty for all.
+        limit: Most players.
+        cursor: Id of the last player of the page before.
 
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not the one that is asked for.
     """
     environments.require_known(session, filters.get("environment"))
-    query = rated_players.rated().where(Player.id > after).filter_by(**filters).order_by(Player.id).limit(limit)
-    return rated_players.shown(session, settings, session.execute(query).all())
+    query = rated_players.rated().filter_by(**filters)
+    if q:
+        query = query.where(or_(*(column.icontains(q, autoescape=True) for column in (Player.name, Player.call_sign))))
+    found = session.execute(paginate(query, Player.id, cursor, limit)).all()
+    return Page.cut(rated_players.shown(session, settings, found), limit, attrgetter("id"))
 
 
 def _require_environment(metadata: Mapping[str, str], request: wire.PlayerCreate, learner: Learner) -> None:

@@ -3,23 +3,19 @@
 Points are numbered as they come. Of the last `KEPT` every one stays, of twice as many every second, and so on: of N
 points KEPT / 2 (log2(N / KEPT) + 2) are left, a few thousand after a year, and each new one costs at most one old one.
 What is told of single opponents is not kept: their names change all the time, and the last of it is with the learner.
-
-A learner's points have at most `behaviours.SETS_MAX` different sets of names. Of each the last point stays, whatever
-its age: no set is left without points, and what points there are tells how many sets a learner has ever had.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from itertools import pairwise
 
-import numpy as np
-from numpy.typing import NDArray
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import Insert, bindparam, delete, select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.db.models import Base, MeasureSet, MetricPoint
-from league.services.matches import behaviours
+from league.db.models import Base, MetricPoint
+from league.db.upsert import insert_of
 from league.services.population import learners
 
 KEPT = 720
@@ -30,39 +26,17 @@ OF_OPPONENTS = ("win_rate/", "matches/")
 
 # without the object mapper, which costs more than these statements
 _POINTS = Base.metadata.tables[MetricPoint.__tablename__]
-_OLDER = _POINTS.alias()
-_OWN = _POINTS.c.learner_id == bindparam("learner")
-_OWN_NEWEST_FIRST = select(_POINTS.c.measure_set_id).where(_OWN).order_by(_POINTS.c.number.desc()).limit(1)
-_KNOWN = select(
-    select(_POINTS.c.number).where(_OWN, _POINTS.c.step == bindparam("at_step")).exists(),
-    _OWN_NEWEST_FIRST.where(_POINTS.c.measure_set_id == bindparam("set_id")).scalar_subquery().is_not(None),
-)
-_OWN_SETS = select(_POINTS.c.measure_set_id).where(_OWN).distinct()
-_FORGET = delete(_POINTS).where(
-    _OWN,
-    _POINTS.c.number == bindparam("old"),
-    select(_OLDER.c.number)
-    .where(
-        _OLDER.c.learner_id == _POINTS.c.learner_id,
-        _OLDER.c.measure_set_id == _POINTS.c.measure_set_id,
-        _OLDER.c.number != _POINTS.c.number,
-    )
-    .correlate(_POINTS)
-    .exists(),
-)
-"""Takes a learner's point away, unless it is the last one of its set."""
+_FORGET = delete(_POINTS).where(_POINTS.c.learner_id == bindparam("learner"), _POINTS.c.number == bindparam("old"))
 
 _LIMIT = 1e30
 _DIGITS = 6
-"""Significant ones of a value that is shown; float32 has a good seven."""
+"""Significant ones of a value that is stored."""
 
 
 def add(
     session: Session, learner_id: int, number: int, step: int, metrics: Mapping[str, float | None], now: datetime
 ) -> None:
     """Add a learner's point, and take away the old one whose time has come; a step that is known keeps its point.
-
-    Where the names are a set too many, those are kept that the learner's last point has.
 
     Args:
         session: A write transaction.
@@ -72,21 +46,14 @@ def add(
         metrics: Finite values by name; None where there is nothing to say.
         now: The time.
     """
-    names = sorted(name for name in metrics if not name.startswith(OF_OPPONENTS))
-    if not names:
+    kept = {name: _storable(value) for name, value in sorted(metrics.items()) if not name.startswith(OF_OPPONENTS)}
+    if not kept:
         return
-    set_id = behaviours.set_id(names)
-    connection, own = session.connection(), {"learner": learner_id}
-    step_is_known, set_is_known = connection.execute(_KNOWN, own | {"at_step": step, "set_id": set_id}).one()
-    if not step_is_known:
-        kept: Sequence[str] = names
-        if not set_is_known:
-            set_id, kept = _kept_set(session, own, names)
-        readings = behaviours.pack_values([_storable(metrics.get(name)) for name in kept])
-        point = {"learner_id": learner_id, "number": number, "step": step, "measure_set_id": set_id}
-        connection.execute(insert(_POINTS), {**point, "readings": readings, "reported_at": now})
+    point = {"learner_id": learner_id, "number": number, "step": step, "metrics": kept, "reported_at": now}
+    connection = session.connection()
+    connection.execute(_insertion(connection.dialect.name), point)
     if (old := outlived(number)) > 0:
-        connection.execute(_FORGET, own | {"old": old})
+        connection.execute(_FORGET, {"learner": learner_id, "old": old})
 
 
 def outlived(number: int) -> int:
@@ -102,7 +69,7 @@ def outlived(number: int) -> int:
 
 def read(
     session: Session, learner_id: int, *, after: int = 0, names: Sequence[str] | None = None, most: int | None = None
-) -> wire.LearnerMetrics:
+) -> wire.TrainingCurves:
     """Read a learner's curves, in order of steps.
 
     Args:
@@ -116,18 +83,19 @@ def read(
         UnknownLearnerError: There is no such learner.
     """
     learners.require(session, learner_id)
-    chosen = MetricPoint.learner_id == learner_id, MetricPoint.number > after
-    query = select(MetricPoint).where(*chosen).order_by(MetricPoint.step)
-    points = session.scalars(query).all()
-    last = max((point.number for point in points), default=after)
-    if most is not None:
-        points = [points[place] for place in spread([point.step for point in points], most)]
-    return wire.LearnerMetrics(
+    own = MetricPoint.learner_id == learner_id
+    query = select(MetricPoint.number, MetricPoint.step).where(own, MetricPoint.number > after)
+    found = session.execute(query.order_by(MetricPoint.step)).all()
+    chosen = found if most is None else [found[place] for place in spread([point.step for point in found], most)]
+    numbers = MetricPoint.number.in_([point.number for point in chosen])
+    points = session.scalars(select(MetricPoint).where(own, numbers).order_by(MetricPoint.step)).all()
+    wanted = {name for point in points for name in point.metrics if names is None or name in names}
+    return wire.TrainingCurves(
         learner_id=learner_id,
         steps=[point.step for point in points],
         reported_at=[point.reported_at for point in points],
-        metrics={name: _told(column) for name, column in _columns(session, points, names).items()},
-        last=last,
+        metrics={name: [point.metrics.get(name) for point in points] for name in sorted(wanted)},
+        last=max((point.number for point in found), default=after),
     )
 
 
@@ -145,33 +113,11 @@ def spread(steps: Sequence[int], most: int) -> list[int]:
     return [place for place, (one, following) in enumerate(pairwise(span)) if one != following] + [len(steps) - 1]
 
 
-def _kept_set(session: Session, own: Mapping[str, int], names: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Store a set of names that is new to a learner; where it is one too many, return that of the last point."""
-    if len(session.connection().execute(_OWN_SETS, own).all()) < behaviours.SETS_MAX:
-        return behaviours.keep_set(session, names), names
-    last = session.get_one(MeasureSet, session.connection().execute(_OWN_NEWEST_FIRST, own).scalar_one())
-    return last.id, last.measures
+@cache
+def _insertion(dialect: str) -> Insert:
+    return insert_of(dialect, _POINTS).on_conflict_do_nothing()
 
 
 def _storable(value: float | None) -> float | None:
-    """Leave out what float32 cannot hold: it has no place in a curve."""
-    return value if value is not None and abs(value) < _LIMIT else None
-
-
-def _columns(
-    session: Session, points: Sequence[MetricPoint], names: Sequence[str] | None
-) -> dict[str, NDArray[np.float64]]:
-    """Return (N,) values by name of N points, NaN where a point has none; only names that some point has."""
-    columns: dict[str, NDArray[np.float64]] = {}
-    used = {point.measure_set_id for point in points}
-    for measure_set in session.scalars(select(MeasureSet).where(MeasureSet.id.in_(used)).order_by(MeasureSet.id)):
-        rows = [row for row, point in enumerate(points) if point.measure_set_id == measure_set.id]
-        values = behaviours.unpack([points[row].readings for row in rows])
-        for place, name in enumerate(measure_set.measures):
-            if names is None or name in names:
-                columns.setdefault(name, np.full(len(points), np.nan))[rows] = values[:, place]
-    return dict(sorted(columns.items()))
-
-
-def _told(column: NDArray[np.float64]) -> list[float | None]:
-    return [float(f"{value:.{_DIGITS}g}") if np.isfinite(value) else None for value in column]
+    """Round a value to the digits that a curve shows; one that is too large to be drawn is left out."""
+    return float(f"{value:.{_DIGITS}g}") if value is not None and abs(value) < _LIMIT else None

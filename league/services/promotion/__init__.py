@@ -1,4 +1,4 @@
-"""The rule of promotion, and which players are redundant by how they play.
+"""Rules of promotion, redundancy and behaviour profiles.
 
-Changing a standing is in `lifecycle`.
+Transitions of standings are in `lifecycle`.
 """

@@ -1,79 +1,152 @@
-"""Behaviour profiles of frozen players, up to the last rating period."""
+"""Behaviour profiles of players: means over their newest matches, computed when somebody asks."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from arena import fingerprint as arithmetic
-from arena.fingerprint import Samples
+from arena.evaluation import behaviour_profiles as arithmetic
+from arena.evaluation.behaviour_profiles import Samples
 from league import wire
-from league.db.bulk_insert import among
-from league.db.models import Fingerprint, Player
+from league.db.models import Behaviour, Match, MeasureSet, Player
 from league.errors import InvalidRequestError
+from league.services.matches import behaviours, counting
 from league.services.player_names import display_name
+from league.services.population.cache import Population, PopulationCache
 from league.services.ratings import rated_players
+
+RECENT = 500
+"""Newest matches of a player over which its profile is the mean."""
+
+NEWEST = 20_000
+"""Newest matches with behaviour, of the whole league, that are searched for them: 0.2 s of CPU."""
+
+MEASURES_MAX = 256
+"""Measures of an environment's profiles: the newest, so that endless names cost no more."""
 
 _DIGITS = 6  # of a number
 
 
 @dataclass(frozen=True, eq=False)
+class RecentBehaviour:
+    """Sums over the newest matches of P players, by F measures.
+
+    Attributes:
+        rows: The row of each player, by its id.
+        measures: In alphabetical order.
+        sums: (3, P, F) numbers of matches, sums of the values, and of their squares.
+    """
+
+    rows: Mapping[int, int]
+    measures: Sequence[str]
+    sums: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
 class Prints:
-    """Fingerprints of P players, in their order, by F measures in alphabetical order."""
+    """Behaviour profiles of P players by F measures in alphabetical order."""
 
     measures: Sequence[str]
     samples: Samples
     estimates: arithmetic.Fingerprints
 
 
-def read(session: Session, players: Sequence[int]) -> Prints | None:
-    """Return the fingerprints of players, judged among each other; None where nothing of any was measured."""
-    columns = Fingerprint.player_id, Fingerprint.measure, Fingerprint.matches, Fingerprint.total, Fingerprint.squares
-    rows = session.execute(select(*columns).where(among(session, Fingerprint.player_id, players))).all()
-    if not rows:
+def read(session: Session, population: Population, players: Sequence[int]) -> Prints | None:
+    """Return the behaviour profiles of players relative to each other; None without measurements."""
+    recent = of_environment(session, population)
+    sums = np.zeros((3, len(players), len(recent.measures)))
+    known = [place for place, player in enumerate(players) if player in recent.rows]
+    sums[:, known] = recent.sums[:, [recent.rows[players[place]] for place in known]]
+    measured = np.flatnonzero(sums[0].any(axis=0)).tolist()
+    if not measured:
         return None
-    measures = sorted({row.measure for row in rows})
-    row_of = {player: place for place, player in enumerate(players)}
-    column_of = {measure: place for place, measure in enumerate(measures)}
-    sums = np.zeros((3, len(players), len(measures)))
-    for player, measure, *values in rows:
-        sums[:, row_of[player], column_of[measure]] = values
-    samples = Samples(*sums)
-    return Prints(measures, samples, arithmetic.fingerprints(samples))
+    samples = Samples(*sums[:, :, measured])
+    return Prints([recent.measures[place] for place in measured], samples, arithmetic.fingerprints(samples))
 
 
-def show(session: Session, player_id: int, limit: int) -> wire.Fingerprint:
-    """Show how a player plays, beside the frozen players in play that it could meet, and which are most like it.
+def of_environment(session: Session, population: Population) -> RecentBehaviour:
+    """Return how an environment's players played of late, read once for each version of the population."""
+    return population.cached("behaviour", lambda: _recent(session, population.environment))
+
+
+def _recent(session: Session, environment: str) -> RecentBehaviour:
+    newest = select(Behaviour.match_id).order_by(Behaviour.match_id.desc()).limit(NEWEST).subquery()
+    columns = Match.home_id, Match.away_id, Behaviour.measure_set_id, Behaviour.home, Behaviour.away
+    query = select(*columns).join(newest, newest.c.match_id == Match.id).join(Behaviour, Behaviour.match_id == Match.id)
+    which = Match.environment == environment, *counting.counted(session)
+    taken: Counter[int] = Counter()
+    by_set: dict[str, tuple[list[int], list[bytes]]] = {}
+    for home_id, away_id, set_id, *values in session.connection().execute(
+        query.where(*which).order_by(Match.id.desc())
+    ):
+        ids, packed = by_set.setdefault(set_id, ([], []))
+        for player, value in zip((home_id, away_id), values, strict=True):
+            if taken[player] < RECENT:
+                taken[player] += 1
+                ids.append(player)
+                packed.append(value)
+    names = dict(session.execute(select(MeasureSet.id, MeasureSet.measures).where(MeasureSet.id.in_(by_set))).all())
+    return _sums(taken, {tuple(names[set_id]): side for set_id, side in by_set.items()})
+
+
+def _sums(
+    players: Collection[int], by_measures: Mapping[tuple[str, ...], tuple[Sequence[int], Sequence[bytes]]]
+) -> RecentBehaviour:
+    """Add up sides of matches, by whose they are, that were measured by each set of names."""
+    known_names = dict.fromkeys(name for measures in by_measures for name in measures)
+    names = sorted(list(known_names)[:MEASURES_MAX])
+    rows = {player: row for row, player in enumerate(sorted(players))}
+    sums = np.zeros((3, len(rows), len(names)))
+    for measures, (ids, packed) in by_measures.items():
+        values, whose = behaviours.unpack(packed), np.array([rows[player] for player in ids])
+        known = ~np.isnan(values)
+        values = np.where(known, values, 0.0)
+        for name, *columns in zip(measures, known.T, values.T, np.square(values).T, strict=True):
+            if name in names:
+                for total, column in zip(sums[:, :, names.index(name)], columns, strict=True):
+                    total += np.bincount(whose, column, minlength=len(rows))
+    return RecentBehaviour(rows, names, sums)
+
+
+def show(session: Session, cache: PopulationCache, player_id: int, limit: int) -> wire.Fingerprint:
+    """Return a player's profile compared with active frozen players of its signature, and the most similar ones.
 
     Raises:
-        UnknownPlayerError: There is no such player.
+        UnknownPlayerError: The player does not exist.
     """
     player, _ = rated_players.require(session, player_id)
     others = _peers(session, player)
-    return _body(session, player, others, others, limit)
+    return _body(session, cache, player, others, others, limit)
 
 
-def beside(session: Session, player_id: int, other_id: int) -> wire.Fingerprint:
-    """Show how a player plays, and how far from it another one does, in play or not.
+def beside(session: Session, cache: PopulationCache, player_id: int, other_id: int) -> wire.Fingerprint:
+    """Return a player's profile and its distance to another player, active or not.
 
     Raises:
-        UnknownPlayerError: There is no such player.
-        InvalidRequestError: The two cannot meet.
+        UnknownPlayerError: The player does not exist.
+        InvalidRequestError: The players have different signatures.
     """
     player, other = (rated_players.require(session, each)[0] for each in (player_id, other_id))
     if (player.environment, player.signature) != (other.environment, other.signature):
         rule = f"it plays {other.environment} ({other.signature}), and {player.name} {player.environment}"
         raise InvalidRequestError(f"other={other_id}", f"{rule} ({player.signature})", "name one that it could meet")
-    return _body(session, player, _peers(session, player), [other], 1)
+    return _body(session, cache, player, _peers(session, player), [other], 1)
 
 
 def _body(
-    session: Session, player: Player, peers: Sequence[Player], compared: Sequence[Player], limit: int
+    session: Session,
+    cache: PopulationCache,
+    player: Player,
+    peers: Sequence[Player],
+    compared: Sequence[Player],
+    limit: int,
 ) -> wire.Fingerprint:
     everybody = list(dict.fromkeys([player, *peers, *compared]))
-    prints = read(session, [each.id for each in everybody])
+    prints = read(session, cache.get(session, player.environment), [each.id for each in everybody])
     return wire.Fingerprint(
         player=_name(player),
         environment=player.environment,
@@ -90,7 +163,7 @@ def _peers(session: Session, player: Player) -> Sequence[Player]:
 
 
 def _measures(prints: Prints) -> list[wire.MeasuredBehaviour]:
-    """Describe the first of the players, measure by measure."""
+    """Return the measures of the first player."""
     estimates, matches = prints.estimates, prints.samples.matches[0]
     above = estimates.standing(0)
     return [
@@ -110,7 +183,7 @@ def _measures(prints: Prints) -> list[wire.MeasuredBehaviour]:
 def _nearest(
     prints: Prints, everybody: Sequence[Player], compared: Sequence[Player], limit: int
 ) -> list[wire.Likeness]:
-    """Name those that are nearest to the first of everybody, as far as they are known."""
+    """Return the players most similar to the first one, as far as their distances are known."""
     found = arithmetic.apart(prints.estimates, 0, [everybody.index(each) for each in compared])
     order = np.argsort(found.distance, kind="stable")
     return [

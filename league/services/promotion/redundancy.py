@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy.orm import Session
 
-from arena.glicko2 import Ratings, conservative
-from arena.redundancy import RedundancyConfig, Redundant, redundant
+from arena.evaluation.redundancy import RedundancyConfig, Redundant, redundant
+from arena.ratings.glicko2 import Ratings, conservative
 from league import wire
 from league.services.environments import lookup as environments
 from league.services.lifecycle import champions
@@ -22,14 +22,14 @@ from league.settings import Settings
 
 @dataclass(frozen=True)
 class Alike:
-    """A snapshot that could retire, who stands for it, and how alike the two are."""
+    """A redundant snapshot, its representative and their similarity."""
 
     player: Member
     twin: Member
     measured: Redundant
 
     def words(self) -> str:
-        """Say why it could retire."""
+        """Return the reason for the retirement."""
         measured = self.measured
         scores = f"scores like it, within {measured.win_rate_bound:.3f} over {measured.opponents} opponents"
         plays = f"plays like it, within {measured.fingerprint_bound:.2f} sd over {measured.measures} measures"
@@ -37,11 +37,11 @@ class Alike:
         return f"{display_name(self.twin)} {known}, and is no weaker"
 
 
-def listing(session: Session, settings: Settings, environment: str | None) -> list[wire.Redundancy]:
-    """List the snapshots of an environment, or of all, that could retire, most alike first.
+def list_redundant(session: Session, settings: Settings, environment: str | None) -> list[wire.Redundancy]:
+    """List the redundant snapshots of one or all environments, most similar first.
 
     Raises:
-        UnknownEnvironmentError: The league plays other environments, but not this one.
+        UnknownEnvironmentError: The environment does not exist.
     """
     environments.require_known(session, environment)
     chosen = environments.names(session) if environment is None else [environment]
@@ -63,29 +63,29 @@ def listing(session: Session, settings: Settings, environment: str | None) -> li
     ]
 
 
-def find(session: Session, settings: Settings, everybody: Population) -> list[Alike]:
-    """Find the snapshots that could retire, most alike first; players of different signatures are not compared."""
-    champion = champions.champion_id(session, everybody.environment)
+def find(session: Session, settings: Settings, population: Population) -> list[Alike]:
+    """Return the redundant snapshots per signature, most similar first."""
+    champion = champions.champion_id(session, population.environment)
     found: list[Alike] = []
-    for signature in sorted({member.signature for member in everybody.members}):
-        places = [place for place, member in enumerate(everybody.members) if _in_play(member, signature)]
-        if places:
-            found += _among(session, settings, everybody, places, champion)
+    for signature in sorted({member.signature for member in population.members}):
+        indices = [index for index, member in enumerate(population.members) if _in_play(member, signature)]
+        if indices:
+            found += _among(session, settings, population, indices, champion)
     return sorted(found, key=lambda each: (each.measured.win_rate_bound, each.player.id))
 
 
 def _among(
-    session: Session, settings: Settings, everybody: Population, places: Sequence[int], champion: int | None
+    session: Session, settings: Settings, population: Population, indices: Sequence[int], champion: int | None
 ) -> list[Alike]:
-    members = [everybody.members[place] for place in places]
+    members = [population.members[index] for index in indices]
     counts, _ = pair_records.matrix(
-        pair_records.read(session, everybody.environment), [member.id for member in members]
+        pair_records.read(session, population.environment), [member.id for member in members]
     )
-    ratings = everybody.ratings
+    ratings = population.ratings
     strength = conservative(
-        Ratings(*(column[places] for column in (ratings.rating, ratings.deviation, ratings.volatility)))
+        Ratings(*(column[indices] for column in (ratings.rating, ratings.deviation, ratings.volatility)))
     )
-    few = everybody.games[places] < settings.promotion.least_games
+    few = population.games[indices] < settings.promotion.least_games
     bound = _newest(members) | {champion}
     stays = np.array([member.kind == "baseline" or member.id in bound for member in members]) | few
     config = RedundancyConfig(
@@ -93,7 +93,7 @@ def _among(
         fingerprint_distance=settings.redundancy_behaviour,
         least_opponents=settings.redundancy_opponents,
     )
-    prints = behaviour_profiles.read(session, [member.id for member in members])
+    prints = behaviour_profiles.read(session, population, [member.id for member in members])
     behaviour = None if prints is None else prints.estimates
     return [
         Alike(members[each.player], members[each.twin], each)
@@ -102,13 +102,13 @@ def _among(
 
 
 def _newest(members: Sequence[Member]) -> set[int | None]:
-    """Return the ids of the newest snapshot of each lineage: as these its exploiters and rivals meet a learner."""
+    """Return the ids of each learner's newest snapshot, which represents the learner as an opponent."""
     by_age = sorted((member for member in members if member.kind == "snapshot"), key=lambda each: each.step or 0)
     return set({member.learner_id: member.id for member in by_age}.values())
 
 
 def _likeness(alike: Alike) -> wire.Likeness | None:
-    """Say how far apart the two play; None where that is not known of both."""
+    """Return the distance in behaviour, or None if it is unknown."""
     measured = alike.measured
     if not measured.measures:
         return None

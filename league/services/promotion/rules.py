@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.orm import Session
 
-from arena import payoff as arithmetic
-from arena import promotion as rule
-from arena.gate import GateConfig
-from arena.glicko2 import Ratings, expected_score
-from arena.promotion import Decision, GateResult, Record, Roster, Trial
+from arena.evaluation import payoff as arithmetic
+from arena.evaluation.sprt import GateConfig
+from arena.population import promotion as rule
+from arena.population.promotion import Decision, GateResult, Record, Roster, Trial
+from arena.ratings.glicko2 import Ratings, expected_score
 from league import wire
 from league.services.gates import service as gates
 from league.services.gates.sprt import RULE
@@ -29,31 +29,31 @@ ACTOR = "rule"
 
 
 def apply(session: Session, settings: Settings, population: Population, now: datetime) -> None:
-    """Promote and retire snapshots as the rules say, within each signature of an environment; see to a champion.
+    """Promote and retire snapshots by rule within each signature of an environment, and update the champion.
 
-    Players of different signatures cannot meet, so that the champion is one of those who play the newest.
+    Players of different signatures cannot meet, so the champion is a player of the newest signature.
     """
     environment = population.environment
-    frozen = [place for place, member in enumerate(population.members) if _concerned(member)]
+    frozen = [index for index, member in enumerate(population.members) if _concerned(member)]
     if not frozen:
         return
     if settings.retire_redundant and _retire_redundant(session, settings, population, now):
         population = populations.load(session, environment)
-        frozen = [place for place, member in enumerate(population.members) if _concerned(member)]
+        frozen = [index for index, member in enumerate(population.members) if _concerned(member)]
     champion = champions.champion_id(session, environment)
-    signatures = [population.members[place].signature for place in frozen]
+    signatures = [population.members[index].signature for index in frozen]
     for signature in sorted({*signatures}):
-        places = [place for place, own in zip(frozen, signatures, strict=True) if own == signature]
-        ids = [population.members[place].id for place in places]
-        roster = _promote(session, settings, _roster(session, settings, population, places, champion), ids, now)
+        indices = [index for index, own in zip(frozen, signatures, strict=True) if own == signature]
+        ids = [population.members[index].id for index in indices]
+        roster = _promote(session, settings, _roster(session, settings, population, indices, champion), ids, now)
         if signature == signatures[-1]:
-            roster = _crown(session, settings, roster, ids, champion, now)
+            roster = _update_champion(session, settings, roster, ids, champion, now)
         for decision in rule.retirements(roster, settings.promotion):
             _change(session, settings, ids, "retire", decision, now)
 
 
 def _retire_redundant(session: Session, settings: Settings, population: Population, now: datetime) -> bool:
-    """Retire the snapshots that another one scores like; say whether there were any."""
+    """Retire redundant snapshots; return True if there were any."""
     found = redundancy.find(session, settings, population)
     for alike in found:
         player_id, reason = alike.player.id, alike.words()
@@ -62,7 +62,7 @@ def _retire_redundant(session: Session, settings: Settings, population: Populati
 
 
 def _concerned(member: Member) -> bool:
-    """Say whether the rules look at a player: an external one can neither rise, nor stand in for others."""
+    """Return True if the rules apply to a player, which they do not to external players."""
     return member.kind not in ("learner", "external") and member.standing not in rated_players.OUT_OF_PLAY
 
 
@@ -88,7 +88,7 @@ def _gate(settings: Settings, ids: Sequence[int], trial: Trial) -> wire.GateCrea
     )
 
 
-def _crown(
+def _update_champion(
     session: Session, settings: Settings, roster: Roster, ids: list[int], champion: int | None, now: datetime
 ) -> Roster:
     decision = rule.succession(roster, settings.promotion)
@@ -112,11 +112,11 @@ def _mask(decisions: Sequence[Decision], players: int) -> NDArray[np.bool_]:
 
 
 def _roster(
-    session: Session, settings: Settings, population: Population, places: Sequence[int], champion: int | None
+    session: Session, settings: Settings, population: Population, indices: Sequence[int], champion: int | None
 ) -> Roster:
-    members = [population.members[place] for place in places]
-    everybody = population.ratings
-    ratings = Ratings(*(column[places] for column in (everybody.rating, everybody.deviation, everybody.volatility)))
+    members = [population.members[index] for index in indices]
+    every = population.ratings
+    ratings = Ratings(*(column[indices] for column in (every.rating, every.deviation, every.volatility)))
     ids = [member.id for member in members]
 
     def record(player: int, others: Sequence[int]) -> Record:
@@ -128,7 +128,7 @@ def _roster(
     return Roster(
         names=tuple(display_name(member) for member in members),
         ratings=ratings,
-        games=population.games[places],
+        games=population.games[indices],
         candidate=np.array([member.standing == "candidate" for member in members], dtype=np.bool_),
         commander=np.array([member.standing == "commander" for member in members], dtype=np.bool_),
         champion=np.array([member.id == champion for member in members], dtype=np.bool_),
@@ -139,15 +139,15 @@ def _roster(
 
 
 def _gates(session: Session, settings: Settings, members: Sequence[Member]) -> dict[int, GateResult]:
-    """Return the gates of the rule's test, by the places of the candidates.
+    """Return the results of gates with the rule's test, by the candidates' indices.
 
-    A person may have asked for such a test, too; it counts if it was against somebody who is a commander.
+    Gates that a user opened also count if the opponent is a commander.
     """
-    places = {member.id: place for place, member in enumerate(members) if member.standing == "candidate"}
+    indices = {member.id: index for index, member in enumerate(members) if member.standing == "candidate"}
     commanders = {member.id for member in members if member.standing == "commander"}
     test = GateConfig(settings.promotion.gate_elo0, settings.promotion.gate_elo1)
     return {
-        places[gate.candidate_id]: gates.result(gate)
-        for gate in gates.of_test(session, list(places), test)
+        indices[gate.candidate_id]: gates.result(gate)
+        for gate in gates.of_test(session, list(indices), test)
         if gate.actor == RULE or gate.champion_id in commanders
     }

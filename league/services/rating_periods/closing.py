@@ -25,18 +25,14 @@ from league.services.environments import lookup as environments
 from league.services.matches import counting, pair_records
 from league.services.matches import log as match_log
 from league.services.matches.log import MatchArrays
-from league.services.matches.pair_records import PairRecords
 from league.services.population import cache as population_cache
 from league.services.population.cache import Population, Version
 from league.services.promotion import rules as promotion_rules
 from league.services.rating_periods.queries import newest, to_wire
 from league.services.ratings import input_version, rated_players, sides, sides_store
 from league.services.ratings import state as rating_state
-from league.services.ratings.history_fit import Offsets
 from league.services.ratings.input_version import InputVersion
-from league.services.ratings.period import PlayerRating, RatingConfig
-from league.services.ratings.roster import Roster
-from league.services.ratings.sides import Seats
+from league.services.ratings.period import PlayerRating, RatingConfig, Roster
 from league.services.ratings.state import RatingState, RatingUpdate
 from league.services.unplayable_reports import false_reports
 from league.settings import Settings
@@ -138,16 +134,6 @@ def entry_of(player: Player, last: Rating | None) -> PlayerRating:
     if last is None:
         return PlayerRating(player.kind, player.start_rating, player.start_deviation, player.start_volatility, 0, 0.0)
     return PlayerRating(player.kind, last.rating, last.deviation, last.volatility, last.games, last.score)
-
-
-def offsets(session: Session, environment: str, records: PairRecords) -> Offsets | None:
-    """Return what sides gave pairs, as it is known after the last period; None where sides are alike."""
-    books = sides_store.read(session, environment)
-    if not books.entries:
-        return None
-    everybody = roster(session, environment)
-    overall = {**everybody.newcomers, **_rated(session, environment, None)}
-    return Seats(books, overall, everybody).offsets(records, unsure=True)
 
 
 def write_ratings(

@@ -1,17 +1,21 @@
-"""Queries of rating periods: listed, the newest one, and environments by their last one."""
+"""Queries of rating periods: listed, one by its id, the newest one, and environments by their last one."""
+
+from operator import attrgetter
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from league import wire
 from league.db.models import Period
+from league.errors import UnknownPeriodError
+from league.pagination import Page, paginate
 from league.services.environments import lookup as environments
 from league.services.ratings.period import RatingConfig
 
 
-def listing(
-    session: Session, environment: str | None, limit: int, before: int | None, version: int | None = None
-) -> list[wire.RatingPeriod]:
+def list_periods(
+    session: Session, environment: str | None, limit: int, cursor: int | None = None, version: int | None = None
+) -> Page[wire.RatingPeriod]:
     """List periods of a version, None for the present one of each environment, newest first, before the given one.
 
     Raises:
@@ -20,8 +24,20 @@ def listing(
     environments.require_known(session, environment)
     query = select(Period).where(Period.current_version() if version is None else Period.version == version)
     query = query if environment is None else query.where(Period.environment == environment)
-    query = query if before is None else query.where(Period.id < before)
-    return [to_wire(period) for period in session.scalars(query.order_by(Period.id.desc()).limit(limit))]
+    query = paginate(query, Period.id, cursor, limit, newest_first=True)
+    return Page.cut(map(to_wire, session.scalars(query)), limit, attrgetter("id"))
+
+
+def get_period(session: Session, period_id: int) -> wire.RatingPeriod:
+    """Return one period.
+
+    Raises:
+        UnknownPeriodError: There is no such period.
+    """
+    period = session.get(Period, period_id)
+    if period is None:
+        raise UnknownPeriodError(period_id, "no rating period has this id", "list them with GET /rating-periods")
+    return to_wire(period)
 
 
 def newest(session: Session, environment: str) -> Period | None:

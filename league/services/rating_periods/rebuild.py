@@ -22,8 +22,7 @@ from league.services.ratings import state as rating_state
 from league.services.ratings.initial_ratings import Inheritance
 from league.services.ratings.input_version import InputVersion, compute_then_commit
 from league.services.ratings.input_version import read as read_ground
-from league.services.ratings.period import PlayerRating, RatingConfig
-from league.services.ratings.roster import Roster
+from league.services.ratings.period import PlayerRating, RatingConfig, Roster
 from league.services.ratings.state import EMPTY, RatingState, RatingUpdate
 from league.wire import Side
 

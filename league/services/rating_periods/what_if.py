@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from arena.glicko2 import expected_score
+from arena.ratings.glicko2 import expected_score
 from league.db.engine import Database
 from league.db.models import Period, Player
 from league.errors import ConfigurationError, InvalidRequestError, reason
@@ -25,8 +25,7 @@ from league.services.rating_periods import queries as period_queries
 from league.services.rating_periods.rebuild import Cut, Step, replay
 from league.services.ratings import input_version, rated_players, sides_store
 from league.services.ratings.input_version import InputVersion
-from league.services.ratings.period import PlayerRating, RatingConfig, as_ratings
-from league.services.ratings.roster import Roster
+from league.services.ratings.period import PlayerRating, RatingConfig, Roster, as_ratings
 from league.services.ratings.sides import SideState
 from league.services.ratings.state import EMPTY
 from league.settings import Settings
@@ -114,9 +113,8 @@ def propose(database: Database, settings: Settings, environment: str, changes: M
         last = period_queries.newest(session, environment)
         present = closing.rule_of(session, settings, environment)
     in_force = present if last is None else RatingConfig.restored(last.rule)
-    base = {**in_force.stored(), "burst_games": in_force.burst_games}
-    for name in ("unlike_sides", "unsure_of_sides"):  # are the game's, and no numbers
-        base.pop(name, None)
+    base = in_force.stored()
+    del base["unlike_sides"]  # a property of the game
     refit = changes.get("refit", {})
     _require_known("", changes, (*_RULE, "period_games"))
     _require_known("refit.", refit if isinstance(refit, Mapping) else {}, base["refit"])

@@ -1,35 +1,18 @@
-"""Bradley-Terry fit of the whole history of frozen players at the end of a period; see `arena.refit`."""
+"""Bradley-Terry fit of frozen players' whole history at the end of a period; see `arena.ratings.bradley_terry`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from arena import refit as arithmetic
-from arena.glicko2 import Results
-from arena.offsets import Leads
-from arena.refit import NO_PARENT, Fit
-from arena.refit_config import RefitConfig
+from arena.ratings import bradley_terry as arithmetic
+from arena.ratings.bradley_terry import NO_PARENT, Fit
+from arena.ratings.bradley_terry_config import RefitConfig
+from arena.ratings.glicko2 import Results
 from league.services.matches.pair_records import PairRecords
 from league.services.ratings.period import PlayerRating, RatingConfig
 
 Parents = Mapping[int, int | None]
-
-
-@dataclass(frozen=True, eq=False)
-class Offsets:
-    """What sides gave, where they are unlike.
-
-    Attributes:
-        advantage: (K,) what of the mean score of each pair's lower id its sides gave it.
-        share: (K,) how many more of its games the lower id was at home than away, in [-1, 1].
-        unsure: Variance of how much better each player is at home than on average, in points squared, by id.
-    """
-
-    advantage: NDArray[np.float64]
-    share: NDArray[np.float64]
-    unsure: Mapping[int, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +41,6 @@ def fit(
     parents: Parents,
     records: PairRecords,
     config: RefitConfig,
-    offsets: Offsets | None = None,
 ) -> Fitted:
     """Fit every frozen player that has played.
 
@@ -67,7 +49,6 @@ def fit(
         parents: The snapshot that each descends from, by id.
         records: What pairs scored; those between frozen players never fade.
         config: The prior.
-        offsets: What sides gave each of these pairs; None where sides are alike.
     """
     ids = np.array([player for player, entry in sorted(entries.items()) if entry.frozen and entry.games], np.int64)
     known = frozenset(ids.tolist())
@@ -77,9 +58,7 @@ def fit(
         away=np.searchsorted(ids, records.high[chosen]),
         score=np.clip(records.points[chosen] / records.games[chosen], 0.0, 1.0),
         games=records.matches[chosen],
-        advantage=None if offsets is None else offsets.advantage[chosen],
     )
-    unsure = None if offsets is None else np.array([offsets.unsure.get(player, 0.0) for player in ids.tolist()])
     ancestors = [_ancestor(player, parents, known) for player in ids.tolist()]
     found = arithmetic.fit(
         results,
@@ -87,7 +66,6 @@ def fit(
         anchor=[entries[player].kind == "baseline" for player in ids.tolist()],
         parent=[NO_PARENT if other is None else int(np.searchsorted(ids, other)) for other in ancestors],
         config=config,
-        leads=None if offsets is None or unsure is None else Leads(offsets.share[chosen], unsure),
     )
     return Fitted(tuple(ids.tolist()), found)
 

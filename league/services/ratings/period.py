@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.glicko2 import Kind, Ratings, Results, rate_period
-from arena.refit_config import RefitConfig
+from arena.ratings.bradley_terry_config import RefitConfig
+from arena.ratings.glicko2 import Kind, Ratings, Results, rate_period
 from league.errors import InvariantError
 from league.services.matches.indexing import indices
 from league.services.matches.log import MatchArrays
@@ -29,19 +29,14 @@ _OWN_KIND = {
 _ID_LENGTH = 12
 
 
-_SINCE = {"unlike_sides": False, "unsure_of_sides": False, "burst_games": 0}
-"""Later additions to the rule, and the value that rules from before have: one that has it is stored without it, so
-that rules keep their names."""
-
-
 @dataclass(frozen=True)
 class RatingConfig:
     """How a period is rated; stored with it, so that it can be computed again.
 
     `deviation_floor` keeps a learner's rating moving. It holds for frozen players too unless the whole history is
-    fitted, which knows how sure they are. With `unlike_sides` each side is rated on its own, too; fits know how unsure
-    it is what sides gave if they are `unsure_of_sides`. Learners with more than `burst_games` games in the period are
-    rated by the mode of their posterior, and so are frozen players unless the whole history is fitted; 0 is never.
+    fitted, which knows how sure they are. With `unlike_sides` each side is rated on its own, too. Learners with more
+    than `burst_games` games in the period are rated by the mode of their posterior, and so are frozen players unless
+    the whole history is fitted; 0 is never.
     """
 
     tau: float
@@ -50,8 +45,7 @@ class RatingConfig:
     volatility_cap: float
     refit: RefitConfig
     unlike_sides: bool
-    unsure_of_sides: bool
-    burst_games: int = 0
+    burst_games: int
 
     @classmethod
     def of(cls, settings: Settings, *, unlike_sides: bool = False) -> Self:
@@ -63,29 +57,26 @@ class RatingConfig:
             settings.volatility_cap,
             settings.refit,
             unlike_sides,
-            unlike_sides,
             settings.burst_games,
         )
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the rule that a period was closed under: without what there was none of when it was.
+        """Return the rule that a period was closed under.
 
         Raises:
             InvariantError: It is none.
         """
-        numbers = _SINCE | {name: value for name, value in stored.items() if name != "refit"}
-        refit = {"pair_correlation": False} | stored.get("refit", {"enabled": False})
         try:
-            return cls(**numbers, refit=RefitConfig(**refit))
-        except (TypeError, ValueError) as error:
+            return cls(**{**stored, "refit": RefitConfig(**stored["refit"])})
+        except (KeyError, TypeError, ValueError) as error:
             raise InvariantError(
                 f"rule {dict(stored)} of a period", str(error), "restore the database from a backup"
             ) from error
 
     def stored(self) -> dict[str, Any]:
-        """Return the rule as JSON, without later additions that it makes no use of."""
-        return {name: value for name, value in asdict(self).items() if value != _SINCE.get(name)}
+        """Return the rule as JSON."""
+        return asdict(self)
 
     @property
     def id(self) -> str:
@@ -116,11 +107,26 @@ class PlayerRating:
         return _OWN_KIND[self.kind] == Kind.FROZEN
 
 
+@dataclass(frozen=True)
+class Roster:
+    """Everybody who may take part, by id: as a newcomer, the snapshot each descends from, and whose snapshot it is.
+
+    `learners` has the learner's own player of each snapshot.
+    """
+
+    newcomers: Mapping[int, PlayerRating]
+    parents: Mapping[int, int | None]
+    learners: Mapping[int, int]
+
+    def starting(self, starts: Mapping[int, PlayerRating]) -> Self:
+        """Return the roster with some players starting elsewhere."""
+        return replace(self, newcomers={**self.newcomers, **starts}) if starts else self
+
+
 def rate_matches(
     entries: Mapping[int, PlayerRating],
     games: MatchArrays,
     rule: RatingConfig,
-    advantage: NDArray[np.float64] | None = None,
 ) -> dict[int, PlayerRating]:
     """Rate one period.
 
@@ -128,7 +134,6 @@ def rate_matches(
         entries: Every player of `games` and every learner that played before, by id.
         games: The period's matches.
         rule: How to rate.
-        advantage: What of each score home's side gave it; None where sides are alike.
 
     Returns:
         The entries that changed, by id.
@@ -142,13 +147,13 @@ def rate_matches(
     frozen_floor, frozen_burst = (0.0, 0) if rule.refit.enabled else (rule.deviation_floor, rule.burst_games)
     by_training, learner_games, learner_points = _rate(
         start,
-        _rows(games, ids, advantage, training=True),
+        _rows(games, ids, training=True),
         np.where(learner, own, Kind.OBSERVED),
         rule,
     )
     by_rating, frozen_games, frozen_points = _rate(
         start,
-        _rows(games, ids, advantage, training=False),
+        _rows(games, ids, training=False),
         np.where(learner, Kind.OBSERVED, own),
         replace(rule, deviation_floor=frozen_floor, burst_games=frozen_burst),
     )
@@ -201,9 +206,7 @@ def _rate(
     return rated, counts, points.astype(np.float64)
 
 
-def _rows(
-    games: MatchArrays, ids: NDArray[np.int64], advantage: NDArray[np.float64] | None, *, training: bool
-) -> Results:
+def _rows(games: MatchArrays, ids: NDArray[np.int64], *, training: bool) -> Results:
     """Return the games of one kind between two players, as places in `ids`."""
     chosen = (games.training == training) & (games.home != games.away)
     home, away = indices(ids, games.home[chosen]), indices(ids, games.away[chosen])
@@ -212,5 +215,4 @@ def _rows(
         away=away,
         score=games.score[chosen],
         games=np.ones(home.size, dtype=np.int64),
-        advantage=None if advantage is None else advantage[chosen],
     )

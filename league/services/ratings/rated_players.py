@@ -8,7 +8,7 @@ import numpy as np
 from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, and_, case, func, select
 from sqlalchemy.orm import Session
 
-from arena.glicko2 import Ratings
+from arena.ratings.glicko2 import Ratings
 from league import wire
 from league.db.models import Event, Player, Rating
 from league.errors import UnknownPlayerError

@@ -62,10 +62,12 @@ class OnSide:
     deviation: float
 
 
-def of_environment(session: Session, environment: str) -> dict[int, dict[str, OnSide]]:
-    """Return what those who are rated on `home` or `away` are after the last period, by id of the player."""
+def of_environment(session: Session, environment: str, as_of: int | None = None) -> dict[int, dict[str, OnSide]]:
+    """Return the ratings on `home` and `away` after the last period, or after period `as_of`, by id of the player."""
     query = select(SideRating.player_id, SideRating.side, SideRating.rating, SideRating.deviation)
-    query = query.join(Player, Player.id == SideRating.player_id).where(Player.environment == environment, is_last())
+    query = query.join(Player, Player.id == SideRating.player_id).where(
+        Player.environment == environment, is_last(as_of)
+    )
     found: dict[int, dict[str, OnSide]] = {}
     for player_id, side, *numbers in session.connection().execute(query):
         found.setdefault(player_id, {})[side] = OnSide(*numbers)

@@ -12,8 +12,7 @@ from league.services.matches.log import MatchArrays
 from league.services.matches.pair_records import NO_RECORDS, PairRecords
 from league.services.ratings import history_fit
 from league.services.ratings import period as rating_period
-from league.services.ratings.period import PlayerRating, RatingConfig
-from league.services.ratings.roster import Roster
+from league.services.ratings.period import PlayerRating, RatingConfig, Roster
 from league.services.ratings.sides import NO_BOOKS, Seats, SideState
 
 
@@ -65,10 +64,8 @@ def apply_period(ledger: RatingState, roster: Roster, games: MatchArrays, rule: 
     """Rate a period's matches on top of what the periods before left."""
     taking_part = {player: ledger.entries.get(player, roster.newcomers[player]) for player in games.players}
     taking_part |= {player: entry for player, entry in ledger.entries.items() if not entry.frozen}
-    seats = ledger.seats(roster) if rule.unlike_sides else None
-    advantage = None if seats is None else seats.advantage(games.home, games.away)
-    changed = rating_period.rate_matches(taking_part, games, rule, advantage)
-    sides = SideState({}, ledger.sides.records) if seats is None else seats.close(games, rule)
+    changed = rating_period.rate_matches(taking_part, games, rule)
+    sides = ledger.seats(roster).close(games, rule) if rule.unlike_sides else SideState({}, ledger.sides.records)
     records = ledger.records.advance(games)
     entries = {**ledger.entries, **changed}
     due = history_fit.is_due(entries, ledger.fitted, rule.refit)
@@ -77,14 +74,12 @@ def apply_period(ledger: RatingState, roster: Roster, games: MatchArrays, rule: 
 
 
 def _refitted(after: RatingState, closing: RatingUpdate, roster: Roster, rule: RatingConfig) -> RatingUpdate:
-    """Fit the whole history at a period's end: each side, and then what players score on average over both."""
-    sides, offsets = closing.sides, None
+    """Fit the whole history at a period's end, and that of each side."""
+    sides = closing.sides
     if rule.unlike_sides:
-        seats = after.seats(roster)
-        sides = SideState({**sides.entries, **_changes(seats.refitted(rule), after.sides.entries)}, sides.records)
-        fitted_seats = replace(after.sides, entries={**after.sides.entries, **sides.entries})
-        offsets = replace(seats, books=fitted_seats).offsets(closing.records, unsure=rule.unsure_of_sides)
-    fitted = history_fit.fit(after.entries, roster.parents, closing.records, rule.refit, offsets)
+        refitted = after.seats(roster).refitted(rule)
+        sides = SideState({**sides.entries, **_changes(refitted, after.sides.entries)}, sides.records)
+    fitted = history_fit.fit(after.entries, roster.parents, closing.records, rule.refit)
     reseeded = _changes(history_fit.reseeded(after.entries, fitted, rule), after.entries)
     return replace(closing, entries={**closing.entries, **reseeded}, sides=sides)
 

@@ -1,1 +1,1 @@
-"""Recordings of matches: stored, read and dropped by age and number."""
+"""Recordings of matches: storage, access and retention."""

@@ -1,7 +1,7 @@
-"""Replays: recordings of matches, stored, sent, and deleted by age, number and size.
+"""Recordings of matches: stored, read, and deleted by age, number and size.
 
-They are rows like the matches that they show: stored in one transaction, on their way in an export, and never left
-behind. See docs/decisions/046-recordings-are-rows.md.
+They are rows, so that they are stored transactionally and included in exports. See
+docs/decisions/046-recordings-are-rows.md.
 """
 
 import hashlib
@@ -32,19 +32,19 @@ from league.services.lifecycle import champions
 from league.settings import ReplayConfig
 
 KEPT_SHARE = 0.95
-"""Where recordings exceed a bound they go until this share of it is left: the next ones find room without a search."""
+"""If recordings exceed a limit, they are deleted down to this share of it, so that the next uploads need no search."""
 
 PRUNED_AT_ONCE = 100
-"""Old recordings that one transaction lets go."""
+"""Recordings deleted per transaction."""
 
 UNPACKED = 16
-"""A recording's text is at most so many times as long as the largest file: one of mechs about eleven times its own."""
+"""Maximum decompressed size relative to the file limit; for recordings of mechs the ratio is about eleven."""
 
 _HOME, _AWAY = aliased(Player), aliased(Player)
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredReplay:
     """A stored recording, without its bytes."""
 
     match_id: int
@@ -54,28 +54,28 @@ class Kept:
 
 @dataclass(frozen=True)
 class Usage:
-    """How many recordings there are, and how many bytes they take."""
+    """Number and total size of recordings."""
 
     count: int
     size_bytes: int
 
 
 def require_size(config: ReplayConfig, size_bytes: int) -> None:
-    """Refuse a recording of more bytes than the league takes.
+    """Reject a recording that is too large.
 
     Raises:
-        TooLargeError: It is larger.
+        TooLargeError: The recording exceeds the limit.
     """
     if size_bytes > config.upload_max_bytes:
         rule = f"a recording has at most {config.upload_max_bytes:,} bytes"
-        raise TooLargeError(f"{size_bytes:,} bytes", rule, "raise LEAGUE_REPLAYS__UPLOAD_MAX_BYTES, or do not send it")
+        raise TooLargeError(f"{size_bytes:,} bytes", rule, "raise LEAGUE_REPLAYS__UPLOAD_MAX_BYTES, or skip it")
 
 
 def read_header(config: ReplayConfig, match_id: int, data: bytes) -> Header:
-    """Read the header of a recording, all of which must be as docs/replays.md says.
+    """Return the header of a recording after validating it against the format of docs/replays.md.
 
     Raises:
-        RefusedReplayError: It is not.
+        RefusedReplayError: The recording is invalid.
     """
     try:
         return unpack_recording(data, "what was sent", UNPACKED * config.upload_max_bytes).header
@@ -94,19 +94,19 @@ def store(
     data: bytes,
     now: datetime,
 ) -> wire.Replay:
-    """Take in the recording of a match, and let others go where there are too many; the same again is fine.
+    """Store the recording of a match and delete others above the limits; idempotent.
 
     Args:
         session: A write transaction.
-        config: How much is kept.
-        caller: Who sends it: the owner of the worker that played the match, or an admin.
+        config: Limits of recordings.
+        caller: Owner of the worker that played the match, or an admin.
         match_id: The match.
-        header: What the recording says of the match.
+        header: Header of the recording.
         data: The recording's file.
         now: The time.
 
     Raises:
-        UnknownMatchError: There is no such match.
+        UnknownMatchError: The match does not exist.
         ForbiddenError: Another token's worker played it.
         RefusedReplayError: The recording shows another match.
         ReplayConflictError: The match has another recording.
@@ -131,33 +131,33 @@ def store(
 
 
 def find(session: Session, match_id: int) -> wire.Replay:
-    """Look the recording of a match up.
+    """Return the metadata of a match's recording.
 
     Raises:
-        UnknownMatchError: There is no such match.
-        UnknownReplayError: It has no recording.
+        UnknownMatchError: The match does not exist.
+        UnknownReplayError: The match has no recording.
     """
     row = session.execute(select(Replay.sha256, Replay.size_bytes).where(Replay.match_id == match_id)).one_or_none()
     if row is None:
         _match(session, match_id)
-        rule = "workers record some matches, and a league keeps a bounded number of recordings"
+        rule = "workers record only some matches, and the number of stored recordings is limited"
         raise UnknownReplayError(match_id, rule, "play the pairing again with `arena match --record`")
     return wire.Replay(match_id=match_id, sha256=row.sha256, size_bytes=row.size_bytes)
 
 
 def content(session: Session, match_id: int) -> bytes:
-    """Return the file of a recording that `find` has found in the same transaction."""
+    """Return the file of a recording that `find` returned in the same transaction."""
     return session.scalars(select(Replay.content).where(Replay.match_id == match_id)).one()
 
 
 def usage(session: Session) -> Usage:
-    """Sum up what recordings take."""
+    """Return the number and total size of recordings."""
     count, size_bytes = session.execute(select(func.count(), func.sum(Replay.size_bytes)).select_from(Replay)).one()
     return Usage(count, int(size_bytes or 0))
 
 
 def damaged(session: Session) -> Iterator[int]:
-    """Go through the matches whose recordings are not the bytes that their hashes name."""
+    """Yield the ids of matches whose recordings do not match their hashes."""
     rows = session.execute(
         select(Replay.match_id, Replay.sha256, Replay.size_bytes, Replay.content).order_by(Replay.match_id),
         execution_options={"yield_per": 20},
@@ -168,10 +168,10 @@ def damaged(session: Session) -> Iterator[int]:
 
 
 def prune(database: Database, config: ReplayConfig, now: datetime) -> Iterator[int]:
-    """Let recordings go that are older than `config` keeps.
+    """Delete recordings that are too old.
 
     Yields:
-        How many went, transaction by transaction: between two there is room for others, and to stop.
+        Number of deleted recordings per transaction, so that the caller can pause or stop in between.
     """
     with database.read() as session:
         too_old = Replay.stored_at < now - timedelta(days=config.keep_days)
@@ -183,52 +183,51 @@ def prune(database: Database, config: ReplayConfig, now: datetime) -> Iterator[i
         yield len(part)
 
 
-def surplus(kept: Sequence[Kept], config: ReplayConfig) -> list[int]:
-    """Choose whose recordings go where there are more than `config` keeps.
+def surplus(stored: Sequence[StoredReplay], config: ReplayConfig) -> list[int]:
+    """Return the matches whose recordings exceed the limits.
 
-    The oldest go first. Notable ones stay until nothing else is left to go, as long as they take no more than half of
-    what is kept.
+    The oldest are deleted first. Notable ones are deleted last, as long as they take at most half of the limits.
 
     Args:
-        kept: All recordings, oldest first.
-        config: How much is kept.
+        stored: All recordings, oldest first.
+        config: Limits of recordings.
 
     Returns:
         Ids of their matches.
     """
     most = Usage(ceil(KEPT_SHARE * config.keep_max), ceil(KEPT_SHARE * config.keep_max_bytes))
     half = Usage(ceil(most.count / 2), ceil(most.size_bytes / 2))
-    notable, rest = ([each for each in kept if each.notable is which] for which in (True, False))
-    gone = _oldest_beyond(notable, half)
-    notable = notable[len(gone) :]
+    notable, rest = ([each for each in stored if each.notable is which] for which in (True, False))
+    dropped = _oldest_beyond(notable, half)
+    notable = notable[len(dropped) :]
     taken = _sum(notable)
     room = Usage(most.count - taken.count, most.size_bytes - taken.size_bytes)
-    return [each.match_id for each in (*gone, *_oldest_beyond(rest, room))]
+    return [each.match_id for each in (*dropped, *_oldest_beyond(rest, room))]
 
 
-def _oldest_beyond(kept: Sequence[Kept], room: Usage) -> list[Kept]:
-    """The oldest of some recordings, without which the others have room."""
-    taken, gone = _sum(kept), 0
+def _oldest_beyond(stored: Sequence[StoredReplay], room: Usage) -> list[StoredReplay]:
+    """Return the oldest recordings whose deletion makes the others fit."""
+    taken, deleted = _sum(stored), 0
     count, size_bytes = taken.count, taken.size_bytes
     while count > room.count or (count and size_bytes > room.size_bytes):
-        count, size_bytes = count - 1, size_bytes - kept[gone].size_bytes
-        gone += 1
-    return list(kept[:gone])
+        count, size_bytes = count - 1, size_bytes - stored[deleted].size_bytes
+        deleted += 1
+    return list(stored[:deleted])
 
 
-def _sum(kept: Iterable[Kept]) -> Usage:
-    sizes = [each.size_bytes for each in kept]
+def _sum(stored: Iterable[StoredReplay]) -> Usage:
+    sizes = [each.size_bytes for each in stored]
     return Usage(len(sizes), sum(sizes))
 
 
 def _make_room(session: Session, config: ReplayConfig) -> None:
-    """Delete what is too much."""
+    """Delete recordings above the limits."""
     used = usage(session)
     if used.count <= config.keep_max and used.size_bytes <= config.keep_max_bytes:
         return
     columns = Replay.match_id, Replay.size_bytes, Replay.notable
-    kept = [Kept(*row) for row in session.execute(select(*columns).order_by(Replay.match_id))]
-    for match_id in surplus(kept, config):
+    stored = [StoredReplay(*row) for row in session.execute(select(*columns).order_by(Replay.match_id))]
+    for match_id in surplus(stored, config):
         session.execute(delete(Replay).where(Replay.match_id == match_id))
 
 
@@ -242,9 +241,9 @@ def _match(session: Session, match_id: int) -> tuple[Match, Player, Player]:
 
 
 def _require_same(match: Match, home: Player, away: Player, header: Header) -> None:
-    """Refuse a recording that shows another match."""
+    """Reject a recording of another match."""
     outcome = header.outcome
-    told = {
+    fields = {
         "environment": (header.environment, match.environment),
         "signature": (header.signature, home.signature),
         "home": (header.players[0], to_name(home.name)),
@@ -254,21 +253,21 @@ def _require_same(match: Match, home: Player, away: Player, header: Header) -> N
         "reason": (outcome.reason, match.reason),
         "decisions": (outcome.decisions, match.decisions),
     }
-    for what, (recorded, reported) in told.items():
+    for name, (recorded, reported) in fields.items():
         if recorded != reported:
-            rule = f"its {what} is {recorded!r:.100}, the match's {reported!r:.100}"
+            rule = f"its {name} is {recorded!r:.100}, the match's {reported!r:.100}"
             raise RefusedReplayError(_of(match.id), rule, "send the recording of this match")
 
 
 def _require_known(session: Session, replay: wire.Replay) -> None:
     known = session.scalar(select(Replay.sha256).where(Replay.match_id == replay.match_id))
     if known != replay.sha256:
-        rule = f"the match has the recording {known}, which stays"
+        rule = f"the match already has the recording {known}"
         raise ReplayConflictError(f"{replay.sha256} {_of(replay.match_id)}", rule, "drop it")
 
 
 def _notable(session: Session, match: Match) -> bool:
-    """Say whether a match is one of those whose recordings stay longest: played for a gate, or by the champion."""
+    """Return True if a match was played for a gate or by the champion, so its recording is kept longest."""
     if match.kind == "gate":
         return True
     champion = champions.champion_id(session, match.environment)

@@ -28,7 +28,7 @@ from league.db.models import Base, Match, Refusal, Worker
 from league.services.auth import ownership
 from league.services.matches import behaviours
 from league.services.matches.behaviours import Packed
-from league.services.matchmaking.lease_cache import Game, LeaseCache, LeaseTerms
+from league.services.matchmaking.lease_cache import LeaseCache, LeaseTerms
 from league.services.results import validation
 from league.services.results.validation import Reporter
 from league.services.workers import service as workers
@@ -81,7 +81,7 @@ def submit(
     settings: Settings,
     cache: LeaseCache,
     caller: Principal,
-    batch: wire.ReceivedBatch,
+    batch: wire.ResultReport,
     now: datetime,
 ) -> list[wire.ResultAnswer]:
     """Take in a worker's results; answer each on its own, in order.
@@ -105,7 +105,7 @@ def _submit(
     settings: Settings,
     cache: LeaseCache,
     caller: Principal,
-    batch: wire.ReceivedBatch,
+    batch: wire.ResultReport,
     now: datetime,
 ) -> list[wire.ResultAnswer]:
     readable = {place: result for place, result in enumerate(batch.results) if isinstance(result, wire.Result)}
@@ -115,7 +115,7 @@ def _submit(
         lease_ids = {result.lease_id for result in batch.results if wire.storable_lease_id(result.lease_id)}
         terms = cache.terms(session, lease_ids)
         before = _told(session, reporter.worker_id, lease_ids) if refused_before else {}
-        limits = cache.limits(session, {each.game for each in terms.values()}, now)
+        limits = cache.limits(session, {each.environment for each in terms.values()})
         places = _sort(batch.results, terms, before, limits, reporter, settings, now)
         doubted = {place: readable[place] for place in places.doubtful}
         verdicts = places.settled | _compare(session, doubted, places.doubtful)
@@ -131,7 +131,7 @@ def _sort(
     results: Sequence[wire.Result | wire.UnreadableResult],
     terms: Mapping[str, LeaseTerms],
     told: Mapping[bytes, Verdict],
-    limits: Mapping[Game, int],
+    limits: Mapping[str, int],
     reporter: Reporter,
     settings: Settings,
     now: datetime,
@@ -147,7 +147,7 @@ def _sort(
         elif own is None or own.worker_id != reporter.worker_id:
             places.settled[place] = Verdict("rejected", None, validation.not_owned(result, own))
         else:
-            longest = limits.get(own.game)
+            longest = limits.get(own.environment)
             reason = validation.refusal(
                 result, own, seeds.get(place, own.seed), reporter, longest, settings.lease_grace_s, now
             )
@@ -246,7 +246,7 @@ def _accept(database: Database, rows: Mapping[int, Row], results: Readable) -> d
 
 
 def _insert_batches(session: Session, batches: Sequence[Sequence[Row]]) -> list[dict[Key, Verdict]]:
-    """Insert the matches of several batches of one environment; of those with the same key the first has it."""
+    """Insert the matches of several batches, on PostgreSQL of one environment; the first of a key has it."""
     first: dict[Key, tuple[int, Row]] = {}
     for number, rows in enumerate(batches):
         for row in rows:

@@ -1,25 +1,24 @@
-"""Review of workers: how their results fit what the others' results and the ratings predict."""
+"""Review of workers: how their results fit the other workers' results of the same pairings."""
 
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from arena.glicko2 import Ratings, expected_score
 from league import wire
-from league.db.bulk_insert import among
-from league.db.models import Match, Period, Player, Quarantine, Rating, Refusal, Worker
+from league.db.models import Match, Period, Player, Quarantine, Refusal, Worker
+from league.pagination import Page, paginate
 from league.services.environments import lookup as environments
 from league.services.matches import counting
 from league.services.population import cache as population_cache
 from league.services.population.cache import Version
-from league.services.ratings import rated_players
 from league.services.trust import statistics as worker_statistics
 from league.services.trust.statistics import Fit, Reports
 from league.services.workers import service as workers
@@ -102,14 +101,28 @@ class ReviewCache:
             return self._kept[2]
 
 
-def listing(session: Session, settings: Settings, limit: int, after: str, name: str | None) -> list[wire.ListedWorker]:
+def list_workers(
+    session: Session, settings: Settings, name: str | None, limit: int, cursor: str = ""
+) -> Page[wire.ListedWorker]:
     """List workers by id, after the given one, all or those of a name, with how their results fit.
 
     Looked at are the last `review_matches` matches of each environment, as far as they count.
     """
-    query = select(Worker).where(Worker.id > after).order_by(Worker.id).limit(limit)
-    query = query if name is None else query.where(Worker.name == name)
-    return _listed(session, settings, session.scalars(query).all(), _look(session, settings))
+    query = select(Worker) if name is None else select(Worker).where(Worker.name == name)
+    found = session.scalars(paginate(query, Worker.id, cursor, limit)).all()
+    return Page.cut(_listed(session, settings, found, _look(session, settings)), limit, attrgetter("id"))
+
+
+def get_worker(
+    session: Session, settings: Settings, review: ReviewCache, worker_id: str, now: datetime
+) -> wire.ListedWorker:
+    """Return one worker, as `latest` lists it.
+
+    Raises:
+        UnknownWorkerError: There is no such worker.
+    """
+    found = [workers.require(session, worker_id)]
+    return _listed(session, settings, found, review.look(session, settings, now))[0]
 
 
 def latest(
@@ -188,9 +201,8 @@ def _read(session: Session, environment: str, limit: int) -> _Log | None:
 def _checks(
     session: Session, settings: Settings, environment: str, log: _Log
 ) -> Iterator[tuple[str, wire.WorkerCheck]]:
-    period, predicted = _predictions(session, environment, log)
-    pairing = _numbered(log.home, log.away)
-    everything = Reports(log.worker, pairing, _occasions(log, period), log.score, predicted, log.decisions)
+    pairing, occasion = _numbered(log.home, log.away), _occasions(session, environment, log)
+    everything = Reports(log.worker, pairing, occasion, log.score, log.decisions)
     for kind in KINDS:
         reports = everything.chosen(~log.external & (log.training == (kind == "training")))
         for measure, check in MEASURES.items():
@@ -200,8 +212,11 @@ def _checks(
                     yield worker_id, _check(measure, environment, kind, fit, settings)
 
 
-def _occasions(log: _Log, period: IntArray) -> IntArray:
-    """Return which matches are of one length but for chance: learners change from period to period."""
+def _occasions(session: Session, environment: str, log: _Log) -> IntArray:
+    """Return which matches are of a pairing between which nobody changed: learners do from period to period."""
+    current = Period.environment == environment, Period.current_version(), Period.last_match_id >= int(log.ids[0])
+    ends = session.scalars(select(Period.last_match_id).where(*current).order_by(Period.number)).all()
+    period = np.searchsorted(np.array(ends, dtype=np.int64), log.ids)
     return _numbered(log.home, log.away, np.where(log.training, period, -1))
 
 
@@ -209,40 +224,6 @@ def _numbered(*columns: IntArray) -> IntArray:
     """Return the same number for rows that are the same in all columns."""
     _, number = np.unique(np.stack(columns), axis=1, return_inverse=True)
     return number.reshape(-1)
-
-
-def _predictions(session: Session, environment: str, log: _Log) -> tuple[IntArray, FloatArray]:
-    """Return each match's rating period, counted from the first, and home's score by the ratings in force then."""
-    of_environment = Period.environment == environment, Period.current_version()
-    query = select(Period.id, Period.last_match_id).where(*of_environment).order_by(Period.number)
-    before = session.execute(query.where(Period.last_match_id < int(log.ids[0]))).all()
-    during = session.execute(query.where(Period.last_match_id >= int(log.ids[0]))).all()
-    players = np.union1d(log.home, log.away)
-    ratings = _history(session, players, before[-1][0] if before else 0, [period_id for period_id, _ in during])
-    period = np.searchsorted(np.array([last for _, last in during], dtype=np.int64), log.ids)
-    first = period * players.size
-    home, away = np.searchsorted(players, log.home), np.searchsorted(players, log.away)
-    return period, expected_score(ratings, first + home, first + away)
-
-
-def _history(session: Session, players: IntArray, before: int, periods: Sequence[int]) -> Ratings:
-    """Return the ratings of P players before the first of N periods and after each, one after the other: (N + 1) P."""
-    ids: list[int] = players.tolist()
-    start = rated_players.rated(before).where(among(session, Player.id, ids)).order_by(Player.id)
-    begun = start.with_only_columns(
-        func.coalesce(Rating.rating, Player.start_rating), func.coalesce(Rating.deviation, Player.start_deviation)
-    )
-    changes = select(Rating.period_id, Rating.player_id, Rating.rating, Rating.deviation).order_by(Rating.period_id)
-    chosen = among(session, Rating.period_id, periods), among(session, Rating.player_id, ids)
-    changed = np.array([tuple(row) for row in session.execute(changes.where(*chosen))]).reshape(-1, 4)
-    ends = np.searchsorted(changed[:, 0], periods, side="right")
-    strength = np.empty((len(periods) + 1, players.size, 2))
-    strength[0] = [tuple(row) for row in session.execute(begun)]
-    for number, part in enumerate(np.split(changed, ends)[: len(periods)], start=1):
-        strength[number] = strength[number - 1]
-        strength[number, np.searchsorted(players, part[:, 1])] = part[:, 2:]
-    rating, deviation = strength.reshape(-1, 2).T
-    return Ratings(rating, deviation, np.zeros(rating.size))
 
 
 def _refused(session: Session, worker_ids: Sequence[str], since: datetime | None) -> dict[str, int]:

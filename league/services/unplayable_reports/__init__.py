@@ -1,4 +1,4 @@
-"""Reports that a snapshot cannot be played, and those that proved false.
+"""Reports that a snapshot is unplayable, and false reports.
 
-Taking a report in is in `matchmaking.unplayable`.
+Reports are received in `matchmaking.unplayable`.
 """

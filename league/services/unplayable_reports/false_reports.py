@@ -1,7 +1,6 @@
-"""Reports that a snapshot cannot be played and that prove false, and the tokens that made them.
+"""False reports that a snapshot is unplayable, and the tokens that sent them.
 
-While a token has a report that proved false it is flagged: its reports neither flag nor quarantine anything. An admin
-clears it.
+A token with a false report is flagged: its reports have no effect until an admin clears it.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,16 +13,17 @@ from league import wire
 from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Learner, Match, Player, Token, UnplayableReport, Worker
+from league.db.models.base import Resolution
 from league.errors import InvalidRequestError, UnknownPlayerError, UnknownTokenError
 from league.services.audit import log as audit_log
 from league.services.unplayable_reports import reports
-from league.services.unplayable_reports.reports import FALSE, Resolution
+from league.services.unplayable_reports.reports import FALSE
 
 _BY_RULE = "rule"
 
 
 def of_tokens(session: Session) -> dict[str, int]:
-    """Return how many reports of each flagged token proved false."""
+    """Return the number of false reports per flagged token."""
     false = UnplayableReport.resolution.in_(FALSE), UnplayableReport.owner.is_not(None)
     query = select(UnplayableReport.owner, func.count()).where(*false).group_by(UnplayableReport.owner)
     return {str(owner): count for owner, count in session.execute(query)}
@@ -33,8 +33,8 @@ def dismiss(session: Session, player_id: int, *, actor: str, reason: str, now: d
     """Resolve a player's open reports as false, and flag the tokens that made them.
 
     Raises:
-        UnknownPlayerError: There is no such player.
-        InvalidRequestError: No report about it is open.
+        UnknownPlayerError: The player does not exist.
+        InvalidRequestError: It has no open report.
     """
     locks.acquire(session, Lock.EVENTS)
     player = session.get(Player, player_id)
@@ -42,13 +42,13 @@ def dismiss(session: Session, player_id: int, *, actor: str, reason: str, now: d
         raise UnknownPlayerError(player_id, "no player has this id", "list them with GET /players")
     found = _dismiss(session, player, (None,), actor, reason, now)
     if not found:
-        rule = "no open report says that it cannot be played"
+        rule = "it has no open unplayable report"
         raise InvalidRequestError(f"player {player_id}", rule, "`league show` lists the reports about a player")
     return found
 
 
 def dismiss_reinstated(session: Session, player: Player, *, actor: str, reason: str, now: datetime) -> None:
-    """Resolve reports as false that led to a quarantine which an admin lifted; those that were confirmed stay so."""
+    """Resolve unconfirmed reports as false after an admin lifted the quarantine that they caused."""
     _dismiss(session, player, (None, "corroborated"), actor, f"reinstated: {reason}", now)
 
 
@@ -78,11 +78,11 @@ def _dismiss(
 
 
 def refute(session: Session, environment: str, after: int, until: int, now: datetime) -> None:
-    """Resolve reports as refuted where the matches of a period show that their player can be played.
+    """Resolve reports as refuted if the matches of a period show that their player is playable.
 
-    They do where the server's check found nothing wrong, and at least as many other owners played it to the end as
-    reported it. The owner of the player's learner does not count: it could publish weights that nobody can play, and
-    have every token flagged that reports them. `after` and `until` bound the ids of the matches.
+    This requires an intact checkpoint and at least as many other owners that finished matches with the player as owners
+    that reported it. The owner of the player's learner does not count, because it could publish unplayable weights to
+    get reporting tokens flagged. `after` and `until` bound the ids of the matches.
     """
     query = select(UnplayableReport).join(Player, Player.id == UnplayableReport.player_id)
     of_sound = Player.environment == environment, UnplayableReport.checked
@@ -100,18 +100,18 @@ def refute(session: Session, environment: str, after: int, until: int, now: date
 
 
 def clear(session: Session, token: str, *, actor: str, now: datetime) -> int:
-    """Trust a token's reports again; return how many had proved false.
+    """Clear a token's false reports; return their number.
 
     Raises:
-        UnknownTokenError: There is no token of this name.
-        InvalidRequestError: None of its reports proved false.
+        UnknownTokenError: The token does not exist.
+        InvalidRequestError: It has no false reports.
     """
     locks.acquire(session, Lock.EVENTS)
     if session.scalar(select(Token.id).where(Token.name == token)) is None:
         raise UnknownTokenError(token, "no token has this name", "see them with `league token list`")
     found = of_tokens(session).get(token, 0)
     if not found:
-        raise InvalidRequestError(f"token {token!r}", "none of its reports proved false", "there is nothing to clear")
+        raise InvalidRequestError(f"token {token!r}", "it has no false reports", "there is nothing to clear")
     own = UnplayableReport.owner == token, UnplayableReport.resolution.in_(FALSE)
     session.execute(update(UnplayableReport).where(*own).values(resolution="cleared", resolved_at=now))
     _record(session, {"change": "cleared", "token": token, "reports": found}, None, actor, "", now)
@@ -127,7 +127,7 @@ def _players_of(session: Session, player_id: int, after: int, until: int) -> set
 
 
 def _publishers_of(session: Session, player_id: int) -> set[str | None]:
-    """Return the owner of the learner that left a snapshot; nothing of a player that no learner left."""
+    """Return the owner of a snapshot's learner; empty for other players."""
     query = select(Learner.owner).join(Player, Player.learner_id == Learner.id).where(Player.id == player_id)
     return set(session.scalars(query))
 
@@ -155,7 +155,7 @@ def _record(
 
 
 def _named(owners: Collection[str | None]) -> str:
-    """Name owners in a sentence."""
+    """Return owners as text."""
     tokens = sorted(owner for owner in owners if owner is not None)
     others = ["workers without a token"] if None in owners else []
     return ", ".join([*(f"token {token!r}" for token in tokens), *others])

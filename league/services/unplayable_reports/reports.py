@@ -1,39 +1,31 @@
-"""Reports that a snapshot cannot be played: stored, resolved and shown.
+"""Reports that a snapshot is unplayable: storage, resolution and listing.
 
-A report is the word of its worker's owner, a token. It is open until it is resolved; see `false_reports` for those that
-prove false.
+A report counts for its worker's owner, a token. It is open until it is resolved, see `false_reports`.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from sqlalchemy import ColumnElement, Select, and_, case, exists, null, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from league import wire
 from league.db.models import Match, Player, Quarantine, Token, UnplayableReport, Worker
+from league.db.models.base import Resolution
 from league.db.upsert import insert_into
+from league.pagination import Page
 from league.services.audit import log as audit_log
-
-Resolution = Literal["confirmed", "corroborated", "refuted", "dismissed", "cleared"]
-"""What came of a report.
-
-confirmed: the server's own check or an admin agreed. corroborated: other owners reported the same, and the snapshot was
-quarantined. refuted: other owners have played the snapshot. dismissed: an admin said that nothing is wrong with it, or
-reinstated it. cleared: it had proved false, and an admin trusts its owner again.
-"""
 
 FALSE: tuple[Resolution, ...] = ("refuted", "dismissed")
 
-_FORFEIT = "forfeit"  # arena.playing.FORFEIT, in a module that loads torch
+_FORFEIT = "forfeit"  # arena.play.runner.FORFEIT, in a module that loads torch
 _KNOWN_FALSE = UnplayableReport.resolution.in_(FALSE)
 
 
 @dataclass(frozen=True)
 class Reporter:
-    """The worker that makes a report, and the token that owns it; None in an open league."""
+    """Worker that sends a report, and the token that owns it, or None."""
 
     worker_id: str
     worker: str
@@ -47,15 +39,15 @@ def add(
     sound: Collection[int],
     now: datetime,
 ) -> list[wire.UnplayablePlayer]:
-    """Store reports; return those that are their owner's first open ones about a player.
+    """Store reports; return the first open report per owner and player.
 
-    A report that proved false stays false when it is repeated.
+    A repeated false report remains false.
 
     Args:
         session: A write transaction.
-        reporter: Who makes them.
-        named: The players, and why they cannot be played.
-        sound: Players with whose stored bytes the server's check found nothing wrong.
+        reporter: Sender of the reports.
+        named: Reasons by player.
+        sound: Players whose checkpoints passed the server's inspection.
         now: The time of the call.
     """
     known = _open_about(session, reporter.owner, [each.player_id for each in named])
@@ -72,7 +64,7 @@ def add(
 
 
 def record(session: Session, reporter: Reporter, named: wire.UnplayablePlayer, now: datetime) -> None:
-    """Write a report into the audit log."""
+    """Record a report in the audit log."""
     player = session.get_one(Player, named.player_id)
     audit_log.record(
         session,
@@ -87,7 +79,7 @@ def record(session: Session, reporter: Reporter, named: wire.UnplayablePlayer, n
 
 
 def counting() -> tuple[ColumnElement[bool], ...]:
-    """Return the conditions under which a report counts: it is open, and neither worker nor token is distrusted."""
+    """Return the SQL conditions of a counting report: open, from a worker and a token in good standing."""
     distrusted = exists().where(Quarantine.worker_id == UnplayableReport.worker_id, Quarantine.lifted_at.is_(None))
     revoked = exists().where(Token.name == UnplayableReport.owner, Token.revoked_at.is_not(None))
     other = aliased(UnplayableReport)
@@ -97,14 +89,14 @@ def counting() -> tuple[ColumnElement[bool], ...]:
 
 
 def counted(session: Session, player_ids: Collection[int], since: datetime | None = None) -> "list[UnplayableReport]":
-    """Return the reports about players that count, of a time or later."""
+    """Return the counting reports about players since a time."""
     query = select(UnplayableReport).where(UnplayableReport.player_id.in_(player_ids), *counting())
     query = query if since is None else query.where(UnplayableReport.reported_at > since)
     return list(session.scalars(query.order_by(UnplayableReport.player_id, UnplayableReport.worker_id)))
 
 
 def played_by_others(session: Session, player_id: int, owners: Collection[str | None]) -> bool:
-    """Return whether a worker of any other owner has played a match with a player to its end."""
+    """Return True if a worker of another owner has finished a match with a player."""
     own = or_(*(Worker.owner.is_not_distinct_from(each) for each in owners))
     for side in (Match.home_id, Match.away_id):
         matches = select(Match.id).join(Worker, Worker.id == Match.worker_id).where(side == player_id, *played())
@@ -114,7 +106,7 @@ def played_by_others(session: Session, player_id: int, owners: Collection[str | 
 
 
 def played() -> tuple[ColumnElement[bool], ...]:
-    """Return the conditions under which a match shows that its players can be played."""
+    """Return the SQL conditions of a match that shows that its players are playable."""
     distrusted = exists().where(Quarantine.worker_id == Match.worker_id, Quarantine.lifted_at.is_(None))
     return Match.reason != _FORFEIT, ~distrusted
 
@@ -126,7 +118,7 @@ def resolve(
     now: datetime,
     among: Sequence[Resolution | None] = (None,),
 ) -> list[wire.PlayerReport]:
-    """Resolve the reports about a player that are open, or have one of the given resolutions; return them."""
+    """Resolve a player's reports that are open or have one of the given resolutions; return them."""
     wanted = or_(*(UnplayableReport.resolution.is_not_distinct_from(each) for each in among))
     chosen = UnplayableReport.player_id == player_id, wanted
     found = _bodies(session, select(UnplayableReport).where(*chosen))
@@ -134,14 +126,21 @@ def resolve(
     return found
 
 
-def of_player(session: Session, player_id: int, limit: int, *, flagging: bool = False) -> list[wire.PlayerReport]:
-    """Return the reports about a player, newest first; if asked, only those that flag it: open ones that count."""
-    query = select(UnplayableReport).where(UnplayableReport.player_id == player_id).limit(limit)
-    return _bodies(session, query.where(*counting()) if flagging else query)
+def list_reports(session: Session, player_id: int, limit: int, offset: int = 0) -> Page[wire.PlayerReport]:
+    """List the reports about a player, newest first, after the first `offset`."""
+    return Page.at(
+        _bodies(session, select(UnplayableReport).where(UnplayableReport.player_id == player_id)), offset, limit
+    )
+
+
+def list_flags(session: Session, player_id: int, limit: int) -> list[wire.PlayerReport]:
+    """List the reports that flag a player, newest first: open ones that count."""
+    query = select(UnplayableReport).where(UnplayableReport.player_id == player_id, *counting())
+    return _bodies(session, query.limit(limit))
 
 
 def details(found: Sequence[wire.PlayerReport]) -> dict[str, list[str]]:
-    """Return who made reports, for an event."""
+    """Return the senders of reports for an event."""
     return {
         "worker_ids": sorted({each.worker_id for each in found}),
         "tokens": sorted({each.token for each in found if each.token is not None}),

@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.auth import Principal
 from league.db.bulk_insert import among_bound, listed
-from league.db.models import Base, Learner, Quarantine, Worker
-from league.errors import UnknownLearnerError
+from league.db.models import Base, LearnerProgress, Quarantine, Worker
+from league.errors import LeagueError, UnknownLearnerError
 from league.services.auth import ownership
 from league.services.population import training_curves
 from league.services.workers import service as workers
@@ -25,18 +25,20 @@ from league.settings import Settings
 TextT = TypeVar("TextT", str, ColumnElement[Any])
 
 # without the object mapper, which costs more than these statements
-_WORKERS, _LEARNERS, _QUARANTINES = (Base.metadata.tables[each.__tablename__] for each in (Worker, Learner, Quarantine))
+_WORKERS, _LEARNER_PROGRESS, _QUARANTINES = (
+    Base.metadata.tables[each.__tablename__] for each in (Worker, LearnerProgress, Quarantine)
+)
 _PROGRESS = (
-    update(_LEARNERS)
-    .where(_LEARNERS.c.id == bindparam("learner"))
+    update(_LEARNER_PROGRESS)
+    .where(_LEARNER_PROGRESS.c.learner_id == bindparam("learner"))
     .values(
         step=bindparam("at_step"),
         metrics=bindparam("told"),
         metrics_at=bindparam("now"),
         verdicts=bindparam("found"),
-        points=_LEARNERS.c.points + case((_LEARNERS.c.step == bindparam("at_step"), 0), else_=1),
+        points=_LEARNER_PROGRESS.c.points + case((_LEARNER_PROGRESS.c.step == bindparam("at_step"), 0), else_=1),
     )
-    .returning(_LEARNERS.c.points)
+    .returning(_LEARNER_PROGRESS.c.points)
 )
 """A step that is known is no new point."""
 
@@ -52,32 +54,21 @@ class Heartbeat:
     rng: np.random.Generator
 
 
-def record_heartbeats(session: Session, beats: Sequence[Heartbeat], settings: Settings) -> list[wire.HeartbeatAnswer]:
-    """Note signs of life and the learners' progress; answer what each worker is to do.
+def record_heartbeats(
+    session: Session, heartbeats: Sequence[Heartbeat], settings: Settings
+) -> list[wire.HeartbeatAnswer | LeagueError]:
+    """Record that workers live and their learners' progress; return what each worker is to do, or why it is refused.
 
     Raises:
-        UnknownWorkerError: A worker must register first.
-        ForbiddenError: A worker or a learner is another token's.
-        UnknownLearnerError: Progress of a learner that does not exist.
+        LeagueError: A heartbeat with progress is refused, of which nothing may be stored.
     """
-    found = _touch(session, beats)
-    return [_answered(session, settings, beat, found.get(beat.worker_id)) for beat in beats]
+    found = _touch(session, heartbeats)
+    return [_answer(session, settings, heartbeat, found.get(heartbeat.worker_id)) for heartbeat in heartbeats]
 
 
-def record_heartbeats_bulk(
-    session: Session, beats: Sequence[Heartbeat], settings: Settings
-) -> list[wire.HeartbeatAnswer | None]:
-    """Note signs of life that come without progress, in one statement; None for others, and those to be refused."""
-    bare = [beat for beat in beats if not beat.learners]
-    if not bare:
-        return [None] * len(beats)
-    found = _touch(session, bare)
-    answers: list[wire.HeartbeatAnswer | None] = []
-    for beat in beats:
-        known = None if beat.learners else found.get(beat.worker_id)
-        usual = known is not None and _told_at_once(beat, known)
-        answers.append(_answered(session, settings, beat, known) if usual else None)
-    return answers
+def without_progress(heartbeats: Sequence[Heartbeat]) -> bool:
+    """Return whether heartbeats carry no progress, so that recording them is one statement."""
+    return not any(heartbeat.learners for heartbeat in heartbeats)
 
 
 def _touch(session: Session, beats: Sequence[Heartbeat]) -> dict[str, Sequence[Any]]:
@@ -91,12 +82,6 @@ def _touch(session: Session, beats: Sequence[Heartbeat]) -> dict[str, Sequence[A
     values = {name: listed(dialect, chosen) for name, chosen in which.items()}
     touched = session.connection().execute(_touching(dialect), values | {"now": max(beat.now for beat in beats)})
     return {worker_id: rest for worker_id, *rest in touched}
-
-
-def _told_at_once(beat: Heartbeat, found: Sequence[Any]) -> bool:
-    """Say whether a worker is the caller's and not quarantined: then its answer takes no further statement."""
-    _, owner, quarantined = found
-    return not quarantined and ownership.may_write(beat.caller, owner)
 
 
 @cache
@@ -115,23 +100,40 @@ def _owned(worker_id: TextT, owner: TextT) -> TextT:
     return worker_id + "\n" + owner
 
 
-def _answered(
-    session: Session, settings: Settings, beat: Heartbeat, found: Sequence[Any] | None
+def _answer(
+    session: Session, settings: Settings, heartbeat: Heartbeat, found: Sequence[Any] | None
+) -> wire.HeartbeatAnswer | LeagueError:
+    try:
+        return _accept(session, settings, heartbeat, found)
+    except LeagueError as error:
+        if heartbeat.learners:
+            raise
+        return error
+
+
+def _accept(
+    session: Session, settings: Settings, heartbeat: Heartbeat, found: Sequence[Any] | None
 ) -> wire.HeartbeatAnswer:
-    """Answer a worker that was found, with its command, its owner and whether it is quarantined."""
+    """Answer a worker that was found, with its command, its owner and whether it is quarantined.
+
+    Raises:
+        UnknownWorkerError: The worker must register first.
+        ForbiddenError: The worker or a learner is another token's.
+        UnknownLearnerError: Progress of a learner that does not exist.
+    """
     if found is None:
-        ownership.require_worker(session, beat.caller, beat.worker_id)
-        raise workers.unknown(beat.worker_id)
+        ownership.require_worker(session, heartbeat.caller, heartbeat.worker_id)
+        raise workers.unknown(heartbeat.worker_id)
     command, owner, quarantined = found
-    if not ownership.may_write(beat.caller, owner):  # the sign of life was another's, at the same time
-        ownership.require_worker(session, beat.caller, beat.worker_id)
-    for progress in beat.learners:
-        ownership.require_learner(session, beat.caller, progress.learner_id)
-        _note_progress(session, progress, beat.now)
-    quarantine = workers.quarantine_of(session, beat.worker_id) if quarantined else None
-    told = None if quarantine is None else workers.quarantine_body(quarantine)
+    if not ownership.may_write(heartbeat.caller, owner):  # its owner sent a heartbeat at the same time
+        ownership.require_worker(session, heartbeat.caller, heartbeat.worker_id)
+    for progress in heartbeat.learners:
+        ownership.require_learner(session, heartbeat.caller, progress.learner_id)
+        _note_progress(session, progress, heartbeat.now)
+    quarantine = workers.quarantine_of(session, heartbeat.worker_id) if quarantined else None
+    body = None if quarantine is None else workers.quarantine_body(quarantine)
     return wire.HeartbeatAnswer.model_validate(
-        {"command": command, "next_poll_s": next_poll_s(settings, beat.rng), "quarantine": told}
+        {"command": command, "next_poll_s": next_poll_s(settings, heartbeat.rng), "quarantine": body}
     )
 
 

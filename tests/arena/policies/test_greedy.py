@@ -3,7 +3,7 @@
 import torch
 
 from arena.environments import make
-from arena.environments.protocol import Observation
+from arena.environments.base import Observation
 from arena.policies import ActorCritic, Architecture, NetworkPolicy
 from arena.policies.greedy import GreedyPolicy, greedy
 from arena.policies.scripted import RandomPolicy

@@ -1,6 +1,6 @@
 import torch
 
-from arena.environments.protocol import Observation
+from arena.environments.base import Observation
 from arena.environments.spec import ActionHead, HeadKind
 from arena.policies.scripted import RandomPolicy
 

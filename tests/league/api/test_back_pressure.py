@@ -19,7 +19,7 @@ from league.api.metrics import Metrics
 from league.api.middleware.concurrency import ConcurrencyMiddleware
 from league.client import LeagueClient, patience_of
 from league.errors import BusyError
-from league.services.matchmaking import leases
+from league.services.matchmaking.leases import LeaseService
 from league.settings.concurrency import ConcurrencyLimits
 
 MEDIA_TYPE = "application/problem+json"
@@ -31,13 +31,14 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached = threading.Semaphore(0)
         self.opened = threading.Event()
-        self._grant = leases.grant
-        monkeypatch.setattr(leases, "grant", self._held_up)
+        grant = LeaseService.grant
 
-    def _held_up(self, *arguments: Any) -> Any:
-        self.reached.release()
-        assert self.opened.wait(60)
-        return self._grant(*arguments)
+        def held_up(*arguments: Any) -> Any:
+            self.reached.release()
+            assert self.opened.wait(60)
+            return grant(*arguments)
+
+        monkeypatch.setattr(LeaseService, "grant", held_up)
 
 
 @pytest.fixture

@@ -174,4 +174,4 @@ def test_errors_are_short_whatever_an_upload_or_a_query_says(scene: Scene, http:
 @ON_SQLITE
 def test_a_body_without_the_field_that_says_what_it_is_is_told_which(scene: Scene, http: TestClient) -> None:
     answer = http.post("/api/v1/leases", json={"worker_id": scene.evaluator.id}).json()
-    assert answer["rule"] == "it lacks the field 'kind', which says of what kind it is"
+    assert answer["rule"] == "it lacks the field 'kind', which selects its kind"

@@ -13,7 +13,7 @@ from sqlalchemy import event, func, select
 from sqlalchemy.orm import Session
 
 from league import wire
-from league.api.group_commit import GroupCommit
+from league.api.group_commit import AsyncGroupCommit
 from league.db.engine import Database
 from league.db.models import Worker
 from league.errors import UnknownWorkerError
@@ -43,7 +43,7 @@ def run_behind_a_first(database: Database, *works: Work, most: int = 64) -> tupl
         return adding("first")(session)
 
     async def run() -> list[Any]:
-        commits = GroupCommit(database, one_after_another, most=most)
+        commits = AsyncGroupCommit(database, one_after_another, most=most)
         tasks = [asyncio.create_task(commits.run(first))]
         assert await asyncio.to_thread(begun.wait, 60)
         tasks += [asyncio.create_task(commits.run(work)) for work in works]
@@ -82,16 +82,16 @@ def test_a_refusal_alone_leaves_nothing_behind_either(database: Database) -> Non
     assert names(database) == {"first"}
 
 
-def test_a_defect_undoes_all_and_is_told_to_all(database: Database) -> None:
+def test_a_defect_leaves_its_neighbours_alone(database: Database) -> None:
     defect = ZeroDivisionError("whoever divides by zero")
     told, _ = run_behind_a_first(database, adding("before"), adding("broken", defect), adding("after"))
-    assert told == [defect] * 3
-    assert names(database) == {"first"}
+    assert told == ["before", defect, "after"]
+    assert names(database) == {"first", "before", "after"}
 
 
 def test_who_was_cut_off_does_not_hold_up_the_others(database: Database) -> None:
     async def run() -> str:
-        commits = GroupCommit(database, one_after_another)
+        commits = AsyncGroupCommit(database, one_after_another)
         cut_off = asyncio.create_task(commits.run(adding("cut-off")))
         stayed = asyncio.create_task(commits.run(adding("stayed")))
         await asyncio.sleep(0)
@@ -116,19 +116,3 @@ def test_many_workers_at_once_are_each_answered_for_themselves(scene: Scene, dat
     assert len(set(ids)) == 36
     with database.read() as session:
         assert session.scalar(select(func.count()).where(Worker.name.startswith("crowd-"))) == 36
-
-
-def test_who_is_answered_by_one_statement_leaves_the_others_to_a_transaction(database: Database) -> None:
-    def at_once(_session: Session, works: Sequence[Work]) -> list[str | None]:
-        return [None if place % 2 else f"at once {place}" for place in range(len(works))]
-
-    async def run(*works: Work) -> list[Any]:
-        commits = GroupCommit(database, one_after_another, at_once)
-        tasks = [asyncio.create_task(commits.run(work)) for work in works]
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    told = asyncio.run(run(*(adding(f"w{place}", REFUSED if place == 3 else None) for place in range(6))))
-    assert told == ["at once 0", "w1", "at once 2", REFUSED, "at once 4", "w5"]
-    assert names(database) == {"w1", "w5"}
-    assert asyncio.run(run(adding("nobody"))) == ["at once 0"]
-    assert names(database) == {"w1", "w5"}

@@ -109,8 +109,10 @@ def test_the_interface_description_says_how_errors_look(http: TestClient) -> Non
     description = http.get("/openapi.json").json()
     for path, calls in description["paths"].items():
         for call in calls.values():
-            refusal = call["responses"]["4XX"]["content"]["application/problem+json"]["schema"]
-            assert refusal["properties"].keys() == PROBLEM, path
+            assert {"default", "429", "503"} <= call["responses"].keys(), path
+    for answer in description["components"]["responses"].values():
+        assert answer["content"]["application/problem+json"]["schema"] == {"$ref": "#/components/schemas/Problem"}
+    assert description["components"]["schemas"]["Problem"]["properties"].keys() == PROBLEM
     assert "HTTPValidationError" not in description["components"]["schemas"]
 
 

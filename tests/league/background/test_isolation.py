@@ -50,7 +50,7 @@ def test_a_failure_is_one_line_and_its_traceback_is_for_who_debugs(caplog: pytes
     line, details = caplog.records
     assert (line.levelname, line.getMessage(), line.exc_info) == (
         "ERROR",
-        "the task of rps failed (RuntimeError: first line); trying again in 2 s",
+        "the task of rps failed (RuntimeError: first line); retrying in 2 s",
         None,
     )
     assert (details.levelname, details.exc_info is not None) == ("DEBUG", True)

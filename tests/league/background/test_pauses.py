@@ -24,5 +24,5 @@ def test_no_books_are_kept_while_the_database_is_away_and_a_line_of_the_log_says
     away.close()
     assert ended.value.code == 1
     (record,) = (each for each in caplog.records if each.name == background_process.__name__)
-    assert record.getMessage().startswith("no books are kept: connection failed: ")
+    assert record.getMessage().startswith("background tasks cannot run: connection failed: ")
     assert record.exc_info is None

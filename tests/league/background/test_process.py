@@ -49,7 +49,7 @@ def test_periods_close_in_another_process_and_in_the_next_one_where_that_is_kill
     monkeypatch.chdir(tmp_path)
 
     def started() -> list[int]:
-        begun = [record for record in caplog.records if record.msg == "process %d keeps the books"]
+        begun = [record for record in caplog.records if record.msg == "started background process %d"]
         return [record.args[0] for record in begun]  # type: ignore[index,misc]
 
     def rated() -> int:
@@ -68,8 +68,8 @@ def test_periods_close_in_another_process_and_in_the_next_one_where_that_is_kill
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
     (line,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert line.getMessage().startswith(f"the bookkeeping process {started()[0]} ended with signal SIGKILL after ")
-    assert line.getMessage().endswith(" s; starting another in 0.02 s")
+    assert line.getMessage().startswith(f"background process {started()[0]} exited with signal SIGKILL after ")
+    assert line.getMessage().endswith(" s; restarting it in 0.02 s")
     assert line.exc_info is None, "a line, no traceback"
 
 

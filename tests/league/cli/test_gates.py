@@ -17,7 +17,6 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import BusyError, InternalError, LeagueError, RateLimitedError, UnauthenticatedError
 from league.services.gates import sprt as gate_sprt
-from league.services.gates.sprt import GateEvaluator
 
 Two = tuple[wire.Player, wire.Player]
 
@@ -44,7 +43,7 @@ def play(
                 for lease in scene.rating_leases(60)
             ]
             scene.report(*finished, worker=scene.evaluator)
-            gate_sprt.judge_open(database, GateEvaluator(), time.now)
+            gate_sprt.judge_open(database, time.now)
 
         monkeypatch.setattr(gate_progress.time, "sleep", meanwhile)
 
@@ -83,8 +82,8 @@ def test_the_rival_is_the_champion_unless_named(online: Run, scene: Scene, two: 
 def test_when_the_time_is_up_the_gate_goes_on_at_the_league(online: Run, scene: Scene, two: Two) -> None:
     outcome = online("gate", two[0].id, two[1].id, "--timeout", 0)
     assert outcome.code == cli.UNDECIDED
-    assert "1 attached to play it" in outcome.out
-    assert "goes on at the league; the same command looks at it again" in outcome.err
+    assert "attached evaluators: 1" in outcome.out
+    assert "continues on the server; the same command attaches to it again" in outcome.err
     assert [gate.state for gate in scene.client.gates().items] == ["open"]
 
 
@@ -132,7 +131,7 @@ def test_progress_shows_pairs_estimate_and_test(
     assert "0 s, 4 pairs played, lead +0 [" in shown
     assert "LLR -" in shown
     assert " to 2.94" in shown
-    assert "2 pairs under way, 1 attached to play it" in shown
+    assert "2 pairs in progress, attached evaluators: 1" in shown
 
 
 def test_a_terminal_shows_one_line_that_is_updated_in_place(two: Two, scene: Scene, passing_time: list[float]) -> None:
@@ -157,7 +156,7 @@ def test_an_evaluator_that_finishes_another_batch_is_named_as_the_reason_to_wait
         assert "the evaluator finishing another batch first" in shown
     scene.report(*map(result, batch), worker=scene.evaluator)
     idle = online("gate", two[0].id, two[1].id, "--timeout", 0)
-    assert "waiting for an evaluator to ask for pairs" in idle.err
+    assert "waiting for an evaluator to request pairs" in idle.err
 
 
 def test_a_league_that_is_away_is_shown_as_the_reason_to_wait(
@@ -220,7 +219,7 @@ def test_ctrl_c_leaves_the_gate_open(online: Run, scene: Scene, two: Two, monkey
     monkeypatch.setattr(gate_progress.time, "sleep", interrupt)
     outcome = online("gate", two[0].id, two[1].id)
     assert outcome.code == cli.UNDECIDED
-    assert "--cancel ends it" in outcome.err
+    assert "--cancel cancels it" in outcome.err
     assert [gate.state for gate in scene.client.gates().items] == ["open"]
 
 
@@ -232,7 +231,7 @@ def test_cancel_ends_the_gate_of_the_named_test_alone(online: Run, scene: Scene,
     assert {gate.elo1: gate.state for gate in scene.client.gates().items} == {20.0: "open", 50.0: "cancelled"}
     refused = online("gate", two[0].id, two[1].id, "--elo1", 50, "--cancel")
     assert refused.code == 1
-    assert "none of this test is open" in refused.one_line_error
+    assert "no gate of this test is open" in refused.one_line_error
 
 
 def test_gates_are_listed_with_where_they_stand(online: Run, scene: Scene, two: Two) -> None:

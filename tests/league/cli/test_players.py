@@ -109,7 +109,7 @@ def test_reports_of_a_player_are_shown_and_dismissed(online: Run, scene: Scene, 
     (shown,) = json.loads(online("show", snapshot.id, "--json").out)["reports"]
     assert (shown["worker_id"], shown["token"], shown["resolution"]) == (scene.evaluator.id, None, None)
     assert "1 dismissed; flagged tokens: none" in online("dismiss", snapshot.id, "--reason", "it plays").out
-    assert f"player {snapshot.id}: no open report" in online("dismiss", snapshot.id).one_line_error
+    assert f"player {snapshot.id}: it has no open unplayable report" in online("dismiss", snapshot.id).one_line_error
     assert "reported as unplayable" not in online("show", scene.baseline().id).out
 
 
@@ -129,7 +129,7 @@ def test_what_a_request_cannot_hold_is_one_line(
     other = [scene.publish(2000).id] if words[0] == "gate" else []
     error = online(*words, snapshot.id, *other, "--reason", "x" * 501).one_line_error
     assert error.startswith("league: invalid request reason='xxx")
-    assert "at most 500 characters; `league COMMAND --help` says what it takes" in error
+    assert "at most 500 characters; see `league COMMAND --help`" in error
 
 
 def test_a_defect_is_no_bad_request(online: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ def test_a_champion_is_made_shown_and_remembered(online: Run, scene: Scene, snap
     assert "champion" not in online("standings").out
     made = online("promote", snapshot.id, "--champion", "--reason", "beats everybody")
     call_sign = scene.client.player(snapshot.id).call_sign
-    assert made.out.startswith(f"champion of rps: nobody -> {call_sign}")
+    assert made.out.startswith(f"champion of rps: none -> {call_sign}")
     assert f"champion of rps: {call_sign}" in online("champion").out
     assert f"champion of rps: {call_sign}" in online("standings").out
     row = online("champion", "--history").out.splitlines()[1]
@@ -206,10 +206,10 @@ def test_a_champion_is_made_shown_and_remembered(online: Run, scene: Scene, snap
         assert str(shown) in row
     assert json.loads(online("champion", "--json").out)["player"]["id"] == snapshot.id
     assert json.loads(online("champion", "--history", "--json").out)["items"][0]["number"] == 1
-    assert "is champion" in online("promote", snapshot.id, "--champion").one_line_error
+    assert "the champion is" in online("promote", snapshot.id, "--champion").one_line_error
     left = online("retire", snapshot.id).out.splitlines()
     assert left[1].startswith(f"champion of rps: {call_sign}")
-    assert left[1].endswith(" -> nobody")
+    assert left[1].endswith(" -> none")
 
 
 def test_a_standing_that_changed_since_it_was_looked_at_is_not_changed(
@@ -241,17 +241,17 @@ def test_the_log_says_who_did_what_to_whom(online: Run, scene: Scene, snapshot: 
 
 def test_nothing_to_show_says_what_is_missing_and_how_to_come_by_it(online: Run, scene: Scene) -> None:
     for arguments, words in (
-        (("standings", "--standing", "commander"), "nobody is ranked here; `league players`"),
-        (("players", "--standing", "commander"), "no such player; `trainer run`"),
-        (("champion", "--history"), "nobody has been champion yet; `league promote PLAYER --champion`"),
-        (("log",), "nothing of the kind happened; --periods"),
-        (("superiority",), "rps: no rating match of frozen players was rated yet; `trainer evaluate`"),
+        (("standings", "--standing", "commander"), "no ranked players; `league players`"),
+        (("players", "--standing", "commander"), "no players; `trainer run`"),
+        (("champion", "--history"), "no champion yet; `league promote PLAYER --champion`"),
+        (("log",), "no matching events; --periods"),
+        (("superiority",), "rps: no rated matches of frozen players; `trainer evaluate`"),
     ):
         outcome = online(*arguments)
         assert (outcome.code, len(outcome.out.splitlines())) == (0, 1)
         assert outcome.out.startswith(words)
     shown = online("show", scene.learner.player_id).out
-    assert "rating periods: none has rated it yet; `league close-period`" in shown
+    assert "rating periods: none yet; `league close-period`" in shown
     assert "latest matches: none yet; " in shown
     assert "latest changes: none" in shown
 
@@ -263,7 +263,7 @@ def test_nothing_to_show_says_what_is_missing_and_how_to_come_by_it(online: Run,
         (("opponents", 99), "`league players` lists them all"),
         (("standings", "--as-of", 99), "`league log --periods` lists them"),
         (("lease", "nothing"), "`league show PLAYER --json` names the leases of its latest matches"),
-        (("players", "--cursor", "x"), "`league COMMAND --help` says what it takes"),
+        (("players", "--cursor", "x"), "see `league COMMAND --help`"),
     ],
 )
 def test_the_way_out_is_a_command_and_none_of_the_server_s_calls(
@@ -280,7 +280,7 @@ def test_the_way_out_of_a_lost_race_for_the_championship_is_a_command(
 
     monkeypatch.setattr(lifecycle, "champion_of", look_then_lose_the_race)
     outcome = online("promote", snapshot.id, "--champion")
-    assert outcome.one_line_error.endswith("; look at `league champion` and decide anew\n")
+    assert outcome.one_line_error.endswith("; check `league champion` and try again\n")
 
 
 @pytest.mark.parametrize("width", [40, 80])
@@ -323,7 +323,7 @@ def test_the_log_shows_why_a_snapshot_was_left_without_its_columns(online: Run, 
     assert len(event["details"]["opponents"]["win_rate"]) == 1
 
 
-def test_metrics_of_a_learner_are_shown_with_their_course(online: Run, scene: Scene) -> None:
+def test_metrics_of_a_learner_are_shown_with_their_trend(online: Run, scene: Scene) -> None:
     for step, value in ((64, 0.5), (128, 1.0), (192, 0.0)):
         progress = wire.LearnerProgress(learner_id=scene.learner.id, step=step, metrics={"kl": value, "flat": 2.0})
         scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
@@ -333,5 +333,5 @@ def test_metrics_of_a_learner_are_shown_with_their_course(online: Run, scene: Sc
     assert row == ["kl", "0", "0", "1", "▅█▁"]
     assert "flat" not in online("metrics", str(scene.learner.id), "--name", "kl").out
     assert json.loads(online("metrics", "main", "--json").out)["metrics"]["kl"] == [0.5, 1.0, 0.0]
-    assert "nothing of that name" in online("metrics", "main", "--name", "unknown").out
+    assert "no such metric" in online("metrics", "main", "--name", "unknown").out
     assert "no learner has this name or id" in online("metrics", "nobody").err

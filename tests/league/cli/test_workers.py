@@ -16,7 +16,7 @@ def test_workers_are_listed_with_what_is_odd_about_them(online: Run, scene: Scen
     (lease,) = scene.opponent_leases(1, budget=30)
     scene.report(*(result(lease, sequence, score=7.0) for sequence in range(30)))
     rows = {line.split()[0]: line for line in online("workers").out.splitlines()}
-    assert "suspect refusals: 1 where 0.05 is expected (30 results" in rows["trainer-1"]
+    assert "suspect refusals: 1, expected 0.05 (30 results" in rows["trainer-1"]
     assert "suspect" not in rows["evaluator-1"]
     listed = json.loads(online("workers", "--json").out)["items"]
     assert {worker["name"] for worker in listed} == {"trainer-1", "evaluator-1"}
@@ -40,7 +40,7 @@ def test_a_worker_is_quarantined_by_name_and_reinstated(online: Run, scene: Scen
 
 def test_a_worker_is_told_to_leave_and_to_go_on(online: Run, scene: Scene) -> None:
     told = online("workers", "command", "trainer-1", "drain", "--reason", "the machine is needed")
-    assert told.out == "trainer-1 is told at its next heartbeat: drain\n"
+    assert told.out == "trainer-1 gets this command at its next heartbeat: drain\n"
     assert scene.client.heartbeat(scene.trainer.id).command == "drain"
     (event,) = scene.client.log(kind="drain-worker").items
     assert event.reason == "the machine is needed"

@@ -11,7 +11,7 @@ from sqlalchemy import Select, select
 from benchmarks.stage import history
 from league.db.arrays import fetch_arrays, read_columns
 from league.db.engine import Database
-from league.db.models import Learner, Match
+from league.db.models import LearnerProgress, Match
 from league.services.matches import log as match_log
 
 MATCHES = 120
@@ -40,7 +40,7 @@ def test_columns_are_the_numbers_of_the_rows_in_their_order(
 @pytest.mark.parametrize("read", [read_columns, fetch_arrays])
 def test_null_is_not_a_number(played: Database, read: Callable[..., NDArray[np.float64]]) -> None:
     with played.read() as session:
-        assert np.isnan(read(session, select(Learner.step), 1)).tolist() == [[True]]
+        assert np.isnan(read(session, select(LearnerProgress.step), 1)).tolist() == [[True]]
 
 
 @pytest.mark.parametrize("at_once", [7, MATCHES, 1000])

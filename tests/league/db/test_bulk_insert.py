@@ -10,7 +10,7 @@ from sqlalchemy import delete, select
 
 from league.db import bulk_insert
 from league.db.engine import Database
-from league.db.models import Election, Payoff, Player
+from league.db.models import Environment, LeaderLease, Payoff, Player
 
 NOW = datetime(2030, 1, 1, 0, 0, 0, 5, tzinfo=UTC)
 
@@ -21,14 +21,14 @@ def election(duty: str, holder: str, until: datetime = NOW) -> dict[str, Any]:
 
 def kept(database: Database) -> dict[str, tuple[str, datetime]]:
     with database.read() as session:
-        return {row.duty: (row.holder, row.until) for row in session.scalars(select(Election))}
+        return {row.duty: (row.holder, row.until) for row in session.scalars(select(LeaderLease))}
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 200])
 def test_every_row_arrives_whatever_their_number(database: Database, count: int) -> None:
     rows = [election(f"duty {number}", f"holder {number}") for number in range(count)]
     with database.write() as session:
-        returned = bulk_insert.insert_new(session, Election, rows, returning=(Election.duty, Election.holder))
+        returned = bulk_insert.insert_new(session, LeaderLease, rows, returning=(LeaderLease.duty, LeaderLease.holder))
     assert [tuple(row) for row in returned] == [(row["duty"], row["holder"]) for row in rows]
     assert kept(database) == {row["duty"]: (row["holder"], NOW) for row in rows}
 
@@ -36,15 +36,15 @@ def test_every_row_arrives_whatever_their_number(database: Database, count: int)
 def test_columns_are_told_by_name_whatever_their_order(database: Database) -> None:
     rows = [election("a", "one"), {"until": NOW, "holder": "two", "duty": "b"}]
     with database.write() as session:
-        bulk_insert.insert_new(session, Election, rows)
+        bulk_insert.insert_new(session, LeaderLease, rows)
     assert kept(database) == {"a": ("one", NOW), "b": ("two", NOW)}
 
 
 def test_a_taken_key_keeps_its_row_and_is_not_returned(database: Database) -> None:
     with database.write() as session:
-        bulk_insert.insert_new(session, Election, [election("a", "first")])
+        bulk_insert.insert_new(session, LeaderLease, [election("a", "first")])
         again = [election("a", "second"), election("b", "second")]
-        returned = bulk_insert.insert_new(session, Election, again, returning=(Election.duty,))
+        returned = bulk_insert.insert_new(session, LeaderLease, again, returning=(LeaderLease.duty,))
     assert [duty for (duty,) in returned] == ["b"]
     assert kept(database) == {"a": ("first", NOW), "b": ("second", NOW)}
 
@@ -52,9 +52,9 @@ def test_a_taken_key_keeps_its_row_and_is_not_returned(database: Database) -> No
 def test_put_changes_the_row_of_a_taken_key(database: Database) -> None:
     later = NOW + timedelta(hours=1)
     with database.write() as session:
-        bulk_insert.put(session, Election, [election("a", "first"), election("b", "first")], key=(Election.duty,))
+        bulk_insert.put(session, LeaderLease, [election("a", "first"), election("b", "first")], key=(LeaderLease.duty,))
         bulk_insert.put(
-            session, Election, [election("b", "second", later), election("c", "second")], key=(Election.duty,)
+            session, LeaderLease, [election("b", "second", later), election("c", "second")], key=(LeaderLease.duty,)
         )
     assert kept(database) == {"a": ("first", NOW), "b": ("second", later), "c": ("second", NOW)}
 
@@ -64,15 +64,17 @@ def test_put_leaves_fixed_columns_as_they_were_first(database: Database) -> None
     with database.write() as session:
         for holder, until in (("first", NOW), ("second", later)):
             row = election("a", holder, until)
-            bulk_insert.put(session, Election, [row], key=(Election.duty,), fixed=(Election.holder,))
+            bulk_insert.put(session, LeaderLease, [row], key=(LeaderLease.duty,), fixed=(LeaderLease.holder,))
     assert kept(database) == {"a": ("first", later)}
 
 
 def test_times_of_other_zones_are_kept_as_the_moments_they_are(database: Database) -> None:
     there = datetime(2030, 1, 1, 2, 0, tzinfo=timezone(timedelta(hours=2)))
     with database.write() as session:
-        bulk_insert.insert_new(session, Election, [election("a", "one", there)])
-        same = session.scalars(select(Election.duty).where(Election.until == datetime(2030, 1, 1, tzinfo=UTC))).all()
+        bulk_insert.insert_new(session, LeaderLease, [election("a", "one", there)])
+        same = session.scalars(
+            select(LeaderLease.duty).where(LeaderLease.until == datetime(2030, 1, 1, tzinfo=UTC))
+        ).all()
     assert same == ["a"]
 
 
@@ -98,8 +100,8 @@ def test_numbers_come_back_exactly(database: Database, two_players: tuple[int, i
 
 def test_no_rows_are_no_statement(database: Database) -> None:
     with database.write() as session:
-        assert list(bulk_insert.insert_new(session, Election, [])) == []
-        bulk_insert.put(session, Election, [], key=(Election.duty,))
+        assert list(bulk_insert.insert_new(session, LeaderLease, [])) == []
+        bulk_insert.put(session, LeaderLease, [], key=(LeaderLease.duty,))
     assert kept(database) == {}
 
 
@@ -109,6 +111,8 @@ def two_players(database: Database) -> tuple[int, int]:
     start = {"start_rating": 1500.0, "start_deviation": 30.0, "start_volatility": 0.06}
     players = [Player(**common, **start, name=name) for name in ("low", "high")]
     with database.write() as session:
+        session.add(Environment(name="e", created_at=NOW))
+        session.flush()
         session.add_all(players)
         session.flush()
         return players[0].id, players[1].id

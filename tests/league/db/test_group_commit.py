@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from league.db.bulk_insert import insert_new
 from league.db.engine import Database
-from league.db.group_commit import SharedWrites, one_by_one
+from league.db.group_commit import GroupCommit, one_by_one
 from league.db.models import Worker
 
 DEFECT = ZeroDivisionError("whoever divides by zero")
@@ -25,7 +25,7 @@ FULL = OperationalError("INSERT", {}, Exception("the disk is full"))
 NO_CONNECTION = PoolTimeoutError("every connection is taken")
 
 
-def run_behind_a_first(shared: SharedWrites, *works: Callable[[Session], str]) -> list[str | BaseException]:
+def run_behind_a_first(shared: GroupCommit, *works: Callable[[Session], str]) -> list[str | BaseException]:
     """Run works that all arrive while an earlier one writes; return what each returned or raised."""
     begun, go_on = threading.Event(), threading.Event()
 
@@ -35,16 +35,16 @@ def run_behind_a_first(shared: SharedWrites, *works: Callable[[Session], str]) -
         return adding("first")(session)
 
     with ThreadPoolExecutor(1 + len(works)) as pool:
-        earlier = pool.submit(shared.run, first)
+        earlier = pool.submit(shared.run, one_by_one, first)
         assert begun.wait(60)
-        later = [pool.submit(shared.run, work) for work in works]
+        later = [pool.submit(shared.run, one_by_one, work) for work in works]
         wait_for(shared, len(works))
         go_on.set()
         assert earlier.result(60) == "first"
         return [outcome(each) for each in later]
 
 
-def wait_for(shared: SharedWrites, count: int) -> None:
+def wait_for(shared: GroupCommit, count: int) -> None:
     """Return once so many wait for the write that is under way."""
     while len(shared.waiting) < count:
         time.sleep(0.001)
@@ -57,14 +57,14 @@ def outcome(told: "Future[str]") -> str | BaseException:
 def test_what_arrives_during_a_write_shares_the_next_commit(database: Database) -> None:
     commits: list[object] = []
     event.listen(database.engine, "commit", commits.append)
-    told = run_behind_a_first(SharedWrites(database.write, one_by_one), *(adding(f"w{number}") for number in range(10)))
+    told = run_behind_a_first(GroupCommit(database.write), *(adding(f"w{number}") for number in range(10)))
     assert told == [f"w{number}" for number in range(10)]
     assert len(commits) == 2
     assert names(database) == {"first", *(f"w{number}" for number in range(10))}
 
 
 def test_who_is_served_does_not_wait_for_those_who_came_later(database: Database) -> None:
-    shared, served = SharedWrites(database.write, one_by_one), threading.Event()
+    shared, served = GroupCommit(database.write), threading.Event()
 
     def last(session: Session) -> str:
         assert served.wait(60), "the writes before this one have no answer yet"
@@ -73,16 +73,16 @@ def test_who_is_served_does_not_wait_for_those_who_came_later(database: Database
     with ThreadPoolExecutor(4) as pool:
 
         def first(session: Session) -> "list[Future[str]]":
-            later = [pool.submit(shared.run, second), pool.submit(shared.run, adding("third"))]
+            later = [pool.submit(shared.run, one_by_one, second), pool.submit(shared.run, one_by_one, adding("third"))]
             wait_for(shared, 2)
             return later
 
         def second(session: Session) -> "Future[str]":
-            later = pool.submit(shared.run, last)
+            later = pool.submit(shared.run, one_by_one, last)
             wait_for(shared, 1)
             return later
 
-        second_told, third_told = pool.submit(shared.run, first).result(60)
+        second_told, third_told = pool.submit(shared.run, one_by_one, first).result(60)
         last_told = second_told.result(60)
         assert third_told.result(60) == "third"
         served.set()
@@ -91,11 +91,11 @@ def test_who_is_served_does_not_wait_for_those_who_came_later(database: Database
 
 
 def test_writes_of_many_threads_are_each_done_once(database: Database) -> None:
-    shared = SharedWrites(database.write, one_by_one)
+    shared = GroupCommit(database.write)
     expected = {f"{thread}-{number}" for thread in range(8) for number in range(10)}
 
     def add_ten(thread: int) -> list[str]:
-        return [shared.run(adding(f"{thread}-{number}")) for number in range(10)]
+        return [shared.run(one_by_one, adding(f"{thread}-{number}")) for number in range(10)]
 
     with ThreadPoolExecutor(8) as pool:
         told = [name for names in pool.map(add_ten, range(8)) for name in names]
@@ -105,7 +105,7 @@ def test_writes_of_many_threads_are_each_done_once(database: Database) -> None:
 
 def test_what_fails_leaves_nothing_behind_and_its_neighbours_alone(database: Database) -> None:
     works = adding("before"), adding("broken", DEFECT), adding("after")
-    told = run_behind_a_first(SharedWrites(database.write, one_by_one), *works)
+    told = run_behind_a_first(GroupCommit(database.write), *works)
     assert told == ["before", DEFECT, "after"]
     assert names(database) == {"first", "before", "after"}
 
@@ -113,14 +113,14 @@ def test_what_fails_leaves_nothing_behind_and_its_neighbours_alone(database: Dat
 @pytest.mark.parametrize("failure", [FULL, NO_CONNECTION])
 def test_a_database_that_fails_is_everybody_s_error(database: Database, failure: Exception) -> None:
     works = adding("before"), adding("unlucky", failure), adding("after")
-    told = run_behind_a_first(SharedWrites(database.write, one_by_one), *works)
+    told = run_behind_a_first(GroupCommit(database.write), *works)
     assert told == [failure] * 3
     assert names(database) == {"first"}
 
 
 def test_a_database_that_fails_among_savepoints_is_everybody_s_error(database: Database) -> None:
     works = adding("before"), adding("broken", DEFECT), adding("unlucky", FULL)
-    told = run_behind_a_first(SharedWrites(database.write, one_by_one), *works)
+    told = run_behind_a_first(GroupCommit(database.write), *works)
     assert told == [FULL] * 3
     assert names(database) == {"first"}
 
@@ -138,11 +138,11 @@ def test_a_commit_that_fails_is_everybody_s_error_and_leaves_nothing_behind(
             raise failure
 
     event.listen(database.engine, "commit", fail_after_the_first)
-    shared = SharedWrites(database.write, one_by_one)
+    shared = GroupCommit(database.write)
     assert run_behind_a_first(shared, adding("one"), adding("other")) == [failure] * 2
     event.remove(database.engine, "commit", fail_after_the_first)
     assert names(database) == {"first"}
-    assert shared.run(adding("one")) == "one"
+    assert shared.run(one_by_one, adding("one")) == "one"
     assert names(database) == {"first", "one"}
 
 
@@ -157,10 +157,10 @@ def test_a_transaction_that_cannot_begin_is_told_to_who_waits(database: Database
         with database.write() as session:
             yield session
 
-    shared = SharedWrites(refusing_once, one_by_one)
+    shared = GroupCommit(refusing_once)
     with pytest.raises(type(failure), match=re.escape(str(failure))):
-        shared.run(adding("unlucky"))
-    assert shared.run(adding("lucky")) == "lucky"
+        shared.run(one_by_one, adding("unlucky"))
+    assert shared.run(one_by_one, adding("lucky")) == "lucky"
     assert names(database) == {"lucky"}
 
 
@@ -268,7 +268,7 @@ def test_brief_writes_that_arrive_meanwhile_are_committed_together_and_answered_
         go_on.set()
         assert [each.result(60) for each in (first, *rest)] == [1, 1, 2, 3]
     assert names(database) == {"first", *"abcdef"}
-    assert len(statements) == (1 + 4 if database.sqlite else 1 + 1)  # SQLite takes powers of two
+    assert len(statements) == (1 + 2 if database.sqlite else 1 + 1)  # SQLite takes powers of two
 
 
 def test_a_brief_write_that_fails_leaves_its_neighbours_alone(database: Database) -> None:
@@ -288,7 +288,7 @@ def test_a_brief_write_that_fails_leaves_its_neighbours_alone(database: Database
 
 def wait_until_waiting(database: Database, count: int) -> None:
     """Return once so many wait for the statement that is under way."""
-    shared = database._everything if database.sqlite else database._shared[add_all, "workers", True]
+    shared = database._sqlite_writes if database.sqlite else database._shared[add_all, "workers", True]
     wait_for(shared, count)
 
 

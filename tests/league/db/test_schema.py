@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from league_scene import ON_SQLITE
 from schema_drift import differences
-from sqlalchemy import inspect, text
+from sqlalchemy import event, inspect, text
 
 from league.app import create_app
 from league.db import schema
@@ -72,19 +72,25 @@ def test_a_database_of_a_newer_version_is_refused_by_every_door(database: Databa
     with database.write_connection() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     for door in (schema.check, schema.upgrade):
-        with pytest.raises(NewerDatabaseError, match=r"9999.*install the version that made it"):
+        with pytest.raises(NewerDatabaseError, match=r"9999.*install the version that created it"):
             door(database)
 
 
-def test_the_schema_can_be_taken_down_again(database: Database) -> None:
-    schema_config = schema._config()
-    from alembic import command
+@ON_SQLITE
+def test_a_migration_that_fails_leaves_no_table(empty: Database) -> None:
+    def end(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        if statement.startswith("INSERT INTO alembic_version"):
+            raise InterruptedError
 
-    with database.write_connection() as connection:
-        schema_config.attributes["connection"] = connection
-        command.downgrade(schema_config, "base")
-    with database.engine.connect() as connection:
-        assert inspect(connection).get_table_names() == ["alembic_version"]
+    event.listen(empty.engine, "before_cursor_execute", end)
+    with pytest.raises(InterruptedError):
+        schema.upgrade(empty)
+    event.remove(empty.engine, "before_cursor_execute", end)
+    with empty.engine.connect() as connection:
+        assert inspect(connection).get_table_names() == []
+    schema.upgrade(empty)
+    schema.check(empty)
+    empty.close()
 
 
 def test_a_password_is_not_shown() -> None:

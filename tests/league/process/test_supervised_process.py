@@ -96,7 +96,7 @@ def test_what_waits_for_something_that_is_away_is_started_again_for_as_long_as_t
         death = child.poll(now_s) or poll_until_dead(child, now_s)
         assert death is not None
         assert death.delay_s is not None
-        assert ("(what it needs is away)" in death.cause) == (turn < 4)
+        assert ("(a dependency is unavailable)" in death.cause) == (turn < 4)
         assert death.last_lines == ("here",), "not what the lives before it said"
         delays.append(death.delay_s)
         now_s += death.delay_s

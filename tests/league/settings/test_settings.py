@@ -133,11 +133,11 @@ def test_a_refused_store_url_keeps_its_secret() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("LEAGUE_HEARTBEATS", "say LEAGUE_HEARTBEAT_S"),
-        ("LEAGUE_DATABASE", "say LEAGUE_DATABASE_URL"),
-        ("LEAGUE_PROMOTION__CAPACITI", "say LEAGUE_PROMOTION__CAPACITY"),
-        ("LEAGUE_PROMOTION_CAPACITY", "say LEAGUE_PROMOTION__CAPACITY"),
-        ("league_tokn", "say LEAGUE_TOKEN"),
+        ("LEAGUE_HEARTBEATS", "use LEAGUE_HEARTBEAT_S"),
+        ("LEAGUE_DATABASE", "use LEAGUE_DATABASE_URL"),
+        ("LEAGUE_PROMOTION__CAPACITI", "use LEAGUE_PROMOTION__CAPACITY"),
+        ("LEAGUE_PROMOTION_CAPACITY", "use LEAGUE_PROMOTION__CAPACITY"),
+        ("league_tokn", "use LEAGUE_TOKEN"),
         ("LEAGUE_XYZZY_PLUGH_42", "see `league settings`"),
     ],
 )
@@ -147,7 +147,7 @@ def test_a_mistyped_variable_is_refused_naming_the_nearest(
     monkeypatch.setenv(name, "1")
     with pytest.raises(ConfigurationError) as refused:
         Settings.load()
-    assert str(refused.value) == f"configuration {name}: no setting has this name; {hint}, or unset it"
+    assert str(refused.value) == f"configuration {name}: there is no such setting; {hint}, or unset it"
 
 
 def test_variables_of_commands_of_tests_and_of_others_are_no_settings_and_pass(

@@ -57,8 +57,8 @@ def test_a_server_with_wrong_credentials_does_not_start(
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"store_url": "s3://nowhere-at-all/x"}, "there is no such bucket"),
-        ({"store_endpoint_url": "http://127.0.0.1:9"}, "does not answer"),
+        ({"store_url": "s3://nowhere-at-all/x"}, "the bucket does not exist"),
+        ({"store_endpoint_url": "http://127.0.0.1:9"}, "does not respond"),
         ({"store_endpoint_url": "no address"}, "store s3://"),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_service_that_fails_is_told_by_calls_and_by_readiness(
     ready = http.get("/readyz")
     assert ready.status_code == 503
     told = ready.json()["checks"]["store"]
-    assert told.startswith("checkpoint store unavailable: the credentials do not suffice")
+    assert told.startswith("checkpoint store unavailable: the credentials lack permissions")
     assert in_bucket.settings["store_url"].split("/")[2] not in ready.text
     service.failing = ("500 Internal Server Error", "InternalError")
     answer = http.get(f"/api/v1/checkpoints/{'0' * 64}")
@@ -103,12 +103,12 @@ def test_an_address_where_no_object_store_answers_is_named_at_start_and_by_readi
     service.failing = ("404 Not Found", "404")
     error = start_error(serve, in_bucket.settings)
     assert isinstance(error, StoreUnavailableError)
-    assert (error.rule, "LEAGUE_STORE_ENDPOINT_URL" in error.way_out) == ("there is no such bucket, 404", True)
+    assert (error.rule, "LEAGUE_STORE_ENDPOINT_URL" in error.way_out) == ("the bucket does not exist, 404", True)
     ready = http.get("/readyz")
     assert ready.status_code == 503
-    assert "there is no such bucket" in ready.json()["checks"]["store"]
+    assert "the bucket does not exist" in ready.json()["checks"]["store"]
     store: S3Store = http.app.state.league.store
-    with pytest.raises(StoreUnavailableError, match="there is no such bucket"):
+    with pytest.raises(StoreUnavailableError, match="the bucket does not exist"):
         store.take_in(sha256(safetensors(1)), io.BytesIO(safetensors(1)))
 
 
@@ -119,7 +119,7 @@ def test_readiness_says_that_a_store_is_away_and_not_where_it_was(
     away = BucketAddress("vault", "", "http://127.0.0.1:9", None)
     monkeypatch.setattr(http.app.state.league.store, "_bucket", Bucket(away, "service"))
     told = http.get("/readyz").json()["checks"]["store"]
-    assert told == "checkpoint store unavailable: its service does not answer; the server's log says where and why"
+    assert told == "checkpoint store unavailable: its service does not respond; the server's log says where and why"
     assert "s3://vault/" in caplog.text
     assert "http://127.0.0.1:9" in caplog.text
 

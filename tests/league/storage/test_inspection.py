@@ -74,18 +74,18 @@ def torch_load(data: bytes) -> dict[str, torch.Tensor]:
 
 
 FAULTS = {
-    "integers": (as_integers(policy()), "actor.bias holds int64, and the network has float32"),
-    "huge": (huge(policy()), "actor.bias holds 3e+38, and products of numbers above 1e+18 overflow"),
+    "integers": (as_integers(policy()), "actor.bias holds int64, but the network has float32"),
+    "huge": (huge(policy()), "actor.bias holds 3e+38, but products of numbers above 1e+18 overflow"),
     "not finite": (not_numbers(policy()), "actor.bias holds numbers that are not finite"),
     "flat": (
         rewritten(policy(), lambda name, tensor: torch.zeros_like(tensor) if name == "observation_std" else tensor),
-        "observation_std holds 0, and a standard deviation is above 0",
+        "observation_std holds 0, but a standard deviation must be above 0",
     ),
     "other shape": (
         rewritten(policy(), lambda name, tensor: tensor[:-1] if name == "norm.bias" else tensor),
-        "norm.bias has the shape (5,), and its architecture says (6,)",
+        "norm.bias has shape (5,), but its architecture requires (6,)",
     ),
-    "missing": (without(policy(), "critic.bias"), "it lacks critic.bias, which its architecture has"),
+    "missing": (without(policy(), "critic.bias"), "it lacks critic.bias, which its architecture requires"),
     "no architecture": (
         rewritten(policy(), lambda _, tensor: tensor, architecture="[]"),
         "its architecture cannot be read (TypeError)",
@@ -148,7 +148,7 @@ def test_a_check_does_not_wait_for_a_long_one(tmp_path: Path, monkeypatch: pytes
     thread = threading.Thread(target=inspector.find_fault, args=(sha256(data),))
     thread.start()
     assert begun.wait(30)
-    with pytest.raises(TimeoutError, match="another check takes longer"):
+    with pytest.raises(TimeoutError, match="another inspection takes longer"):
         inspector.find_fault(sha256(data))
     go_on.set()
     thread.join()

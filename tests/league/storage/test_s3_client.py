@@ -102,7 +102,7 @@ def test_whoever_follows_redirects_uploads_with_put_and_publishing_verifies(
 ) -> None:
     http = serve(**in_bucket.settings)
     scene = Scene(LeagueClient(http=http))
-    for data, status in ((safetensors(3), 200), (b"no safetensors", 422)):
+    for data, status in ((safetensors(3), 201), (b"no safetensors", 422)):
         redirect = http.put(f"/api/v1/checkpoints/{sha256(data)}", content=data, follow_redirects=False)
         assert redirect.status_code == 307
         assert redirect.headers["cache-control"] == "no-store"

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from importlib.resources import files
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -152,9 +154,10 @@ def test_the_filter_by_lineage_offers_the_newest_and_the_chosen_one(http: TestCl
 
 
 def test_with_several_environments_the_one_played_last_is_shown_and_others_can_be_chosen(
-    http: TestClient, league: LeagueClient
+    http: TestClient, league: LeagueClient, time: Any
 ) -> None:
     Scene(league, "rps")
+    time.now += timedelta(seconds=1)
     assert "data-submit-on-change" not in http.get("/").text
     other = Scene(league, "recall", "recall-1")
     assert 'data-environment="recall"' in http.get("/").text  # the newest

@@ -11,13 +11,14 @@ from league_scene import Scene, result
 from recorded_match import play_recorded
 from recordings import make_recording, make_steps
 
-from arena.render import hulls, palette
-from arena.replay.battlefield import MATERIALS
-from arena.replay.frames import Flag
+from arena.replay.mech.battlefield import MATERIALS
+from arena.replay.mech.frames import Flag
+from arena.replay.render import palette
+from arena.replay.render.image import shapes as hulls
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.services.matches import history as match_history
-from league.services.matches.history import MatchFilter
+from league.services.matches import queries as match_queries
+from league.services.matches.queries import MatchFilter
 from league.web.cookies import COOKIE
 
 PAGE = {"Accept": "text/html"}
@@ -99,13 +100,13 @@ def test_a_rare_kind_is_looked_for_among_so_many_matches_at_once(
     played: Scene, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newest, *_ = every_match(played)
-    monkeypatch.setattr(match_history, "SEARCHED", 3)
+    monkeypatch.setattr(match_queries, "SEARCHED", 3)
     wanted, found, before, pages = MatchFilter(played.environment, "training", (), recorded=False), [], None, 0
     with database.read() as session:
         while pages == 0 or before is not None:
-            page = match_history.listing(session, wanted, 50, before)
-            found += [match.id for match in page.matches]
-            before, pages = page.before, pages + 1
+            page = match_queries.list_matches(session, wanted, 50, None if before is None else int(before))
+            found += [match.id for match in page.items]
+            before, pages = page.next_cursor, pages + 1
     assert found == [each for each in every_match(played) if played.client.match(each).kind == "training"]
     assert pages == -(-newest // 3)
 
@@ -113,7 +114,7 @@ def test_a_rare_kind_is_looked_for_among_so_many_matches_at_once(
 def plan(database: Database, wanted: MatchFilter) -> list[str]:
     """Return how SQLite goes about listing matches."""
     with database.read() as session:
-        chosen = match_history.last_ids(wanted, 0, 100, 50)
+        chosen = match_queries.last_ids(wanted, 0, 100, 50)
         query = chosen.compile(session.get_bind(), compile_kwargs={"literal_binds": True})
         return [row.detail for row in session.execute(sqlalchemy.text(f"EXPLAIN QUERY PLAN {query}"))]
 
@@ -126,7 +127,7 @@ def test_few_recordings_are_not_looked_for_among_all_matches(database: Database,
 
 
 @pytest.mark.parametrize(
-    ("players", "ways"), [((1,), ["home_id=?", "away_id=?"]), ((1, 2), ["home_id=? AND away_id=?"] * 2)]
+    ("players", "ways"), [((1,), ["home_id=?", "away_id=?"]), ((1, 2), ["home_id=?", "home_id=?"])]
 )
 def test_matches_of_who_is_named_are_not_looked_for_among_all(
     database: Database, players: tuple[int, ...], ways: list[str]
@@ -138,7 +139,7 @@ def test_matches_of_who_is_named_are_not_looked_for_among_all(
 def test_ratings_are_those_before_the_match(played: Scene, database: Database) -> None:
     with database.read() as session:
         wanted = MatchFilter(played.environment, None, (), recorded=False)
-        matches = match_history.listing(session, wanted, 100, None).matches
+        matches = match_queries.list_matches(session, wanted, 100).items
     (period,) = played.client.periods().items
     checked = 0
     for match in matches:
@@ -183,7 +184,7 @@ def test_a_recorded_match_is_played_by_the_page(played: Scene, http: TestClient)
         ("/matches?player=12345", 404, "no player has this id"),
         ("/matches?pair=1,x", 422, "pair"),
         ("/matches?kind=friendly", 422, "kind"),
-        ("/matches/1/recording", 404, "bounded number"),
+        ("/matches/1/recording", 404, "number of stored recordings is limited"),
     ],
 )
 def test_what_is_not_there_is_said_on_a_page(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from arena.render import palette
+from arena.replay.render import palette
 
 APART = 18.0
 """Least distance of two colours in CIELAB, for every eye. Ten is plain to see where colours lie side by side."""

@@ -41,7 +41,7 @@ def trio(scene: Scene) -> Sequence[wire.Player]:
 
 def drawn(database: Database, most: int = 50) -> PayoffMatrix:
     with database.read() as session:
-        return payoff_matrix.of_environment(session, PopulationCache(), "rps", most)
+        return payoff_matrix.get_payoff_matrix(session, PopulationCache(), "rps", most)
 
 
 def test_a_circle_is_found_and_its_players_are_marked(trio: Sequence[wire.Player], database: Database) -> None:

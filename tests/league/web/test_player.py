@@ -154,7 +154,7 @@ def test_a_change_that_came_too_late_says_what_the_standing_is_now(
     league.retire(player.id, "before")
     status, text = post(http, f"/players/{player.id}/promote", "candidate", **PIECE)
     assert status == 409
-    assert "it is retired; promote needs candidate; from retired it allows reinstate, quarantine" in text
+    assert "it is retired; promote requires candidate; from retired it allows reinstate, quarantine" in text
 
 
 def test_the_champion_is_made_unless_somebody_else_was_meanwhile(
@@ -166,7 +166,7 @@ def test_the_champion_is_made_unless_somebody_else_was_meanwhile(
     other = next(each for each in league.players("rps", kind="snapshot").items if each.id != player.id)
     status, text = post(http, f"/players/{other.id}/champion", "")
     assert status == 409
-    assert "not nobody as expected" in text
+    assert "expected none" in text
     assert post(http, f"/players/{other.id}/champion", player.id)[0] == 303
 
 

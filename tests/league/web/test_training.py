@@ -141,7 +141,7 @@ def test_what_was_really_drawn_stands_beside_what_is_drawn_next(
     scene.train(6, learner_score=0.25)
     settings: Settings = configure()
     with database.read() as session:
-        met = opponent_mix.of_learner(session, settings, PopulationCache(), scene.learner.player_id)
+        met = opponent_mix.get_opponent_mix(session, settings, PopulationCache(), scene.learner.player_id, 100)
     assert met.matches == 6
     assert sum(each.now for each in met.opponents) == pytest.approx(1.0)
     assert sum(each.met.matches for each in met.opponents) == 6

@@ -1,5 +1,6 @@
 """Workers: how busy they are, whose results do not fit, and what admins have them do."""
 
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -7,7 +8,6 @@ from fastapi.testclient import TestClient
 from league_scene import Scene, result
 from sqlalchemy import delete
 
-from league import wire
 from league.db.engine import Database
 from league.db.models import Match
 from league.services.auth import tokens
@@ -141,11 +141,11 @@ def test_only_workers_of_a_kind_are_shown(http: TestClient, scene: Scene) -> Non
 def test_suspicion_is_told_with_its_evidence(http: TestClient, scene: Scene) -> None:
     for step in (1, 2):
         scene.publish(step)
-    batch = wire.ResultBatch(
-        worker_id=scene.evaluator.id,
-        results=[result(lease, score=1.0) for lease in scene.rating_leases(400)],
-    )
-    scene.client.report(batch)
+    for fair in (scene.worker("evaluator-2", "evaluator"), scene.worker("evaluator-3", "evaluator")):
+        scores = cycle((0.0, 1.0, 1.0, 0.0))
+        leases = scene.rating_leases(400, worker=fair)
+        scene.report(*(result(lease, score=next(scores)) for lease in leases), worker=fair)
+    scene.report(*(result(lease, score=1.0) for lease in scene.rating_leases(400)), worker=scene.evaluator)
     page = http.get("/workers").text
     assert "suspect" in page
     assert "<strong>score</strong> in rating matches of rps" in page

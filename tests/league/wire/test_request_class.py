@@ -42,7 +42,7 @@ def test_every_route_has_the_lane_that_the_contract_says(http: TestClient) -> No
             assert lane == "results"
         elif (method, path) == ("POST", "/api/v1/leases"):
             assert lane == "leases"
-        elif path in ("/api/v1/superiority", "/api/v1/matchmaking/evaluation", "/api/v1/redundancy"):
+        elif path in ("/api/v1/superiority", "/api/v1/redundancy"):
             assert lane == "comparisons"
         else:
             assert lane == ("reads" if method == "GET" else "changes")

@@ -8,9 +8,9 @@ from mech_oracle.sensing import pack_paint
 from mech_oracle.space import distance, dot, length, to_frame, unit, way
 from mech_oracle.state import NOBODY, Mech, State
 
-from arena.environments.mech.classes import CLASSES, STABILITY
-from arena.environments.mech.layout import CONTACT_FEATURES, MATE_FEATURES, SPEED_SCALE
-from arena.environments.mech.rules import CONDITION_NOISE, POSITION_NOISE
+from arena.environments.mech.config.chassis import CLASSES, STABILITY
+from arena.environments.mech.config.constants import CONDITION_NOISE, POSITION_NOISE
+from arena.environments.mech.observation_spec import CONTACT_FEATURES, MATE_FEATURES, SPEED_SCALE
 
 
 def contact_slots(state: State, mech: Mech) -> list[int]:

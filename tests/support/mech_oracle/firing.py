@@ -8,8 +8,7 @@ from mech_oracle.space import along, closest_fraction, distance, dot, ground_bet
 from mech_oracle.state import NOBODY, Mech, Shell, State, single
 from mech_oracle.world import Plane, Space
 
-from arena.environments.mech.armament import AUTOCANNON, GAUSS, MISSILE, PAINTER, SHELL_SLOTS, TIMERS, WEAPONS, Weapon
-from arena.environments.mech.rules import (
+from arena.environments.mech.config.constants import (
     GRAVITY,
     LEG_HIT_BODY,
     LEG_HIT_CHANCE,
@@ -19,6 +18,16 @@ from arena.environments.mech.rules import (
     REAR_COSINE,
     REAR_FACTOR,
     TICK_S,
+)
+from arena.environments.mech.config.weapons import (
+    AUTOCANNON,
+    GAUSS,
+    MISSILE,
+    PAINTER,
+    SHELL_SLOTS,
+    TIMERS,
+    WEAPONS,
+    Weapon,
 )
 
 

@@ -14,9 +14,9 @@ from mech_oracle.state import State
 from mech_oracle.world import World
 from numpy.typing import NDArray
 
-from arena.environments.mech.rules import COMM_SIZE
-from arena.environments.mech.simulation import MechEnvironment
-from arena.environments.protocol import Actions, Observation, StepResult
+from arena.environments.base import Actions, Observation, StepResult
+from arena.environments.mech.config.constants import COMM_SIZE
+from arena.environments.mech.env import MechEnvironment
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -5,7 +5,7 @@ from mech_oracle.space import along, closest_fraction, distance, ground_between,
 from mech_oracle.state import Mech, State
 from mech_oracle.world import Space
 
-from arena.environments.mech.rules import (
+from arena.environments.mech.config.constants import (
     ECCM_WEIGHT,
     EWAR_OPTIONS,
     EWAR_RANGE,

@@ -5,9 +5,9 @@ from mech_oracle.orders import SMOKE_TIMER, SPECIAL, VENT
 from mech_oracle.sensing import SHELLS
 from mech_oracle.state import NOBODY, Mech, State
 
-from arena.environments.mech.armament import TIMERS, TRIGGERS, WEAPONS
-from arena.environments.mech.layout import action_heads
-from arena.environments.mech.rules import FOOT_CLEARANCE, HAZARD_HEAT, MOVES, TICK_S, TICKS_PER_DECISION
+from arena.environments.mech.config.constants import FOOT_CLEARANCE, HAZARD_HEAT, MOVES, TICK_S, TICKS_PER_DECISION
+from arena.environments.mech.config.weapons import TIMERS, TRIGGERS, WEAPONS
+from arena.environments.mech.observation_spec import action_heads
 
 
 def masks(state: State, mech: Mech) -> dict[str, np.ndarray]:

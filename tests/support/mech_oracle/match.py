@@ -16,8 +16,8 @@ from mech_oracle.sensing import aim, intercept
 from mech_oracle.state import NOBODY, State
 from mech_oracle.world import World
 
-from arena.environments.mech.rewards import RewardWeights
-from arena.environments.mech.rules import TICKS_PER_DECISION
+from arena.environments.mech.config.constants import TICKS_PER_DECISION
+from arena.environments.mech.config.rewards import RewardWeights
 
 
 @dataclass(frozen=True)

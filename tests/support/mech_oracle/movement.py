@@ -4,8 +4,8 @@ from mech_oracle.orders import VENT
 from mech_oracle.space import from_frame, length, turned
 from mech_oracle.state import NOBODY, Mech, State, single
 
-from arena.environments.mech.classes import STABILITY
-from arena.environments.mech.rules import (
+from arena.environments.mech.config.chassis import STABILITY
+from arena.environments.mech.config.constants import (
     CEILING,
     DRAG,
     EWAR_HEAT,

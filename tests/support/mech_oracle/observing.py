@@ -11,16 +11,16 @@ from mech_oracle.space import distance, to_frame, unit
 from mech_oracle.state import NOBODY, Mech, State
 from mech_oracle.surroundings import local_map, noise
 
-from arena.environments.mech.armament import LOADOUTS, MISSILE, SMOKE, TIMERS, WEAPONS
-from arena.environments.mech.classes import CLASSES, STABILITY
-from arena.environments.mech.layout import SPEED_SCALE, observation_blocks
-from arena.environments.mech.rules import (
+from arena.environments.mech.config.chassis import CLASSES, STABILITY
+from arena.environments.mech.config.constants import (
     AMS_TICKS,
     COMM_SIZE,
     CRITICAL_HEAT,
     QUALITY_RANGE,
     TARGETED_RANGE,
 )
+from arena.environments.mech.config.weapons import LOADOUTS, MISSILE, SMOKE, TIMERS, WEAPONS
+from arena.environments.mech.observation_spec import SPEED_SCALE, observation_blocks
 
 
 def observe(state: State, mech: Mech) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ from mech_oracle.space import turned, unit
 from mech_oracle.state import Books, Mech, State
 from mech_oracle.world import Plane, World
 
-from arena.environments.mech.rules import (
+from arena.environments.mech.config.constants import (
     SPAWN_COLUMNS,
     SPAWN_JITTER,
     SPAWN_JITTER_RAD,

@@ -8,14 +8,14 @@ from mech_oracle import chance
 from mech_oracle.space import length
 from mech_oracle.state import NOBODY, Books, Cloud, Mech, State, single
 
-from arena.environments.mech.armament import SMOKE, TIMERS, TRIGGERS
-from arena.environments.mech.rules import (
+from arena.environments.mech.config.constants import (
     SMOKE_DECISIONS,
     SMOKE_DISTANCE,
     SMOKE_HEIGHT,
     SMOKE_SLOTS,
     TICK_S,
 )
+from arena.environments.mech.config.weapons import SMOKE, TIMERS, TRIGGERS
 
 VENT, SPECIAL = TRIGGERS.index("vent"), TRIGGERS.index("special")
 SMOKE_TIMER = TIMERS.index(SMOKE.timer)

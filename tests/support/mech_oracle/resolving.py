@@ -5,7 +5,7 @@ from mech_oracle.firing import Hit
 from mech_oracle.space import distance, unit, way
 from mech_oracle.state import NOBODY, Mech, State, single
 
-from arena.environments.mech.rules import FALLEN_TICKS, PAINT_TICKS, SUPPRESSED_TICKS
+from arena.environments.mech.config.constants import FALLEN_TICKS, PAINT_TICKS, SUPPRESSED_TICKS
 
 
 def resolve(state: State, hits: list[Hit]) -> None:

@@ -7,14 +7,14 @@ from mech_oracle.space import dot, length
 from mech_oracle.state import Mech, State
 from mech_oracle.world import Plane
 
-from arena.environments.mech.rewards import COMPONENTS, RewardWeights
-from arena.environments.mech.rules import (
+from arena.environments.mech.config.constants import (
     CONTESTED_FLOOR,
     DECISION_S,
     SCORE_MARGIN,
     TICKS_PER_DECISION,
     ZONE_HEIGHT,
 )
+from arena.environments.mech.config.rewards import COMPONENTS, RewardWeights
 
 
 @dataclass(frozen=True)

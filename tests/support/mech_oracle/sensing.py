@@ -6,8 +6,7 @@ from mech_oracle import chance
 from mech_oracle.space import distance, dot, length, way
 from mech_oracle.state import NOBODY, Mech, State
 
-from arena.environments.mech.armament import AUTOCANNON, GAUSS, MISSILE, SHELL_SLOTS, TIMERS, WEAPONS, Weapon
-from arena.environments.mech.rules import (
+from arena.environments.mech.config.constants import (
     AMS_CHANCE,
     AMS_RANGE,
     AMS_TICKS,
@@ -16,6 +15,7 @@ from arena.environments.mech.rules import (
     MISSILE_SIGHT_RANGE,
     NEAREST_CONE_RAD,
 )
+from arena.environments.mech.config.weapons import AUTOCANNON, GAUSS, MISSILE, SHELL_SLOTS, TIMERS, WEAPONS, Weapon
 
 GUNS = (GAUSS, AUTOCANNON)
 SHELLS = (MISSILE, *GUNS)

@@ -10,7 +10,7 @@ from mech_oracle.state import State
 from mech_oracle.world import Plane, Space
 from numpy.typing import NDArray
 
-from arena.environments.mech.rules import SIGHT_STEP
+from arena.environments.mech.config.constants import SIGHT_STEP
 
 
 def way(start: Space, end: Space) -> Space:

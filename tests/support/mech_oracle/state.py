@@ -9,9 +9,9 @@ from mech_oracle.edges import Edges
 from mech_oracle.world import Hull, Plane, Space, World
 from numpy.typing import NDArray
 
-from arena.environments.mech.armament import SHELL_SLOTS, TIMERS, WEAPONS
-from arena.environments.mech.classes import STABILITY
-from arena.environments.mech.rules import COMM_SIZE, SMOKE_SLOTS
+from arena.environments.mech.config.chassis import STABILITY
+from arena.environments.mech.config.constants import COMM_SIZE, SMOKE_SLOTS
+from arena.environments.mech.config.weapons import SHELL_SLOTS, TIMERS, WEAPONS
 
 NOBODY = -1
 SMOKE_FREE, CLEAR = 1, 3

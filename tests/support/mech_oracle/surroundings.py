@@ -6,7 +6,7 @@ import numpy as np
 from mech_oracle.space import length, to_frame
 from mech_oracle.state import Mech, State
 
-from arena.environments.mech.rules import (
+from arena.environments.mech.config.constants import (
     DEBRIS,
     HIDDEN_NOISE,
     LAVA,

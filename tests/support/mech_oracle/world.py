@@ -8,9 +8,9 @@ import numpy as np
 from mech_oracle.edges import WIDTH
 from numpy.typing import NDArray
 
-from arena.environments.mech.armament import LOADOUTS, TRIGGERS, WEAPONS
-from arena.environments.mech.classes import CLASSES, MechClass
-from arena.environments.mech.composition import MechConfig, ObservationMode, Terrain
+from arena.environments.mech.config.chassis import CLASSES, MechClass
+from arena.environments.mech.config.scenario import MechConfig, ObservationMode, Terrain
+from arena.environments.mech.config.weapons import LOADOUTS, TRIGGERS, WEAPONS
 
 Numbers = NDArray[np.float64]
 Plane = tuple[float, float]

@@ -3,8 +3,8 @@ import tomllib
 import pytest
 
 from arena.environments import names
-from arena.environments.mech.composition import PRESETS
-from arena.environments.mech.rewards import RewardWeights
+from arena.environments.mech.config.rewards import RewardWeights
+from arena.environments.mech.config.scenario import PRESETS
 from arena.environments.registry import declare
 from arena.policies import CoreKind
 from trainer.config.loading import (

@@ -6,7 +6,7 @@ from fake_games import ScriptedDealer, never
 from small_runs import logged, same_results, spooled
 
 from arena.environments import declare
-from arena.match import play_series, resolve_policy
+from arena.play.series import play_series, resolve_policy
 from arena.policies import NetworkPolicy
 from arena.policies.scripted import RandomPolicy
 from trainer.config.loading import resolve

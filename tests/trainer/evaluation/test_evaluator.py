@@ -12,10 +12,10 @@ from nonsense_weights import as_integers, huge, not_numbers
 from rich.console import Console
 
 from arena.environments import declare, make
-from arena.environments.matrix import RPS_PAYOFF
-from arena.environments.processes.batch import ProcessBatch
-from arena.environments.processes.hosting import plays_single_matches
-from arena.playing import play_pairs, play_pairs_in
+from arena.environments.adapters.subprocess.env import ProcessBatch
+from arena.environments.adapters.subprocess.factory import plays_single_matches
+from arena.environments.classic.matrix_game import RPS_PAYOFF
+from arena.play.runner import play_pairs, play_pairs_in
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from arena.policies.scripted import RandomPolicy

@@ -10,7 +10,7 @@ from live_server import listening
 from sqlalchemy import select
 
 from arena.environments import declare
-from arena.playing import FORFEIT
+from arena.play.runner import FORFEIT
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from league.db.models import Lease, Match

@@ -2,9 +2,9 @@ import pytest
 from league_scene import ENVIRONMENT
 from manual_clock import ManualClock
 
-from arena.match import play_series, resolve_policy
+from arena.play.recording import FirstMatch
+from arena.play.series import play_series, resolve_policy
 from arena.replay import file, pack_recording
-from arena.replay.recorder import FirstMatch
 from league.wire import ResultAnswer
 from trainer.evaluation.replay_upload import MAX_WAITING, ReplayUploader
 

@@ -5,7 +5,7 @@ from fake_games import ScriptedDealer, never
 
 from arena.environments import make
 from arena.exploitability import exploitability, sequence_form, uniform
-from arena.exploitability.tabulate import tabulate
+from arena.exploitability.tabular_policy import tabulate
 from arena.policies import NetworkPolicy
 from trainer.config.loading import resolve
 from trainer.opponents.pool import SELF, Opponent

@@ -8,8 +8,8 @@ import pytest
 from small_runs import logged
 
 from arena.environments import declare
-from arena.environments.tensor.matches import TensorMatches
-from arena.match import play_series, resolve_policy
+from arena.environments.adapters.vector.env import TensorMatches
+from arena.play.series import play_series, resolve_policy
 from trainer.config.loading import resolve
 from trainer.rollout.make_envs import make_env_batches
 

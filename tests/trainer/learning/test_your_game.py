@@ -12,7 +12,7 @@ from small_runs import logged
 
 from arena.cli import main
 from arena.environments import baselines, brought_baselines, declare, make, names
-from arena.environments.own import plugins as own_plugins
+from arena.environments.adapters.custom import plugins as own_plugins
 from arena.errors import ArenaError
 from trainer.config.loading import resolve
 
@@ -97,7 +97,8 @@ def test_a_plugin_with_a_mistake_is_left_out_of_the_list_and_named(installed, ca
 
 def test_a_game_may_step_a_whole_batch_by_itself(tmp_path, monkeypatch):
     code = (
-        "from dataclasses import replace\nfrom arena.environments.recall import Recall, declare_recall\n\n\n"
+        "from dataclasses import replace\n"
+        "from arena.environments.classic.memory_probe import Recall, declare_recall\n\n\n"
         "def make(name, *, num_envs, device, seed):\n"
         "    return Recall(declare_recall(name), num_envs=num_envs, device=device, seed=seed)\n\n\n"
         "def misnamed(name, *, num_envs, device, seed):\n"
@@ -159,6 +160,6 @@ def test_its_scripted_player_is_registered_with_the_league_and_dealt(sprinters_g
 )
 def test_scripted_players_that_make_no_sense_are_refused(game, tmp_path, told, message):
     with (tmp_path / "readers_race.py").open("a", encoding="utf-8") as file:
-        file.write(f"\n\nfrom arena.environments.own import Scripted\n\nRace.baselines = {told}\n")
+        file.write(f"\n\nfrom arena.environments.adapters.custom import Scripted\n\nRace.baselines = {told}\n")
     with pytest.raises(ArenaError, match=message):
         brought_baselines(game)

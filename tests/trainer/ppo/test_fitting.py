@@ -9,7 +9,7 @@ from small_runs import logged, same_results, spooled
 
 from arena.environments import declare
 from arena.errors import ArenaError
-from arena.match import play_series, resolve_policy
+from arena.play.series import play_series, resolve_policy
 from arena.policies import ActorCritic, Architecture, CoreKind
 from arena.policies import checkpoint as checkpoints
 from arena.policies.nn.user_module import ALLOWED_MODULES_VARIABLE

@@ -6,7 +6,7 @@ import pytest
 import torch
 from fake_games import FakeGame, ScriptedDealer, TaggedPolicy, never, tagged
 
-from arena.environments.protocol import ItemisedEnvironment
+from arena.environments.base import ItemisedEnvironment
 from arena.errors import ArenaError
 from arena.policies import NetworkPolicy
 from trainer.errors import TrainerError

@@ -4,7 +4,7 @@ import pytest
 from fake_games import FakeGame, tagged
 
 from arena.environments import make
-from arena.environments.mech.curriculum import Lesson
+from arena.environments.mech.config.curriculum import Lesson
 from trainer.config.schema import CurriculumSettings
 from trainer.errors import ConfigError
 from trainer.opponents.assignment import MatchAssignment

@@ -6,8 +6,8 @@ from fake_games import FakeGame, never, tagged
 from small_runs import logged, same_results, spooled
 
 from arena.environments import RoundsSpec
-from arena.environments.counting import PURPOSE_ROUND
-from arena.environments.rounds import play_in_rounds
+from arena.environments.wrappers.counting import PURPOSE_ROUND
+from arena.environments.wrappers.rounds import play_in_rounds
 from arena.policies import NetworkPolicy
 from arena.seeding import derive
 from trainer.config.loading import preset, resolve

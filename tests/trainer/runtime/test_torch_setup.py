@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from arena.malloc import give_back_freed_memory
 from trainer.config.loading import resolve
 from trainer.config.schema import RunSettings
 from trainer.errors import ConfigError
@@ -14,7 +15,6 @@ from trainer.runtime.torch_setup import (
     COMPILE_CACHE_LIMITS,
     ProcessMemory,
     configure_torch,
-    give_back_freed_memory,
     process_memory,
 )
 
@@ -186,25 +186,3 @@ def test_compile_cache_limits_of_the_user_stay(monkeypatch):
     monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
     configure_torch(RunSettings())
     assert os.environ["LRU_CACHE_CAPACITY"] == "7"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's allocator that is told")
-def test_freed_memory_is_reused():
-    """In a process of its own, since what the allocator is told holds for good."""
-    code = """
-import resource, torch
-from trainer.runtime.torch_setup import keep_freed_memory
-
-def pages():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(10):
-        [torch.ones(2**20) for _ in range(8)]
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-first = pages()
-keep_freed_memory()
-pages()
-print(first, pages())
-"""
-    first, kept = map(int, subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.split())
-    assert kept < first / 20

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from arena.environments.spec import HeadKind
-from arena.native import Launch, require_memory, source, wp
+from arena.native.warp import Launch, require_memory, source, wp
 from arena.policies.nn.distributions import ILLEGAL_LOGIT, ActionLayout
 from trainer.config.schema import PPOSettings
 from trainer.ppo.loss import LOG_RATIO_LIMIT, RATIO_RANGE, LossOutput

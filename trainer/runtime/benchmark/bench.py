@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from arena.environments import EnvironmentSpec
-from arena.environments.protocol import Environment
+from arena.environments.base import Environment
 from arena.policies import NetworkPolicy
 from arena.seeding import derive
 from trainer.algorithms import make_algorithm

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from arena.environments import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
-from arena.environments.protocol import Actions, Observation, Outcome, StepResult, check_actions
+from arena.environments.base import Actions, Observation, Outcome, StepResult, check_actions
 from arena.policies import State
 
 SYNTHETIC = "synthetic"

@@ -5,12 +5,9 @@ look and observe. Within a stage everybody acts on what it began with: no result
 stage writes its own mech's entries only (resolve: the column of its own wounds), but for flags that many may set to
 true and counts that many may add to.
 
-Kernels are Warp's language, not Python's: Warp checks their types, so they are marked `no_type_check`.
+Kernels are written in Warp's language, so Warp checks their types, and mypy does not (see pyproject.toml).
 """
 
-from arena.native import wp
+from arena.native.warp import MODULE_OPTIONS, device_function, wp
 
-__all__ = ["MODULE_OPTIONS", "wp"]
-
-MODULE_OPTIONS = {"enable_backward": False, "fuse_fp": False, "max_unroll": 0}
-"""No gradients; no fused multiply-add, so that processors agree on the last bit; only the compiler unrolls loops."""
+__all__ = ["MODULE_OPTIONS", "device_function", "wp"]

@@ -1,25 +1,21 @@
 """Geometry that several stages share."""
 
-from typing import no_type_check
-
 import warp as wp
 
-from arena.environments.mech.kernels import MODULE_OPTIONS
+from arena.environments.mech.config.constants import EYE_SHARE
+from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
 from arena.environments.mech.kernels.state import CLEAR, Hulls, State
-from arena.environments.mech.rules import EYE_SHARE
 
 wp.set_module_options(MODULE_OPTIONS)
 
 
-@wp.func(inline=True)
-@no_type_check
+@device_function
 def plane(vector: wp.vec3) -> wp.vec2:
     """The part of a vector that lies in the plane."""
     return wp.vec2(vector[0], vector[1])
 
 
-@wp.func(inline=True)
-@no_type_check
+@device_function
 def to_frame(vector: wp.vec2, heading: wp.vec2) -> wp.vec2:
     """Components of a vector ahead of and to the left of a heading."""
     return wp.vec2(
@@ -28,8 +24,7 @@ def to_frame(vector: wp.vec2, heading: wp.vec2) -> wp.vec2:
     )
 
 
-@wp.func(inline=True)
-@no_type_check
+@device_function
 def rotate(vector: wp.vec2, turn: wp.vec2) -> wp.vec2:
     """Turn a vector left by the angle whose cosine and sine are given."""
     return wp.vec2(
@@ -38,44 +33,44 @@ def rotate(vector: wp.vec2, turn: wp.vec2) -> wp.vec2:
     )
 
 
-@wp.func(inline=True)
-@no_type_check
-def centre(s: State, h: Hulls, e: int, i: int) -> wp.vec3:
+@device_function
+def centre(state: State, hulls: Hulls, env: int, mech: int) -> wp.vec3:
     """Middle of a mech's box."""
-    return s.position[e, i] + wp.vec3(0.0, 0.0, 0.5 * h.height[i])
+    return state.position[env, mech] + wp.vec3(0.0, 0.0, 0.5 * hulls.height[mech])
 
 
-@wp.func(inline=True)
-@no_type_check
-def eyes(s: State, h: Hulls, e: int, i: int) -> wp.vec3:
+@device_function
+def eyes(state: State, hulls: Hulls, env: int, mech: int) -> wp.vec3:
     """Where a mech looks from, and what of it is looked at."""
-    return s.position[e, i] + wp.vec3(0.0, 0.0, EYE_SHARE * h.height[i])
+    return state.position[env, mech] + wp.vec3(0.0, 0.0, EYE_SHARE * hulls.height[mech])
 
 
-@wp.func(inline=True)
-@no_type_check
-def alive(s: State, e: int, i: int) -> bool:
+@device_function
+def alive(state: State, env: int, mech: int) -> bool:
     """Whether a mech has hit points left."""
-    return s.hp[e, i] > 0.0
+    return state.hp[env, mech] > 0.0
 
 
-@wp.func(inline=True)
-@no_type_check
-def hostile(s: State, h: Hulls, e: int, i: int, j: int) -> bool:
-    """Whether mech j is a living enemy of mech i."""
-    return h.side[j] != h.side[i] and s.hp[e, j] > 0.0
+@device_function
+def shut_down(state: State, hulls: Hulls, env: int, mech: int) -> bool:
+    """Whether heat is over the capacity."""
+    return state.heat[env, mech] > hulls.heat_capacity[mech]
 
 
-@wp.func(inline=True)
-@no_type_check
-def clear_sight(s: State, e: int, i: int, j: int) -> bool:
+@device_function
+def hostile(state: State, hulls: Hulls, env: int, mech: int, other: int) -> bool:
+    """Whether the other mech is a living enemy of the mech."""
+    return hulls.side[other] != hulls.side[mech] and state.hp[env, other] > 0.0
+
+
+@device_function
+def clear_sight(state: State, env: int, mech: int, other: int) -> bool:
     """Whether nothing lay between the eyes of two enemies when the decision began."""
-    return s.sight[e, i, j] == wp.uint8(CLEAR)
+    return state.sight[env, mech, other] == wp.uint8(CLEAR)
 
 
-@wp.func(inline=True)
-@no_type_check
-def enemies_first(h: Hulls, mechs: int, i: int, k: int) -> int:
-    """Mech number k of all when mech i counts its enemies first, then its own side: the same order from either side."""
-    j = k + wp.where(h.side[i] == 0, mechs // 2, 0)
-    return wp.where(j >= mechs, j - mechs, j)
+@device_function
+def enemies_first(hulls: Hulls, mechs: int, mech: int, k: int) -> int:
+    """Index of the k-th mech, enemies first and then the own side: both sides count in the same order."""
+    other = k + wp.where(hulls.side[mech] == 0, mechs // 2, 0)
+    return wp.where(other >= mechs, other - mechs, other)

@@ -1,16 +1,11 @@
 """Stages integrate and collide: from what mechs want to where they are."""
 
-from typing import Any, no_type_check
+from typing import Any
 
 import warp as wp
 
-from arena.environments.mech.armament import TIMERS, TRIGGERS
-from arena.environments.mech.classes import STABILITY
-from arena.environments.mech.kernels import MODULE_OPTIONS
-from arena.environments.mech.kernels.geometry import plane, rotate
-from arena.environments.mech.kernels.ground import ground_height, grounded, material
-from arena.environments.mech.kernels.state import Commands, Field, Hulls, State, Terrain
-from arena.environments.mech.rules import (
+from arena.environments.mech.config.chassis import STABILITY
+from arena.environments.mech.config.constants import (
     CEILING,
     DRAG,
     EWAR_HEAT,
@@ -35,6 +30,11 @@ from arena.environments.mech.rules import (
     WATER,
     WATER_SPEED,
 )
+from arena.environments.mech.config.weapons import TIMERS, TRIGGERS
+from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
+from arena.environments.mech.kernels.geometry import plane, rotate
+from arena.environments.mech.kernels.ground import ground_height, grounded, material
+from arena.environments.mech.kernels.state import Commands, Field, Hulls, State, Terrain
 
 wp.set_module_options(MODULE_OPTIONS)
 
@@ -56,170 +56,164 @@ def per_tick(rates: tuple[float, ...]) -> Any:  # noqa: ANN401  a Warp vector
 EWAR_GAIN, HAZARD_GAIN, HAZARD_BURN = per_tick(EWAR_HEAT), per_tick(HAZARD_HEAT), per_tick(HAZARD_DAMAGE)
 
 
-@wp.func(inline=True)
-@no_type_check
-def count_down(s: State, e: int, i: int) -> None:
+@device_function
+def count_down(state: State, env: int, mech: int) -> None:
     """Let a tick pass on everything that lasts; who has lain long enough stands up."""
-    timers = wp.array(ptr=s.timers[e, i].ptr, shape=(1,), dtype=Timers)
+    timers = wp.array(ptr=state.timers[env, mech].ptr, shape=(1,), dtype=Timers)
     timers[0] = wp.max(timers[0] - ONE_TICK, Timers())
-    s.suppressed_ticks[e, i] = wp.max(s.suppressed_ticks[e, i] - 1, 0)
-    s.ams_ticks[e, i] = wp.max(s.ams_ticks[e, i] - 1, 0)
-    if s.painted_ticks[e, i] > 0:
-        s.painted_ticks[e, i] = s.painted_ticks[e, i] - 1
-        if s.painted_ticks[e, i] == 0:
-            s.painted_by[e, i] = -1
-    if s.fallen_ticks[e, i] > 0:
-        s.fallen_ticks[e, i] = s.fallen_ticks[e, i] - 1
-        if s.fallen_ticks[e, i] == 0:
-            s.stability[e, i] = STANDING_STABILITY
+    state.suppressed_ticks[env, mech] = wp.max(state.suppressed_ticks[env, mech] - 1, 0)
+    state.ams_ticks[env, mech] = wp.max(state.ams_ticks[env, mech] - 1, 0)
+    if state.painted_ticks[env, mech] > 0:
+        state.painted_ticks[env, mech] = state.painted_ticks[env, mech] - 1
+        if state.painted_ticks[env, mech] == 0:
+            state.painted_by[env, mech] = -1
+    if state.fallen_ticks[env, mech] > 0:
+        state.fallen_ticks[env, mech] = state.fallen_ticks[env, mech] - 1
+        if state.fallen_ticks[env, mech] == 0:
+            state.stability[env, mech] = STANDING_STABILITY
 
 
-@wp.func(inline=True)
-@no_type_check
-def underfoot(s: State, h: Hulls, t: Terrain, e: int, i: int) -> int:
+@device_function
+def underfoot(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> int:
     """Material that a mech stands in; plain while it is in the air."""
-    ground = material(s, t, e, plane(s.position[e, i]))
-    if ground == PLAIN or grounded(s, h, t, e, i):
+    ground = material(state, terrain, env, plane(state.position[env, mech]))
+    if ground == PLAIN or grounded(state, hulls, terrain, env, mech):
         return ground
     return PLAIN
 
 
-@wp.func(inline=True)
-@no_type_check
-def exchange_heat(s: State, h: Hulls, c: Commands, e: int, i: int, powered: bool, ground: int) -> None:
+@device_function
+def exchange_heat(
+    state: State, hulls: Hulls, commands: Commands, env: int, mech: int, powered: bool, ground: int
+) -> None:
     """Cool down, and take what electronic warfare and the ground add."""
-    gain = wp.float32(-h.dissipation[i] * TICK_S)
+    gain = wp.float32(-hulls.dissipation[mech] * TICK_S)
     if powered:
-        if c.trigger[e, i, VENT]:
+        if commands.trigger[env, mech, VENT]:
             gain *= VENT_FACTOR
-        gain += EWAR_GAIN[s.ewar[e, i]]
-    s.heat[e, i] = wp.max(s.heat[e, i] + gain + HAZARD_GAIN[ground], 0.0)
+        gain += EWAR_GAIN[state.ewar[env, mech]]
+    state.heat[env, mech] = wp.max(state.heat[env, mech] + gain + HAZARD_GAIN[ground], 0.0)
 
 
-@wp.func(inline=True)
-@no_type_check
-def steady(s: State, e: int, i: int, legged: bool) -> None:
+@device_function
+def steady(state: State, env: int, mech: int, legged: bool) -> None:
     """Regain stability, up to what a mech can have."""
-    if s.fallen_ticks[e, i] > 0:
+    if state.fallen_ticks[env, mech] > 0:
         return
     most = wp.where(legged, LEGGED_STABILITY * STABILITY, STABILITY)
-    if s.stability[e, i] < most:
+    if state.stability[env, mech] < most:
         share = wp.where(legged, 1.0 - LEGGED_PENALTY, 1.0)
-        if wp.length_sq(plane(s.velocity[e, i])) > MOVING_SPEED * MOVING_SPEED:
+        if wp.length_sq(plane(state.velocity[env, mech])) > MOVING_SPEED * MOVING_SPEED:
             share -= MOVING_PENALTY
-        if s.suppressed_ticks[e, i] > 0:
+        if state.suppressed_ticks[env, mech] > 0:
             share -= SUPPRESSED_PENALTY
-        s.stability[e, i] = s.stability[e, i] + STABILITY_REGENERATION * TICK_S * wp.max(share, LEAST_REGENERATION)
-    s.stability[e, i] = wp.min(s.stability[e, i], most)
+        state.stability[env, mech] = state.stability[env, mech] + STABILITY_REGENERATION * TICK_S * wp.max(
+            share, LEAST_REGENERATION
+        )
+    state.stability[env, mech] = wp.min(state.stability[env, mech], most)
 
 
-@wp.func(inline=True)
-@no_type_check
-def steer(s: State, h: Hulls, e: int, i: int, legged: bool, ground: int) -> wp.vec2:
+@device_function
+def steer(state: State, hulls: Hulls, env: int, mech: int, legged: bool, ground: int) -> wp.vec2:
     """Turn, and say how fast to walk where to."""
-    heading = wp.normalize(rotate(s.heading[e, i], s.turn[e, i]))
-    s.heading[e, i] = heading
-    speed = wp.float32(h.max_speed[i] * DRAG)
+    heading = wp.normalize(rotate(state.heading[env, mech], state.turn[env, mech]))
+    state.heading[env, mech] = heading
+    speed = wp.float32(hulls.max_speed[mech] * DRAG)
     if legged:
         speed *= LEGGED_SPEED
     if ground == WATER:
         speed *= WATER_SPEED
-    return rotate(s.throttle[e, i], heading) * speed
+    return rotate(state.throttle[env, mech], heading) * speed
 
 
-@wp.func(inline=True)
-@no_type_check
-def propose(s: State, h: Hulls, f: Field, e: int, i: int, walk: wp.vec2) -> wp.vec2:
+@device_function
+def propose(state: State, hulls: Hulls, field: Field, env: int, mech: int, walk: wp.vec2) -> wp.vec2:
     """Where a velocity takes a mech in a tick, inside the map."""
-    edge = f.half_side - 0.5 * h.width[i]
-    place = plane(s.position[e, i]) + walk * TICK_S
+    edge = field.half_side - 0.5 * hulls.width[mech]
+    place = plane(state.position[env, mech]) + walk * TICK_S
     return wp.vec2(wp.clamp(place[0], -edge, edge), wp.clamp(place[1], -edge, edge))
 
 
-@wp.func(inline=True)
-@no_type_check
-def integrate_mech(s: State, h: Hulls, t: Terrain, f: Field, c: Commands, e: int, i: int) -> None:
+@device_function
+def integrate_mech(
+    state: State, hulls: Hulls, terrain: Terrain, field: Field, commands: Commands, env: int, mech: int
+) -> None:
     """Let a tick pass on a mech, and propose where it goes; the dead keep still."""
-    s.origin[e, i] = s.position[e, i]
-    if s.hp[e, i] <= 0.0:
-        s.powered[e, i] = False
-        s.proposal[e, i] = plane(s.position[e, i])
+    state.origin[env, mech] = state.position[env, mech]
+    if state.hp[env, mech] <= 0.0:
+        state.powered[env, mech] = False
+        state.proposal[env, mech] = plane(state.position[env, mech])
         return
-    powered = s.heat[e, i] <= h.heat_capacity[i]
-    s.powered[e, i] = powered
-    count_down(s, e, i)
-    ground = underfoot(s, h, t, e, i)
-    legged = s.leg_hp[e, i] <= 0.0
-    exchange_heat(s, h, c, e, i, powered, ground)
-    s.burn[e, i] = HAZARD_BURN[ground]
-    steady(s, e, i, legged)
+    powered = state.heat[env, mech] <= hulls.heat_capacity[mech]
+    state.powered[env, mech] = powered
+    count_down(state, env, mech)
+    ground = underfoot(state, hulls, terrain, env, mech)
+    legged = state.leg_hp[env, mech] <= 0.0
+    exchange_heat(state, hulls, commands, env, mech, powered, ground)
+    state.burn[env, mech] = HAZARD_BURN[ground]
+    steady(state, env, mech, legged)
     walk = wp.vec2(0.0, 0.0)
     jets = wp.float32(0.0)
-    if powered and s.fallen_ticks[e, i] == 0:
-        walk = steer(s, h, e, i, legged, ground)
-        jets = s.lift[e, i] * h.jet_acceleration[i] * wp.where(legged, LEGGED_JETS, 1.0)
-    rise = (s.velocity[e, i][2] + (jets - GRAVITY) * TICK_S) * DRAG
-    s.velocity[e, i] = wp.vec3(walk[0], walk[1], rise)
-    s.proposal[e, i] = propose(s, h, f, e, i, walk)
+    if powered and state.fallen_ticks[env, mech] == 0:
+        walk = steer(state, hulls, env, mech, legged, ground)
+        jets = state.lift[env, mech] * hulls.jet_acceleration[mech] * wp.where(legged, LEGGED_JETS, 1.0)
+    rise = (state.velocity[env, mech][2] + (jets - GRAVITY) * TICK_S) * DRAG
+    state.velocity[env, mech] = wp.vec3(walk[0], walk[1], rise)
+    state.proposal[env, mech] = propose(state, hulls, field, env, mech, walk)
 
 
-@wp.func(inline=True)
-@no_type_check
-def in_height(s: State, h: Hulls, e: int, i: int, j: int) -> bool:
-    """Whether mech j or its wreck is there, and at the same height as mech i somewhere."""
-    top = wp.float32(h.height[j])
-    if s.hp[e, j] <= 0.0:
-        if not s.wreck[e, j]:
+@device_function
+def in_height(state: State, hulls: Hulls, env: int, mech: int, other: int) -> bool:
+    """Whether the other mech or its wreck is there, and at the same height as the mech somewhere."""
+    top = wp.float32(hulls.height[other])
+    if state.hp[env, other] <= 0.0:
+        if not state.wreck[env, other]:
             return False
         top *= WRECK_HEIGHT
-    low, other_low = s.origin[e, i][2], s.origin[e, j][2]
-    return low < other_low + top and other_low < low + h.height[i]
+    low, other_low = state.origin[env, mech][2], state.origin[env, other][2]
+    return low < other_low + top and other_low < low + hulls.height[mech]
 
 
-@wp.func(inline=True)
-@no_type_check
+@device_function
 def closes_in(way: float, before: float, after: float) -> bool:
     """Whether a mech's own way along an axis leads to another, and they are nearer along it than before."""
     return way * before > 0.0 and wp.abs(after) < wp.abs(before)
 
 
-@wp.func(inline=True)
-@no_type_check
-def approached(s: State, e: int, i: int, j: int) -> int:
-    """Bit of the axis along which mechs i and j were farther apart, if mech i closes in along it; else 0."""
-    way = s.proposal[e, i] - plane(s.origin[e, i])
-    before = plane(s.origin[e, j] - s.origin[e, i])
-    after = s.proposal[e, j] - s.proposal[e, i]
+@device_function
+def approached(state: State, env: int, mech: int, other: int) -> int:
+    """Bit of the axis along which the two mechs were farther apart, if the mech closes in along it; else 0."""
+    way = state.proposal[env, mech] - plane(state.origin[env, mech])
+    before = plane(state.origin[env, other] - state.origin[env, mech])
+    after = state.proposal[env, other] - state.proposal[env, mech]
     if wp.abs(before[1]) > wp.abs(before[0]):
         return wp.where(closes_in(way[1], before[1], after[1]), Y, 0)
     return wp.where(closes_in(way[0], before[0], after[0]), X, 0)
 
 
-@wp.func(inline=True)
-@no_type_check
-def axes_blocked(s: State, h: Hulls, e: int, i: int) -> int:
-    """Bits of the axes along which other mechs and wrecks stand in mech i's way."""
+@device_function
+def axes_blocked(state: State, hulls: Hulls, env: int, mech: int) -> int:
+    """Bits of the axes along which other mechs and wrecks stand in the mech's way."""
     blocked = wp.int32(0)
-    mechs = s.hp.shape[1]
-    proposals = wp.array(ptr=s.proposal[e].ptr, shape=(mechs,), dtype=wp.vec2)
-    place = proposals[i]
-    half_width = 0.5 * h.width[i]
-    j = wp.int32(0)
-    while j < mechs:
-        apart = proposals[j] - place
-        reach = half_width + 0.5 * h.width[j]
+    mechs = state.hp.shape[1]
+    proposals = wp.array(ptr=state.proposal[env].ptr, shape=(mechs,), dtype=wp.vec2)
+    place = proposals[mech]
+    half_width = 0.5 * hulls.width[mech]
+    other = wp.int32(0)
+    while other < mechs:
+        apart = proposals[other] - place
+        reach = half_width + 0.5 * hulls.width[other]
         across = wp.where(wp.abs(apart[0]) < reach, wp.abs(apart[1]), reach)
-        if across < reach and j != i and in_height(s, h, e, i, j):
-            blocked = blocked | approached(s, e, i, j)
-        j += 1
+        if across < reach and other != mech and in_height(state, hulls, env, mech, other):
+            blocked = blocked | approached(state, env, mech, other)
+        other += 1
     return blocked
 
 
-@wp.func(inline=True)
-@no_type_check
-def fall(s: State, e: int, i: int, place: wp.vec2, velocity: wp.vec3, floor: float) -> None:
+@device_function
+def fall(state: State, env: int, mech: int, place: wp.vec2, velocity: wp.vec3, floor: float) -> None:
     """Put a mech at a place, and let it rise or fall no farther than the floor and the ceiling there."""
-    z = wp.float32(s.origin[e, i][2] + velocity[2] * TICK_S)
+    z = wp.float32(state.origin[env, mech][2] + velocity[2] * TICK_S)
     rise = wp.float32(velocity[2])
     if z <= floor:
         z = floor
@@ -227,33 +221,32 @@ def fall(s: State, e: int, i: int, place: wp.vec2, velocity: wp.vec3, floor: flo
     elif z > CEILING:
         z = CEILING
         rise = wp.min(rise, 0.0)
-    s.position[e, i] = wp.vec3(place[0], place[1], z)
-    s.velocity[e, i] = wp.vec3(velocity[0], velocity[1], rise)
+    state.position[env, mech] = wp.vec3(place[0], place[1], z)
+    state.velocity[env, mech] = wp.vec3(velocity[0], velocity[1], rise)
 
 
-@wp.func(inline=True)
-@no_type_check
-def collide_mech(s: State, h: Hulls, t: Terrain, e: int, i: int) -> None:
+@device_function
+def collide_mech(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> None:
     """Move a mech along each axis as far as mechs, wrecks and the ground let it; then up or down."""
-    if s.hp[e, i] <= 0.0:
+    if state.hp[env, mech] <= 0.0:
         return
-    place = plane(s.origin[e, i])
-    proposal = s.proposal[e, i]
-    velocity = s.velocity[e, i]
+    place = plane(state.origin[env, mech])
+    proposal = state.proposal[env, mech]
+    velocity = state.velocity[env, mech]
     blocked = wp.int32(0)
     if proposal[0] != place[0] or proposal[1] != place[1]:
-        blocked = axes_blocked(s, h, e, i)
-    highest = s.origin[e, i][2] + wp.where(wp.abs(velocity[2]) < STEP_UP_SPEED, STEP_UP, 0.0)
-    floor = ground_height(s, h, t, e, i, wp.vec2(proposal[0], place[1]))
+        blocked = axes_blocked(state, hulls, env, mech)
+    highest = state.origin[env, mech][2] + wp.where(wp.abs(velocity[2]) < STEP_UP_SPEED, STEP_UP, 0.0)
+    floor = ground_height(state, hulls, terrain, env, mech, wp.vec2(proposal[0], place[1]))
     if floor > highest or (blocked & X) != 0:
         velocity[0] = 0.0
-        floor = ground_height(s, h, t, e, i, place)
+        floor = ground_height(state, hulls, terrain, env, mech, place)
     else:
         place[0] = proposal[0]
-    beside = ground_height(s, h, t, e, i, wp.vec2(place[0], proposal[1]))
+    beside = ground_height(state, hulls, terrain, env, mech, wp.vec2(place[0], proposal[1]))
     if beside > highest or (blocked & Y) != 0:
         velocity[1] = 0.0
     else:
         place[1] = proposal[1]
         floor = beside
-    fall(s, e, i, place, velocity, floor)
+    fall(state, env, mech, place, velocity, floor)

@@ -4,8 +4,6 @@ E matches, N mechs (home first, pack by pack), W weapons in the order of `armame
 G x G cells.
 """
 
-from typing import no_type_check
-
 import warp as wp
 
 AHEAD, HOLD = -1, -2
@@ -20,7 +18,6 @@ COVER_CELLS = 2
 
 
 @wp.struct
-@no_type_check
 class Hulls:
     """Constant rows: what the class and place of each of the N mechs mean."""
 
@@ -63,7 +60,6 @@ class Hulls:
 
 
 @wp.struct
-@no_type_check
 class Arms:
     """Constant rows: the W weapons."""
 
@@ -81,7 +77,6 @@ class Arms:
 
 
 @wp.struct
-@no_type_check
 class Terrain:
     """The pool of maps. Heights are in whole metres; every map equals itself after half a turn."""
 
@@ -107,7 +102,6 @@ class Terrain:
 
 
 @wp.struct
-@no_type_check
 class Field:
     """Constants of the composition and of the rewards."""
 
@@ -137,7 +131,6 @@ class Field:
 
 
 @wp.struct
-@no_type_check
 class State:
     """What changes, (E, ...) or (E, N, ...)."""
 
@@ -281,7 +274,6 @@ class State:
 
 
 @wp.struct
-@no_type_check
 class Commands:
     """Actions of one decision."""
 
@@ -293,7 +285,6 @@ class Commands:
 
 
 @wp.struct
-@no_type_check
 class Report:
     """What came of one decision."""
 
@@ -308,7 +299,6 @@ class Report:
 
 
 @wp.struct
-@no_type_check
 class View:
     """What every mech perceives, and which actions matter."""
 

@@ -320,7 +320,7 @@ def test_widths_that_vectors_do_not_divide_are_left_to_torch():
 
 def test_where_warp_does_not_load_torch_does_all(monkeypatch):
     monkeypatch.setitem(sys.modules, "warp", None)
-    for module in ("arena.native", "arena.policies.ensemble.native_backend"):
+    for module in ("arena.native.warp", "arena.policies.ensemble.native_backend"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     assert isinstance(stack_of(networks_of(SMALL))._backend, TorchBackend)
 

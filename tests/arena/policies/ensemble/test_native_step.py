@@ -6,7 +6,7 @@ import pytest
 import torch
 from policy_stacks import ARCHITECTURES, CLOSE, HEADS, SLOTS, SMALL, native, networks_of, observation_of, state_of
 
-from arena.environments.protocol import Observation
+from arena.environments.base import Observation
 from arena.environments.spec import ActionHead, HeadKind
 from arena.errors import ArenaError
 from arena.policies import RecurrentState

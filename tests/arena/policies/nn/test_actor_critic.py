@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from arena.environments.protocol import Observation
+from arena.environments.base import Observation
 from arena.environments.spec import ActionHead, HeadKind
 from arena.policies import ActorCritic, Architecture, CoreKind, NetworkPolicy, PackedRuns, RecurrentState
 from arena.policies.nn import recurrent as cores

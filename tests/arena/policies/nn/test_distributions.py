@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arena.environments.protocol import Observation
+from arena.environments.base import Observation
 from arena.environments.spec import ActionHead, HeadKind
 from arena.policies.nn.distributions import ILLEGAL_LOGIT, ActionDistribution, ActionLayout, log_squash_slope
 

@@ -159,7 +159,7 @@ def test_other_widths_go_through_torch(units):
 def test_where_there_is_no_warp_everything_goes_through_torch(monkeypatch):
     cores._load_native.cache_clear()
     monkeypatch.delitem(sys.modules, "arena.policies.nn.native_lstm")
-    monkeypatch.delitem(sys.modules, "arena.native")
+    monkeypatch.delitem(sys.modules, "arena.native.warp")
     monkeypatch.delattr("arena.policies.nn.native_lstm", raising=False)
     monkeypatch.setitem(sys.modules, "warp", None)
     assert not cores.has_native_lstm(UNITS)

@@ -9,7 +9,7 @@ from league_scene import Scene
 from league import wire
 from league.cli.up.token import create_environment, own_credential
 from league.db.engine import Database
-from league.services.environments import admission
+from league.services.environments import lookup as environments
 from league.settings import Settings
 
 
@@ -17,9 +17,12 @@ def test_an_environment_is_created_once_and_listed(command: Run, tmp_path: Path)
     first = command("environment", "create", "mech-duel", "--home", tmp_path)
     assert (first.code, first.out) == (0, "created mech-duel: worker tokens may register learners of it\n")
     again = command("environment", "create", "mech-duel", "--home", tmp_path)
-    assert (again.code, again.out) == (0, "mech-duel is there already\n")
+    assert (again.code, again.out) == (0, "mech-duel already exists\n")
     listed = command("environment", "list", "--json", "--home", tmp_path)
-    assert json.loads(listed.out)["items"] == [{"name": "mech-duel", "learners": 0, "players": 0, "matches": 0}]
+    assert json.loads(listed.out)["items"] == [
+        {"name": "mech-duel", "signature": None, "sides": None, "max_decisions": None}
+        | {"learners": 0, "players": 0, "matches": 0}
+    ]
     assert command("environment", "list", "--home", tmp_path).out.split() == [
         "environment", "learners", "players", "matches", "mech-duel", "0", "0", "0",
     ]  # fmt: skip
@@ -61,14 +64,14 @@ def test_a_checkpoint_that_the_store_lost_stops_the_deletion_unless_it_is_allowe
     delete = ("environment", "delete", "rps", "--force", "--export", tmp_path / "before.zip", "--home", tmp_path)
     assert "--allow-missing" in command(*delete).one_line_error
     allowed = command(*delete, "--allow-missing")
-    assert (allowed.code, f"left out: checkpoint {snapshot.checkpoint}" in allowed.err) == (0, True)
+    assert (allowed.code, f"omitted checkpoint {snapshot.checkpoint}" in allowed.err) == (0, True)
 
 
 def test_an_unplayed_environment_is_deleted_without_a_question(command: Run, scene: Scene, tmp_path: Path) -> None:
     deleted = command("environment", "delete", "rps", "--home", tmp_path)
     assert (deleted.code, deleted.err) == (0, "")
     assert "deleted rps: 1 learners, 2 players and 0 matches; `league gc`" in deleted.out
-    assert "there is none yet" in command("environment", "list", "--home", tmp_path).out
+    assert "no environments" in command("environment", "list", "--home", tmp_path).out
     assert command("check", "--home", tmp_path).code == 0
     log = scene.client.log().items
     assert [(each.kind, each.details["change"]) for each in log] == [("environment", "deleted")]
@@ -81,4 +84,4 @@ def test_league_up_creates_the_environment_that_it_is_started_for(command: Run, 
     own_credential(settings, tmp_path / "up.token", "rps", "main")
     create_environment(settings, "recall")
     with Database(settings.database_address).read() as session:
-        assert [admission.is_created(session, name) for name in ("rps", "recall", "chess")] == [True, True, False]
+        assert [environments.is_created(session, name) for name in ("rps", "recall", "chess")] == [True, True, False]

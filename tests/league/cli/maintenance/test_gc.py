@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 def log_of(home: Path) -> list[wire.Event]:
     database = Database(f"sqlite:///{home / 'league.db'}")
     with database.read() as session:
-        log = audit_log.since(session, 0, 100)
+        log = audit_log.read_after(session, 0, 100)
     database.close()
     return log
 
@@ -80,7 +80,7 @@ def test_missing_and_damaged_checkpoints_of_players_are_named(
     assert damaged not in unread.one_line_error
     for options in (("--dry-run",), ("--dry-run",), ()):  # a dry run leaves damaged bytes where they are
         read = command("gc", "--verify", *options, "--home", tmp_path).one_line_error
-        assert f"1 checkpoints that are missing and 1 that are damaged: {missing}, {damaged};" in read
+        assert f"1 checkpoints of players are missing and 1 are damaged: {missing}, {damaged};" in read
     assert not (folder / damaged[:2] / damaged).exists()
     with pytest.raises(LeagueError, match=damaged):
         scene.client.download(damaged)

@@ -85,7 +85,7 @@ def test_a_rating_changed_behind_the_leagues_back_is_reported_and_set_right(
     outcome = command("rebuild", "--environment", "rps", "--home", tmp_path)
     assert outcome.code == 1
     assert "rebuild mismatch rps" in outcome.one_line_error
-    assert "that differed: 1; the first: rating of player" in outcome.out
+    assert "1 ratings or payoffs differed; first: rating of player" in outcome.out
     assert command("rebuild", "--home", tmp_path).code == 0
 
 
@@ -97,7 +97,7 @@ def test_a_dry_run_of_another_config_shows_it_beside_what_is_and_changes_nothing
     new.write_text("tau = 1.0\ndeviation_cap = 100\n[refit]\nenabled = false\n")
     outcome = online("rebuild", "--config", new, "--dry-run", "--home", tmp_path)
     assert outcome.code == 0
-    assert "nothing was changed" in outcome.out
+    assert "nothing changed" in outcome.out
     assert "± 200" in outcome.out
     assert scene.client.standings(scene.environment) == before
     told = json.loads(online("rebuild", "--config", new, "--dry-run", "--json", "--home", tmp_path).out)
@@ -113,7 +113,7 @@ def test_another_config_becomes_the_league_s_and_says_what_the_server_will_do(
     new.write_text("deviation_cap = 100\n")
     outcome = online("rebuild", "--config", new, "--reason", "too wide", "--home", tmp_path)
     assert outcome.code == 0
-    assert "start it with the same numbers" in outcome.out
+    assert "restart it with the same parameters" in outcome.out
     (period,) = scene.client.periods().items
     assert (period.version, period.reason) == (2, "too wide")
     assert all(row.deviation <= 100 for row in scene.client.standings(scene.environment).items if row.games)
@@ -121,7 +121,7 @@ def test_another_config_becomes_the_league_s_and_says_what_the_server_will_do(
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [("tau = ", "it is no TOML"), ("tua = 1", "tua: a rating config has tau"), (None, "name a TOML file")],
+    [("tau = ", "it is not valid TOML"), ("tua = 1", "tua: a rating config has tau"), (None, "name a TOML file")],
 )
 def test_a_config_that_cannot_be_used_is_named_in_one_line(
     online: Run, scene: Scene, snapshot: wire.Player, tmp_path: Path, content: str | None, says: str
@@ -137,7 +137,7 @@ def test_check_says_that_all_is_right_and_lists_what_is_not(
     online: Run, scene: Scene, snapshot: wire.Player, tmp_path: Path
 ) -> None:
     sound = online("check", "--home", tmp_path)
-    assert (sound.code, sound.out) == (0, "all is right\n")
+    assert (sound.code, sound.out) == (0, "OK: no problems found\n")
     with sqlite3.connect(tmp_path / "league.db") as connection:
         connection.execute("UPDATE ratings SET rating = rating + 1")
     connection.close()

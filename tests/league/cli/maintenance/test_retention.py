@@ -20,12 +20,12 @@ def test_a_dry_run_says_what_a_run_takes_away(
     assert announced["leases"] >= 3
     done = command("prune", "--home", tmp_path)
     assert done.code == 0
-    assert done.out.startswith(f"deleted {announced['leases']} leases that nobody played and 0 refused results, ")
+    assert done.out.startswith(f"deleted {announced['leases']} leases without a result and 0 refused results, ")
     assert json.loads(command("prune", "--json", "--home", tmp_path).out)["leases"] == 0
 
 
 def test_leases_whose_results_still_count_are_kept(command: Run, scene: Scene, tmp_path: Path) -> None:
     outcome = command("prune", "--older-than", "0.01d", "--home", tmp_path)
     assert outcome.code == 2
-    assert "results of a lease count until 1:00:00 after its end" in outcome.one_line_error
+    assert "results of a lease are accepted until 1:00:00 after it expires" in outcome.one_line_error
     assert "--older-than 1h or more" in outcome.one_line_error

@@ -104,7 +104,7 @@ def test_the_audit_log_names_who_typed(command: Run, tmp_path: Path, monkeypatch
     command("token", "create", "a", "--scope", "read", "--home", tmp_path)
     database = Database(f"sqlite:///{tmp_path / 'league.db'}")
     with database.read() as session:
-        (event,) = audit_log.since(session, 0, 10)
+        (event,) = audit_log.read_after(session, 0, 10)
     database.close()
     assert (event.kind, event.actor) == ("token", "ann at the command line")
 
@@ -112,7 +112,7 @@ def test_the_audit_log_names_who_typed(command: Run, tmp_path: Path, monkeypatch
 def test_false_reports_are_listed_and_cleared(command: Run, tmp_path: Path) -> None:
     command("token", "create", "laptop", "--scope", "worker", "--home", tmp_path)
     refused = command("token", "clear", "laptop", "--home", tmp_path)
-    assert "token 'laptop': none of its reports proved false" in refused.one_line_error
+    assert "token 'laptop': it has no false reports" in refused.one_line_error
     database, now = Database(f"sqlite:///{tmp_path / 'league.db'}"), datetime.now(UTC)
     told = {"version": "1", "signatures": [], "command": "continue", "registered_at": now, "seen_at": now}
     seen = {"reason": "damaged", "checked": True, "reported_at": now, "resolution": "refuted", "resolved_at": now}
@@ -142,10 +142,10 @@ def test_a_learner_is_assigned_to_a_worker_token(command: Run, tmp_path: Path) -
         learners.get_or_create(session, settings, request, OPEN, datetime.now(UTC))
     database.close()
     told = command("token", "create", "desk", "--scope", "worker", "--home", tmp_path)
-    assert "main of rps is nobody's: `league token assign desk main --environment rps`" in told.err
-    assert "nobody's" not in command("token", "create", "boss", "--scope", "admin", "--home", tmp_path).err
-    assert command("token", "assign", "laptop", "main", "--home", tmp_path).out == "main of rps is laptop's\n"
-    assert "nobody's" not in command("token", "create", "new", "--scope", "worker", "--home", tmp_path).err
+    assert "main of rps has no owner; assign it with `league token assign desk main --environment rps`" in told.err
+    assert "has no owner" not in command("token", "create", "boss", "--scope", "admin", "--home", tmp_path).err
+    assert command("token", "assign", "laptop", "main", "--home", tmp_path).out == "laptop now owns main of rps\n"
+    assert "has no owner" not in command("token", "create", "new", "--scope", "worker", "--home", tmp_path).err
     refused = command("token", "assign", "laptop", "other", "--home", tmp_path)
     assert "unknown learner other: rps has no learner of this name" in refused.one_line_error
 
@@ -172,7 +172,7 @@ def test_a_start_that_makes_its_token_every_time_makes_it_once(command: Run, tmp
     kept = file.read_text()
     again = command(*create)
     assert again.code == 0
-    assert "holds the token fleet already" in again.err
+    assert "already contains the token fleet" in again.err
     assert file.read_text() == kept
     file.unlink()
     lost = command(*create)
@@ -197,7 +197,7 @@ def test_a_file_of_something_else_is_left_alone(command: Run, tmp_path: Path) ->
     note.write_text("not a token\n")
     command("token", "create", "other", "--scope", "read", "--to", other, "--home", tmp_path)
     kept = other.read_text()
-    for file, says in ((note, "something that is no token"), (other, "holds the token other")):
+    for file, says in ((note, "does not contain a token"), (other, "contains the token other")):
         for how in (("create", "fleet", "--scope", "worker"), ("renew", "other")):
             if (file, how[0]) != (other, "renew"):
                 assert says in command("token", *how, "--to", file, "--home", tmp_path).one_line_error
@@ -215,14 +215,14 @@ def test_a_token_that_something_else_made_is_taken_from_its_file_once(command: R
     with Database(f"sqlite:///{tmp_path / 'league.db'}").read() as session:
         assert tokens.name_of(session, secret) == "prometheus"
     again = command(*create, "--from", file)
-    assert (again.code, f"has the token prometheus of {file} already" in again.err) == (0, True)
+    assert (again.code, f"already has the token prometheus of {file}" in again.err) == (0, True)
     other.write_text("password")
-    assert "something that is no token" in command(*create, "--from", other).one_line_error
+    assert "does not contain a token" in command(*create, "--from", other).one_line_error
     assert "cannot be read" in command(*create, "--from", tmp_path / "nowhere").one_line_error
     another = command("token", "create", "another", "--scope", "read", "--home", tmp_path, "--from", file)
-    assert "holds the token prometheus" in another.one_line_error
+    assert "contains the token prometheus" in another.one_line_error
     both = command(*create, "--from", file, "--to", other)
-    assert (both.code, "give one of them" in both.err.replace("\n", " ")) == (2, True)
+    assert (both.code, "use one of them" in both.err.replace("\n", " ")) == (2, True)
     assert other.read_text() == "password"
 
 
@@ -230,7 +230,7 @@ def test_a_token_that_cannot_be_written_down_is_not_made(command: Run, tmp_path:
     nowhere = tmp_path / "nowhere" / "worker"
     refused = command("token", "create", "fleet", "--scope", "worker", "--to", nowhere, "--home", tmp_path)
     assert refused.code == 2
-    assert "the file cannot be written" in refused.err
+    assert "it cannot be written" in refused.err
     assert json.loads(command("token", "list", "--json", "--home", tmp_path).out)["items"] == []
 
 

@@ -35,7 +35,7 @@ def test_refusals_are_one_line_with_the_way_out(command: Run, exported: Path, tm
     for wrong, rule in ((tmp_path / "nowhere.zip", "no such file"), (tmp_path, "it is a folder")):
         refused = command("import", wrong, "--home", tmp_path / "there")
         assert refused.code == 2
-        assert refused.one_line_error.endswith(f"file {wrong}: {rule}; name one that `league export` wrote\n")
+        assert refused.one_line_error.endswith(f"file {wrong}: {rule}; choose a file that `league export` wrote\n")
     assert not (tmp_path / "there").exists()
 
 
@@ -46,4 +46,4 @@ def test_a_checkpoint_that_is_left_out_is_named(command: Run, snapshot: wire.Pla
     assert "--allow-missing" in refused.one_line_error
     allowed = command("export", tmp_path / "league.zip", "--allow-missing", "--home", tmp_path)
     assert allowed.code == 0
-    assert f"left out: checkpoint {snapshot.checkpoint}" in allowed.err
+    assert f"omitted checkpoint {snapshot.checkpoint}" in allowed.err

@@ -82,7 +82,7 @@ def test_a_full_disk_is_one_line(command: Run, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(tables, "show", full)
     outcome = command("settings", "--home", tmp_path)
     assert outcome.code == 1
-    assert "No space left on device; make room" in outcome.one_line_error
+    assert "No space left on device; free some disk space" in outcome.one_line_error
 
 
 def test_what_a_terminal_s_alphabet_lacks_is_a_question_mark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `league up` shows: the live table, the plain lines, the news between two looks."""
+"""What `league up` shows: the live table, the plain lines, the changes between two polls."""
 
 import io
 import re
@@ -14,7 +14,7 @@ from rich.console import Console
 
 from league import wire
 from league.cli.output.tables import NONE
-from league.cli.up.overview import NOTHING_YET, Overview, SnapshotCount, look, news
+from league.cli.up.overview import EMPTY, Overview, SnapshotCount, changes, look
 from league.cli.up.screen import Part, PlainLog, View, fit, paint, progress_line
 from league.client import LeagueClient
 
@@ -142,14 +142,14 @@ def test_several_learners_are_shown_with_role_and_new_beginnings(
     (row,) = [line.split() for line in printed().splitlines() if "finder" in line]
     assert row == ["2", "finder", "main_exploiter", "90,000", NONE, "3", "80,000"]
     before = replace(both, learners=[*full.learners, exploiter.model_copy(update={"resets": 2})])
-    assert news(before, both) == ["learner finder (main_exploiter) began anew at step 80,000"]
+    assert changes(before, both) == ["learner finder (main_exploiter) reset at step 80,000"]
     assert "finder 90,000" in progress_line(replace(view, overview=both))
 
 
 def test_before_any_metrics_the_log_is_shown_as_it_is(view: View, console: Console, printed: Callable[[], str]) -> None:
-    console.print(paint(replace(view, overview=NOTHING_YET, note="the server does not answer")))
+    console.print(paint(replace(view, overview=EMPTY, note="the server does not respond")))
     assert "compiling [kernels]" in printed()
-    assert "the server does not answer" in printed()
+    assert "the server does not respond" in printed()
 
 
 def table_of(count: int) -> list[wire.StandingsItem]:
@@ -221,7 +221,7 @@ def test_plain_lines_follow_the_log_without_repeating_until_there_are_metrics(
     view: View, console: Console, printed: Callable[[], str]
 ) -> None:
     log = PlainLog(console, interval_s=10.0)
-    early = replace(view, overview=NOTHING_YET)
+    early = replace(view, overview=EMPTY)
     log.show(replace(early, tail=("compiling", "compiled")))
     log.show(replace(early, tail=("compiling", "compiled")))
     log.show(replace(early, tail=("compiled", "first rollout")))
@@ -238,45 +238,45 @@ def test_plain_progress_comes_once_an_interval(view: View, console: Console, pri
 
 
 def test_news_are_the_first_metrics_every_new_snapshot_and_the_first_period(full: Overview) -> None:
-    lines = news(NOTHING_YET, full)
+    lines = changes(EMPTY, full)
     assert [line.split(":")[0] for line in lines] == [
         "learner main at step 123,456",
         "newest snapshot",
         "closed rating period 3",
     ]
-    assert news(full, full) == []
+    assert changes(full, full) == []
     after = replace(full, newest={1: line_of_table(id=8, name="main@1000000", call_sign=None)}, period=period(4))
-    assert news(full, after) == ["newest snapshot: main@1000000, rating 1623 ± 84"]
+    assert changes(full, after) == ["newest snapshot: main@1000000, rating 1623 ± 84"]
 
 
-def test_an_alarm_is_told_when_it_comes_and_when_it_goes(full: Overview) -> None:
+def test_raised_and_cleared_alarms_are_reported(full: Overview) -> None:
     first, second = regression("main@100000", 7), regression("main@200000", 8)
     one, both = replace(full, regressions=[first]), replace(full, regressions=[first, second])
-    assert news(one, both) == [
+    assert changes(one, both) == [
         "alarm: main loses to main@200000, which it used to beat: score 0.80 [0.68, 0.88] of 60, "
         "then 0.20 [0.12, 0.32] of 60"
     ]
-    assert news(both, both) == []
-    assert news(both, one) == ["over: the alarm about main and main@200000"]
+    assert changes(both, both) == []
+    assert changes(both, one) == ["alarm cleared: main against main@200000"]
 
 
 def test_a_look_finds_the_learner_its_newest_snapshot_and_the_last_period(
     league: LeagueClient, snapshot: wire.Player, scene: Scene
 ) -> None:
-    overview = look(league, scene.environment, ["main"], rows=2, before=NOTHING_YET)
+    overview = look(league, scene.environment, ["main"], rows=2, before=EMPTY)
     assert len(overview.standings) == 2
     assert overview.more
-    assert not look(league, scene.environment, ["main"], rows=1000, before=NOTHING_YET).more
+    assert not look(league, scene.environment, ["main"], rows=1000, before=EMPTY).more
     (learner,) = league.learners().items
     assert (overview.learner, overview.newest) == (learner, {learner.id: league.player(snapshot.id)})
     assert overview.period == league.periods().items[0]
     assert overview.snapshots.total == 1
-    assert look(league, "chess", ["main"], rows=2, before=NOTHING_YET) == NOTHING_YET
-    assert look(league, scene.environment, ["nobody"], rows=2, before=NOTHING_YET).learner is None
+    assert look(league, "chess", ["main"], rows=2, before=EMPTY) == EMPTY
+    assert look(league, scene.environment, ["nobody"], rows=2, before=EMPTY).learner is None
 
 
 def test_snapshots_are_counted_on_from_the_last_page(league: LeagueClient, scene: Scene) -> None:
-    overview = NOTHING_YET
+    overview = EMPTY
     for total in (1, 100, 103):
         for step in range(overview.snapshots.total, total):
             scene.publish(step)

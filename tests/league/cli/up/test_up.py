@@ -149,8 +149,8 @@ def test_a_permanent_error_of_a_part_ends_everything_with_that_one_line(
     worker(REFUSING)
     running = up("--set", setting)
     last = running.read_until("league: cannot run")
-    assert last.startswith(f"league: cannot run the trainer: unknown {setting}; its log is ")
-    assert not any("starting again" in line for line in running.lines)
+    assert last.startswith(f"league: cannot run the trainer: unknown {setting}; see its log ")
+    assert not any("restarting in" in line for line in running.lines)
     assert running.process.wait() == status
     with pytest.raises(LeagueUnreachable), LeagueClient(running.url) as client:
         client.health()
@@ -188,7 +188,7 @@ def test_whatever_dies_is_shown_and_started_again(up: Callable[..., Up], worker:
     running.read_until("run plays")
     for name, word in (("trainer", "run"), ("evaluator", "evaluate"), ("server", "serve")):
         os.kill(running.child(word), signal.SIGKILL)
-        assert "starting again in 1 s" in running.read_until(f"{name}: it ended with signal SIGKILL")
+        assert "restarting in 1 s" in running.read_until(f"{name}: exited with signal SIGKILL")
     assert running.interrupt() == 0
 
 
@@ -245,7 +245,7 @@ def test_a_token_made_while_it_runs_does_not_stop_it(
     running.read_until("run plays")
     assert (tmp_path / "token-run").read_text() == ""
     command("token", "create", "me", "--scope", "admin", "--home", tmp_path / "home")
-    running.read_until("wants a token now")
+    running.read_until("now requires a token")
     kept = tmp_path / "home" / "up.token"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     for _ in range(4800):

@@ -14,7 +14,8 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Event
 from league.errors import InvalidRequestError, UnknownEnvironmentError, UnknownPlayerError
-from league.services.audit import listing as audit_listing
+from league.services.audit import log as audit_log
+from league.services.audit.log import AuditFilter
 
 
 def write(database: Database, lines: list[tuple[str, str]]) -> None:
@@ -82,17 +83,17 @@ def test_who_and_what_does_not_exist_is_named(scene: Scene) -> None:
 
 def test_what_there_is_to_choose_from_is_named_once_and_in_order(database: Database) -> None:
     with database.read() as session:
-        assert (audit_listing.kinds(session), audit_listing.actors(session)) == ([], [])
+        assert (audit_log.list_kinds(session), audit_log.list_actors(session)) == ([], [])
     write(
         database, [("retire", "open"), ("period", "rule"), ("champion", "ada"), ("period", "rule"), ("retire", "ada")]
     )
     with database.read() as session:
-        assert audit_listing.kinds(session) == ["champion", "period", "retire"]
-        assert audit_listing.actors(session) == ["ada", "open", "rule"]
+        assert audit_log.list_kinds(session) == ["champion", "period", "retire"]
+        assert audit_log.list_actors(session) == ["ada", "open", "rule"]
 
 
 @ON_SQLITE
-@pytest.mark.parametrize("read", [audit_listing.kinds, audit_listing.actors])
+@pytest.mark.parametrize("read", [audit_log.list_kinds, audit_log.list_actors])
 def test_a_longer_log_makes_naming_what_there_is_no_slower(database: Database, read: Callable[[Session], Any]) -> None:
     lines = [("period", "rule"), ("retire", "open")]
     write(database, lines * 100)
@@ -104,7 +105,7 @@ def test_a_longer_log_makes_naming_what_there_is_no_slower(database: Database, r
 @ON_SQLITE
 def test_lines_are_found_below_any_number_of_closed_periods(database: Database) -> None:
     def newest(session: Session) -> list[str]:
-        return [line.kind for line in audit_listing.lines(session, audit_listing.AuditFilter("rps"), 10)]
+        return [line.kind for line in audit_log.list_events(session, AuditFilter("rps", league_wide=True), 10).items]
 
     write(database, [("retire", "open"), *[("period", "rule")] * 100])
     few = steps(database, newest)

@@ -147,7 +147,7 @@ def test_of_many_streams_at_once_no_more_are_opened_than_fit(http: TestClient) -
     league = http.app.state.league  # type: ignore[attr-defined]
 
     async def open_five() -> int:
-        asked = (stream.stream(league, OPEN, never, None) for _ in range(5))
+        asked = (stream.stream_events(league, OPEN, never, None) for _ in range(5))
         told = await asyncio.gather(*asked, return_exceptions=True)
         assert sum(isinstance(each, BusyError) for each in told) == 2
         return len(league.streams)

@@ -129,7 +129,7 @@ def test_announced_bytes_count_until_they_come_or_their_address_ends(database: D
         announce("c")
     assert (refused.value.status, refused.value.retry_after_s) == (429, 10)
     with database.write() as session:
-        quotas.note_arrival(session, ANN, "a", NOW)
+        quotas.note_arrival(session, "a", NOW)
     announce("c")
     for name in ("d", "e", "f", "g"):
         announce(name, caller=OPEN)
@@ -147,9 +147,9 @@ def test_bytes_that_arrive_after_their_time_count(database: Database, settings: 
     with database.write() as session:
         quotas.announce(session, settings, ANN, "slow", SIZE, NOW)
         quotas.announce(session, settings, ANN, "a", SIZE, late)
-        quotas.note_arrival(session, ANN, "slow", late)
+        quotas.note_arrival(session, "slow", late)
         quotas.announce(session, settings, ANN, "b", SIZE, late)
-        with pytest.raises(QuotaExceededError, match=f"it has {3 * SIZE:,} of the {3 * SIZE:,} bytes"):
+        with pytest.raises(QuotaExceededError, match=f"it has {3 * SIZE:,} of at most {3 * SIZE:,} stored"):
             quotas.announce(session, settings, ANN, "c", SIZE, late)
 
 

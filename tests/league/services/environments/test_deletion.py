@@ -28,6 +28,7 @@ from league.services.checkpoints import garbage_collection
 from league.services.environments import deletion as environment_deletion
 from league.services.environments import listing as environment_listing
 from league.services.environments.deletion import Holdings
+from league.services.matchmaking.leases import LeaseService
 from league.services.operations import export, import_
 from league.services.operations.archive import ArchiveReader
 from league.services.operations.integrity import check
@@ -109,7 +110,7 @@ def test_an_environment_with_a_past_goes_whole_and_the_others_stay_as_they_are(
     left = size(database)
     assert rest["matches"] - left["matches"] == gone.matches > 50
     assert rest["players"] - left["players"] == gone.players
-    assert left["draws"] < rest["draws"]
+    assert left["opponent_distributions"] < rest["opponent_distributions"]
     assert left["replays"] == 1
     assert league.standings("rps").items == rated
     require_sound(database, settings, time)
@@ -129,7 +130,9 @@ def test_an_environment_with_a_past_goes_whole_and_the_others_stay_as_they_are(
 
 def test_every_table_that_may_refer_to_an_environment_is_looked_after() -> None:
     """A new table with a reference to players, matches or the like belongs into the deletion, too."""
-    emptied = {statement.table.name for statement in environment_deletion._deletions(OTHER)} | {"draws"}
+    emptied = {statement.table.name for statement in environment_deletion._deletions(OTHER)} | {
+        "opponent_distributions"
+    }
     kept = {"events"}  # which refer to nothing of it afterwards
     own = {"learners", "players", "matches", "leases", "periods", "gates"}
     concerned = {
@@ -164,12 +167,12 @@ def test_matches_are_deleted_only_after_an_export_that_has_them_all(
         remove(database, time)
     other.train(3)
     rows = size(database)
-    with pytest.raises(EnvironmentConflictError, match="3 matches and 0 players came while it was exported"):
+    with pytest.raises(EnvironmentConflictError, match="3 matches and 0 players were added during the export"):
         remove(database, time, present)
     assert size(database) == rows
     present = held(database, OTHER)
     other.publish(99)
-    with pytest.raises(EnvironmentConflictError, match="0 matches and 1 players came"):
+    with pytest.raises(EnvironmentConflictError, match="0 matches and 1 players were added"):
         remove(database, time, present)
     with pytest.raises(UnknownEnvironmentError, match="the league plays recall, rps"):
         remove(database, time, environment="chess")
@@ -315,9 +318,7 @@ def test_leases_that_are_granted_while_an_environment_is_deleted_leave_nothing_b
     doomed.publish(1)
     if known:
         doomed.lease(1)
-    from league.services.matchmaking import leases
-
-    plan, drawn, go_on = leases._plan_training, threading.Event(), threading.Event()
+    plan, drawn, go_on = LeaseService._plan_training, threading.Event(), threading.Event()
 
     def slowly(*given: Any) -> Any:
         planned = plan(*given)
@@ -325,7 +326,7 @@ def test_leases_that_are_granted_while_an_environment_is_deleted_leave_nothing_b
         assert go_on.wait(PATIENCE_S)
         return planned
 
-    monkeypatch.setattr(leases, "_plan_training", slowly)
+    monkeypatch.setattr(LeaseService, "_plan_training", slowly)
     with ThreadPoolExecutor() as threads:
         asked = threads.submit(doomed.lease, 4)
         assert drawn.wait(PATIENCE_S)
@@ -367,7 +368,7 @@ def test_workers_register_in_an_environment_that_an_admin_created_until_it_is_de
 
     def listed() -> dict[str, int]:
         with database.read() as session:
-            return {each.name: each.learners for each in environment_listing.listing(session)}
+            return {each.name: each.learners for each in environment_listing.list_environments(session, 100).items}
 
     assert listed() == {"rps": 1}
     assert [create(), create()] == [True, False]
@@ -376,7 +377,7 @@ def test_workers_register_in_an_environment_that_an_admin_created_until_it_is_de
     assert listed() == {OTHER: 1, "rps": 1}
     assert create() is False
     remove(database, time)
-    with pytest.raises(Exception, match="worker tokens create none in a closed league"):
+    with pytest.raises(Exception, match="worker tokens may not create environments"):
         worker.learner(request)
     assert create() is True
     remove(database, time)

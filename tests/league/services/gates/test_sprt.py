@@ -1,22 +1,18 @@
 """Verdicts of gates: the sequential test of two frozen players, judged in lease order as results come."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-import numpy as np
 import pytest
 from gate_scene import Two, judged, open_gate, outcome, play
 from league_history import play_periods, recomputed
 from league_scene import ON_SQLITE, Scene
-from sqlalchemy import select, update
-from sqlalchemy.orm import Session
 
-from arena.gate import GateConfig, judge
+from arena.evaluation.sprt import GateConfig, judge
 from league import wire
 from league.db.engine import Database
-from league.db.models import Gate, Match
-from league.services.gates.sprt import GateEvaluator, Judged, judged_anew
+from league.services.gates.sprt import GateEvaluator
 from league.settings import Settings
 
 Configure = Callable[..., Settings]
@@ -146,66 +142,12 @@ def test_a_clock_that_is_set_back_keeps_no_judge_from_looking_again(
         assert judge_of_leases.enough(session, time.now) == {gate.id}
 
 
-# --- reading on ------------------------------------------------------------------------------------------------------
-
-
 @ON_SQLITE
-@pytest.mark.parametrize("seed", range(2))
-def test_a_judge_who_reads_on_sees_what_one_sees_who_reads_all(
-    scene: Scene, two: Two, database: Database, time: Any, seed: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    gate = open_gate(scene, two, elo0=-1000.0, elo1=1000.0, least_games=10**6)
-    judge, held = GateEvaluator(), []
-    for _ in range(6):
-        held += scene.rating_leases(10, budget=2)
-        for lease in [lease for lease in held if rng.random() < 0.5]:
-            held.remove(lease)
-            if rng.random() < 0.3:
-                scene.client.release(wire.ReleaseRequest(worker_id=scene.evaluator.id, lease_ids=[lease.lease_id]))
-            played = [outcome(lease, two[0], float(rng.integers(3)) / 2, number) for number in range(2)]
-            scene.report(*played[: rng.integers(3)], worker=scene.evaluator)
-        time.advance(float(rng.choice([1, 20, 100])))
-        if rng.random() < 0.1:
-            scene.client.quarantine_worker(scene.evaluator.id, time.now - timedelta(seconds=90), "odd")
-            scene.client.reinstate_worker(scene.evaluator.id)
-        with database.read() as session:
-            (row,) = session.scalars(select(Gate).where(Gate.id == gate.id))
-            assert judge.judge(session, row, time.now) == judged_anew(session, row, time.now)
-
-
-def test_a_judge_reads_what_is_settled_once(scene: Scene, two: Two, database: Database, time: Any) -> None:
-    open_gate(scene, two, least_games=10**6)
-    judge = GateEvaluator()
-
-    def seen(*judges: Callable[[Session, Gate, datetime], Judged]) -> list[tuple[tuple[float, ...], int]]:
-        with database.read() as session:
-            (gate,) = session.scalars(select(Gate))
-            judged = [by(session, gate, time.now) for by in judges]
-        return [(each.verdict.stop.counts, each.lost) for each in judged]
-
-    play(scene, two[0], [0.5] * 20)
-    time.advance(31)
-    assert seen(judge.judge) == [((0.0, 0.0, 20.0, 0.0, 0.0), 0)]
-    with database.write() as session:
-        session.execute(update(Match).where(Match.home_id == two[0].id).values(score=1.0))
-    play(scene, two[0], [0.5])
-    told, anew = seen(judge.judge, judged_anew)
-    assert told == ((0.0, 0.0, 21.0, 0.0, 0.0), 0), "only what came since is read"
-    assert anew == ((0.0, 0.0, 1.0, 20.0, 0.0), 0)
-
-
-@ON_SQLITE
-def test_a_lease_that_is_written_after_later_ones_is_not_passed_by(
-    scene: Scene, two: Two, database: Database, time: Any
-) -> None:
-    open_gate(scene, two, least_games=10**6)
-    judge = GateEvaluator()
+def test_a_lease_that_is_written_after_later_ones_is_not_passed_by(scene: Scene, two: Two, time: Any) -> None:
+    gate = open_gate(scene, two, least_games=10**6)
 
     def counts() -> tuple[float, ...]:
-        with database.read() as session:
-            (judged,) = judge.judge_all(session, time.now).values()
-        return judged.verdict.stop.counts
+        return tuple(scene.client.show_gate(gate.id).counts)
 
     play(scene, two[0], [0.5] * 3)
     time.advance(20)

@@ -85,7 +85,7 @@ def test_the_command_draws_a_player_a_line_with_its_gates(
     assert drawn[0].startswith(f"├─ main@2, id {second.id}: candidate, 1500 ± 700")
     assert drawn[1] == f"│    gate {gate.id} against main@1: open, 0 games"
     assert drawn[2].startswith(f"╰─ main@1, id {first.id}")
-    assert "older ones: --cursor 1" in run("main@2", "--limit", "1")
+    assert "more rows: --cursor 1" in run("main@2", "--limit", "1")
     whole = scene.client.lineage(second.id).model_dump(mode="json")
     assert json.loads(run("main@2", "--json")) == whole
     assert json.loads(run("main@2", "--json", "--out", str(tmp_path / "lineage.svg"))) == whole
@@ -109,7 +109,7 @@ def draw(
         with pytest.raises(SystemExit) as ended:
             main(["lineage", who, "--out", str(out)])
         assert not ended.value.code
-        assert f"drawn in {out}" in capsys.readouterr().out.replace("\n", "")
+        assert f"{out}: " in capsys.readouterr().out.replace("\n", "")
         return fromstring(out.read_text(encoding="utf-8"))
 
     return run
@@ -174,10 +174,10 @@ def test_no_line_crosses_a_new_beginning(scene: Scene) -> None:
     line = [scene.client.player(scene.publish(step).id) for step in (100, 200, 300)]
     drawn = picture(Descent(scene.learner, line, [150], None, {}))
     root = fromstring(drawn)
-    (anew,) = [each for each in of_class(root, "anew") if each.find(f"{SVG}title") is not None]
-    assert anew.find(f"{SVG}title").text == "began anew at step 150"  # type: ignore[union-attr]
+    (reset,) = [each for each in of_class(root, "reset") if each.find(f"{SVG}title") is not None]
+    assert reset.find(f"{SVG}title").text == "reset at step 150"  # type: ignore[union-attr]
     assert len(of_class(root, "parent")) == 1
-    assert "began anew 1 time" in drawn
+    assert "1 reset" in drawn
 
 
 @ON_SQLITE
@@ -186,8 +186,8 @@ def test_no_line_crosses_a_new_beginning(scene: Scene) -> None:
     [
         (["main", "--out", "lineage.png"], "its name must end in .svg", 2),
         (["main", "--out", "nowhere/lineage.svg"], "it cannot be written", 2),
-        (["random", "--out", "lineage.svg"], "a baseline descends from nobody", 1),
-        (["other", "--out", "lineage.svg"], "it has left no snapshot yet", 1),
+        (["random", "--out", "lineage.svg"], "a baseline has no learner", 1),
+        (["other", "--out", "lineage.svg"], "it has no snapshot yet", 1),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from league.cli import connection, main
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import UnknownEnvironmentError
-from league.services.promotion import behaviour_sums
+from league.services.leaderboard import regressions
+from league.services.rating_periods import queries as period_queries
 from league.settings import Settings
 
 Look = Callable[[], None]
@@ -143,7 +145,7 @@ def test_the_command_lists_alarms(
         assert not ended.value.code
         return capsys.readouterr().out
 
-    assert "no main learner loses to a snapshot that it used to beat" in run()
+    assert "no regressions" in run()
     old = scene.publish(1)
     for share in (0.8, 0.2):
         play(scene, old, 60, share)
@@ -161,14 +163,15 @@ def test_an_environment_that_cannot_be_looked_at_does_not_delay_the_others(
     Scene(scene.client, "zebra", "zebra-1")
     looked = list[str]()
 
-    def follow(_: Database, environment: str) -> None:
+    def look(_database: Database, _settings: Any, environment: str, _now: datetime) -> None:
         looked.append(environment)
         if environment == scene.environment:
-            raise ValueError("its sums cannot be read")
+            raise ValueError("no games")
 
-    monkeypatch.setattr(behaviour_sums, "follow", follow)
+    monkeypatch.setattr(regressions, "look", look)
+    monkeypatch.setattr(period_queries, "newest", lambda *_: SimpleNamespace(id=1))
     lookout = AnalysisTask(database, configure(), lambda: datetime.now(UTC), lambda: 0.0)
     lookout.run_once()
     assert looked == [scene.environment, "zebra"]
     (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert line.getMessage().startswith("looking at rating periods of rps failed (ValueError: its sums cannot be read)")
+    assert line.getMessage().startswith("analysing rating periods of rps failed (ValueError: no games)")

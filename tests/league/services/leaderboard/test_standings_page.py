@@ -13,20 +13,20 @@ from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import UnknownPlayerError
-from league.services.leaderboard import player_profile, standings_page
-from league.services.leaderboard.standings_page import Choice
+from league.services.leaderboard import player_profile, standings
+from league.services.leaderboard.standings import Extent, Sort, Standings, StandingsFilter, StandingsRow
 from league.services.population.cache import PopulationCache
 
-EVERYBODY = Choice()
+EVERYBODY = StandingsFilter(standing="in_play")
 
 
-def whole(database: Database, environment: str = ENVIRONMENT) -> standings_page.Table:
+def whole(database: Database, environment: str = ENVIRONMENT) -> Standings:
     with database.read() as session:
-        return standings_page.table(session, PopulationCache(), environment)
+        return standings.get_standings(session, PopulationCache(), environment)
 
 
-def table(database: Database, choice: Choice) -> list[standings_page.Ranked]:
-    return whole(database).chosen(choice)
+def table(database: Database, choice: StandingsFilter) -> list[StandingsRow]:
+    return whole(database).select(choice)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def played(scene: Scene, league: LeagueClient) -> Scene:
 def test_ranks_are_those_of_players_in_play_by_conservative_rating(
     played: Scene, database: Database, league: LeagueClient
 ) -> None:
-    found = table(database, replace(EVERYBODY, show="all"))
+    found = table(database, replace(EVERYBODY, standing=None))
     playing = [one for one in found if one.standing != "retired"]
     assert [one.rank for one in found] == [*range(1, len(playing) + 1), None]
     lower = [one.rating - 2 * one.deviation for one in playing]
@@ -66,21 +66,21 @@ def test_filters_leave_who_was_asked_for(played: Scene, database: Database, leag
 
     assert names(kind="baseline") == {"random"}
     assert names(kind="learner") == {"main", "Exploiter"}
-    assert names(show="retired") == {"main@3"}
+    assert names(standing="retired") == {"main@3"}
     commanders = {item.name for item in league.standings(ENVIRONMENT, standing="commander").items}
-    assert names(show="commander") == commanders >= {"main@2"}
+    assert names(standing="commander") == commanders >= {"main@2"}
     assert "main@3" not in names()
-    assert "main@3" in names(show="all")
+    assert "main@3" in names(standing=None)
     assert names(role="main_exploiter") == {"Exploiter", "Exploiter@4"}
     assert names(learner_id=played.learner.id, kind="snapshot") == {"main@1", "main@2"}
-    assert names(kind="baseline", show="retired") == set()
+    assert names(kind="baseline", standing="retired") == set()
 
 
 def test_search_finds_names_call_signs_and_hashes_and_takes_no_wildcards(
     played: Scene, database: Database, league: LeagueClient
 ) -> None:
     def found(search: str) -> set[str]:
-        return {one.name for one in table(database, replace(EVERYBODY, search=search, show="all"))}
+        return {one.name for one in table(database, replace(EVERYBODY, search=search, standing=None))}
 
     commander = next(one for one in table(database, EVERYBODY) if one.standing == "commander")
     sha256 = league.player(commander.id).checkpoint
@@ -92,7 +92,8 @@ def test_search_finds_names_call_signs_and_hashes_and_takes_no_wildcards(
     assert found("%") == found("_") == found("'") == set()
 
 
-SORTS: dict[standings_page.Sort, Callable[[standings_page.Ranked], Any]] = {
+SORTS: dict[Sort, Callable[[StandingsRow], Any]] = {
+    "conservative": lambda one: (one.rating - 2 * one.deviation, -one.id),
     "rank": lambda one: one.rank,
     "name": lambda one: (one.call_sign or one.name).lower(),
     "kind": lambda one: one.kind,
@@ -110,9 +111,9 @@ SORTS: dict[standings_page.Sort, Callable[[standings_page.Ranked], Any]] = {
 
 
 def test_every_column_sorts_both_ways_with_what_is_unknown_last(played: Scene, database: Database) -> None:
-    assert SORTS.keys() == {*get_args(standings_page.Sort)}
+    assert SORTS.keys() == {*get_args(Sort)}
     for (sort, key), descending in product(SORTS.items(), (False, True)):
-        choice = replace(EVERYBODY, show="all", sort=sort, descending=descending)
+        choice = replace(EVERYBODY, standing=None, sort=sort, descending=descending)
         found = [key(one) for one in table(database, choice)]
         known = [value for value in found if value is not None]
         assert known == sorted(known, reverse=descending), sort
@@ -131,12 +132,12 @@ def test_the_newest_was_published_last(scene: Scene, database: Database, time: A
 
 def test_the_extent_covers_everybody(played: Scene, database: Database) -> None:
     everybody = table(database, EVERYBODY)
-    extent = standings_page.extent(everybody)
+    extent = standings.measure_extent(everybody)
     assert extent.players == len(everybody)
     assert extent.low == min(one.rating - 2 * one.deviation for one in everybody)
     assert extent.high == max(one.rating + 2 * one.deviation for one in everybody)
     nobody = table(database, replace(EVERYBODY, search="nobody"))
-    assert standings_page.extent(nobody) == standings_page.Extent(0, 0.0, 0.0)
+    assert standings.measure_extent(nobody) == Extent(0, 0.0, 0.0)
 
 
 def test_the_strongest_is_the_first_snapshot(played: Scene, database: Database) -> None:
@@ -147,13 +148,13 @@ def test_the_strongest_is_the_first_snapshot(played: Scene, database: Database) 
 def test_everybody_is_read_once_between_two_changes(played: Scene, database: Database, league: LeagueClient) -> None:
     cache = PopulationCache()
 
-    def look() -> standings_page.Table:
+    def look() -> Standings:
         with database.read() as session:
-            return standings_page.table(session, cache, ENVIRONMENT)
+            return standings.get_standings(session, cache, ENVIRONMENT)
 
     before = look()
     assert look() is before
-    promoted = next(one for one in before.players if one.standing == "candidate")
+    promoted = next(one for one in before.rows if one.standing == "candidate")
     league.promote(promoted.id)
     assert look().find(promoted.id).standing == "commander"
     newcomer = played.publish(9)
@@ -167,8 +168,8 @@ def test_who_is_not_there_is_named(scene: Scene, database: Database) -> None:
     with database.read() as session:
         for look in (
             lambda _, player_id: whole(database).find(player_id),
-            lambda *given: player_profile.curve(*given, 10),
-            lambda *given: player_profile.opponents(*given, 1),
+            lambda *given: player_profile.get_rating_curve(*given, 10),
+            lambda *given: player_profile.list_opponents(*given, 1),
         ):
             with pytest.raises(UnknownPlayerError, match="999"):
                 look(session, 999)
@@ -177,8 +178,8 @@ def test_who_is_not_there_is_named(scene: Scene, database: Database) -> None:
 def test_opponents_add_up_to_the_matches_that_were_rated(played: Scene, database: Database) -> None:
     for player in table(database, EVERYBODY):
         with database.read() as session:
-            met, in_all = player_profile.opponents(session, player.id, 100)
-            first, still_in_all = player_profile.opponents(session, player.id, 1)
+            met, in_all = player_profile.list_opponents(session, player.id, 100)
+            first, still_in_all = player_profile.list_opponents(session, player.id, 1)
         assert len(met) == in_all == still_in_all
         assert first == met[:1]
         assert [one.matches for one in met] == sorted((one.matches for one in met), reverse=True)
@@ -186,7 +187,9 @@ def test_opponents_add_up_to_the_matches_that_were_rated(played: Scene, database
             assert 0.0 <= one.low <= one.win_rate <= one.high <= 1.0
             assert 0.0 <= one.expected <= 1.0
             with database.read() as session:
-                back = next(each for each in player_profile.opponents(session, one.id, 100)[0] if each.id == player.id)
+                back = next(
+                    each for each in player_profile.list_opponents(session, one.id, 100)[0] if each.id == player.id
+                )
             assert back.matches == one.matches
             assert back.win_rate == pytest.approx(1.0 - one.win_rate)
             assert back.expected == pytest.approx(1.0 - one.expected)
@@ -203,8 +206,8 @@ def test_a_long_curve_is_thinned_and_keeps_its_end(
         league.close_period()
     whole = league.ratings(scene.learner.player_id).items
     with database.read() as session:
-        complete = player_profile.curve(session, scene.learner.player_id, 100)
-        thinned = player_profile.curve(session, scene.learner.player_id, 2)
+        complete = player_profile.get_rating_curve(session, scene.learner.player_id, 100)
+        thinned = player_profile.get_rating_curve(session, scene.learner.player_id, 2)
     told = [(point.number, point.rating, point.deviation, point.games) for point in complete]
     assert told == [(point.number, point.rating, point.deviation, point.games) for point in whole]
     assert [point.number for point in thinned] == [2, 4]

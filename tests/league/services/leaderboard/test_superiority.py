@@ -9,7 +9,6 @@ import pytest
 from league_history import play_periods
 from league_scene import ON_SQLITE, Scene
 
-from league.services.leaderboard.superiority import SuperiorityCache
 from league.services.ratings import history_fit
 
 
@@ -60,12 +59,3 @@ def test_many_who_ask_at_once_share_a_fit_and_others_are_not_held_up(scene: Scen
         answers = [answer.result() for answer in asked]
     assert all(answer == answers[0] for answer in answers)
     assert fits.made == 1
-
-
-@ON_SQLITE
-def test_no_more_than_some_environments_are_kept(scene: Scene, configure: Any, database: Any, time: Any) -> None:
-    kept, settings = SuperiorityCache(), configure()
-    for number in range(12):
-        Scene(scene.client, f"game-{number}", "s")
-        kept.of(database, settings, f"game-{number}")
-    assert list(kept._kept) == [f"game-{number}" for number in range(4, 12)]

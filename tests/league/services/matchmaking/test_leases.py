@@ -1,7 +1,9 @@
 """Leases: who is drawn, why, and for how long."""
 
+import sys
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from league_scene import ON_SQLITE, Scene, result
 
 from arena.seeding import match_seed
 from league import wire
+from league.api.state import AppState
 from league.db.engine import Database
 from league.errors import InvalidRequestError, UnknownLeaseError, UnknownPlayerError, UnknownWorkerError
 from league.services.matches import pair_records
@@ -248,3 +251,25 @@ def test_rating_leases_pair_strangers_sooner_than_who_met_before(scene: Scene, d
     }
     assert len(pairs) > 1
     assert not pairs & set(old)
+
+
+@ON_SQLITE
+def test_one_lease_request_enters_at_most_twelve_files_of_the_services(scene: Scene, http: TestClient) -> None:
+    scene.publish(1)
+    league: AppState = http.app.state.league  # type: ignore[attr-defined]
+    request = wire.TrainingLeases(
+        kind="training", worker_id=scene.trainer.id, player_id=scene.learner.player_id, count=4, budget=1
+    )
+    entered: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and "/league/services/" in frame.f_code.co_filename:
+            entered.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        league.leases.grant(request, datetime.now(UTC), league.rng)
+    finally:
+        sys.setprofile(None)
+    assert any(name.endswith("pfsp.py") for name in entered)
+    assert len(entered) <= 12

@@ -1,6 +1,5 @@
 """The account of a draw: who was left out by which rule, how the others were weighed, and upon whom weight falls."""
 
-import json
 from typing import Any
 
 import pytest
@@ -9,8 +8,8 @@ from sqlalchemy import text
 
 from league import wire
 from league.db.engine import Database
-from league.services.matchmaking import opponents
-from league.services.matchmaking.opponents import DrawRecord
+from league.services.matchmaking import explanations
+from league.services.matchmaking.explanations import DistributionRecord
 
 
 def removed(account: wire.DrawAccount) -> dict[str, list[int]]:
@@ -109,27 +108,6 @@ def test_a_learner_without_opponents_plays_itself_and_says_so(scene: Scene, data
     assert told.items == []
 
 
-def test_an_account_of_version_0_1_is_still_read(scene: Scene, database: Database) -> None:
-    scene.publish(1)
-    (lease,) = scene.opponent_leases(1)
-    items = {"player_id": [scene.baseline().id], "games": [3], "rating": [1500.0], "deviation": [30.0]}
-    old = {
-        "branches": {"self-play": 0.35, "warm-up": 0.65},
-        "self_play": 0.35,
-        "filters": ["warm-up: rating within 200 of 1500", "frozen players in play"],
-        "items": items | {"propensity": [0.65], "win_rate": [0.5]},
-    }
-    with database.write() as session:
-        session.execute(text("UPDATE draws SET distribution = :old"), {"old": json.dumps(old)})
-    told = scene.client.explain_lease(lease.lease_id)
-    assert [(branch.name, branch.share) for branch in told.branches] == [("self-play", 0.35), ("warm-up", 0.65)]
-    assert [(each.name, each.rule) for each in told.filters] == [
-        ("warm-up", "rating within 200 of 1500"),
-        ("frozen players in play", "frozen players in play"),
-    ]
-    assert [(item.propensity, item.weights) for item in told.items] == [(0.65, {})]
-
-
 def test_leases_of_one_version_share_one_account(scene: Scene, database: Database, time: Any) -> None:
     scene.publish(1)
     before = {scene.lease(2)[0].lease_id, scene.lease(2)[0].lease_id}
@@ -139,5 +117,5 @@ def test_leases_of_one_version_share_one_account(scene: Scene, database: Databas
         draw_of = dict(session.execute(text("SELECT id, draw_id FROM leases")).all())
         assert len({draw_of[lease] for lease in before}) == 1
         assert draw_of[after] not in {draw_of[lease] for lease in before}
-        account = opponents.kept(session, draw_of[after])
-    assert DrawRecord.of(account.content).id == account.id
+        account = explanations.load(session, draw_of[after])
+    assert DistributionRecord.of(account.content).id == account.id

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,14 +10,13 @@ from installed_rules import brought
 from league_scene import ON_SQLITE, Scene, result, safetensors, seen_from_home, sha256
 from sqlalchemy import event
 
-from arena.equilibria import nash_mixture
+from arena.evaluation.nash_averaging import nash_mixture
 from arena.matchmaking import MatchmakingConfig
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import ConfigurationError
-from league.services.matchmaking import opponents
-from league.services.population import rule_inputs
+from league.services.matchmaking import leases, pfsp
 from league.services.population.cache import PopulationCache
 
 Serve = Callable[..., TestClient]
@@ -119,7 +117,7 @@ def test_forgotten_draws_whom_the_learner_used_to_beat(serve: Serve) -> None:
 
 @ON_SQLITE
 def test_what_a_learner_played_before_it_began_anew_is_not_its_past(
-    serve: Serve, database: Database, time: Any
+    serve: Serve,
 ) -> None:
     scene = by_rule(serve, "forgotten")
     numbers = wire.RoleNumbers(snapshot_steps=5, snapshot_limit=10, reset=1.0)
@@ -128,8 +126,6 @@ def test_what_a_learner_played_before_it_began_anew_is_not_its_past(
     )
     scene.client.learner(learner)
     play_the_learner(scene, times=6, score=lambda _: 1.0)
-    before = time.now
-    time.advance(1)
     asked = wire.LearnerProgress(learner_id=scene.learner.id, step=10, since_step=0)
     (due,) = scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[asked])).decisions
     assert due.reset
@@ -140,13 +136,6 @@ def test_what_a_learner_played_before_it_began_anew_is_not_its_past(
     (shown, _) = scene.client.preview(scene.learner.player_id).items
     assert shown.recent == wire.Record(matches=(shown.games + 1) // 2, score=0.0)
     assert shown.earlier == wire.Record(matches=shown.games // 2, score=0.0)
-    with database.read() as session:
-        through = rule_inputs.rated_through(session, scene.environment)
-        pasts = [
-            rule_inputs.pasts_of(session, scene.learner.player_id, [scene.baseline().id], through, 100, at)
-            for at in (before, None)
-        ]
-    assert [float(past.earlier.points[0]) > 0 for past in pasts] == [True, False]
 
 
 @ON_SQLITE
@@ -217,18 +206,9 @@ def test_the_default_rule_stands_in_for_one_that_fails_and_both_are_named(
     shown = scene.client.preview(scene.learner.player_id)
     assert shown.branches == sound.branches
     assert [item.weights for item in shown.items] == [item.weights for item in sound.items]
-    (logged,) = (record.getMessage() for record in caplog.records if record.name == opponents.__name__)
+    (logged,) = (record.getMessage() for record in caplog.records if record.name == pfsp.__name__)
     assert "rule 'broken' failed" in logged
     assert "correct the rule, or set LEAGUE_MATCHMAKING__WEIGHTING" in logged
-
-
-@ON_SQLITE
-@pytest.mark.usefixtures("own_rules")
-def test_a_rule_that_fails_is_no_rule_to_compare_with(serve: Serve) -> None:
-    scene = by_rule(serve, "hard")
-    play_the_learner(scene, times=1, score=lambda _: 1.0)
-    with pytest.raises(ConfigurationError, match=r"rule 'broken' failed: AttributeError: .*; correct the rule"):
-        scene.client.evaluate_matchmaking(scene.learner.player_id, "broken")
 
 
 @ON_SQLITE
@@ -251,5 +231,6 @@ def _reads(configure: Callable[..., object], database: Database, scene: Scene, r
     with database.read() as session:
         bind = session.get_bind()
         event.listen(bind, "before_cursor_execute", lambda *call: asked.append(call[2]))
-        opponents.preview(session, settings, PopulationCache(), scene.learner.player_id)  # type: ignore[arg-type]
+        population = PopulationCache().of_player(session, scene.learner.player_id)
+        leases.distribution_of(session, population, settings, scene.learner.player_id)  # type: ignore[arg-type]
     return sum("FROM matches" in statement for statement in asked)

@@ -238,7 +238,7 @@ def test_the_command_makes_a_home_folder_that_can_be_served(
     told = capsys.readouterr().out
     assert not ended.value.code
     assert f"as of period {cut.id} of rps" in told
-    assert told.endswith(f"; go on with `league up --home {destination} --learner NAME`, NAME being no learner's yet\n")
+    assert told.endswith(f"; start it with `league up --home {destination} --learner NAME` with a new learner's NAME\n")
     assert {path.name for path in destination.iterdir()} == {"league.db", "checkpoints"}
     assert any((destination / "checkpoints").rglob(str(players[0].checkpoint)))
     with pytest.raises(SystemExit) as refused:
@@ -264,7 +264,7 @@ def test_the_command_tells_how_to_run_the_new_league_where_the_environment_names
     with pytest.raises(SystemExit):
         main(["fork", "--at", str(cut.id), str(destination)])
     place = f"--home '{destination}' --learner NAME --database-url 'sqlite:///{destination}/league.db'"
-    told = f"; go on with `league up {place}`, NAME being no learner's yet, LEAGUE_STORE_URL being unset\n"
+    told = f"; start it with `league up {place}` with a new learner's NAME and LEAGUE_STORE_URL unset\n"
     assert capsys.readouterr().out.endswith(told)
     assert {path.name for path in destination.iterdir()} == {"league.db"}
 

@@ -56,7 +56,6 @@ def broken(look: Callable[[], list[Violation]]) -> set[str]:
         (update(Replay).values(content=b"other"), {"replays"}),
         (update(Replay).values(sha256="0" * 64), {"replays"}),
         (update(Period).values(rule={}), {"periods"}),
-        (update(Match).where(Match.id == 1).values(score=1.5), {"matches"}),
         (update(Match).where(Match.id == 1).values(environment="chess"), {"matches"}),
         (update(Match).where(Match.id == 1).values(sequence=10**6), {"matches"}),
         (update(Match).where(Match.id == 1).values(score=1.0 - Match.score), {"matches"}),
@@ -65,11 +64,10 @@ def broken(look: Callable[[], list[Violation]]) -> set[str]:
         (update(Match).where(Match.id == 1).values(late=True), {"matches"}),
         (update(Match).where(Match.id == 1).values(reported_at=START - timedelta(minutes=11)), {"matches"}),
         (update(Match).where(Match.id == 1).values(reported_at=START + timedelta(minutes=12)), {"matches"}),
-        (update(Lease).values(kind="rating"), {"matches"}),
+        (update(Lease).where(Lease.home_id != Lease.away_id).values(kind="rating"), {"matches"}),
         (update(Player).where(Player.kind == "snapshot").values(standing="retired"), {"standings"}),
         (update(Player).where(Player.call_sign.is_not(None)).values(call_sign="Some Body 1"), {"standings"}),
         (update(Player).where(Player.kind == "learner").values(kind="baseline"), {"learners", "ratings"}),
-        (update(Player).where(Player.kind == "snapshot").values(checkpoint=None), {"players", "checkpoints"}),
     ],
 )
 def test_what_somebody_changed_in_the_tables_is_found(
@@ -125,8 +123,7 @@ def test_a_reference_to_nowhere_is_found(
 @pytest.mark.parametrize(
     ("column", "lacking", "table"), [("worker_id", "nobody", "workers"), ("away_id", 10**9, "players")]
 )
-@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
-def test_a_lease_of_nobody_is_found_where_the_database_takes_it(
+def test_a_lease_of_nobody_is_found_since_the_database_takes_it(
     look: Callable[[], list[Violation]],
     league_at_work: Scene,
     database: Database,

@@ -1,6 +1,5 @@
 """Old leases without matches and the opponents of old draws go; matches and whatever explains them stay."""
 
-import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Base, Draw, Lease, Match, Refusal
 from league.errors import UnknownLeaseError
-from league.services.matchmaking import opponents
+from league.services.matchmaking import explanations
 from league.services.operations import retention
 from league.services.operations.retention import Outdated
 from league.settings import Settings
@@ -187,7 +186,7 @@ def test_a_draw_keeps_its_opponents_for_leases_that_are_just_being_stored(
     with ThreadPoolExecutor(1) as pool:
         with database.write() as session:
             source = session.get_one(Lease, old.lease_id)
-            opponents.keep(session, opponents.kept(session, source.draw_id), time.now)
+            explanations.store(session, explanations.load(session, source.draw_id), time.now)
             pruning = pool.submit(prune, database, time)
             wait([pruning], timeout=0.3)  # unless it waits for the lease
             columns = {column.key: getattr(source, column.key) for column in Lease.__table__.columns}
@@ -204,24 +203,6 @@ def test_many_are_pruned_in_many_transactions(
     monkeypatch.setattr(retention, "DRAWS_AT_ONCE", 1)
     assert prune(database, time).leases == expected.leases > 4
     assert retention.survey(database, days_ago(time, 90)) == Outdated(0, 0, 0, 0)
-
-
-def test_draws_of_version_0_1_are_pruned_too(old: wire.Lease, scene: Scene, database: Database, time: Any) -> None:
-    items = {
-        "player_id": [1],
-        "games": [2],
-        "rating": [1500.0],
-        "deviation": [80.0],
-        "propensity": [1.0],
-        "win_rate": [0.5],
-    }
-    first = {"branches": {"pfsp": 1.0}, "self_play": 0.0, "filters": ["pfsp: all"], "items": items}
-    with database.write() as session:
-        for draw in session.scalars(select(Draw)):
-            draw.distribution = json.loads(json.dumps(first))
-    prune(database, time)
-    explained = scene.client.explain_lease(old.lease_id)
-    assert (explained.items, [branch.name for branch in explained.branches]) == ([], ["pfsp"])
 
 
 def test_a_server_goes_on_while_another_process_prunes(

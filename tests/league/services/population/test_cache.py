@@ -109,21 +109,21 @@ def test_while_ratings_are_read_again_those_of_the_last_period_do(scene: Scene, 
     cache, learner = PopulationCache(), scene.learner.player_id
     before = everybody(cache, database, scene)
 
-    def known(*, lately: bool) -> list[Population]:
+    def known(*, stale: bool) -> list[Population]:
         with database.autocommit_read() as session:
-            return cache.known(session, learner, population_cache.version(session), lately=lately)
+            return cache.recent(session, learner, population_cache.version(session), stale=stale)
 
-    assert known(lately=False) == [before]
+    assert known(stale=False) == [before]
     scene.client.close_period()
-    assert known(lately=False) == []
-    assert known(lately=True) == [before]
+    assert known(stale=False) == []
+    assert known(stale=True) == [before]
     after = everybody(cache, database, scene)
-    assert known(lately=False) == [after]
-    assert known(lately=True) == [after, before]
+    assert known(stale=False) == [after]
+    assert known(stale=True) == [after, before]
     scene.client.retire(players[0].id, "weak")
-    assert known(lately=True) == []
+    assert known(stale=True) == []
     retired = everybody(cache, database, scene)
-    assert known(lately=True) == [retired]
+    assert known(stale=True) == [retired]
 
 
 def test_leases_that_come_while_a_draw_is_made_anew_are_drawn_as_before_the_period(
@@ -138,13 +138,13 @@ def test_leases_that_come_while_a_draw_is_made_anew_are_drawn_as_before_the_peri
     before = leased()
     scene.train(5)
     scene.client.close_period()
-    with cache.renewing(learner), ThreadPoolExecutor(1) as pool:
+    with cache.refresh_lock(learner), ThreadPoolExecutor(1) as pool:
         meanwhile = pool.submit(leased).result(120)
     after = leased()
     assert meanwhile.items == before.items
     assert after.learner != before.learner
     with ThreadPoolExecutor(1) as pool:
-        with cache.renewing(learner):
+        with cache.refresh_lock(learner):
             scene.client.retire(players[0].id, "weak")
             waiting = pool.submit(leased)
             wait([waiting], timeout=0.2)

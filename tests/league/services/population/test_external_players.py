@@ -243,7 +243,7 @@ def test_it_neither_rises_nor_keeps_others_down_nor_stands_in_for_them(scene, st
         lambda: scene.client.promote(stone.id),
         lambda: scene.client.crown(stone.id, expected=None),
     ):
-        with pytest.raises(StandingConflictError, match="whose policy the league does not have"):
+        with pytest.raises(StandingConflictError, match="whose policy the league does not store"):
             deed()
     assert scene.client.redundant(ENVIRONMENT).items == []
     assert scene.client.player(snapshot.id).standing in ("candidate", "commander")

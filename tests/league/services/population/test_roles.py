@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from league_scene import ON_SQLITE, Scene, result, safetensors, seen_from_home, sha256
-from sqlalchemy import select, text, update
+from sqlalchemy import select, text
 
 from arena.matchmaking import MatchmakingConfig
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.db.models import Event, SnapshotDecision
+from league.db.models import SnapshotDecision
 from league.errors import InvalidRequestError, LearnerMismatchError, UnknownLearnerError
 from league.services.population import snapshot_schedule
 
@@ -246,22 +246,6 @@ def test_an_exploiter_that_beats_a_main_is_due_though_that_has_just_left_another
     told = event.details["opponents"]
     place = told["player_id"].index(main.id)
     assert (told["matches"][place], told["of_late"][place] > 0.9) == (0, True)
-    with database.read() as session:
-        assert snapshot_schedule.inconsistent(session, scene.environment) == []
-
-
-def test_a_decision_of_an_earlier_version_is_judged_by_what_that_looked_at(scene: Scene, database: Database) -> None:
-    """It has no record of late, and every main counted by its newest snapshot alone."""
-    exploiter = found(scene, "finder", "main_exploiter")
-    scene.publish(1)
-    play(scene, exploiter, score=1.0, matches=60)
-    assert ask(scene, exploiter, 150) is not None
-    with database.write() as session:
-        event = session.scalars(select(Event).where(Event.kind == snapshot_schedule.KIND)).one()
-        opponents = {name: column for name, column in event.details["opponents"].items() if name != "of_late"}
-        session.execute(
-            update(Event).where(Event.id == event.id).values(details=event.details | {"opponents": opponents})
-        )
     with database.read() as session:
         assert snapshot_schedule.inconsistent(session, scene.environment) == []
 

@@ -95,13 +95,6 @@ def test_a_worker_attaches_as_quickly_however_many_share_its_name(
     assert statements["19"] == statements["1"]
 
 
-def test_a_worker_of_earlier_days_becomes_the_first_instance_that_has_its_name(scene: Scene) -> None:
-    request = wire.WorkerCreate(name="trainer-1", kind="trainer", version="2", signatures=["x"], instance="a")
-    assert scene.client.register_worker(request).id == scene.trainer.id
-    assert scene.client.register_worker(request.model_copy(update={"instance": "b"})).id != scene.trainer.id
-    assert scene.client.register_worker(request).id == scene.trainer.id
-
-
 def test_racing_registrations_of_one_instance_are_one_worker(scene: Scene) -> None:
     def attach(place: int) -> str:
         instance = f"instance-{place % 2}"

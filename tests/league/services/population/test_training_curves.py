@@ -12,9 +12,8 @@ from sqlalchemy import func, select
 
 from league import wire
 from league.db.engine import Database
-from league.db.models import MeasureSet, MetricPoint
+from league.db.models import MetricPoint
 from league.errors import InvalidRequestError, UnknownLearnerError
-from league.services.matches import behaviours
 from league.services.population import training_curves
 
 VERDICT = wire.HealthVerdict(
@@ -92,13 +91,11 @@ def test_what_is_left_is_dense_where_it_is_new_and_has_no_holes(count: int) -> N
         assert following - number <= max(1, 2 * (count - number) // training_curves.KEPT)
 
 
-def test_what_is_told_of_single_opponents_is_not_kept(scene: Scene, database: Database) -> None:
+def test_what_is_told_of_single_opponents_is_not_kept(scene: Scene) -> None:
     for step in range(3):
         beat(scene, step, {"a": 1.0, f"win_rate/main@{step}": 0.5, f"matches/main@{step}": 40.0})
     assert set(scene.client.metrics(scene.learner.id).metrics) == {"a"}
     assert scene.client.learners().items[0].metrics["win_rate/main@2"] == 0.5
-    with database.read() as session:
-        assert session.scalar(select(func.count()).select_from(MeasureSet)) == 1
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf"), 1e300])
@@ -143,34 +140,6 @@ def test_a_short_curve_spans_the_whole(steps: list[int], most: int) -> None:
     assert places[-1] == len(steps) - 1
     if len(steps) <= most:
         assert len(places) == len(steps)
-
-
-def stored_sets(database: Database) -> int:
-    with database.read() as session:
-        return session.scalar(select(func.count()).select_from(MeasureSet)) or 0
-
-
-def test_names_that_change_all_the_time_are_left_out_at_last(
-    scene: Scene, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(behaviours, "SETS_MAX", 3)
-    monkeypatch.setattr(training_curves, "KEPT", 4)
-    for step in range(1, 21):
-        beat(scene, step, {"a": float(step), f"b{step}": 1.0})
-    told = scene.client.metrics(scene.learner.id)
-    assert set(told.metrics) == {"a", "b1", "b2", "b3"}
-    assert told.steps[-4:] == [17, 18, 19, 20]
-    assert told.metrics["a"] == [float(step) for step in told.steps]
-    assert set(told.steps) > {1, 2}, "the only point of a set stays"
-    assert stored_sets(database) == 3
-    beat(scene, 21, {"a": 21.0, "b1": 1.0})
-    assert scene.client.metrics(scene.learner.id).metrics["b1"][-1] == 1.0, "a set that is known is taken"
-
-
-def test_names_of_a_step_that_is_known_are_not_stored(scene: Scene, database: Database) -> None:
-    for name in ("a", "b", "c"):
-        beat(scene, 64, {name: 1.0})
-    assert stored_sets(database) == 1
 
 
 @pytest.mark.parametrize("last", [2**53 - 1, 2**62])

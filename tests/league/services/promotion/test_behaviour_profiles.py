@@ -1,37 +1,31 @@
-"""How players play: reported with results, kept, added up after each period, and compared."""
+"""How players play: reported with results, stored, added up when asked, and compared."""
 
 import json
 import re
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import func, select
 
 from league import wire
-from league.background.analysis import AnalysisTask
 from league.cli import connection, main
 from league.db.engine import Database
-from league.db.models import Behaviour, Fingerprint, FingerprintMark, MeasureSet
+from league.db.models import Behaviour, MeasureSet
 from league.errors import InvalidRequestError, UnknownPlayerError
 from league.services.matches import behaviours
 from league.services.operations import export, fork, import_, integrity
 from league.services.operations.archive import ArchiveReader
 from league.services.operations.fork import Place
-from league.services.promotion import behaviour_sums
+from league.services.population.cache import load
+from league.services.promotion import behaviour_profiles
+from league.services.promotion.behaviour_profiles import RecentBehaviour
 from league.storage.local import DirectoryStore
 
 MEASURES = ["range_m", "zone_share"]
-
-
-@pytest.fixture
-def look(database: Database, configure: Any, time: Any) -> Callable[[], None]:
-    """What the server does by itself after a period."""
-    return AnalysisTask(database, configure(), lambda: time.now).run_once
 
 
 def played(home: list[float | None], away: list[float | None], measures: list[str] = MEASURES) -> wire.Behaviour:
@@ -50,10 +44,14 @@ def report(scene: Scene, styles: dict[int, list[float | None]], count: int = 4) 
 
 
 def sums(database: Database) -> dict[tuple[int, str], tuple[int, float, float]]:
-    columns = Fingerprint.player_id, Fingerprint.measure, Fingerprint.matches, Fingerprint.total, Fingerprint.squares
     with database.read() as session:
-        rows = session.execute(select(*columns)).all()
-    return {(player, measure): (matches, total, squares) for player, measure, matches, total, squares in rows}
+        recent = behaviour_profiles.of_environment(session, load(session, "rps"))
+    return {
+        (player, measure): (int(matches), total, squares)
+        for player, row in recent.rows.items()
+        for measure, (matches, total, squares) in zip(recent.measures, recent.sums[:, row].T.tolist(), strict=True)
+        if matches
+    }
 
 
 def count(database: Database, table: Any) -> int:
@@ -131,14 +129,10 @@ def test_a_value_that_is_no_number_fails_no_other_result(scene: Scene, http: Tes
     assert "behaviour.home.0=nan" in items[1]["detail"]
 
 
-def test_sums_follow_the_periods(scene: Scene, database: Database, look: Callable[[], None]) -> None:
+def test_sums_are_those_of_the_matches(scene: Scene, database: Database) -> None:
     one, other = scene.publish(1), scene.publish(2)
     styles: dict[int, list[float | None]] = {one.id: [2.0, None], other.id: [5.0, 0.5]}
     leases = report(scene, styles)
-    look()
-    assert sums(database) == {}, "what no period has taken in does not show yet"
-    scene.client.close_period()
-    look()
     seats = [seat.player_id for lease in leases for seat in (lease.home, lease.away)]
     expected = {}
     for player, style in styles.items():
@@ -146,118 +140,40 @@ def test_sums_follow_the_periods(scene: Scene, database: Database, look: Callabl
             if value is not None and (matches := seats.count(player)):
                 expected[player, measure] = (matches, matches * value, matches * value**2)
     baseline = scene.baseline().id
-    found = sums(database)
-    assert {key: each for key, each in found.items() if key[0] != baseline} == expected
-    again = report(scene, styles)
-    scene.client.close_period()
-    look()
-    seats += [seat.player_id for lease in again for seat in (lease.home, lease.away)]
-    assert sums(database)[other.id, "range_m"][0] == seats.count(other.id)
+    assert {key: each for key, each in sums(database).items() if key[0] != baseline} == expected
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        update(Fingerprint).values(total=Fingerprint.total + 0.001),
-        update(Fingerprint).values(matches=Fingerprint.matches + 1),
-        delete(Fingerprint).where(Fingerprint.measure == MEASURES[0]),
-    ],
-    ids=["total", "matches", "gone"],
-)
-def test_the_check_of_the_books_finds_sums_that_somebody_changed(
-    scene: Scene, database: Database, look: Callable[[], None], http: TestClient, time: Any, change: Any
+def test_only_a_player_s_newest_matches_count(
+    scene: Scene, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    styles: dict[int, list[float | None]] = {scene.publish(1).id: [0.1, 0.7], scene.publish(2).id: [1e6, None]}
-    for _ in range(3):
-        report(scene, styles)
-        scene.client.close_period()
-        look()
-
-    def found() -> list[integrity.Violation]:
-        store = http.app.state.league.store
-        return integrity.check(database, store, unpublished_before=datetime(2000, 1, 1, tzinfo=UTC))
-
-    assert found() == []
-    with database.write() as session:
-        session.execute(change)
-    (violation,) = found()
-    assert violation.invariant == "fingerprints"
-    assert "range_m of player" in violation.finding
+    player = scene.publish(1).id
+    for style in (1.0, 3.0):
+        report(scene, {player: [style, style]})
+    monkeypatch.setattr(behaviour_profiles, "RECENT", 2)
+    assert sums(database)[player, "range_m"] == (2, 6.0, 18.0)
+    monkeypatch.setattr(behaviour_profiles, "NEWEST", 1)
+    assert sums(database)[player, "range_m"] == (1, 3.0, 9.0)
 
 
-def test_sums_made_step_by_step_are_those_made_at_once(
-    scene: Scene, database: Database, look: Callable[[], None], monkeypatch: pytest.MonkeyPatch, time: Any
-) -> None:
-    styles: dict[int, list[float | None]] = {scene.publish(step).id: [1.0 + step, 0.5 * step] for step in range(3)}
-    for _ in range(3):
-        report(scene, styles)
-        scene.client.close_period()
-        look()
-    stepwise = sums(database)
-    assert len(stepwise) > len(styles)
-    monkeypatch.setattr(behaviour_sums, "_ROWS_AT_ONCE", 2)
-    scene.client.quarantine_worker(scene.trainer.id, time.now, "which reported nothing")
-    look()
-    assert sums(database) == stepwise
-
-
-def test_what_a_worker_reported_goes_and_comes_back_with_its_trust(
-    scene: Scene, database: Database, look: Callable[[], None], time: Any
-) -> None:
+def test_what_a_worker_reported_goes_and_comes_back_with_its_trust(scene: Scene, database: Database, time: Any) -> None:
     styles: dict[int, list[float | None]] = {scene.publish(step).id: [1.0, 0.5] for step in range(2)}
     report(scene, styles)
     scene.client.close_period()
-    look()
     trusted = sums(database)
     scene.client.quarantine_worker(scene.evaluator.id, time.now, "it lies")
-    look()
     assert sums(database) == {}
     scene.client.reinstate_worker(scene.evaluator.id, restore=True)
-    look()
     assert sums(database) == trusted
 
 
-def test_whoever_is_overtaken_adds_nothing_twice(
-    scene: Scene, database: Database, look: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    report(scene, {scene.publish(1).id: [1.0, 0.5]})
-    scene.client.close_period()
-    unhindered = behaviour_sums._draft
-
-    def overtaken(*arguments: Any) -> Any:
-        draft = unhindered(*arguments)
-        monkeypatch.setattr(behaviour_sums, "_draft", unhindered)
-        behaviour_sums.follow(database, scene.environment)
-        return draft
-
-    monkeypatch.setattr(behaviour_sums, "_draft", overtaken)
-    behaviour_sums.follow(database, scene.environment)
-    once = sums(database)
-    assert once
-    with database.write() as session:
-        session.query(FingerprintMark).update({"event_id": -1})
-    behaviour_sums.follow(database, scene.environment)
-    assert sums(database) == once
-
-
-def test_names_that_never_end_fill_no_table(
-    scene: Scene, database: Database, look: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(behaviour_sums, "MEASURES_MAX", 3)
+def test_names_that_never_end_are_left_out(scene: Scene, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(behaviour_profiles, "MEASURES_MAX", 3)
     scene.publish(1)
     for first in ("a", "c", "e"):
         lease = scene.rating_leases(1)[0]
         names = [first, first + "2"]
         scene.report(result(lease, behaviour=played([1.0, 2.0], [3.0, 4.0], names)), worker=scene.evaluator)
-        scene.client.close_period()
-        look()
-    told = sums(database)
-    assert {measure for _, measure in told} == {"a", "a2", "c"}, "those that came first"
-    again = scene.rating_leases(1)[0]
-    scene.report(result(again, behaviour=played([1.0, 2.0], [3.0, 4.0], ["c", "e"])), worker=scene.evaluator)
-    scene.client.close_period()
-    look()
-    assert sum(matches for (_, measure), (matches, *_) in sums(database).items() if measure == "c") == 4
+    assert {measure for _, measure in sums(database)} == {"c", "e", "e2"}, "the newest"
 
 
 def test_sets_of_names_that_never_end_are_left_out_and_their_results_count(
@@ -272,51 +188,44 @@ def test_sets_of_names_that_never_end_are_left_out_and_their_results_count(
         (answer,) = scene.report(result(lease, behaviour=style), worker=scene.evaluator)
         assert answer.status == "accepted"
         shown.append(scene.client.match(answer.match_id or 0).behaviour is not None)
-    assert shown == [True, True, True, True, False, True, False], "two sets, and two for the learner's curves"
+    assert shown == [True, True, False, False, False, True, False]
     with database.read() as session:
-        assert session.scalar(select(func.count()).select_from(MeasureSet)) == 4
+        assert session.scalar(select(func.count()).select_from(MeasureSet)) == 2
 
 
-def test_a_measure_that_came_later_is_known_of_the_later_matches(
-    scene: Scene, database: Database, look: Callable[[], None]
-) -> None:
+def test_a_measure_that_came_later_is_known_of_the_later_matches(scene: Scene, database: Database) -> None:
     player = scene.publish(1).id
     for measures in (["range_m"], ["heat_share", "range_m"]):
         lease = next(each for each in scene.rating_leases(8) if player in (each.home.player_id, each.away.player_id))
         values: list[float | None] = [2.0] * len(measures)
         scene.report(result(lease, behaviour=played(values, values, measures)), worker=scene.evaluator)
     scene.client.close_period()
-    look()
     found = sums(database)
     assert (found[player, "range_m"][0], found[player, "heat_share"][0]) == (2, 1)
 
 
 def test_a_fork_knows_what_players_were_like(
-    scene: Scene, database: Database, look: Callable[[], None], twin_database_url: str, tmp_path: Path, time: Any
+    scene: Scene, database: Database, twin_database_url: str, tmp_path: Path, time: Any
 ) -> None:
     styles: dict[int, list[float | None]] = {scene.publish(step).id: [1.0 / (step + 1), None] for step in range(3)}
     report(scene, styles)
     cut = scene.client.close_period()
-    look()
     then = sums(database)
     time.advance(60)
     report(scene, styles)
     scene.client.close_period()
-    look()
     store, other = (DirectoryStore(tmp_path / name, 2**20) for name in ("checkpoints", "other"))
     twin = Database(twin_database_url)
     fork.fork(Place(database, store), Place(twin, other), cut.id, tmp_path, "test", time.now, silent)
-    behaviour_sums.follow(twin, scene.environment)
     assert sums(twin) == then != sums(database)
     twin.close()
 
 
 def test_a_copy_has_all_that_was_reported(
-    scene: Scene, database: Database, look: Callable[[], None], other_empty_url: str, tmp_path: Path, time: Any
+    scene: Scene, database: Database, other_empty_url: str, tmp_path: Path, time: Any
 ) -> None:
     report(scene, {scene.publish(1).id: [0.1, None]})
     scene.client.close_period()
-    look()
     export.export(database, DirectoryStore(tmp_path / "checkpoints", 2**20), tmp_path / "copy.zip", time.now, silent)
     copy = Database(other_empty_url)
     with ArchiveReader(tmp_path / "copy.zip") as archive:
@@ -330,21 +239,19 @@ def test_a_copy_has_all_that_was_reported(
 
 
 @pytest.fixture
-def measured(scene: Scene, database: Database) -> list[wire.Player]:
+def measured(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> list[wire.Player]:
     """Five snapshots that go closer and closer; the second plays like the first, the last was never measured."""
     players = [scene.publish(step) for step in range(5)]
     ranges = {players[0].id: 10.0, players[1].id: 10.1, players[2].id: 5.0, players[3].id: 1.0}
-    rows = []
-    for player, mean in ranges.items():
-        rows += [_sums(player, "range_m", 100, mean, 1.0), _sums(player, "zone_share", 100, 0.5, 0.01)]
-    with database.write() as session:
-        session.execute(insert(Fingerprint), rows)
+    rows = {player: row for row, player in enumerate(sorted(ranges))}
+    sums = np.array([[_sums(ranges[player], 1.0), _sums(0.5, 0.01)] for player in rows])
+    recent = RecentBehaviour(rows, MEASURES, sums.transpose(2, 0, 1))
+    monkeypatch.setattr(behaviour_profiles, "of_environment", lambda *_: recent)
     return players
 
 
-def _sums(player: int, measure: str, matches: int, mean: float, variance: float) -> dict[str, Any]:
-    squares = matches * (mean**2 + variance)
-    return {"player_id": player, "measure": measure, "matches": matches, "total": matches * mean, "squares": squares}
+def _sums(mean: float, variance: float) -> list[float]:
+    return [100.0, 100.0 * mean, 100.0 * (mean**2 + variance)]
 
 
 def test_a_player_is_shown_beside_everybody_with_those_that_play_like_it(
@@ -412,13 +319,13 @@ def test_the_command_prints_one_player_or_two(
 
     first, twin, third, _, unknown = measured
     one = run(first.id)
-    assert f"{first.name} of rps, beside 5 others" in one
+    assert f"{first.name} of rps, compared with 5 other" in one
     assert re.search(r"range_m +10 +0\.2 +6\.5\d +\+0\.79 +100", one)
     assert re.search(rf"{twin.id} +{twin.name}", one)
     two = run(first.id, third.id)
     assert re.search(r"range_m +10 +0\.2 +5 +0\.2 +-1\.\d\d", two)
-    assert re.search(r"1\.1\d standard deviations apart over 1 measures, with 95 % confidence at most 1\.\d\d", two)
-    assert "no measure is known of both" in run(first.id, unknown.id)
+    assert re.search(r"1\.1\d standard deviations apart over 1 measures \(95 % upper bound 1\.\d\d\)", two)
+    assert "no common measure" in run(first.id, unknown.id)
     assert json.loads(run(first.id, "--json")) == scene.client.fingerprint(first.id, 5).model_dump(mode="json")
     both = json.loads(run(first.id, third.id, "--json"))
     assert both["player"]["nearest"][0]["player"]["player_id"] == third.id

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene
@@ -13,7 +14,9 @@ from league import wire
 from league.cli import connection, main
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.db.models import Fingerprint, Payoff
+from league.db.models import Payoff
+from league.services.promotion import behaviour_profiles
+from league.services.promotion.behaviour_profiles import RecentBehaviour
 
 Serve = Callable[..., TestClient]
 GAMES = 2000
@@ -75,28 +78,30 @@ def test_how_alike_and_over_how_many_opponents_is_configured(scored: Any, settin
     assert scene.client.redundant().items == []
 
 
-def play_in_style(database: Database, styles: dict[int, float]) -> None:
-    """Let players have played in their style for long, by two measures, as the sums of earlier periods say."""
-    rows = [
-        {"player_id": player, "measure": measure, "matches": GAMES, "total": GAMES * style, "squares": GAMES * style**2}
-        for player, style in styles.items()
-        for measure in ("range_m", "zone_share")
-    ]
-    with database.write() as session:
-        session.execute(insert(Fingerprint), rows)
+@pytest.fixture
+def play_in_style(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, float]], None]:
+    """Let players have played in their style for long, by two measures."""
+
+    def play(styles: dict[int, float]) -> None:
+        sums = np.array([[[GAMES, GAMES * style, GAMES * style**2]] * 2 for style in styles.values()])
+        rows = {player: row for row, player in enumerate(styles)}
+        recent = RecentBehaviour(rows, ["range_m", "zone_share"], sums.transpose(2, 0, 1))
+        monkeypatch.setattr(behaviour_profiles, "of_environment", lambda *_: recent)
+
+    return play
 
 
-def test_who_plays_otherwise_is_not_redundant(scored: Any, database: Database) -> None:
+def test_who_plays_otherwise_is_not_redundant(scored: Any, play_in_style: Callable[..., None]) -> None:
     scene, players = scored()
-    play_in_style(database, {player.id: float(place) for place, player in enumerate(players)})
+    play_in_style({player.id: float(place) for place, player in enumerate(players)})
     assert scene.client.redundant().items == []
 
 
-def test_who_plays_alike_is_named_with_how_much(scored: Any, database: Database) -> None:
+def test_who_plays_alike_is_named_with_how_much(scored: Any, play_in_style: Callable[..., None]) -> None:
     scene, players = scored(retire_redundant=True)
     (before,) = scene.client.redundant().items
     assert before.behaviour is None
-    play_in_style(database, {player.id: float(max(place, 1)) for place, player in enumerate(players)})
+    play_in_style({player.id: float(max(place, 1)) for place, player in enumerate(players)})
     (found,) = scene.client.redundant().items
     assert found.model_copy(update={"behaviour": None}) == before
     assert found.behaviour is not None
@@ -108,9 +113,9 @@ def test_who_plays_alike_is_named_with_how_much(scored: Any, database: Database)
     assert "plays like it, within 0.00 sd over 2 measures" in reason
 
 
-def test_how_alike_in_play_is_configured(scored: Any, database: Database) -> None:
+def test_how_alike_in_play_is_configured(scored: Any, play_in_style: Callable[..., None]) -> None:
     scene, players = scored(redundancy_behaviour=3.0)
-    play_in_style(database, {player.id: float(place) for place, player in enumerate(players)})
+    play_in_style({player.id: float(place) for place, player in enumerate(players)})
     (found,) = scene.client.redundant().items
     assert found.behaviour is not None
     assert found.behaviour.bound > 0.25
@@ -118,7 +123,10 @@ def test_how_alike_in_play_is_configured(scored: Any, database: Database) -> Non
 
 @ON_SQLITE
 def test_the_command_says_which_evidence_decided(
-    scored: Any, database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    scored: Any,
+    play_in_style: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     scene, players = scored()
     monkeypatch.setattr(connection, "LeagueClient", lambda _url, token, timeout_s: scene.client)
@@ -131,7 +139,7 @@ def test_the_command_says_which_evidence_decided(
         return capsys.readouterr().out
 
     assert "at most" not in run("--dry-run").splitlines()[1]
-    play_in_style(database, {player.id: float(max(place, 1)) for place, player in enumerate(players)})
+    play_in_style({player.id: float(max(place, 1)) for place, player in enumerate(players)})
     assert "at most 0.00" in run("--dry-run").splitlines()[1]
     run()
     assert scene.client.log(kind="retire").items[0].reason.endswith("scores and plays like it")
@@ -187,11 +195,11 @@ def test_the_command_retires_them_unless_it_is_to_leave_them(
 
     (found,) = scene.client.redundant().items
     assert json.loads(run("--dry-run", "--json"))["items"] == [found.model_dump(mode="json")]
-    assert "without --dry-run they retire" in run("--dry-run")
+    assert "run without --dry-run to retire them" in run("--dry-run")
     assert scene.client.players(standing="retired").items == []
     assert "1 retired" in run()
     assert [player.id for player in scene.client.players(standing="retired").items] == [found.player.player_id]
-    assert "no snapshot is known to score like a better one" in run()
+    assert "no redundant snapshots" in run()
 
 
 @ON_SQLITE
@@ -211,5 +219,5 @@ def test_the_command_goes_on_past_whom_somebody_changed_meanwhile(
     told = capsys.readouterr()
     assert ended.value.code == 1
     assert "1 retired" in told.out
-    assert f"left as it is: standing conflict for player {changed.id}" in told.err
+    assert f"not retired: standing conflict for player {changed.id}" in told.err
     assert scene.client.player(found.player.player_id).standing == "retired"

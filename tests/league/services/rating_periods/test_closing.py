@@ -160,7 +160,7 @@ def test_the_aggregator_survives_a_failure(
         waited.wait(0.01)
     aggregator.stop()
     nowhere.close()
-    assert "closing rating periods failed; trying again in 0.01 s" in told()
+    assert "closing rating periods failed; retrying in 0.01 s" in told()
 
 
 def give_own_trainers(*scenes: Scene) -> None:
@@ -198,14 +198,13 @@ def test_an_environment_whose_periods_cannot_be_closed_does_not_delay_the_others
     assert tried.count(scene.environment) == 3, "after 0, 2 and 6 s: the pause doubles"
     lines = [record for record in caplog.records if record.levelname == "ERROR"]
     assert [record.getMessage() for record in lines] == [
-        f"closing the rating period of rps failed (ValueError: its log); trying again in {pause} s"
-        for pause in (2, 4, 8)
+        f"closing the rating period of rps failed (ValueError: its log); retrying in {pause} s" for pause in (2, 4, 8)
     ]
     assert not any(record.exc_info for record in lines), "a line each, no traceback"
     seconds[0] = 100.0
     aggregator.run_once()
     assert scene.client.player(scene.learner.player_id).games == 100
-    aggregator._resign()
+    aggregator._release()
 
 
 def test_an_environment_that_ends_the_process_each_time_is_the_last_to_be_looked_at(

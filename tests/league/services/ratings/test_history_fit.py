@@ -1,7 +1,6 @@
 """The whole history fitted at periods' ends: what is stored is the fit, it can be computed again, and it can be off."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,12 @@ from league_history import play_periods, recomputed
 from league_scene import ON_SQLITE, Scene
 from sqlalchemy import select
 
-from arena.glicko2 import Results
-from arena.refit import NO_PARENT, RefitConfig, fit
+from arena.ratings.bradley_terry import NO_PARENT, RefitConfig, fit
+from arena.ratings.glicko2 import Results
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Match
 from league.errors import ConfigurationError
-from league.services.ratings.period import RatingConfig
 from league.settings import Settings
 
 EVERY_PERIOD = RefitConfig(growth=0.0)
@@ -149,14 +147,3 @@ def test_superiority_is_of_the_fit_and_leaves_out_who_never_played(fitted: Scene
 def test_before_any_rating_match_nobody_is_compared(scene: Scene) -> None:
     order = scene.client.superiority()
     assert (order.players, order.superiority, order.period_id) == ([], [], None)
-
-
-def test_rules_of_before_are_restored_without_what_there_was_not_yet() -> None:
-    """A period is computed again as it was rated, and not as it would be today."""
-    now = RatingConfig.of(Settings())
-    assert RatingConfig.restored(now.stored()) == now
-    before = now.stored()
-    del before["refit"]["pair_correlation"]
-    assert RatingConfig.restored(before) == replace(now, refit=replace(now.refit, pair_correlation=False))
-    del before["refit"]
-    assert not RatingConfig.restored(before).refit.enabled

@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from arena.glicko2 import SCALE, Kind, Ratings, Results, rate_period
-from arena.refit_config import RefitConfig
+from arena.ratings.bradley_terry_config import RefitConfig
+from arena.ratings.glicko2 import SCALE, Kind, Ratings, Results, rate_period
+from league.errors import InvariantError
 from league.services.matches.log import MatchArrays
 from league.services.ratings.period import PlayerRating, RatingConfig, rate_matches
 from league.settings import Settings
@@ -19,7 +21,7 @@ RULE = RatingConfig(
     volatility_cap=0.065,
     refit=RefitConfig(enabled=False),
     unlike_sides=False,
-    unsure_of_sides=False,
+    burst_games=0,
 )
 LEARNER, SNAPSHOT, RIVAL, ANCHOR, IDLE = range(1, 6)
 ENTRIES = {
@@ -112,13 +114,16 @@ def test_a_learner_with_ten_thousand_games_in_a_period_ends_at_its_maximum_likel
         assert after.rating == pytest.approx(1200.0 + SCALE * math.log(99.0), abs=0.5 * after.deviation)
 
 
-def test_a_period_closed_before_bursts_were_iterated_keeps_its_rule() -> None:
-    stored = RatingConfig.of(Settings()).stored()
-    assert stored.pop("burst_games") == 50
-    before = RatingConfig.restored(stored)
-    assert before.burst_games == 0
-    assert before.stored() == stored
-    assert RatingConfig.restored(RatingConfig.of(Settings()).stored()) == RatingConfig.of(Settings())
+def test_a_stored_rule_is_restored_as_it_was() -> None:
+    rule = RatingConfig.of(Settings())
+    assert RatingConfig.restored(rule.stored()) == rule
+    assert RatingConfig.restored(rule.stored()).id == rule.id
+
+
+@pytest.mark.parametrize("stored", [{}, {"tau": 0.5}, {**RatingConfig.of(Settings()).stored(), "surprise": 1}])
+def test_a_damaged_rule_is_named(stored: dict[str, Any]) -> None:
+    with pytest.raises(InvariantError, match="of a period"):
+        RatingConfig.restored(stored)
 
 
 def test_limits_of_the_rule_bind() -> None:

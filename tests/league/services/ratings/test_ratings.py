@@ -8,7 +8,7 @@ from league_history import play_periods, recomputed
 from league_scene import Scene, result
 from sqlalchemy import update
 
-from arena.glicko2 import SCALE, Kind, Ratings, Results, rate_period
+from arena.ratings.glicko2 import SCALE, Kind, Ratings, Results, rate_period
 from league.db.engine import Database
 from league.db.models import Payoff, Rating
 from league.services.rating_periods.rebuild import rebuild

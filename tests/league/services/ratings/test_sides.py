@@ -15,8 +15,8 @@ from league_scene import ON_SQLITE, Scene, result
 from rich.console import Console
 from sqlalchemy import func, select, update
 
-from arena.glicko2 import START_DEVIATION, expected_score
-from arena.refit_config import RefitConfig
+from arena.ratings.bradley_terry_config import RefitConfig
+from arena.ratings.glicko2 import START_DEVIATION
 from league import wire
 from league.cli.output import tables
 from league.cli.players import description
@@ -28,8 +28,7 @@ from league.services.operations import fork, integrity
 from league.services.operations.fork import Place
 from league.services.rating_periods import rebuild, what_if
 from league.services.ratings import state as rating_state
-from league.services.ratings.period import PlayerRating, RatingConfig, as_ratings
-from league.services.ratings.roster import Roster
+from league.services.ratings.period import PlayerRating, RatingConfig, Roster
 from league.services.ratings.sides import NO_BOOKS, Seats, owner, seat_of
 from league.services.ratings.state import EMPTY
 from league.settings import Settings
@@ -153,7 +152,7 @@ def test_where_sides_are_alike_nothing_is_kept_of_them(scene: Scene, database: D
     play_periods(scene, time, number=2)
     assert rows(database, SideRating) == rows(database, SidePayoff) == 0
     assert all(one.sides == [] for one in scene.client.players(scene.environment).items)
-    assert all("unlike_sides" not in period.config for period in scene.client.periods().items)
+    assert not any(period.config["unlike_sides"] for period in scene.client.periods().items)
 
 
 @ON_SQLITE
@@ -342,24 +341,8 @@ def test_every_seat_has_one_owner() -> None:
     }
 
 
-def test_what_a_side_gives_is_what_home_scores_above_a_half_on_average_of_both_ways_round() -> None:
-    entries = {
-        seat_of(2, "home"): player(rating=1700.0),
-        seat_of(2, "away"): player(rating=1400.0),
-        seat_of(3, "home"): player(rating=1600.0),
-        seat_of(3, "away"): player(rating=1300.0),
-    }
-    seats = Seats(replace(NO_BOOKS, entries=entries), ROSTER.newcomers, ROSTER)
-    ratings = as_ratings([entries[seat_of(one, side)] for one in (2, 3) for side in ("home", "away")])
-    one_way, other_way = expected_score(ratings, [0, 2], [3, 1])
-    given = seats.advantage(np.array([2, 3]), np.array([3, 2]))
-    assert given == pytest.approx(2 * [0.5 * (one_way + other_way) - 0.5])
-    assert given[0] > 0.1
-
-
-def test_seats_of_whom_nothing_is_known_give_nothing() -> None:
+def test_seats_of_unknown_players_start_as_uncertain_as_strangers() -> None:
     seats = Seats(NO_BOOKS, ROSTER.newcomers, ROSTER)
-    assert seats.advantage(np.array([1, 2]), np.array([2, 3])).tolist() == [0.0, 0.0]
     assert seats.entry(seat_of(2, "away")).deviation == START_DEVIATION
 
 
@@ -375,62 +358,18 @@ def test_a_snapshot_s_sides_start_as_far_from_its_rating_as_its_learner_s_are() 
     assert (home.kind, home.games, home.volatility) == ("snapshot", 0, 0.06)
 
 
-def test_who_always_has_the_better_side_is_not_rated_better_for_it() -> None:
-    """Two equals meet the same way round; where sides are unlike, others have shown what home is worth."""
-    others = [(2, 3, 1.0), (3, 2, 1.0)] * 20
-    met = [(2, 4, 1.0)] * 10
+def test_overall_ratings_do_not_depend_on_whether_sides_are_rated_apart() -> None:
     roster = Roster({one: player() for one in (2, 3, 4)}, dict.fromkeys((2, 3, 4)), {})
-    for rule, apart in ((replace(GLICKO_ALONE, unlike_sides=False), 60.0), (GLICKO_ALONE, 25.0)):
-        state = EMPTY
-        for period in ([*others, (4, 3, 1.0), (3, 4, 1.0), (2, 4, 1.0), (4, 2, 1.0)], met):
-            state = state.after(rating_state.apply_period(state, roster, games(*period), rule))
-        lead = state.entries[2].rating - state.entries[4].rating
-        assert (lead > apart) if not rule.unlike_sides else (abs(lead) < apart), (rule.unlike_sides, lead)
-
-
-def test_the_fit_takes_off_what_sides_gave_where_they_were_swapped_unevenly() -> None:
-    roster = Roster({one: player() for one in (2, 3, 4)}, dict.fromkeys((2, 3, 4)), {})
-    even = [(2, 3, 1.0), (3, 2, 1.0)] * 20 + [(3, 4, 1.0), (4, 3, 1.0)] * 20
-    uneven = [(2, 4, 1.0)] * 20
-    leads = {}
-    for unlike in (False, True):
-        rule = replace(UNLIKE, refit=EVERY_PERIOD, unlike_sides=unlike)
-        state = EMPTY.after(rating_state.apply_period(EMPTY, roster, games(*even, *uneven), rule))
-        leads[unlike] = state.entries[2].rating - state.entries[4].rating
-    assert leads[False] > 100.0
-    assert abs(leads[True]) < 0.4 * leads[False]
-
-
-def test_a_fit_knows_how_unsure_it_is_what_sides_gave_unless_an_older_rule_says_otherwise() -> None:
-    newcomers = {2: player(), 3: player(), 4: player("baseline", deviation=30.0)}
-    roster = Roster(newcomers, dict.fromkeys(newcomers), {})
-    played = games(*[(2, 3, 1.0), (3, 2, 1.0), (3, 4, 1.0), (3, 4, 0.0)] * 10)
-    told = {"refit": {}, **UNLIKE.stored()}
-    del told["unsure_of_sides"]
-    older = replace(RatingConfig.restored(told), refit=EVERY_PERIOD)
-    assert not older.unsure_of_sides
-    sure, unsure = (
-        EMPTY.after(rating_state.apply_period(EMPTY, roster, played, rule)).entries
-        for rule in (older, replace(UNLIKE, refit=EVERY_PERIOD))
-    )
-    for one in (2, 3):
-        assert sure[one].rating == unsure[one].rating
-        assert unsure[one].deviation > sure[one].deviation + 1.0, one
-    assert "unsure_of_sides" not in older.stored(), "it keeps its name"
-
-
-def test_where_sides_were_swapped_evenly_a_fit_is_as_if_they_were_alike() -> None:
-    roster = Roster({one: player() for one in (2, 3, 4)}, dict.fromkeys((2, 3, 4)), {})
-    even = games(*[(2, 3, 1.0), (3, 2, 1.0), (3, 4, 0.5), (4, 3, 1.0), (2, 4, 1.0), (4, 2, 0.0)] * 10)
-    states = [
+    played = games(*[(2, 3, 1.0), (3, 2, 1.0), (3, 4, 0.5), (4, 3, 1.0), (2, 4, 1.0)] * 10)
+    apart, together = (
         EMPTY.after(
-            rating_state.apply_period(EMPTY, roster, even, replace(UNLIKE, refit=EVERY_PERIOD, unlike_sides=unlike))
+            rating_state.apply_period(EMPTY, roster, played, replace(UNLIKE, refit=EVERY_PERIOD, unlike_sides=unlike))
         )
-        for unlike in (False, True)
-    ]
-    assert {one: entry.rating for one, entry in states[0].entries.items()} == pytest.approx(
-        {one: entry.rating for one, entry in states[1].entries.items()}, abs=1e-6
+        for unlike in (True, False)
     )
+    assert apart.entries == together.entries
+    assert apart.sides.entries
+    assert not together.sides.entries
 
 
 ANCHORED = Roster({2: player(), 4: player("baseline", deviation=30.0)}, {2: None, 4: None}, {})
@@ -461,9 +400,8 @@ def test_self_play_tells_nothing_of_sides() -> None:
     assert closing.sides.entries == {}
 
 
-def test_a_rule_says_that_sides_are_unlike_and_alike_ones_keep_their_names() -> None:
+def test_a_rule_says_whether_sides_are_unlike() -> None:
     alike = RatingConfig.of(Settings())
-    assert "unlike_sides" not in alike.stored()
     assert RatingConfig.restored(alike.stored()) == alike
     assert RatingConfig.restored(UNLIKE.stored()) == UNLIKE
     assert UNLIKE.id != alike.id

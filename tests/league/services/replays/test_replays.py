@@ -30,7 +30,7 @@ from league.errors import (
     UnknownReplayError,
 )
 from league.services.replays import service as replays
-from league.services.replays.service import Kept
+from league.services.replays.service import StoredReplay
 from league.settings import ReplayConfig, Settings
 
 Connect = Callable[..., LeagueClient]
@@ -108,7 +108,7 @@ def test_the_first_recording_of_a_match_stays(scene: Scene, match: wire.Match) -
     first = recording_of(match)
     scene.client.upload_replay(match.id, pack_recording(first))
     other = replace(first, steps=(replace(first.steps[0], rewards=(1.0, 1.0)), *first.steps[1:]))
-    with pytest.raises(ReplayConflictError, match="which stays; drop it"):
+    with pytest.raises(ReplayConflictError, match="already has the recording"):
         scene.client.upload_replay(match.id, pack_recording(other))
     assert unpack_recording(scene.client.replay(match.id), "stored") == first
 
@@ -182,7 +182,7 @@ CONFIG = ReplayConfig(upload_max_bytes=100, keep_max=20, keep_max_bytes=1000)
 
 @given(st.lists(st.tuples(st.integers(1, 100), st.booleans()), max_size=60))
 def test_what_is_left_is_within_the_bounds_and_the_newest_of_its_kind(sizes: list[tuple[int, bool]]) -> None:
-    kept = [Kept(number, size, notable) for number, (size, notable) in enumerate(sizes)]
+    kept = [StoredReplay(number, size, notable) for number, (size, notable) in enumerate(sizes)]
     gone = set(replays.surplus(kept, CONFIG))
     left = [each for each in kept if each.match_id not in gone]
     assert len(left) <= CONFIG.keep_max
@@ -194,10 +194,10 @@ def test_what_is_left_is_within_the_bounds_and_the_newest_of_its_kind(sizes: lis
 
 
 def test_notable_recordings_outlast_others_up_to_half() -> None:
-    mixed = [Kept(number, 10, number < 8) for number in range(40)]
+    mixed = [StoredReplay(number, 10, number < 8) for number in range(40)]
     left = {each.match_id for each in mixed} - set(replays.surplus(mixed, CONFIG))
     assert set(range(8)) <= left, "they are the oldest of all"
-    flood = [Kept(number, 10, notable=True) for number in range(40)]
+    flood = [StoredReplay(number, 10, notable=True) for number in range(40)]
     assert len(flood) - len(replays.surplus(flood, CONFIG)) == 10
 
 
@@ -207,7 +207,7 @@ def test_the_oldest_recordings_make_room(serve: Callable[..., TestClient], datab
     for each in matches:
         scene.client.upload_replay(each.id, pack_recording(recording_of(each)))
     for each in matches[:2]:
-        with pytest.raises(UnknownReplayError, match="keeps a bounded number"):
+        with pytest.raises(UnknownReplayError, match="number of stored recordings is limited"):
             scene.client.replay(each.id)
     sizes = [len(scene.client.replay(each.id)) for each in matches[2:]]
     with database.read() as session:
@@ -235,7 +235,7 @@ def test_recordings_of_the_champion_and_of_gates_are_notable(
     ("variable", "value", "rule"),
     [
         ("KEEP_MAX", "0", "it must be 1 or more"),
-        ("KEEP_MAX_BYTES", "1000", "the largest recording must find room"),
+        ("KEEP_MAX_BYTES", "1000", "the largest recording must fit"),
         ("KEEP_DAYS", "0", "it must be above 0"),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_response_lost_after_the_commit_is_made_good_by_sending_again(scene: S
     (lease,) = scene.opponent_leases(1)
     batch = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease)])
     cut_off = LeagueClient(http=httpx2.Client(transport=LosesAnswers(), base_url="http://testserver"))
-    with pytest.raises(Exception, match="no answer"):
+    with pytest.raises(Exception, match="no response"):
         cut_off.report(batch)
     before = counts(scene)
     assert before[1] == 1

@@ -92,37 +92,19 @@ def test_one_name_is_listed_alone_and_pages_follow_each_other(scene: Scene) -> N
     assert second.next_cursor is None
 
 
-def test_a_match_is_predicted_by_the_ratings_before_its_period(
-    scene: Scene, database: Database, fair: Callable[[], float]
-) -> None:
+def test_training_matches_are_compared_within_a_rating_period(scene: Scene, database: Database) -> None:
+    scene.publish(1)
     snapshot = scene.client.players(scene.environment, kind="snapshot").items[0]
-    strengths = [(snapshot.rating, snapshot.deviation)]
     for _ in range(2):
         scene.evaluate(4, winner=snapshot.id)
         scene.client.close_period(scene.environment)
-        now = scene.client.player(snapshot.id)
-        strengths.append((now.rating, now.deviation))
-    scene.evaluate(4, winner=snapshot.id)
     with database.read() as session:
         log = review._read(session, scene.environment, 100)
         assert log is not None
-        period, predicted = review._predictions(session, scene.environment, log)
-    assert period.tolist() == [0] * 4 + [1] * 4 + [2] * 4
-    assert strengths[0][0] < strengths[1][0] < strengths[2][0]
-    for_snapshot = np.where(log.home == snapshot.id, predicted, 1.0 - predicted).reshape(3, 4)
-    assert (np.diff(for_snapshot.mean(axis=1)) > 0.0).all()
-    assert np.ptp(for_snapshot, axis=1).max() == pytest.approx(0.0, abs=1e-12)
-
-
-def test_lengths_are_compared_within_a_period_where_somebody_learns(
-    scene: Scene, database: Database, fair: Callable[[], float]
-) -> None:
-    evaluate(scene, scene.evaluator, fair, count=4)
-    with database.read() as session:
-        log = review._read(session, scene.environment, 100)
-    assert log is not None
-    period = np.array([0, 0, 1, 1])
-    occasions = {kind: review._occasions(replace(log, training=np.full(4, kind)), period) for kind in (True, False)}
+        training, rating = (
+            review._occasions(session, scene.environment, replace(log, training=np.full(8, learns)))
+            for learns in (True, False)
+        )
     pairings = review._numbered(log.home, log.away)
-    assert occasions[False].tolist() == pairings.tolist()
-    assert occasions[True].tolist() == review._numbered(pairings, period).tolist()
+    assert rating.tolist() == pairings.tolist()
+    assert training.tolist() == review._numbered(pairings, np.repeat([0, 1], 4)).tolist()

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from arena.environments import declare
-from arena.environments.mech.curriculum import Lesson
-from arena.environments.recall import Recall
+from arena.environments.classic.memory_probe import Recall
+from arena.environments.mech.config.curriculum import Lesson
 from league import wire
 from league.client import LeagueClient
 from trainer.config.loading import resolve

@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 
-from arena import durable
+from arena import atomic_files as durable
 from league.client import LeagueClient
 from trainer import durable_log as growing
 from trainer.checkpointing import format as state

@@ -11,7 +11,7 @@ from small_runs import logged, rps, same_results, spooled
 
 from arena.environments import make
 from arena.errors import CheckpointError, UnknownPolicyError
-from arena.match import play_series, resolve_policy
+from arena.play.series import play_series, resolve_policy
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from league import wire

@@ -1,0 +1,170 @@
+"""From what a policy says of each head to actions: read, checked, and drawn where it gives logits.
+
+A head may be answered by what is done, under its name, or by logits, under its name and `_logits`:
+
+    categorical    NAME (B,) whole numbers in [0, K)           NAME_logits (B, K)
+    bernoulli      NAME (B, K) true and false, or 1 and 0      NAME_logits (B, K)
+    gaussian       NAME (B, K) in [-1, 1], clipped to it       -
+
+What cannot be read as an answer at all is an error. What can be read and is not allowed, such as a masked option or
+what is no number, is a fault of the agent that did it; something that is allowed stands in for it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from arena.agents.base import Actions, Batch
+from arena.agents.errors import ExternalPolicyError
+from arena.environments.spec import ActionHead, HeadKind
+
+LOGITS = "_logits"
+_NUMBERS = "biuf"  # kinds of numpy types: truth values, whole numbers, floats
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What B agents do.
+
+    Attributes:
+        actions: Action of every head, as an environment takes it.
+        faults: What was not allowed, by the agent's place in the batch.
+    """
+
+    actions: Mapping[str, Tensor]
+    faults: Mapping[int, str]
+
+
+@dataclass
+class _Head:
+    """One head's answer while it is read.
+
+    Attributes:
+        head: Which.
+        values: What was answered.
+        allowed: (B, K) what may be chosen.
+        faults: What was not allowed, by the agent's place.
+    """
+
+    head: ActionHead
+    values: NDArray[np.float64]
+    allowed: Bool[np.ndarray, "B K"]
+    faults: dict[int, str] = field(default_factory=dict)
+
+    def blame(self, wrong: ArrayLike, reason: Callable[[int], str]) -> None:
+        """Note a fault of every agent in `wrong` (B,) that has none so far."""
+        for place in np.flatnonzero(wrong).tolist():
+            self.faults.setdefault(place, reason(place))
+
+
+def choose(heads: Sequence[ActionHead], answered: Actions, batch: Batch, rng: torch.Generator) -> Choices:
+    """Turn an answer into actions.
+
+    Args:
+        heads: Of the game.
+        answered: By head, or by head and `_logits`.
+        batch: What was answered.
+        rng: Where actions are drawn from that are given as logits.
+
+    Raises:
+        ExternalPolicyError: A head is missing, unknown, of the wrong shape, or no numbers.
+    """
+    _require_names(heads, answered)
+    actions: dict[str, Tensor] = {}
+    faults: dict[int, str] = {}
+    for head in heads:
+        drawn = head.name not in answered
+        name = f"{head.name}{LOGITS}" if drawn else head.name
+        size = () if head.kind is HeadKind.CATEGORICAL and not drawn else (head.size,)
+        values = _numbers(name, answered[name], (len(batch), *size))
+        allowed = batch.masks[head.name] if head.masked else np.ones((len(batch), head.size), dtype=np.bool_)
+        one = _Head(head, values, allowed)
+        actions[head.name] = _drawn(one, rng) if drawn else _taken(one)
+        faults = one.faults | faults
+    return Choices(actions, faults)
+
+
+def _require_names(heads: Sequence[ActionHead], answered: Actions) -> None:
+    taken: set[str] = set()
+    for head in heads:
+        names = {head.name} if head.kind is HeadKind.GAUSSIAN else {head.name, f"{head.name}{LOGITS}"}
+        given = names & answered.keys()
+        if len(given) != 1:
+            told = "twice" if given else "not"
+            raise ExternalPolicyError(
+                f"action head {head.name!r} is answered {told} in {sorted(answered)}: give one of {sorted(names)}"
+            )
+        taken |= given
+    if unknown := sorted(answered.keys() - taken):
+        raise ExternalPolicyError(f"answer {unknown} is of no action head: give {[head.name for head in heads]}")
+
+
+def _numbers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    try:
+        values = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        values = np.asarray(None)
+    if values.dtype.kind not in _NUMBERS:
+        raise ExternalPolicyError(f"answer {name!r} is not an array of numbers: it must have the shape {shape}")
+    if values.shape != shape:
+        raise ExternalPolicyError(f"answer {name!r} has shape {values.shape}: it must have {shape}, a row for an agent")
+    return values.astype(np.float64)
+
+
+def _taken(one: _Head) -> Tensor:
+    """What is done, as it was answered."""
+    head, values = one.head, one.values
+    finite = np.isfinite(values)
+    one.blame(~finite.reshape(len(finite), -1).all(axis=1), lambda _: f"{head.name} is not a number")
+    values = np.where(finite, values, 0.0)
+    if head.kind is HeadKind.GAUSSIAN:
+        return torch.from_numpy(values.clip(-1.0, 1.0).astype(np.float32))
+    if head.kind is HeadKind.BERNOULLI:
+        one.blame(~np.isin(values, (0.0, 1.0)).all(axis=1), lambda _: f"{head.name} has switches not 0 or 1")
+        return torch.from_numpy((values == 1.0) & one.allowed)
+    return _options(one, values)
+
+
+def _options(one: _Head, values: NDArray[np.float64]) -> Tensor:
+    head, options = one.head, one.head.size
+    within = (values == np.floor(values)) & (values >= 0) & (values < options)
+    one.blame(~within, lambda place: f"{head.name} is {values[place]:g}, no option of 0 to {options - 1}")
+    option = np.where(within, values, 0.0).astype(np.int64)
+    free = one.allowed.any(axis=1)
+    barred = free & ~one.allowed[np.arange(option.size), option]
+    one.blame(
+        barred, lambda place: f"{head.name} is {option[place]}, which its mask bars; {_listed(one.allowed[place])} go"
+    )
+    return torch.from_numpy(np.where(barred, one.allowed.argmax(axis=1), option))
+
+
+def _drawn(one: _Head, rng: torch.Generator) -> Tensor:
+    """What is done, drawn by logits among what is allowed."""
+    head = one.head
+    logits, allowed = torch.from_numpy(one.values), torch.from_numpy(np.ascontiguousarray(one.allowed))
+    unclear = torch.isnan(logits) | (logits == torch.inf)
+    one.blame(unclear.any(dim=1).numpy(), lambda _: f"{head.name}{LOGITS} are not numbers")
+    logits = logits.masked_fill(unclear, 0.0)
+    if head.kind is HeadKind.BERNOULLI:
+        return (torch.rand(logits.shape, generator=rng, dtype=logits.dtype) < logits.sigmoid()) & allowed
+    open_to_all = ~allowed.any(dim=1, keepdim=True)
+    weighed = logits.masked_fill(~(allowed | open_to_all), -torch.inf)
+    hopeless = (weighed == -torch.inf).all(dim=1)
+    one.blame(hopeless.numpy(), lambda _: f"{head.name}{LOGITS} rule out whatever is allowed")
+    fallback = torch.zeros_like(weighed).masked_fill(~(allowed | open_to_all), -torch.inf)
+    return _sample(torch.where(hopeless.unsqueeze(1), fallback, weighed), rng)
+
+
+def _sample(logits: Float[Tensor, "B K"], rng: torch.Generator) -> Tensor:
+    return torch.multinomial(logits.softmax(dim=1), 1, generator=rng).squeeze(1)
+
+
+def _listed(allowed: NDArray[np.bool_], most: int = 8) -> str:
+    options = np.flatnonzero(allowed).tolist()
+    named = ", ".join(map(str, options[:most]))
+    return named if len(options) <= most else f"{named}, ..."

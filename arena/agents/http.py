@@ -1,0 +1,113 @@
+"""A policy that is an HTTP server: every question is a POST to its address, and the answer is the answer's body."""
+
+import http.client
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from arena.agents import json_messages as messages
+from arena.agents.conversation import Conversation
+from arena.agents.errors import ExternalPolicyError, excerpt
+from arena.environments.spec import EnvironmentSpec
+
+PIECE_BYTES = 2**20
+"""Most of an answer that is read at once."""
+
+_OK = 200
+_STALE = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected)
+
+
+class HttpActor(Conversation):
+    """Asks a server, one question at a time, over a connection that is kept.
+
+    A server may close a connection that nobody used for a while: the question is then asked once more over a new one.
+
+    Args:
+        address: Of the server.
+        spec: The game, which the server is told first.
+        start_s: How long it may take to answer that, in seconds.
+        answer_s: How long it may take to answer a batch, in seconds.
+
+    Raises:
+        ExternalPolicyError: It cannot be reached, or does not answer the hello.
+    """
+
+    def __init__(self, address: str, spec: EnvironmentSpec, *, start_s: float, answer_s: float) -> None:
+        self._parts = _split(address)
+        self._connection: http.client.HTTPConnection | None = None
+        super().__init__(spec, start_s=start_s, answer_s=answer_s)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _exchange(self, message: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+        body, kept = messages.written(message), self._connection is not None
+        try:
+            try:
+                return messages.read(self._post(body, limit_s))
+            except _STALE:
+                if not kept:
+                    raise
+                self.close()
+                return messages.read(self._post(body, limit_s))
+        except TimeoutError as error:
+            self.close()
+            raise ExternalPolicyError(
+                f"it took longer than {limit_s:g} s to answer the {message['type']}: make it faster, or allow it more"
+            ) from error
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise ExternalPolicyError(
+                f"it cannot be asked ({excerpt(error) or type(error).__name__}): see that it listens there"
+            ) from error
+
+    def _post(self, body: bytes, limit_s: float) -> bytes:
+        if self._connection is None:
+            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+            self._connection = kind(self._parts.hostname or "", self._parts.port, timeout=limit_s)
+        connection = self._connection
+        if connection.sock is not None:
+            connection.sock.settimeout(limit_s)
+        path = f"{self._parts.path or '/'}?{self._parts.query}".removesuffix("?")
+        due = time.monotonic() + limit_s
+        connection.request("POST", path, body, {"Content-Type": "application/json", "Accept": "application/json"})
+        with connection.getresponse() as answer:
+            content = _read(answer, due)
+        if answer.status != _OK:
+            told = _reason(content)
+            raise ExternalPolicyError(f"it answered with status {answer.status} ({told}): it must be {_OK}")
+        return content
+
+
+def _read(answer: http.client.HTTPResponse, due: float) -> bytes:
+    """Read an answer's body, which has to be there in time: one that comes byte by byte may take for ever."""
+    content = bytearray()
+    while piece := answer.read1(PIECE_BYTES):
+        content += piece
+        if len(content) > messages.ANSWER_MAX_BYTES:
+            raise ExternalPolicyError(f"it answered more than {messages.ANSWER_MAX_BYTES} bytes: an answer is shorter")
+        if time.monotonic() > due:
+            raise TimeoutError
+    return bytes(content)
+
+
+def _reason(content: bytes) -> str:
+    with suppress(ExternalPolicyError):
+        return excerpt(messages.read(content))
+    return excerpt(content.decode(errors="replace"))
+
+
+def _split(address: str) -> SplitResult:
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError as error:
+        raise ExternalPolicyError(f"{address} is no address ({error}): write http://HOST:PORT/PATH") from error
+    if not parts.hostname:
+        raise ExternalPolicyError(f"{address} names no host: write http://HOST:PORT/PATH")
+    return parts

@@ -1,0 +1,124 @@
+"""The protocol of policies that are processes or servers: one JSON object for each question, one for each answer.
+
+    {"type": "hello", "protocol": 1, "game": {...}}
+        -> {"protocol": 1, "identity": "..."}
+    {"type": "act", "id": 7, "observation": [[...]], "masks": {"choice": [[...]]}, "memory": [null]}
+        -> {"id": 7, "actions": {"choice": [2]}, "memory": [...]}
+
+Fields may be added to both within a version, and are ignored by who does not know them. docs/external_players.md has
+the whole of it.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from arena.agents.base import Batch, Reply
+from arena.agents.errors import ExternalPolicyError, excerpt
+from arena.environments.spec import EnvironmentSpec
+
+PROTOCOL = 1
+ANSWER_MAX_BYTES = 64 * 2**20
+
+
+def hello(spec: EnvironmentSpec) -> dict[str, Any]:
+    """Return the first question: it declares the game."""
+    return {"type": "hello", "protocol": PROTOCOL, "game": declared(spec)}
+
+
+def declared(spec: EnvironmentSpec) -> dict[str, Any]:
+    """Return what a game declares, as JSON; a range without an end has null for it."""
+    return {
+        "environment": spec.name,
+        "signature": spec.signature,
+        "agents_per_side": list(spec.agents_per_side),
+        "observation": [
+            {"name": block.name, "shape": list(block.shape), "low": _end(block.low), "high": _end(block.high)}
+            for block in spec.observation
+        ],
+        "heads": [
+            {"name": head.name, "kind": str(head.kind), "size": head.size, "masked": head.masked} for head in spec.heads
+        ],
+        "max_decisions": spec.max_decisions,
+        "turn_based": spec.turn_based,
+    }
+
+
+def read_hello(answer: Mapping[str, Any]) -> str | None:
+    """Return by what the policy is known again, where it says so.
+
+    Raises:
+        ExternalPolicyError: It speaks another version of the protocol.
+    """
+    if answer.get("protocol") != PROTOCOL:
+        raise ExternalPolicyError(
+            f"it answered the hello with protocol {excerpt(json.dumps(answer.get('protocol')))}: this arena speaks "
+            f"{PROTOCOL}, and an answer must say that it does"
+        )
+    identity = answer.get("identity")
+    return identity if isinstance(identity, str) else None
+
+
+def question(number: int, batch: Batch) -> dict[str, Any]:
+    """Return the question what a batch of agents does."""
+    return {
+        "type": "act",
+        "id": number,
+        "observation": batch.observation.tolist(),
+        "masks": {name: mask.tolist() for name, mask in batch.masks.items()},
+        "memory": list(batch.memory),
+    }
+
+
+def read_reply(number: int, answer: Mapping[str, Any]) -> Reply:
+    """Return what was answered.
+
+    Raises:
+        ExternalPolicyError: It is the answer to another question, or none.
+    """
+    if answer.get("id") != number:
+        raise ExternalPolicyError(f"it answered question {excerpt(answer.get('id'))} when {number} was asked")
+    actions, memory = answer.get("actions"), answer.get("memory")
+    if not isinstance(actions, dict) or not isinstance(memory, list | None):
+        raise ExternalPolicyError(
+            f"it answered {excerpt(json.dumps(answer))}: an answer has actions by head and, at most, a list of memories"
+        )
+    return Reply(actions, memory or ())
+
+
+def written(message: Mapping[str, Any]) -> bytes:
+    """Return a message as one line of JSON, without its end.
+
+    Raises:
+        ExternalPolicyError: The policy gave an agent something to remember that cannot be given back to it.
+    """
+    try:
+        return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:  # NaN, which a reader takes and JSON has not; the second as in `read`
+        raise ExternalPolicyError(
+            f"what it gave to remember is no JSON ({excerpt(error)}): let it be of finite numbers, text, lists, objects"
+        ) from error
+
+
+def read(line: bytes) -> dict[str, Any]:
+    """Read an answer.
+
+    Raises:
+        ExternalPolicyError: It is no JSON object, or says that the policy failed.
+    """
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError) as error:  # the second: brackets within brackets without end
+        raise ExternalPolicyError(
+            f"it wrote {excerpt(repr(line[:200]))} where a JSON object was due: write nothing else there"
+        ) from error
+    if not isinstance(answer, dict):
+        raise ExternalPolicyError(f"it answered {excerpt(answer)}: an answer is a JSON object")
+    if "error" in answer:
+        raise ExternalPolicyError(f"it gave up: {excerpt(answer['error'])}")
+    return answer
+
+
+def _end(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,121 @@
+"""A policy in an ONNX file, run by onnxruntime on the CPU.
+
+Inputs: `observation` (B, D), `mask_HEAD` (B, K) where wanted, and memory under any other name, which begins as zeros
+and becomes the output `next_` and that name. Outputs: each head's name or `HEAD_logits`; others are not looked at.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arena.agents.base import Batch, Reply
+from arena.agents.decode_actions import LOGITS
+from arena.agents.errors import ExternalPolicyError, excerpt
+from arena.agents.files import MASK, gathered, identity_of, scattered
+from arena.environments.spec import EnvironmentSpec
+
+SUFFIXES = (".onnx",)
+NEXT = "next_"
+OBSERVATION = "observation"
+_TYPES: dict[str, Any] = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(int32)": np.int32,
+    "tensor(int64)": np.int64,
+    "tensor(bool)": np.bool_,
+}
+
+
+class OnnxActor:
+    """Asks an ONNX model.
+
+    Raises:
+        ExternalPolicyError: onnxruntime is not installed, the file is no model, or its inputs and outputs do not fit.
+    """
+
+    def __init__(self, path: Path, spec: EnvironmentSpec) -> None:
+        self.identity = identity_of(path)
+        self._session = _session(path)
+        inputs, outputs = self._session.get_inputs(), [each.name for each in self._session.get_outputs()]
+        shapes = {OBSERVATION: spec.observation_size} | {
+            f"{MASK}{head.name}": head.size for head in spec.heads if head.masked
+        }
+        self._types = {each.name: _type_of(path, each) for each in inputs}
+        if OBSERVATION not in self._types:
+            raise ExternalPolicyError(
+                f"{path} has the inputs {sorted(self._types)}: one must be {OBSERVATION!r} of {spec.observation_size} "
+                "floats for each agent"
+            )
+        for each in inputs:
+            _require_shape(path, each.name, each.shape, shapes.get(each.name))
+        self._masks = [name for name in self._types if name in shapes and name != OBSERVATION]
+        self._start = {
+            each.name: np.zeros(each.shape[1:], self._types[each.name]) for each in inputs if each.name not in shapes
+        }
+        missing = [f"{NEXT}{name}" for name in self._start if f"{NEXT}{name}" not in outputs]
+        if missing:
+            raise ExternalPolicyError(
+                f"{path} has the inputs {sorted(self._start)} and no output {missing}: every input but "
+                f"{sorted(shapes)} is memory, and the output {NEXT!r} and its name is what it becomes"
+            )
+        heads = {name for head in spec.heads for name in (head.name, f"{head.name}{LOGITS}")}
+        self._heads = [name for name in outputs if name in heads]
+
+    def act(self, batch: Batch) -> Reply:
+        """See `Actor.act`."""
+        seen = {OBSERVATION: batch.observation}
+        seen |= {name: batch.masks[name.removeprefix(MASK)] for name in self._masks}
+        seen |= gathered(batch.memory, self._start)
+        feed = {name: value.astype(self._types[name], copy=False) for name, value in seen.items()}
+        wanted = [*self._heads, *(f"{NEXT}{name}" for name in self._start)]
+        try:
+            found = dict(zip(wanted, self._session.run(wanted, feed), strict=True))
+        except Exception as error:  # its classes have no base of their own
+            raise ExternalPolicyError(f"the model failed: {excerpt(error)}") from error
+        memory = {name: found[f"{NEXT}{name}"] for name in self._start}
+        unlike = [name for name, value in memory.items() if value.shape != (len(batch), *self._start[name].shape)]
+        if unlike:
+            raise ExternalPolicyError(f"memory {unlike} comes out in another shape than it goes in: keep it as it is")
+        return Reply({name: found[name] for name in self._heads}, scattered(memory, len(batch)) if memory else ())
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _session(path: Path) -> Any:  # noqa: ANN401  the library has no types
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ExternalPolicyError(
+            f"{path} takes onnxruntime ({error}): install it with pip install 'echelon-league[onnx]'"
+        ) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its classes have no base of their own
+        raise ExternalPolicyError(f"{path} is no ONNX model that can be run: {excerpt(error)}") from error
+
+
+def _type_of(path: Path, one: Any) -> Any:  # noqa: ANN401
+    if one.type not in _TYPES:
+        raise ExternalPolicyError(f"{path}: input {one.name!r} is a {one.type}: it must be one of {sorted(_TYPES)}")
+    return _TYPES[one.type]
+
+
+def _require_shape(path: Path, name: str, shape: Sequence[Any], size: int | None) -> None:
+    """Refuse inputs that do not take any number of agents, or not of the game's size; None is memory of any size."""
+    if len(shape) == 0 or isinstance(shape[0], int):
+        raise ExternalPolicyError(
+            f"{path}: input {name!r} has shape {list(shape)}: its first axis is of agents and must be dynamic"
+        )
+    inner = tuple(shape[1:])
+    if size is None and not all(isinstance(each, int) for each in inner):
+        raise ExternalPolicyError(
+            f"{path}: memory {name!r} has shape {list(shape)}: only its first axis may be dynamic"
+        )
+    if size is not None and (len(inner) != 1 or (isinstance(inner[0], int) and inner[0] != size)):
+        raise ExternalPolicyError(f"{path}: input {name!r} has shape {list(shape)}: the game gives (B, {size})")

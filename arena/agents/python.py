@@ -1,0 +1,96 @@
+"""A policy in Python: what `MODULE:ATTRIBUTE` names is called with every batch."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from arena.agents.base import NO_MEMORY, Batch, Reply
+from arena.agents.errors import ExternalPolicyError, excerpt
+from arena.environments.spec import EnvironmentSpec
+from arena.user_code import import_user_module
+
+_PAIR = 2
+
+
+class CallableActor:
+    """Asks a Python callable.
+
+    Args:
+        answer: Called with every batch; returns actions by head, or (actions, memory).
+    """
+
+    def __init__(self, answer: Callable[[Batch], Any]) -> None:
+        self._answer = answer
+
+    @property
+    def identity(self) -> str | None:
+        """The callable's own `identity`, where it has one."""
+        own = getattr(self._answer, "identity", None)
+        return own if isinstance(own, str) else None
+
+    def act(self, batch: Batch) -> Reply:
+        """See `Actor.act`."""
+        try:
+            answered = self._answer(batch)
+        except (Exception, SystemExit) as error:  # whatever another's code raises
+            raise ExternalPolicyError(f"it failed with {type(error).__name__}: {excerpt(error)}") from error
+        actions, memory = answered if isinstance(answered, tuple) and len(answered) == _PAIR else (answered, ())
+        if not isinstance(actions, Mapping):
+            raise ExternalPolicyError(
+                f"it returned {excerpt(repr(answered))}: return actions by head, or those and what to remember"
+            )
+        return Reply(actions, _things(memory))
+
+    def close(self) -> None:
+        """Close the callable, if it can be closed."""
+        close = getattr(self._answer, "close", None)
+        if callable(close):
+            close()
+
+
+def open_callable(path: str, spec: EnvironmentSpec) -> CallableActor:
+    """Find `MODULE:ATTRIBUTE`; modules are also looked for in the working directory. A class is made with the game.
+
+    Raises:
+        ExternalPolicyError: There is none of that name, it does not load, or it cannot be called.
+    """
+    found: Any = _find(path)
+    if inspect.isclass(found):
+        make: Callable[[EnvironmentSpec], Any] = found
+        try:
+            found = make(spec)
+        except (Exception, SystemExit) as error:  # whatever another's code raises
+            raise ExternalPolicyError(
+                f"{path}(game) failed with {type(error).__name__}: {excerpt(error)}; a class is made with the game"
+            ) from error
+    if not callable(found):
+        raise ExternalPolicyError(
+            f"{path} is {excerpt(repr(found))}, which cannot be called: name what answers a batch"
+        )
+    return CallableActor(found)
+
+
+def _things(memory: object) -> Sequence[Any]:
+    """What a callable gave its agents to remember, one thing each."""
+    if memory is None:
+        return NO_MEMORY
+    if isinstance(memory, Iterable) and not isinstance(memory, Mapping | str | bytes):
+        with suppress(TypeError):  # an array of no axis says that it has things, and has none
+            return tuple(memory)
+    raise ExternalPolicyError(
+        f"it gave {excerpt(repr(memory))} to remember: return one thing for each agent in a list, or None for nothing"
+    )
+
+
+def _find(path: str) -> Any:  # noqa: ANN401  whatever has that name
+    name, _, attribute = path.partition(":")
+    try:
+        module = import_user_module(name)
+    except (Exception, SystemExit) as error:  # whatever another's code raises while it loads
+        raise ExternalPolicyError(
+            f"{path} does not load ({type(error).__name__}: {excerpt(error)}): name a module that Python finds here"
+        ) from error
+    if not hasattr(module, attribute):
+        raise ExternalPolicyError(f"{path}: module {name} has no {attribute!r}; name what answers a batch")
+    return getattr(module, attribute)

@@ -1,0 +1,113 @@
+"""`arena verify`."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from arena.cli.options import AsJson, Seed
+from arena.cli.output import games_aside, make_table, prepare_torch, print_json, progress, stdout
+
+if TYPE_CHECKING:
+    from arena.conformance.report import Finding, Report, Row
+
+FAILED = 1
+MARKS = {
+    "passed": ("pass", "green"),
+    "failed": ("FAIL", "bold red"),
+    "warning": ("warn", "yellow"),
+    "told": ("told", "cyan"),
+    "n/a": ("n/a", "dim"),
+    "not reached": ("-", "dim"),
+}
+"""How verdicts are shown, and in which colour."""
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: arena verify mypackage.mygame:make --matches 200")
+def verify(
+    environment: Annotated[
+        str, typer.Argument(metavar="ENVIRONMENT", help="The game, as --environment of other commands takes it.")
+    ],
+    matches: Annotated[int, typer.Option("--matches", min=1, help="Matches between players that act at random.")] = 100,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Check a game against what environments promise: spec, ranges, masks, ends, outcomes, repeatability, sides.
+
+    Prints a row for each check, and for each failure what was seen, where, the rule and the way out. Ends with 1 if one
+    has failed; a warning is no failure.
+    """
+    from arena.conformance import verify as verify_environment
+
+    prepare_torch(threads=1)
+    with games_aside():
+        report = verify_environment(environment, matches=matches, seed=seed, progress=progress)
+    if as_json:
+        print_json(_describe(report))
+    else:
+        _print(stdout(), report)
+    if not report.passed:
+        raise typer.Exit(FAILED)
+
+
+def _describe(report: "Report") -> dict[str, Any]:
+    return {
+        "environment": report.environment,
+        "signature": report.signature,
+        "matches": report.matches,
+        "seed": report.seed,
+        "passed": report.passed,
+        "decisions_per_s": report.decisions_per_s,
+        "checks": [
+            {
+                "check": row.check,
+                "verdict": row.verdict,
+                "said": row.said,
+                "where": row.finding.where if row.finding else None,
+                "rule": row.finding.rule if row.finding else None,
+                "way_out": row.finding.way_out if row.finding else None,
+            }
+            for row in report.rows
+        ],
+    }
+
+
+def _print(console: Console, report: "Report") -> None:
+    table = make_table("check", "", "what was seen")
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    for row in report.rows:
+        mark, colour = MARKS[row.verdict]
+        table.add_row(row.check, Text(mark, style=colour), Text("see below" if row.finding else row.said))
+    console.print(table)
+    for row in report.rows:
+        if row.finding:
+            console.print(_explain(row, row.finding))
+    counts = {mark: sum(MARKS[row.verdict][0] == mark for row in report.rows) for mark, _ in MARKS.values()}
+    told = ", ".join(
+        f"{counts[mark]} {what}" for mark, what in (("pass", "passed"), ("FAIL", "failed"), ("warn", "warned"))
+    )
+    console.print(Text(f"{report.environment}: {told}."))
+
+
+def _explain(row: "Row", finding: "Finding") -> Table:
+    """What was seen, where, the rule and the way out."""
+    mark, colour = MARKS[row.verdict]
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(mark, style=colour), Text(row.check, style="bold"))
+    lines = {
+        "seen": finding.seen,
+        "where": finding.where,
+        "rule": finding.rule,
+        "way out": finding.way_out,
+    }
+    for name, line in lines.items():
+        if line:
+            grid.add_row(Text(f"  {name}", style="dim"), Text(line))
+    grid.add_row("", "")
+    return grid

@@ -1,0 +1,192 @@
+"""Does what players should not, and looks what becomes of it."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from arena.conformance.checks import ILLEGAL, REFUSALS
+from arena.conformance.determinism_checks import ROWS_COMPARED, Repeating
+from arena.conformance.lockstep import Twins
+from arena.conformance.observation_checks import misplaced, out_of_range
+from arena.conformance.report import Row
+from arena.conformance.step_checks import wrong_outcomes, wrong_rewards
+from arena.conformance.transitions import Glance, Moment, describe, draw, first
+from arena.environments.base import Actions, Environment, Observation
+from arena.environments.spec import ActionHead, HeadKind
+from arena.errors import ArenaError, InvalidActionError
+
+LOOKED_FOR = 50
+"""Decisions in which an agent with a forbidden option is looked for."""
+
+BEYOND = 3.0
+"""A continuous action beyond [-1, 1]."""
+
+
+Spoil = Callable[[Actions, Observation], tuple[Actions, int, int] | None]
+"""Makes an action wrong, and says of which row and agent; None where nobody can do that now."""
+
+
+def try_illegal_actions(repeating: Repeating, *, in_range: bool) -> Row:
+    """Choose what is forbidden, and what is no option at all.
+
+    Args:
+        repeating: Makes the environment.
+        in_range: Whether observations are in range where actions are legal: only then they have to be so here.
+    """
+    refused: list[str] = []
+    taken: list[str] = []
+    spec = repeating.make(num_envs=1, seed=0).spec
+    for head in spec.heads:
+        for what, spoil in _wrong_choices(head):
+            row = _try_one(repeating, head, (what, spoil), (refused, taken), in_range=in_range)
+            if row is not None:
+                return row
+    if not refused and not taken:
+        return ILLEGAL.not_applicable("no action is illegal")
+    said = (("refused", refused), ("taken by the game's rules", taken))
+    return ILLEGAL.passed("; ".join(f"{became}: {', '.join(what)}" for became, what in said if what))
+
+
+def try_wrong_calls(repeating: Repeating) -> Row:
+    """Call what should not be called like that."""
+    env = repeating.make(num_envs=ROWS_COMPARED, seed=0)
+    seeds, head = repeating.seeds("match"), env.spec.heads[0]
+    actions = draw(env, repeating.make(num_envs=ROWS_COMPARED, seed=0).reset(seeds), torch.Generator().manual_seed(0))
+    calls: Mapping[str, Callable[[], object]] = {
+        "a step before the first reset": lambda: env.step(actions),
+        "a seed below 0": lambda: env.reset(seeds - seeds - 1),
+        "seeds for fewer rows": lambda: env.reset(seeds[:-1]),
+        f"actions without head {head.name!r}": lambda: _after_reset(env, seeds, _without(actions, head.name)),
+        "actions with a head too many": lambda: _after_reset(env, seeds, {**actions, "another": actions[head.name]}),
+        f"actions of fewer rows in head {head.name!r}": lambda: _after_reset(
+            env, seeds, {**actions, head.name: actions[head.name][:-1]}
+        ),
+    }
+    for what, call in calls.items():
+        try:
+            call()
+        except ArenaError:
+            continue
+        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever it raises instead
+            return REFUSALS.failed(f"{what} raises {describe(error)}")
+        return REFUSALS.failed(f"{what} is taken without a word")
+    return REFUSALS.passed(f"{len(calls)} kinds of them")
+
+
+def _try_one(
+    repeating: Repeating,
+    head: ActionHead,
+    wrong_choice: tuple[str, Spoil],
+    became: tuple[list[str], list[str]],
+    *,
+    in_range: bool,
+) -> Row | None:
+    """Do one wrong thing where it can first be done; None, and whether it was refused or taken, where that is right."""
+    (what, spoil), (refused, taken) = wrong_choice, became
+    env, twin = (repeating.make(num_envs=ROWS_COMPARED, seed=0) for _ in range(2))
+    seeds, rng = repeating.seeds("match").to(env.device), torch.Generator().manual_seed(repeating.seed)
+    shown, again = env.reset(seeds), twin.reset(seeds)
+    lengths = torch.zeros_like(seeds)
+    for decision in range(1, LOOKED_FOR + 1):
+        actions = draw(env, shown, rng)
+        lengths += 1
+        if spoiled := spoil(actions, shown):
+            wrong, row, agent = spoiled
+            where = f"decision {decision} of row {row}, {env.spec.name_agent(agent)}"
+            before = env.seeds.clone(), env.next_seeds.clone()
+            try:
+                step = env.step(wrong)
+            except InvalidActionError:
+                refused.append(f"{what} of {head.name}")
+                return _after_refusal(repeating, (env, shown), (twin, again), f"{what} of head {head.name!r}", where)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises: it has to be InvalidActionError
+                return ILLEGAL.failed(f"{what} of head {head.name!r} raises {describe(error)}", where)
+            taken.append(f"{what} of {head.name}")
+            moment = Moment(env, lengths, *before, shown, wrong, step)
+            return _after_taking(moment, f"{what} of head {head.name!r}", where, in_range=in_range)
+        step, other = env.step(actions), twin.step(actions)
+        lengths = lengths.masked_fill(step.over, 0)
+        shown, again = step.observation, other.observation
+    return None
+
+
+def _after_refusal(
+    repeating: Repeating,
+    one: tuple[Environment, Observation],
+    other: tuple[Environment, Observation],
+    what: str,
+    where: str,
+) -> Row | None:
+    """Go on where an action was refused: nothing may have changed."""
+    if not one[0].spec.reproducible:
+        return None
+    rng = torch.Generator().manual_seed(repeating.seed)
+    try:
+        twins = Twins(one[0], other[0], range(ROWS_COMPARED))
+        found = twins.compare(one[1], other[1], rng, decisions=repeating.decisions)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  as above
+        return ILLEGAL.failed(f"after {what} was refused, legal actions raise {describe(error)}", where)
+    return None if found is None else ILLEGAL.failed(f"{what} was refused, and changed the match: {found.seen}", where)
+
+
+def _after_taking(moment: Moment, what: str, where: str, *, in_range: bool) -> Row | None:
+    """What came of an action that was taken has to be as ever."""
+    everywhere = torch.ones_like(moment.step.over)
+    glance = Glance(moment.env, moment.step.observation, everywhere)
+    seen = (misplaced(glance) or out_of_range(glance)) if in_range else None
+    fault = seen or wrong_rewards(moment) or wrong_outcomes(moment)
+    return None if fault is None else ILLEGAL.failed(f"{what} was taken, and then: {fault.seen}", where)
+
+
+def _wrong_choices(head: ActionHead) -> Iterator[tuple[str, Spoil]]:
+    """Wrong things that can be done with a head; each finds somebody who can do it, or nobody."""
+    match head.kind:
+        case HeadKind.CATEGORICAL:
+            if head.masked:
+                yield "a forbidden option", _forbidden(head)
+            yield f"option {head.size}", _put(head, head.size)
+            yield "option -1", _put(head, -1)
+        case HeadKind.BERNOULLI:
+            if head.masked:
+                yield "a forbidden switch", _forbidden(head)
+        case HeadKind.GAUSSIAN:
+            yield f"{BEYOND:g} (beyond [-1, 1])", _put(head, BEYOND)
+
+
+def _forbidden(head: ActionHead) -> Spoil:
+    """Choose or switch on what a mask forbids."""
+
+    def spoil(actions: Actions, observation: Observation) -> tuple[Actions, int, int] | None:
+        closed = ~observation.masks[head.name]
+        place = first(observation.active & closed.any(dim=-1))
+        if place is None:
+            return None
+        changed = actions[head.name].clone()
+        changed[place] = int(closed[place].nonzero()[0]) if head.kind is HeadKind.CATEGORICAL else closed[place]
+        return {**actions, head.name: changed}, place[0], place[1]
+
+    return spoil
+
+
+def _put(head: ActionHead, value: float) -> Spoil:
+    """Do something that is never an action."""
+
+    def spoil(actions: Actions, observation: Observation) -> tuple[Actions, int, int] | None:
+        place = first(observation.active)
+        if place is None:
+            return None
+        changed = actions[head.name].clone()
+        changed[place] = value
+        return {**actions, head.name: changed}, place[0], place[1]
+
+    return spoil
+
+
+def _after_reset(env: Environment, seeds: Tensor, actions: Actions) -> None:
+    env.reset(seeds)
+    env.step(actions)
+
+
+def _without(actions: Actions, head: str) -> Actions:
+    return {name: action for name, action in actions.items() if name != head}

@@ -1,0 +1,150 @@
+"""What agents perceive: shapes, ranges, options, and that nothing is shown to who does not act."""
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from arena.conformance.transitions import Fault, Glance, Moment, first
+from arena.environments.spec import ChoiceBlock, EnvironmentSpec, HeadKind
+
+SIGHTS_KEPT = 4096
+"""Observations of a side that are kept to compare."""
+
+
+def misplaced(glance: Glance) -> Fault | None:
+    """Shapes, types and devices that are not as declared."""
+    spec, seen = glance.env.spec, glance.observation
+    agents = (glance.env.num_envs, spec.num_agents)
+    masked = {head.name: head.size for head in spec.heads if head.masked}
+    if seen.masks.keys() != masked.keys():
+        return Fault(f"masks are of heads {sorted(seen.masks)}, and masked are {sorted(masked)}")
+    expected = {
+        "values": (seen.values, (*agents, spec.observation_size), torch.float32),
+        "active": (seen.active, agents, torch.bool),
+        **{f"mask {name!r}": (seen.masks[name], (*agents, size), torch.bool) for name, size in masked.items()},
+    }
+    for name, (tensor, shape, kind) in expected.items():
+        if not isinstance(tensor, Tensor):
+            return Fault(f"{name} is a {type(tensor).__name__}: a tensor is needed")
+        if tuple(tensor.shape) != shape or tensor.dtype is not kind or tensor.device != glance.env.device:
+            return Fault(
+                f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}: {kind} of {shape} on "
+                f"{glance.env.device} is declared"
+            )
+    return None
+
+
+def out_of_range(glance: Glance) -> Fault | None:
+    """Values that are no numbers, or beyond their block's bounds; zeros of who does not act are none."""
+    spec, seen = glance.env.spec, glance.observation
+    looked_at = glance.rows[:, None, None] & (seen.active[..., None] | (seen.values != 0.0))
+    low, high, whole = _bounds(spec, seen.values)
+    broken = ~torch.isfinite(seen.values) | (seen.values < low) | (seen.values > high)
+    broken |= whole & (seen.values != seen.values.round())
+    place = first(broken & looked_at)
+    if place is None:
+        return None
+    row, agent, column = place
+    value = f"{float(seen.values[place]):g}"
+    needed = " and whole" if bool(whole[column]) else ""
+    within = f"[{float(low[column]):g}, {float(high[column]):g}]{needed}"
+    return Fault(f"{spec.name_entry(column)} is {value}: declared is {within}", row, agent)
+
+
+def without_options(glance: Glance) -> Fault | None:
+    """Agents that act and have nothing to choose."""
+    for head in glance.env.spec.heads:
+        if head.masked and head.kind is HeadKind.CATEGORICAL:
+            nothing = glance.observation.active & ~glance.observation.masks[head.name].any(dim=-1)
+            if place := first(nothing & glance.rows[:, None]):
+                return Fault(f"it acts, and no option of head {head.name!r} is legal", *place)
+    return None
+
+
+def shown_to_absent(glance: Glance) -> Fault | None:
+    """What is shown to agents that do not act."""
+    seen, absent = glance.observation, ~glance.observation.active & glance.rows[:, None]
+    if place := first((seen.values != 0.0) & absent[..., None]):
+        row, agent, column = place
+        value = float(seen.values[place])
+        return Fault(f"it does not act, and {glance.env.spec.name_entry(column)} is {value:g}", row, agent)
+    for head in glance.env.spec.heads:
+        if head.masked:
+            most = int(head.kind is HeadKind.CATEGORICAL)  # one that does nothing may stay
+            open_to = seen.masks[head.name].sum(dim=-1)
+            if place := first((open_to > most) & absent):
+                return Fault(f"it does not act, and head {head.name!r} has {int(open_to[place])} open", *place)
+    return None
+
+
+class Returning:
+    """Agents that act again in an episode in which they had stopped to, where sides do not move in turns."""
+
+    def __init__(self) -> None:
+        self._gone: Tensor | None = None
+
+    def __call__(self, moment: Moment) -> Fault | None:
+        """Look at who acts next."""
+        active, ended = moment.step.observation.active, moment.step.ended[:, None]
+        before = ~moment.before.active if self._gone is None else self._gone
+        back = first(before & active & ~ended) if not moment.env.spec.turn_based else None
+        self._gone = torch.where(ended, ~active, before | ~active)
+        return None if back is None else Fault("it acts again after it was inactive", *back)
+
+
+class UntoldSides:
+    """What agents of both sides were shown alike, where these are unlike."""
+
+    def __init__(self) -> None:
+        self._shown: tuple[set[bytes], set[bytes]] = (set(), set())
+
+    def __call__(self, moment: Moment) -> Fault | None:
+        """Look at whoever acts, until enough was seen."""
+        spec, before = moment.env.spec, moment.before
+        if spec.unlike_sides is None or max(map(len, self._shown)) > SIGHTS_KEPT:
+            return None
+        for row, agent in before.active.nonzero().tolist():
+            away = agent >= spec.agents_per_side[0]
+            sight = before.values[row, agent].cpu().numpy().tobytes()
+            if sight in self._shown[not away]:
+                return Fault("it is shown to the last number what an agent of the other side was shown", row, agent)
+            self._shown[away].add(sight)
+        return None
+
+
+class Tried:
+    """Options that were legal, and those of them that were chosen."""
+
+    def __init__(self, spec: EnvironmentSpec) -> None:
+        heads = [head for head in spec.heads if head.kind is HeadKind.CATEGORICAL]
+        self._legal = {head.name: torch.zeros(head.size, dtype=torch.bool) for head in heads}
+        self._taken = {head.name: torch.zeros(head.size, dtype=torch.bool) for head in heads}
+
+    def __call__(self, moment: Moment) -> Fault | None:
+        """Note what was chosen; that is never a fault."""
+        active = moment.before.active
+        for name, legal in self._legal.items():
+            masks: Mapping[str, Tensor] = moment.before.masks
+            legal |= masks[name][active].any(dim=0).cpu() if name in masks else active.any().cpu()
+            self._taken[name][moment.actions[name][active].cpu()] = True
+        return None
+
+    def __str__(self) -> str:
+        """How many were chosen, of how many."""
+        return "; ".join(self._told()) or "no head has options; all was drawn from what is declared"
+
+    def _told(self) -> Iterator[str]:
+        for name, legal in self._legal.items():
+            taken = int(self._taken[name].sum())
+            rest = "" if taken == int(legal.sum()) else " (more --matches try more)"
+            yield f"{name}: {taken:,} of {int(legal.sum()):,} options tried{rest}"
+
+
+def _bounds(spec: EnvironmentSpec, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Low and high (D,) of every entry, and whether it has to be a whole number."""
+    blocks = spec.observation
+    low = torch.cat([torch.full((block.size,), block.low) for block in blocks]).to(like)
+    high = torch.cat([torch.full((block.size,), block.high) for block in blocks]).to(like)
+    whole = torch.cat([torch.full((block.size,), isinstance(block, ChoiceBlock)) for block in blocks])
+    return low, high, whole.to(like.device)

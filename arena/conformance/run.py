@@ -1,0 +1,277 @@
+"""All checks of an environment, in their order."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import pairwise
+
+import torch
+
+from arena.conformance import side_effects as containing
+from arena.conformance.checks import (
+    ANSWERS,
+    CHANCE,
+    CONTAINED,
+    IGNORED,
+    ILLEGAL,
+    NEXT_MATCH,
+    PLAYED,
+    PROCESSES,
+    RANGES,
+    REFUSALS,
+    REPEATS,
+    RESET,
+    ROWS,
+    SCORES,
+    SIDES,
+    SPECIFICATION,
+    SPEED,
+    STEP_LIMIT,
+    Rule,
+)
+from arena.conformance.determinism_checks import WAITING_S, Repeating
+from arena.conformance.misuse_checks import try_illegal_actions, try_wrong_calls
+from arena.conformance.random_play import Game, Played, Result
+from arena.conformance.report import Report, Row
+from arena.conformance.spec_checks import compare_with_fresh_processes, faults_of
+from arena.conformance.transitions import describe, draw
+from arena.environments import declare, make
+from arena.environments.adapters.subprocess.factory import plays_single_matches
+from arena.environments.base import Environment
+from arena.environments.spec import EnvironmentSpec
+from arena.errors import ArenaError
+from arena.play.series import score_interval
+from arena.seeding import derive
+
+MAX_ROWS = 32
+"""Most matches that are played at once; each row plays several, one after another."""
+
+MOST_COMPARED = 2000
+"""Most decisions of matches that are played twice."""
+
+WATCHED = 200
+"""Decisions in which is looked at what a game does beside playing."""
+
+LEVEL = 0.5
+TELLING = 10
+"""Matches that were won and whose sides earned unlike, from which on scores and rewards are compared."""
+
+LATER = (
+    REPEATS,
+    ROWS,
+    RESET,
+    NEXT_MATCH,
+    PROCESSES,
+    IGNORED,
+    CHANCE,
+    ILLEGAL,
+    REFUSALS,
+    STEP_LIMIT,
+    SIDES,
+    SCORES,
+    CONTAINED,
+)
+"""Rules that are looked at when matches can be played at all."""
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+"""Shows that something of so many parts is being done: entered, it gives what takes how many more are done."""
+
+
+def verify(name: str, *, matches: int, seed: int, progress: Progress) -> Report:
+    """Hold an environment to what environments promise.
+
+    Args:
+        name: Of the environment; see `arena.environments.make`.
+        matches: How many are played at random, at least 1.
+        seed: What all seeds are derived from.
+        progress: Shows how far it is.
+
+    Raises:
+        UnknownEnvironmentError: No environment has that name.
+        ArenaError: It is refused, with the reason.
+    """
+    with torch.no_grad():
+        return _Verification(name, matches, seed, progress).report()
+
+
+class _Verification:
+    def __init__(self, name: str, matches: int, seed: int, progress: Progress) -> None:
+        self._name, self._matches, self._seed, self._progress = name, matches, seed, progress
+        self._signature: str | None = None
+        self._played: Played | None = None
+        self._threads = containing.waited_for()
+
+    def report(self) -> Report:
+        rows = tuple(self._rows())
+        played = self._played
+        pace = played.decisions / played.stepping_s if played and played.stepping_s else None
+        return Report(self._name, self._signature, len(played.results) if played else 0, self._seed, pace, rows)
+
+    def _rows(self) -> Iterator[Row]:
+        try:
+            env = make(self._name, num_envs=1, seed=self._seed)
+            rows = list(self._declared(env.spec))
+        except ArenaError:
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises when it is made
+            rows = [SPECIFICATION.failed(f"it cannot be made: {describe(error)}")]
+        yield from rows
+        if any(row.finding for row in rows):
+            yield from _not_reached((*PLAYED, *LATER), rows)
+            return
+        answers = self._answers(env)
+        yield answers
+        if answers.finding:
+            yield from _not_reached((*PLAYED, *LATER), [answers])
+            return
+        self._played = played = self._play(env.spec)
+        rows = played.rows(env.spec)
+        yield from rows
+        if played.stopped:
+            yield from _not_reached(LATER, rows)
+            return
+        yield from self._later(env.spec, played)
+
+    def _declared(self, spec: EnvironmentSpec) -> Iterator[Row]:
+        """Whether the spec makes sense, and is the same wherever it is declared."""
+        with self._progress("what it declares", 1) as advance:
+            again = [declare(self._name), make(self._name, num_envs=1, seed=self._seed + 1).spec]
+            if faults := faults_of(spec):
+                more = f", and {len(faults) - 1} more like it" if len(faults) > 1 else ""
+                yield SPECIFICATION.failed(f"{faults[0]}{more}")
+                return
+            for one, other in pairwise([spec, *again]):
+                if one != other:
+                    yield SPECIFICATION.failed(
+                        f"it declares something else when it is made again: {_unlike(one, other)}"
+                    )
+                    return
+            self._signature = spec.signature
+            yield SPECIFICATION.passed(_summary(spec))
+            yield compare_with_fresh_processes(spec)
+            advance(1)
+
+    def _answers(self, env: Environment) -> Row:
+        """Let a process play it first: one that crashes or never answers does no harm there."""
+        if not plays_single_matches(env):
+            return ANSWERS.not_applicable("it steps a whole batch by itself, in this process")
+        rng = torch.Generator().manual_seed(self._seed)
+        rows, decisions = 2, min(MOST_COMPARED, env.spec.max_decisions)
+        with self._progress("a process of its own", decisions) as advance:
+            try:
+                hosted = make(self._name, num_envs=rows, seed=self._seed, processes=1, step_limit_s=WAITING_S)
+                shown = hosted.reset()
+                for _ in range(decisions):
+                    step = hosted.step(draw(hosted, shown, rng))
+                    shown = step.observation
+                    advance(1)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  as above
+                return ANSWERS.failed(_cause_of(error))
+        return ANSWERS.passed(f"{decisions:,} decisions of {rows} matches in a process of its own")
+
+    def _play(self, spec: EnvironmentSpec) -> Played:
+        rows = min(MAX_ROWS, -(-self._matches // 2))
+        env = make(self._name, num_envs=rows, seed=derive(self._seed, "play"))
+        seeds = torch.tensor([derive(self._seed, "opening", row) for row in range(rows)], dtype=torch.int64)
+        rng = torch.Generator().manual_seed(derive(self._seed, "players"))
+        with self._progress("matches at random", self._matches) as advance:
+            return Game(env, self._matches, rng, advance).play(seeds)
+
+    def _later(self, spec: EnvironmentSpec, played: Played) -> Iterator[Row]:
+        """What is asked of a game that can be played."""
+        repeating = Repeating(partial(make, self._name), self._seed, min(spec.max_decisions, MOST_COMPARED))
+        with self._progress("matches played twice", len(LATER)) as advance:
+            for row in self._rest(spec, played, repeating):
+                yield row
+                advance(1)
+
+    def _rest(self, spec: EnvironmentSpec, played: Played, repeating: Repeating) -> Iterator[Row]:
+        yield from repeating.rows()
+        yield repeating.chance()
+        yield _guarded(ILLEGAL, partial(try_illegal_actions, repeating, in_range=RANGES not in played.faults))
+        yield _guarded(REFUSALS, partial(try_wrong_calls, repeating))
+        yield judge_limit(spec, played.results)
+        yield judge_sides(spec, played.results)
+        yield judge_scores(played.results)
+        yield _guarded(CONTAINED, partial(self._contained, repeating))
+        rate = played.decisions / played.stepping_s
+        yield SPEED.told(f"{rate:,.0f} decisions a second of {min(MAX_ROWS, -(-self._matches // 2))} matches at once")
+
+    def _contained(self, repeating: Repeating) -> Row:
+        env = repeating.make(num_envs=2, seed=0)
+        rng, shown = torch.Generator().manual_seed(0), env.reset()
+        with containing.watching() as deeds:
+            for _ in range(WATCHED):
+                shown = env.step(draw(env, shown, rng)).observation
+        return containing.judge(deeds, containing.waited_for() - self._threads)
+
+
+def judge_limit(spec: EnvironmentSpec, results: list[Result]) -> Row:
+    """Whether matches come to an end of their own."""
+    if spec.limit_decides:
+        return STEP_LIMIT.not_applicable("its limit decides its matches")
+    by_rules = sum(not result.cut for result in results)
+    if by_rules:
+        return STEP_LIMIT.passed(f"{by_rules} of {len(results)} matches ended by the game's rules")
+    lengths = [result.decisions for result in results]
+    return STEP_LIMIT.warned(
+        f"all {len(results)} matches were cut off, after {min(lengths):,} to {max(lengths):,} decisions"
+    )
+
+
+def judge_sides(spec: EnvironmentSpec, results: list[Result]) -> Row:
+    """Whether home is level with away, between players that both act at random."""
+    score = sum(result.score for result in results) / len(results)
+    low, high = score_interval(score, len(results))
+    said = f"home scores {score:.3f} ({low:.3f} to {high:.3f}) of {len(results)} matches of equal players"
+    if spec.unlike_sides is not None:
+        return SIDES.not_applicable(f"{' and '.join(spec.unlike_sides)} are rated each on its own; {said}")
+    return SIDES.passed(said) if low <= LEVEL <= high else SIDES.warned(said)
+
+
+def judge_scores(results: list[Result]) -> Row:
+    """Whether who wins earns more."""
+    telling = [result for result in results if result.score != LEVEL and result.margin != 0.0]
+    if len(telling) < TELLING:
+        return SCORES.not_applicable(f"only {len(telling)} of {len(results)} matches were won and paid unlike")
+    agreeing = sum((result.score > LEVEL) == (result.margin > 0.0) for result in telling)
+    said = f"who won earned more in {agreeing} of {len(telling)} matches"
+    _, high = score_interval(agreeing / len(telling), len(telling))
+    return SCORES.passed(said) if high >= LEVEL else SCORES.warned(said)
+
+
+def _cause_of(error: BaseException) -> str:
+    """Why a process cannot play: its line, and the line of code where its traceback ends."""
+    if not isinstance(error, ArenaError):
+        return describe(error)
+    line, *told = str(error).splitlines()
+    places = [each.strip() for each in told if each.startswith("  File ")]
+    return f"{line} ({places[-1]})" if places else line
+
+
+def _guarded(rule: Rule, check: Callable[[], Row]) -> Row:
+    """What a check says; an error that a game raises on the way is its fault."""
+    try:
+        return check()
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises
+        return rule.failed(describe(error))
+
+
+def _not_reached(rules: tuple[Rule, ...], rows: list[Row]) -> Iterator[Row]:
+    """Rows of what cannot be looked at, since something was broken before."""
+    broken = next(row.check for row in rows if row.finding)
+    yield from (rule.not_reached(f"{broken!r} is broken") for rule in rules)
+
+
+def _summary(spec: EnvironmentSpec) -> str:
+    home, away = spec.agents_per_side
+    heads = ", ".join(f"{head.name} {head.kind} {head.size}" for head in spec.heads)
+    apart = spec.unlike_sides
+    sides = "sides alike" if apart is None else f"sides rated apart ({' and '.join(apart)})"
+    return f"{home} v {away} agents, {sides}, {spec.observation_size:,} floats, {heads}"
+
+
+def _unlike(one: EnvironmentSpec, other: EnvironmentSpec) -> str:
+    """Fields in which two specs differ."""
+    mine, theirs = vars(one), vars(other)
+    return ", ".join(name for name in mine if mine[name] != theirs.get(name)) or "its type"

@@ -1,0 +1,114 @@
+"""What a game does beside playing: files that it writes, bytes that it unpickles, connections, processes."""
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from arena.conformance.checks import CONTAINED
+from arena.conformance.report import Row
+
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+HARMLESS = ("/dev/null", "/dev/zero", "/dev/urandom")
+
+COMPILED = "__pycache__"
+"""Where Python keeps modules that it has compiled."""
+
+EXECUTORS = "ThreadPoolExecutor"
+"""How threads of Python's executors are called."""
+
+DEEDS = {
+    "pickle.find_class": "unpickles",
+    "os.remove": "removes",
+    "os.rename": "renames",
+    "os.mkdir": "makes the folder",
+    "os.rmdir": "removes the folder",
+    "os.truncate": "cuts",
+    "socket.connect": "connects to",
+    "subprocess.Popen": "starts",
+    "os.system": "starts",
+    "os.exec": "starts",
+    "os.posix_spawn": "starts",
+}
+"""Events of Python's audit and what is said of them; see the table of audit events in Python's documentation."""
+
+
+class _Watch:
+    """Notes what Python code of one thread does."""
+
+    def __init__(self) -> None:
+        self.thread: int | None = None
+        self.deeds: list[str] = []
+
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Note an event."""
+        if self.thread != threading.get_ident():
+            return
+        if event == "open" and _writes(*arguments):
+            self.deeds.append(f"writes {arguments[0]}")
+        elif event in DEEDS and not _temporary(arguments):
+            self.deeds.append(f"{DEEDS[event]} {_object_of(event, arguments)}")
+
+
+@lru_cache(maxsize=1)
+def _watch() -> _Watch:
+    """The only one: Python never forgets whom it tells of events."""
+    watch = _Watch()
+    sys.addaudithook(watch.hear)
+    return watch
+
+
+@contextmanager
+def watching() -> Iterator[list[str]]:
+    """What this thread does meanwhile beside computing; C code is not seen."""
+    watch = _watch()
+    watch.deeds, watch.thread = [], threading.get_ident()
+    try:
+        yield watch.deeds
+    finally:
+        watch.thread = None
+
+
+def waited_for() -> set[threading.Thread]:
+    """Threads without which the program does not end; those of executors end when it does."""
+    return {each for each in threading.enumerate() if not each.daemon and not each.name.startswith(EXECUTORS)}
+
+
+def judge(deeds: list[str], threads: set[threading.Thread]) -> Row:
+    """What is said of deeds, and of threads that were started."""
+    found = [*deeds, *(f"leaves thread {each.name} behind" for each in sorted(threads, key=str))]
+    if not found:
+        return CONTAINED.passed("no file, no pickle, no connection, no process (of what Python code does)")
+    others = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
+    return CONTAINED.failed(f"while it is played it {found[0]}{others}")
+
+
+def _writes(path: Any, mode: Any, flags: Any) -> bool:  # noqa: ANN401  whatever was opened
+    """Whether a file was opened to be written that stays."""
+    return bool(flags & WRITING) and not isinstance(path, int) and not _temporary((path,))
+
+
+def _object_of(event: str, arguments: tuple[Any, ...]) -> str:
+    """What it was done with: a class has a module before its name, a connection a socket before its address."""
+    match event:
+        case "pickle.find_class":
+            return ".".join(map(str, arguments))
+        case "socket.connect":
+            return str(arguments[1])
+        case _:
+            return str(arguments[0])
+
+
+def _temporary(arguments: tuple[Any, ...]) -> bool:
+    """Whether what was touched is nobody's."""
+    path = arguments[0] if arguments else None
+    if not isinstance(path, str | bytes | os.PathLike):
+        return False
+    where = os.fspath(path) if not isinstance(path, bytes) else os.fsdecode(path)
+    text = where if isinstance(where, str) else os.fsdecode(where)
+    return text in HARMLESS or COMPILED in text or Path(text).absolute().is_relative_to(tempfile.gettempdir())

@@ -1,0 +1,133 @@
+"""Whether what an environment declares makes sense, and is the same everywhere."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+
+from arena.conformance.checks import SIGNATURE
+from arena.conformance.report import Row
+from arena.environments.spec import EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
+
+FRESH_LIMIT_S = 600.0
+"""Longest wait for a process that declares the environment: a busy machine loads large libraries slowly."""
+
+HASH_SEEDS = ("1", "2")
+"""Of processes that declare the environment: the order of sets of strings differs between them."""
+
+DECLARE = (
+    "import os, sys; from arena.environments import declare; "
+    "print(file=sys.stdout); print('signature', declare(sys.argv[1]).signature, flush=True); os._exit(0)"
+)
+"""Leaves at once, without waiting for threads that the game has started."""
+
+
+def faults_of(spec: EnvironmentSpec) -> list[str]:
+    """What contradicts itself or is missing in a spec, a line for each; none where it is well-formed."""
+    return [*_faults_of_agents(spec), *_faults_of_blocks(spec), *_faults_of_heads(spec), *_faults_of_ends(spec)]
+
+
+def compare_with_fresh_processes(spec: EnvironmentSpec) -> Row:
+    """Declare an environment in processes of their own, and compare the signatures."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    started = [
+        subprocess.Popen(  # noqa: S603  this interpreter, and a line of this module
+            [sys.executable, "-c", DECLARE, spec.name],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**environment, "PYTHONHASHSEED": seed},
+        )
+        for seed in HASH_SEEDS
+    ]
+    for process in started:
+        try:
+            said, failed = process.communicate(timeout=FRESH_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            _end(started)
+            return SIGNATURE.failed(f"a new process did not declare it within {FRESH_LIMIT_S:g} s")
+        if process.returncode != 0:
+            _end(started)
+            cause = (failed.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+            return SIGNATURE.failed(f"a new process cannot declare it: {cause}")
+        signature = said.split()[-1]
+        if signature != spec.signature:
+            _end(started)
+            return SIGNATURE.failed(f"it is {spec.signature} here and {signature} in a new process")
+    return SIGNATURE.passed(f"{spec.signature}, in {len(started)} new processes as here")
+
+
+def _end(processes: Sequence["subprocess.Popen[str]"]) -> None:
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def _faults_of_agents(spec: EnvironmentSpec) -> Iterator[str]:
+    if not isinstance(spec.name, str) or not spec.name:
+        yield f"its name is {spec.name!r}: a text that is not empty is needed"
+    if len(spec.agents_per_side) != spec.sides or not all(_counts(agents) for agents in spec.agents_per_side):
+        yield f"agents_per_side is {spec.agents_per_side!r}: two whole numbers of at least 1 are needed"
+    elif len(spec.roles) != spec.num_agents:
+        yield f"it has {spec.num_agents} agents and {len(spec.roles)} roles: each agent needs one"
+    for role in spec.roles:
+        if not isinstance(role, str) or not role:
+            yield f"a role is {role!r}: a text that is not empty is needed"
+
+
+def _faults_of_blocks(spec: EnvironmentSpec) -> Iterator[str]:
+    if not spec.observation:
+        yield "its observation has no block: one at least is needed"
+    yield from _twice("block", [block.name for block in spec.observation])
+    for block in spec.observation:
+        if not block.shape or not all(_counts(size) for size in block.shape):
+            yield f"block {block.name!r} has shape {block.shape!r}: axes of at least 1 are needed"
+        if math.isnan(block.low) or math.isnan(block.high) or block.low > block.high:
+            yield f"block {block.name!r} lies within [{block.low}, {block.high}]: low may not be above high"
+        if isinstance(block, MemberMask):
+            yield from _faults_of_members(spec, block)
+
+
+def _faults_of_members(spec: EnvironmentSpec, mask: MemberMask) -> Iterator[str]:
+    blocks: dict[str, ObservationBlock] = {block.name: block for block in spec.observation}
+    heads = {head.name: head for head in spec.heads}
+    for name in mask.describes:
+        if name not in blocks or blocks[name].shape[:1] != mask.shape[:1]:
+            yield f"set {mask.name!r} describes {name!r}: a block with as many rows ({mask.size}) is needed"
+    for name in mask.chosen_by:
+        if name not in heads or heads[name].kind is not HeadKind.CATEGORICAL or heads[name].size < mask.size:
+            yield f"set {mask.name!r} is chosen from by {name!r}: a categorical head of {mask.size} options is needed"
+
+
+def _faults_of_heads(spec: EnvironmentSpec) -> Iterator[str]:
+    if not spec.heads:
+        yield "it has no action head: one at least is needed"
+    yield from _twice("head", [head.name for head in spec.heads])
+    for head in spec.heads:
+        if head.kind not in set(HeadKind):
+            yield f"head {head.name!r} is of kind {head.kind!r}: gaussian, bernoulli or categorical is needed"
+        if not _counts(head.size):
+            yield f"head {head.name!r} has size {head.size!r}: at least 1 is needed"
+
+
+def _faults_of_ends(spec: EnvironmentSpec) -> Iterator[str]:
+    if not _counts(spec.max_decisions):
+        yield f"max_decisions is {spec.max_decisions!r}: a whole number of at least 1 is needed"
+    if not spec.reasons:
+        yield "it has no reasons: one at least is needed for a match to end"
+    yield from _twice("reason", spec.reasons)
+    try:
+        json.dumps(dict(spec.rules), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        yield f"its rules cannot be written as JSON ({error}): texts, numbers, lists and mappings are needed"
+
+
+def _twice(what: str, names: Sequence[str]) -> Iterator[str]:
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"{what} {name!r} is declared {names.count(name)} times: names have to differ"
+
+
+def _counts(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 1

@@ -1,0 +1,178 @@
+"""What comes of a decision: rewards, ends, outcomes, final observations, seeds."""
+
+import torch
+from torch import Tensor
+
+from arena.conformance.transitions import Fault, Moment, first, unlike
+from arena.environments.base import Observation, StepResult
+
+NOBODY_WINS = 0.5
+"""Score of a match that goes on."""
+
+ZERO_SUM_TOLERANCE = 1e-4
+"""A sum of rewards is 0 within this share of their sizes: float32 rounds."""
+
+
+def wrong_rewards(moment: Moment) -> Fault | None:
+    """Rewards that are no finite float32 of every agent."""
+    reward, shape = moment.step.reward, (moment.env.num_envs, moment.env.spec.num_agents)
+    if tuple(reward.shape) != shape or reward.dtype is not torch.float32:
+        return Fault(f"rewards are {reward.dtype} of shape {tuple(reward.shape)}: torch.float32 of {shape} is the rule")
+    place = first(~torch.isfinite(reward))
+    return None if place is None else Fault(f"its reward is {float(reward[place])}", *place)
+
+
+class UnequalSums:
+    """Matches whose rewards do not add up to 0."""
+
+    def __init__(self) -> None:
+        self._sum: Tensor | None = None
+        self._size: Tensor | None = None
+
+    def __call__(self, moment: Moment) -> Fault | None:
+        """Add up, and look where a match is over."""
+        reward, over = moment.step.reward.double(), moment.step.over
+        total, size = reward.sum(dim=1), reward.abs().sum(dim=1)
+        self._sum = total if self._sum is None else self._sum + total
+        self._size = size if self._size is None else self._size + size
+        place = first(over & (self._sum.abs() > ZERO_SUM_TOLERANCE * (1.0 + self._size)))
+        fault = None if place is None else Fault(f"its rewards add up to {float(self._sum[place]):g}", *place)
+        self._sum, self._size = self._sum.masked_fill(over, 0.0), self._size.masked_fill(over, 0.0)
+        return fault
+
+
+def wrong_ends(moment: Moment) -> Fault | None:
+    """Flags of the wrong kind, ends of both kinds, and matches that are too long."""
+    step, shape, limit = moment.step, (moment.env.num_envs,), moment.env.spec.max_decisions
+    for name, flag in (("terminated", step.terminated), ("truncated", step.truncated), ("over", step.over)):
+        if tuple(flag.shape) != shape or flag.dtype is not torch.bool:
+            return Fault(f"{name} is {flag.dtype} of shape {tuple(flag.shape)}: torch.bool of {shape} is the rule")
+    if place := first(step.terminated & step.truncated):
+        return Fault("it is both terminated and truncated", *place)
+    if place := first(step.over & ~step.ended):
+        return Fault("the match is over, and its last episode goes on", *place)
+    if place := first(~step.over & (moment.lengths >= limit)):
+        return Fault(f"it goes on after {int(moment.lengths[place]):,} decisions: max_decisions is {limit:,}", *place)
+    return None
+
+
+def wrong_outcomes(moment: Moment) -> Fault | None:
+    """Scores and reasons that are out of range, or that are told of matches that go on."""
+    outcome, over, reasons = moment.step.outcome, moment.step.over, len(moment.env.spec.reasons)
+    score, reason, shape = outcome.score, outcome.reason, (moment.env.num_envs,)
+    kinds = ((("score", score), torch.float64), (("reason", reason), torch.int64))
+    for (name, tensor), kind in kinds:
+        if tuple(tensor.shape) != shape or tensor.dtype is not kind:
+            return Fault(f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}: {kind} of {shape} is the rule")
+    if place := first(over & ~((score >= 0.0) & (score <= 1.0))):
+        return Fault(f"home's score is {float(score[place]):g}", *place)
+    if place := first(over & ((reason < 0) | (reason >= reasons))):
+        return Fault(f"its reason is {int(reason[place])}: the spec has {reasons}, from 0", *place)
+    if place := first(~over & ((score != NOBODY_WINS) | (reason != 0))):
+        return Fault(f"it goes on, and says score {float(score[place]):g} and reason {int(reason[place])}", *place)
+    return None
+
+
+def wrong_lengths(moment: Moment) -> Fault | None:
+    """Matches that are over and say another length than was counted."""
+    said = moment.step.outcome.decisions
+    if tuple(said.shape) != (moment.env.num_envs,) or said.dtype is not torch.int64:
+        return Fault(f"decisions are {said.dtype} of shape {tuple(said.shape)}: torch.int64 for each match is the rule")
+    place = first(moment.step.over & (said != moment.lengths))
+    if place is None:
+        return None
+    return Fault(f"it says {int(said[place])} decisions: it had {int(moment.lengths[place])}", *place)
+
+
+class FinalSights:
+    """Final observations that are not the match's own last one.
+
+    One that always is the next match's first, and never what was seen a decision before, was looked at too late; of a
+    game that always opens alike nothing else tells.
+    """
+
+    def __init__(self) -> None:
+        self._opening: Tensor | None = None
+        self._ends, self._like_openings = 0, 0
+
+    def __call__(self, moment: Moment) -> Fault | None:
+        """Compare what is final with what is next."""
+        step = moment.step
+        final, after = step.final_observation, step.observation
+        for name, one, other in _pairs(final, after):
+            differs = unlike(one, other).flatten(1).any(dim=1) & ~step.ended
+            if place := first(differs):
+                return Fault(f"the episode goes on, and {name} differ from those of the observation", *place)
+        cut = step.truncated & step.over & ~final.active.any(dim=1)
+        if place := first(cut):
+            return Fault("it was cut off, and nobody is active in its final observation", *place)
+        return self._look_for_openings(moment)
+
+    def _look_for_openings(self, moment: Moment) -> Fault | None:
+        step = moment.step
+        pairs = _pairs(step.final_observation, step.observation)
+        other = torch.stack([unlike(final, opening).flatten(1).any(dim=1) for _, final, opening in pairs]).any(dim=0)
+        moved = unlike(moment.before.values, step.observation.values).flatten(1).any(dim=1)
+        over = step.over
+        self._ends += int(over.sum())
+        self._like_openings += int((over & moved & ~other).sum())
+        enough = self._ends >= moment.env.num_envs
+        if not enough or self._like_openings < self._ends:
+            return None
+        row = int(over.nonzero()[0]) if bool(over.any()) else None
+        return Fault("it is the next match's first, as with every match so far", row)
+
+
+def wrong_seeds(moment: Moment) -> Fault | None:
+    """Rows that were opened by another seed than was announced, or that changed it within a match."""
+    now = moment.env.seeds
+    due = torch.where(moment.step.over, moment.next_seeds, moment.seeds)
+    place = first(now != due)
+    if place is None:
+        return None
+    row = place[0]
+    when = "the next match was opened by" if bool(moment.step.over[row]) else "it goes on, and seeds now says"
+    return Fault(f"{when} {int(now[row])}: {int(due[row])} was due", row)
+
+
+class Kept:
+    """Results that a later step changes."""
+
+    def __init__(self) -> None:
+        self._last: list[tuple[str, Tensor, Tensor]] = []
+
+    def __call__(self, moment: Moment) -> Fault | None:
+        """Look whether what came of the decision before is still what it was."""
+        for name, tensor, copy in self._last:
+            if place := first(unlike(tensor, copy)):
+                return Fault(f"{name} of the decision before have changed", place[0])
+        self._last = [(name, tensor, tensor.clone()) for name, tensor in tensors_of(moment.step)]
+        return None
+
+
+def tensors_of(step: StepResult) -> list[tuple[str, Tensor]]:
+    """Everything that came of a decision, with what it is called; each has an axis of rows in front."""
+    sights = (("what agents see: ", step.observation), ("the final observation: ", step.final_observation))
+    return [
+        *((f"{whose}{name}", tensor) for whose, seen in sights for name, tensor in parts_of(seen)),
+        ("rewards", step.reward),
+        ("terminations", step.terminated),
+        ("truncations", step.truncated),
+        ("ends of matches", step.over),
+        ("scores", step.outcome.score),
+        ("reasons", step.outcome.reason),
+        ("lengths", step.outcome.decisions),
+    ]
+
+
+def parts_of(seen: Observation) -> list[tuple[str, Tensor]]:
+    """Everything of an observation, with what it is called."""
+    return [
+        ("values", seen.values),
+        ("active agents", seen.active),
+        *((f"masks of head {name!r}", mask) for name, mask in seen.masks.items()),
+    ]
+
+
+def _pairs(one: Observation, other: Observation) -> list[tuple[str, Tensor, Tensor]]:
+    return [(name, mine, theirs) for (name, mine), (_, theirs) in zip(parts_of(one), parts_of(other), strict=True)]

@@ -1,0 +1,73 @@
+"""What games of the reader's own declare. Torch is loaded for games of tensors alone: others may run in processes."""
+
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+from arena.environments.adapters.custom.baselines import scripted_players
+from arena.environments.adapters.custom.lookup import batch_factory, find
+from arena.environments.adapters.match import Hosted
+from arena.environments.adapters.pettingzoo.declare import Declared, look_at
+from arena.environments.adapters.pettingzoo.matches import open_match
+from arena.environments.adapters.sides import TwoSided
+from arena.environments.adapters.vector.game import as_tensor_game
+from arena.environments.spec import EnvironmentSpec
+from arena.errors import ArenaError
+
+if TYPE_CHECKING:
+    from arena.environments.adapters.vector import declare as tensors
+
+KEPT_GAMES = 8
+"""Games whose declarations stay in memory."""
+
+
+@lru_cache(maxsize=KEPT_GAMES)
+def declare_own(name: str) -> EnvironmentSpec:
+    """What a game declares.
+
+    Raises:
+        UnknownEnvironmentError: There is no such thing.
+        ArenaError: It is no game, or cannot be played by two sides.
+    """
+    found = find(name)
+    scripted_players(name)  # refuses what are none
+    if as_tensor_game(found) is not None:
+        return declared_tensors(name).spec
+    factory = batch_factory(found)
+    if factory is None:
+        return _declared(name).spec
+    spec: EnvironmentSpec = factory(name, num_envs=1, device="cpu", seed=0).spec
+    if spec.name != name:
+        raise ArenaError(f"{name} declares the name {spec.name!r}: give its spec the name that it is called by")
+    return spec
+
+
+@lru_cache(maxsize=KEPT_GAMES)
+def declared_tensors(name: str) -> "tensors.Declared":
+    """A game of tensors, and what it declares.
+
+    Raises:
+        ArenaError: It is none, or its spaces have no fixed size.
+    """
+    from arena.environments.adapters.vector.declare import look_at as look_at_tensors
+
+    game = as_tensor_game(find(name))
+    if game is None:
+        raise ArenaError(f"{name} steps no batch of matches as tensors: see docs/tensor_games.md")
+    return look_at_tensors(name, game)
+
+
+def host_own(name: str) -> Hosted:
+    """A game that plays one match at a time."""
+    declared = _declared(name)
+    return Hosted(declared.spec, partial(open_match, declared))
+
+
+@lru_cache(maxsize=KEPT_GAMES)
+def _declared(name: str) -> Declared:
+    found = find(name)
+    if isinstance(found, TwoSided):
+        return look_at(name, found)
+    if not callable(found):
+        kind = type(found).__name__
+        raise ArenaError(f"{name} is a {kind}: name what makes an environment of PettingZoo, or a TwoSided")
+    return look_at(name, TwoSided(found))

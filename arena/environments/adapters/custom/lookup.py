@@ -1,0 +1,49 @@
+"""What stands behind `MODULE:ATTRIBUTE` and behind the name of a plug-in."""
+
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from arena.environments.adapters.custom.plugins import plugins
+from arena.errors import ArenaError, MissingPackageError, UnknownEnvironmentError
+from arena.extras import named_extra
+from arena.user_code import import_user_module
+
+
+def find(name: str) -> Any:  # noqa: ANN401  whatever has that name
+    """The object that a name stands for; modules are also looked for in the working directory, as `python` does.
+
+    Raises:
+        UnknownEnvironmentError: There is no such module, or nothing of that name in it.
+        ArenaError: The module does not load.
+    """
+    point = plugins().get(name)
+    path, _, attribute = (point.value if point else name).partition(":")
+    module = _import(name, path)
+    if not hasattr(module, attribute):
+        raise UnknownEnvironmentError(f"unknown environment {name!r}: module {path} has no {attribute!r}")
+    return getattr(module, attribute)
+
+
+def batch_factory(found: Any) -> Callable[..., Any] | None:  # noqa: ANN401
+    """What is called as the arena's own environments are: with `name` and `num_envs`. None for anything else."""
+    return found if callable(found) and {"name", "num_envs"} <= inspect.signature(found).parameters.keys() else None
+
+
+def _import(name: str, path: str) -> ModuleType:
+    try:
+        return import_user_module(path)
+    except SystemExit as error:
+        raise ArenaError(
+            f"{name} does not load: module {path} ends the program as it is imported (exit code {error.code}): put "
+            "what it does as a program under `if __name__ == '__main__':`"
+        ) from error
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{path}.".startswith(f"{error.name}."):
+            unknown = MissingPackageError(f"{name} does not load ({error}): install what it needs")
+            raise (named_extra(error, name) or unknown) from error
+        raise UnknownEnvironmentError(
+            f"unknown environment {name!r}: there is no module {path!r} here; write MODULE:CALLABLE of a game that "
+            "Python finds, or the name of one that `arena environments` lists"
+        ) from error

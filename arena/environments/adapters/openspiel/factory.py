@@ -1,0 +1,29 @@
+"""`openspiel:GAME` as an environment: as tables where the game is small, else one match at a time."""
+
+from arena.environments.adapters.openspiel.declare import declare_openspiel, has_tables, tree_of
+from arena.environments.adapters.openspiel.tabular_env import TreeGame
+from arena.environments.adapters.subprocess.factory import make_hosted
+from arena.environments.base import Environment
+from arena.errors import ArenaError
+
+OPENER = "arena.environments.adapters.openspiel.matches:host_openspiel"
+
+
+def make_openspiel(
+    name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float
+) -> Environment:
+    """`openspiel:GAME`; see `load_game` for what is refused.
+
+    Raises:
+        ArenaError: It is played from tables, and processes were asked for.
+    """
+    if not has_tables(name):
+        return make_hosted(
+            OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes, step_limit_s=step_limit_s
+        )
+    if processes:
+        raise ArenaError(
+            f"{name} is small and played from tables, a whole batch at once, and was given {processes} processes: "
+            "leave them out"
+        )
+    return TreeGame(declare_openspiel(name), tree_of(name), num_envs=num_envs, device=device, seed=seed)

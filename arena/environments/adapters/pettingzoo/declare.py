@@ -1,0 +1,224 @@
+"""What a game of the PettingZoo interface declares, found out from one that is opened to look at it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gymnasium import spaces
+
+from arena.environments.adapters.calls import asking, unpack
+from arena.environments.adapters.sides import TwoSided, prefix, seat
+from arena.environments.adapters.spaces.actions import Hands, bounds_of, factors_of, heads_for
+from arena.environments.adapters.spaces.flatten import ACTION_MASK, MEMBERS, lay_out, parts_of
+from arena.environments.adapters.spaces.observations import Eyes
+from arena.environments.spec import ActionHead, Channels, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
+from arena.errors import ArenaError
+
+RESET = ("observations", "infos")
+STEP = ("observations", "rewards", "terminations", "truncations", "infos")
+"""What a parallel environment returns."""
+
+DEFAULT_DECISIONS = 1000
+"""Longest match of a game that does not say how long it lasts, in turns of each agent."""
+
+REASONS = ("end", "limit")
+END, LIMIT = range(len(REASONS))
+
+
+@dataclass(frozen=True)
+class Agents:
+    """Everybody in a game, home first.
+
+    Attributes:
+        keys: What the game calls each.
+        eyes: Write what each observes.
+        hands: Read what each does.
+        home: How many of them play at home.
+    """
+
+    keys: tuple[Any, ...]
+    eyes: tuple[Eyes, ...]
+    hands: tuple[Hands, ...]
+    home: int
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A game, and what it declares.
+
+    Attributes:
+        game: Which it is.
+        spec: What it declares.
+        agents: Who plays in it.
+        sequential: Whether agents move one at a time, as in an AEC environment.
+    """
+
+    game: TwoSided
+    spec: EnvironmentSpec
+    agents: Agents
+    sequential: bool
+
+
+def look_at(name: str, game: TwoSided) -> Declared:
+    """Open a game, and find out what it declares.
+
+    Raises:
+        ArenaError: It has not the interface of PettingZoo, or cannot be played by two sides, or its spaces have no
+            fixed size; the message says why.
+    """
+    with asking(name, "be made"):
+        env = game.make()
+    sequential = _is_sequential(name, env)
+    if not isinstance(env.possible_agents, list | tuple):
+        raise ArenaError(f"{name} has a {type(env.possible_agents).__name__} for possible_agents: list all its agents")
+    known = {str(key): key for key in env.possible_agents}
+    home, away = seat(name, list(known), game)
+    seats = [*home, *away]
+    with asking(name, "say its spaces"):
+        seen = {each: env.observation_space(known[each]) for each in seats}
+        done = {each: env.action_space(known[each]) for each in seats}
+    alike = _alike_sides(
+        name, game, *([_spaces(each, seen, done) for each in side] for side in (home, away)), sequential=sequential
+    )
+    roles = _roles(seats, seen, done)
+    channels = _channels(name, game)
+    blocks, placed = lay_out({role: parts_of(seen[each], each, channels) for each, role in roles.items()})
+    heads = heads_for(
+        {each: factors_of(done[each], each) for each in seats}, masked=_masks_actions(name, env, seen.values())
+    )
+    agents = Agents(
+        keys=tuple(known[each] for each in seats),
+        eyes=tuple(Eyes(placed[roles[each]], away=each in away) for each in seats),
+        hands=tuple(Hands(number, done[each], heads) for number, each in enumerate(seats)),
+        home=len(home),
+    )
+    spec = EnvironmentSpec(
+        name=name,
+        agents_per_side=(len(home), len(away)),
+        roles=tuple(roles[each] for each in seats),
+        observation=_with_choices_of_sets(name, game, blocks, heads),
+        heads=heads,
+        max_decisions=_longest(name, game, env, len(seats) if sequential else 1),
+        turn_based=sequential,
+        reproducible=game.reproducible,
+        limit_decides=False,
+        reasons=REASONS,
+        rules={
+            "agents": seats,
+            "scoring": dict(game.scoring.rule),
+            "actions": [bounds_of(done[each]) for each in seats],
+        },
+        alike_sides=alike,
+        zero_sum=game.zero_sum,
+        chance=game.chance,
+    )
+    env.close()
+    return Declared(game, spec, agents, sequential)
+
+
+def _channels(name: str, game: TwoSided) -> dict[str, Channels]:
+    """Where images have their channels that the game calls images."""
+    try:
+        return {block: Channels(where) for block, where in game.images.items()}
+    except ValueError as error:
+        raise ArenaError(
+            f"{name} was given images={dict(game.images)}: say of each block whether its channels are its 'first' or "
+            "its 'last' axis"
+        ) from error
+
+
+def _with_choices_of_sets(
+    name: str, game: TwoSided, blocks: Sequence[ObservationBlock], heads: Sequence[ActionHead]
+) -> tuple[ObservationBlock, ...]:
+    """Blocks in which sets say which heads choose of their members."""
+    sets = {block.name.removesuffix(MEMBERS): block for block in blocks if isinstance(block, MemberMask)}
+    sizes = {head.name: head.size for head in heads if head.kind is HeadKind.CATEGORICAL}
+    for head, chosen in game.chosen_from.items():
+        if head not in sizes or chosen not in sets or sizes[head] < sets[chosen].size:
+            there = {key: each.size for key, each in sets.items()}
+            raise ArenaError(
+                f"{name} was given chosen_from={dict(game.chosen_from)}: name choices ({_listed(sizes)}), and sets "
+                f"with no more members than the choice has options ({_listed(there)})"
+            )
+    choosing = {
+        each.name: tuple(head for head, chosen in game.chosen_from.items() if chosen == key)
+        for key, each in sets.items()
+    }
+    return tuple(
+        replace(block, chosen_by=choosing[block.name]) if isinstance(block, MemberMask) else block for block in blocks
+    )
+
+
+def _listed(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} of {size}" for name, size in sizes.items()) or "there are none"
+
+
+def _is_sequential(name: str, env: Any) -> bool:  # noqa: ANN401  whatever was made
+    """Whether it is an AEC environment and not a parallel one."""
+    common = ("possible_agents", "observation_space", "action_space", "reset", "step")
+    if missing := [each for each in common if not hasattr(env, each)]:
+        raise ArenaError(
+            f"{name} makes a {type(env).__name__}, which is no environment of PettingZoo (it has no "
+            f"{', '.join(missing)}): make an AECEnv or a ParallelEnv"
+        )
+    return hasattr(env, "last") and hasattr(env, "observe")
+
+
+def _roles(
+    seats: Sequence[str], seen: Mapping[str, spaces.Space[Any]], done: Mapping[str, spaces.Space[Any]]
+) -> dict[str, str]:
+    """Role of each agent: its name without a number, or its whole name where its like have other spaces."""
+    kinds = {
+        prefix(each): {_spaces(other, seen, done) for other in seats if prefix(other) == prefix(each)} for each in seats
+    }
+    return {each: prefix(each) if len(kinds[prefix(each)]) == 1 else each for each in seats}
+
+
+def _spaces(agent: str, seen: Mapping[str, spaces.Space[Any]], done: Mapping[str, spaces.Space[Any]]) -> str:
+    """What an agent observes and does, to tell it from what others do."""
+    return str((seen[agent], done[agent]))
+
+
+def _alike_sides(
+    name: str, game: TwoSided, home: Sequence[str], away: Sequence[str], *, sequential: bool
+) -> bool | None:
+    """Whether both sides are alike, by the game's author or by the spaces of their agents; None where turns decide.
+
+    Names make no difference: `red` and `blue` with the same spaces are alike.
+
+    Raises:
+        ArenaError: The author says that they are, and their spaces or numbers differ.
+    """
+    same = Counter(home) == Counter(away)
+    if game.alike_sides and not same:
+        raise ArenaError(
+            f"{name} is said to have alike sides, but home's agents ({len(home)}) and away's ({len(away)}) have unlike "
+            "spaces or numbers: leave alike_sides out"
+        )
+    if game.alike_sides is not None:
+        return game.alike_sides
+    return True if same and not sequential else None
+
+
+def _masks_actions(name: str, env: Any, seen: Any) -> bool:  # noqa: ANN401
+    """Whether the game says which actions are legal, in what is observed or beside it."""
+    if any(isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces for space in seen):
+        return True
+    with asking(name, "be reset"):
+        opened = env.reset(seed=0)
+    infos = getattr(env, "infos", None) if opened is None else unpack(name, "reset", opened, RESET)[1]
+    return isinstance(infos, Mapping) and any(info and ACTION_MASK in info for info in infos.values())
+
+
+def _longest(name: str, game: TwoSided, env: Any, decisions_per_cycle: int) -> int:  # noqa: ANN401
+    """Longest match, in decisions."""
+    limit = game.max_decisions
+    if limit is None:
+        cycles = getattr(env.unwrapped, "max_cycles", None) if hasattr(env, "unwrapped") else None
+        if not isinstance(cycles, int) or cycles < 1:  # some games say 0 or -1 where nothing ends them
+            cycles = DEFAULT_DECISIONS
+        return cycles * decisions_per_cycle
+    if limit < 1:
+        raise ArenaError(f"{name} was given max_decisions={limit}: a match has at least 1 decision")
+    return limit

@@ -1,0 +1,252 @@
+"""Matches of a game of the PettingZoo interface: agents one at a time (AEC), or all at once (parallel)."""
+
+import statistics
+from collections.abc import Mapping
+from operator import add
+from typing import Any
+
+from arena.environments.adapters.calls import unpack
+from arena.environments.adapters.match import BoolArray, Ending, Row, Sight
+from arena.environments.adapters.pettingzoo.declare import END, LIMIT, RESET, STEP, Declared
+from arena.environments.adapters.pettingzoo.diagnostics import (
+    STUMBLES,
+    explain,
+    kept_wrongly,
+    opened_wrongly,
+    stepped_wrongly,
+)
+from arena.environments.adapters.spaces.flatten import ACTION_MASK
+from arena.errors import ArenaError
+
+LARGEST_SEED = 2**31 - 1
+"""Games that seed C code take no larger ones."""
+
+FAREWELL = (
+    "begin step with `if self.terminations[agent] or self.truncations[agent]: return self._was_dead_step(action)`"
+)
+"""What an AEC environment has to do when it is asked to."""
+
+
+def open_match(declared: Declared) -> "SequentialMatch | ParallelMatch":
+    """Make a game, and what plays one match of it after another."""
+    return SequentialMatch(declared) if declared.sequential else ParallelMatch(declared)
+
+
+class _Match:
+    """What both kinds share: how agents see, and what they have earned."""
+
+    def __init__(self, declared: Declared) -> None:
+        agents = declared.agents
+        self._name, self._scoring, self._home = declared.spec.name, declared.game.scoring, agents.home
+        self._env = declared.game.make()
+        self._keys, self._eyes, self._hands = agents.keys, agents.eyes, agents.hands
+        self._number: dict[Any, int] = {key: number for number, key in enumerate(agents.keys)}
+        self._masked = [head.name for head in declared.spec.heads if head.masked]
+        self._nothing = [0.0] * len(agents.keys)
+        self._returns = list(self._nothing)
+
+    def _show(self, agent: int, observation: Any, info: Any, sight: Sight, *, acts: bool) -> None:  # noqa: ANN401
+        """Show an agent what it observes; its legal actions if it acts."""
+        try:
+            self._eyes[agent].write(observation, sight.values[agent])
+        except ArenaError as error:
+            raise ArenaError(f"{self._name}, agent {self._keys[agent]}: {error}") from error
+        sight.active[agent] = acts
+        if not acts:
+            for name in self._masked:
+                sight.masks[name][agent] = False
+        elif self._masked:
+            for name, mask in self._legal(agent, observation, info).items():
+                sight.masks[name][agent] = mask
+        elif ACTION_MASK in info:
+            raise ArenaError(
+                f"{self._name} masks the actions of agent {self._keys[agent]}, and masked nobody's at reset: give "
+                f"every info an {ACTION_MASK} from reset on (with a Box alone there is nothing to mask)"
+            )
+
+    def _legal(self, agent: int, observation: Any, info: Any) -> Mapping[str, BoolArray]:  # noqa: ANN401
+        """What the game allows of every masked head, or all that the agent has."""
+        hands = self._hands[agent]
+        told = observation.get(ACTION_MASK) if isinstance(observation, dict) else None
+        told = info.get(ACTION_MASK) if told is None else told
+        if told is None:
+            return hands.options
+        try:
+            return hands.legal(told)
+        except ArenaError as error:
+            raise ArenaError(f"{self._name} shows agent {self._keys[agent]} {error}") from error
+
+    def _end(self, *, truncated: bool) -> Ending:
+        home, away = statistics.fmean(self._returns[: self._home]), statistics.fmean(self._returns[self._home :])
+        score = self._scoring.score(home, away)
+        return Ending(truncated, score, LIMIT if truncated else END)
+
+    def _over_at_once(self, seed: int) -> ArenaError:
+        return ArenaError(f"{self._name} was over before anybody acted (seed {_cropped(seed)}): mend its reset")
+
+
+class SequentialMatch(_Match):
+    """Plays an AEC environment: whoever is selected acts, all others are inactive.
+
+    What an agent is paid while others move is told when the game tells it: with the decision before its next turn, or
+    with the last one.
+    """
+
+    def reset(self, seed: int, row: Row) -> None:
+        """Open a match; see `Match.reset`."""
+        self._env.reset(seed=_cropped(seed))
+        self._facts = _holder_of(self._env)
+        self._returns, self._paid = list(self._nothing), list(self._nothing)
+        try:
+            mover = self._find_mover(row.final)
+            if mover is None:
+                raise self._over_at_once(seed)
+            self._show_mover(mover, row.seen)
+        except STUMBLES as error:
+            explain(error, kept_wrongly(self._name, self._facts, self._number))
+            raise
+
+    def step(self, row: Row, *, last: bool) -> Ending | None:
+        """Let the mover act; see `Match.step`."""
+        self._env.step(self._hands[self._mover].read(row.actions))
+        try:
+            return self._read(row, last=last)
+        except STUMBLES as error:
+            explain(error, kept_wrongly(self._name, self._facts, self._number))
+            raise
+
+    def _read(self, row: Row, *, last: bool) -> Ending | None:
+        """Read what came of a step."""
+        self._cut, self._paid = last, list(self._nothing)
+        mover = self._find_mover(row.final)
+        if mover is not None and last:
+            self._pay_waiting(mover)
+            self._show_last(row.final)
+        if any(self._paid):
+            row.reward[:] = self._paid
+            self._returns = list(map(add, self._returns, self._paid))
+        if mover is None or last:
+            return self._end(truncated=self._cut)
+        self._show_mover(mover, row.seen)
+        return None
+
+    def _find_mover(self, final: Sight) -> int | None:
+        """Step over agents that are out of the game until one acts; None, and the end shown, where none is left."""
+        facts, shown = self._facts, False
+        while facts.agents:
+            key = facts.agent_selection
+            agent = self._number[key]
+            self._paid[agent] += facts._cumulative_rewards[key]
+            if not (facts.terminations[key] or facts.truncations[key]):
+                return agent
+            if not shown and all(facts.terminations[each] or facts.truncations[each] for each in facts.agents):
+                shown = True
+                self._cut = any(not facts.terminations[each] for each in facts.agents)
+                self._show_last(final)
+            self._let_out(key)
+        return None
+
+    def _let_out(self, key: Any) -> None:  # noqa: ANN401  whatever the game calls it
+        """Give an agent that is out of the game the `None` that takes it away."""
+        try:
+            self._env.step(None)
+        except Exception as error:
+            error.add_note(f"step(None) was called for agent {key}, which is out of the game: {FAREWELL}")
+            raise
+        if key in self._facts.agents:
+            raise ArenaError(f"{self._name} keeps agent {key} after step(None), and it is out of the game: {FAREWELL}")
+
+    def _pay_waiting(self, mover: int) -> None:
+        """Pay what agents were promised that wait for their turn; the mover has it."""
+        for key in self._facts.agents:
+            if self._number[key] != mover:
+                self._paid[self._number[key]] += self._facts._cumulative_rewards[key]
+
+    def _show_mover(self, mover: int, seen: Sight) -> None:
+        self._mover, key = mover, self._keys[mover]
+        self._show(mover, self._env.observe(key), self._facts.infos[key], seen, acts=True)
+
+    def _show_last(self, final: Sight) -> None:
+        """Show everybody who is still there how the match ended; for whom it would have gone on counts as active."""
+        final.clear()
+        for key in self._facts.agents:
+            observation, info = self._env.observe(key), self._facts.infos[key]
+            self._show(self._number[key], observation, info, final, acts=not self._facts.terminations[key])
+
+
+class ParallelMatch(_Match):
+    """Plays a parallel environment: all agents that are left act at once."""
+
+    def reset(self, seed: int, row: Row) -> None:
+        """Open a match; see `Match.reset`."""
+        told = unpack(self._name, "reset", self._env.reset(seed=_cropped(seed)), RESET)
+        self._returns = list(self._nothing)
+        try:
+            self._living = list(self._env.agents)
+            if not self._living:
+                raise self._over_at_once(seed)
+            self._show_all(told[0], told[1], row.seen)
+        except STUMBLES as error:
+            explain(error, opened_wrongly(self._name, self._env, told, self._number))
+            raise
+
+    def step(self, row: Row, *, last: bool) -> Ending | None:
+        """Let all act that are left; see `Match.step`."""
+        number, hands = self._number, self._hands
+        taken = {key: hands[number[key]].read(row.actions) for key in self._living}
+        told = unpack(self._name, "step", self._env.step(taken), STEP)
+        try:
+            return self._read(told, row, last=last)
+        except STUMBLES as error:
+            explain(error, stepped_wrongly(self._name, self._living, told, number))
+            raise
+
+    def _read(self, told: Any, row: Row, *, last: bool) -> Ending | None:  # noqa: ANN401  whatever it returned
+        """Read what a step returned."""
+        number = self._number
+        observations, rewards, terminations, truncations, infos = told
+        for key, reward in rewards.items():
+            row.reward[number[key]] = reward
+            self._returns[number[key]] += float(reward)
+        if len(rewards) < len(self._living):
+            raise LookupError(rewards)  # somebody is not in it
+        there = [key for key in self._living if key in observations]
+        staying = [key for key in there if not (terminations.get(key) or truncations.get(key))]
+        if last or not staying:
+            for_whom_it_goes_on = [key for key in there if not terminations.get(key)]
+            self._show_last(observations, infos, for_whom_it_goes_on, row.final)
+            return self._end(truncated=bool(for_whom_it_goes_on))
+        if not self._env.agents:
+            raise ArenaError(
+                f"{self._name} has no agents left after a step that ended the match for nobody: say in terminations "
+                "or truncations for whom it is over"
+            )
+        for key in self._living:
+            if key not in staying:
+                row.seen.hide(number[key])
+        self._living = staying
+        self._show_all(observations, infos, row.seen)
+        return None
+
+    def _show_all(self, observations: Any, infos: Any, seen: Sight) -> None:  # noqa: ANN401  whatever it shows
+        for key in self._living:
+            self._show(self._number[key], observations[key], infos.get(key, {}), seen, acts=True)
+
+    def _show_last(self, observations: Any, infos: Any, cut: list[Any], final: Sight) -> None:  # noqa: ANN401
+        """Show everybody who was still there how the match ended; for whom it would have gone on counts as active."""
+        final.clear()
+        for key in self._living:
+            if key in observations:
+                self._show(self._number[key], observations[key], infos.get(key, {}), final, acts=key in cut)
+
+
+def _cropped(seed: int) -> int:
+    return seed & LARGEST_SEED
+
+
+def _holder_of(env: Any) -> Any:  # noqa: ANN401
+    """The innermost of an environment's wrappers that all others ask who is selected: asking it costs much less."""
+    asked = "agent_selection"
+    while asked not in vars(env) and not hasattr(type(env), asked) and "env" in vars(env):
+        env = env.env
+    return env

@@ -1,0 +1,1 @@
+"""Gymnasium spaces as flat observations and action heads."""

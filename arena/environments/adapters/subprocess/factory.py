@@ -1,0 +1,49 @@
+"""Batches of games that play one match at a time: stepped in this process, or in several."""
+
+from arena.environments.adapters.subprocess.env import Here, MatchBatch, ProcessBatch
+from arena.environments.adapters.subprocess.pool import Workers
+from arena.environments.adapters.subprocess.rows import Part
+from arena.environments.adapters.subprocess.worker import find_hosted
+from arena.environments.base import Environment
+from arena.environments.seeded import require_rows
+from arena.environments.wrappers.rounds import Rounds
+from arena.errors import ArenaError
+
+LONGEST_LIMIT_S = 86_400.0
+"""A step that takes longer than a day does not end: operating systems wait no longer than weeks."""
+
+
+def make_hosted(
+    opener: str, name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float
+) -> MatchBatch:
+    """A batch of matches of a game.
+
+    Args:
+        opener: `module:callable` that finds the game by its name, here and in other processes.
+        name: Of the game.
+        num_envs: E.
+        device: Where its tensors live.
+        seed: The environment's seed.
+        processes: How many step it; 0 for this one.
+        step_limit_s: How long one of them may take for a decision of its matches.
+
+    Raises:
+        ArenaError: A number is out of range, or the game cannot be played.
+    """
+    if processes < 0:
+        raise ArenaError(f"{name} was given {processes} processes: give 0 to step it in this one, or at least 1")
+    if not 0.0 < step_limit_s <= LONGEST_LIMIT_S:
+        raise ArenaError(
+            f"{name} was given a limit of {step_limit_s} s for a step: give seconds above 0, at most a day"
+        )
+    game = find_hosted(opener, name)
+    if not processes:
+        return MatchBatch(game.spec, lambda rows: Here(game, rows), num_envs=num_envs, device=device, seed=seed)
+    require_rows(name, num_envs)
+    workers = Workers(game.spec, opener, num_envs, processes=processes, step_limit_s=step_limit_s)
+    return ProcessBatch(game.spec, workers, Part.ALL, device=device, seed=seed)
+
+
+def plays_single_matches(env: Environment) -> bool:
+    """Whether an environment plays one match at a time, so that processes may step it."""
+    return isinstance(env.game if isinstance(env, Rounds) else env, MatchBatch)

@@ -1,0 +1,82 @@
+"""Steps some rows of a batch, one match after another: what one process has to do."""
+
+from enum import Enum
+
+from arena.environments.adapters.match import Ending, Hosted
+from arena.environments.adapters.subprocess.buffers import GOING_ON, TERMINATED, TRUNCATED, Buffers
+
+DRAWN = 0.5
+"""Home's score of a match that goes on."""
+
+
+class Part(Enum):
+    """Rows of a batch that are stepped together: all of them, or every other one."""
+
+    ALL = (0, 1)
+    EVEN = (0, 2)
+    ODD = (1, 2)
+
+    def within(self, first: int, last: int) -> slice:
+        """Those of it among the rows [first, last) of the batch."""
+        offset, stride = self.value
+        return slice(first + (offset - first) % stride, last, stride)
+
+
+class Rows:
+    """Rows [first, last) of a batch, each with a match of its own.
+
+    Args:
+        game: What is played.
+        buffers: Where what is done is read, and what comes of it is written.
+        first: The first of the rows.
+        last: The one after the last.
+    """
+
+    def __init__(self, game: Hosted, buffers: Buffers, first: int, last: int) -> None:
+        self._name, self._limit, self._in_turns = game.spec.name, game.spec.max_decisions, game.spec.turn_based
+        self._buffers = buffers
+        self._places = [(row, buffers.row(row), game.open_match()) for row in range(first, last)]
+        own = {part: part.within(first, last) for part in Part}
+        self._shares = {
+            part: (self._places[rows.start - first :: rows.step], buffers.part(rows)) for part, rows in own.items()
+        }
+
+    def open(self, part: Part) -> None:
+        """Open a match in every row of a part, by its seed."""
+        places, buffers = self._shares[part]
+        _forget(buffers)
+        buffers.seen.clear()
+        for row, place, match in places:
+            match.reset(int(self._buffers.seeds[row]), place)
+        buffers.decisions[:] = 0
+
+    def step(self, part: Part) -> None:
+        """Play one decision of every row of a part, and open the next match where one has ended."""
+        places, buffers = self._shares[part]
+        buffers.decisions[:] *= buffers.ending == GOING_ON
+        buffers.decisions[:] += 1
+        _forget(buffers)
+        if self._in_turns:
+            buffers.seen.clear()
+        for row, place, match in places:
+            decisions = self._buffers.decisions[row]
+            try:
+                ending = match.step(place, last=bool(decisions >= self._limit))
+                if ending is not None:
+                    self._write(row, ending)
+                    place.seen.clear()
+                    match.reset(int(self._buffers.next_seeds[row]), place)
+            except BaseException as error:
+                error.add_note(f"in decision {decisions} of match {row} of {self._name}")
+                raise
+
+    def _write(self, row: int, ending: Ending) -> None:
+        buffers = self._buffers
+        buffers.ending[row] = TRUNCATED if ending.truncated else TERMINATED
+        buffers.score[row], buffers.reason[row] = ending.score, ending.reason
+
+
+def _forget(buffers: Buffers) -> None:
+    """Say of all rows what holds of most: nothing is earned, and nothing ends."""
+    buffers.ending[:], buffers.score[:], buffers.reason[:] = GOING_ON, DRAWN, 0
+    buffers.reward[:] = 0.0

@@ -1,0 +1,6 @@
+"""Games that step all their matches at once, with the interface of Gymnasium's vector environments and two sides."""
+
+from arena.environments.adapters.sides import HigherReturn, ReturnMargin, Scoring
+from arena.environments.adapters.vector.game import Opening, TensorGame
+
+__all__ = ["HigherReturn", "Opening", "ReturnMargin", "Scoring", "TensorGame"]

@@ -1,0 +1,267 @@
+"""E matches of a game of tensors as an environment of the arena."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from arena.environments.adapters.calls import unpack
+from arena.environments.adapters.pettingzoo.declare import END, LIMIT, STEP
+from arena.environments.adapters.spaces.actions import require_no_addend
+from arena.environments.adapters.spaces.flatten import ACTION_MASK
+from arena.environments.adapters.vector.actions import check_legal, read
+from arena.environments.adapters.vector.declare import Declared, info_of, split
+from arena.environments.adapters.vector.game import Opening
+from arena.environments.base import Actions, Observation, Outcome, StepResult
+from arena.environments.seeded import SeededRows
+from arena.errors import ArenaError
+from arena.seeding import derive
+
+ACTIVE, SCORE, FINAL = "active", "score", "final_obs"
+"""Keys of an info: who acts (E, N), home's score (E,), and the last observations of matches that have just ended."""
+
+LARGEST_SEED = 2**31 - 1
+"""Games that open matches by themselves are given one seed for all, which C code takes too."""
+
+DRAWN = 0.5
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Which matches ended in a step, and how.
+
+    Attributes:
+        over: (E,) by the game.
+        cut: (E,) by a limit.
+        score: (E,) home's; 0.5 elsewhere.
+        decisions: (E,) their lengths.
+        final: What was seen last.
+    """
+
+    over: Bool[Tensor, " E"]
+    cut: Bool[Tensor, " E"]
+    score: Float[Tensor, " E"]
+    decisions: Int[Tensor, " E"]
+    final: Observation
+
+    @property
+    def rows(self) -> Bool[Tensor, " E"]:
+        """Matches that ended."""
+        return self.over | self.cut
+
+
+class TensorMatches(SeededRows):
+    """Plays a game of tensors.
+
+    Where the game opens the next match only in the step after an end, nobody acts in that row for one decision, which
+    is not counted, and the end is told with it.
+    """
+
+    def __init__(self, declared: Declared, *, num_envs: int, device: str, seed: int) -> None:
+        super().__init__(declared.spec, num_envs=num_envs, device=device, seed=seed)
+        self._declared, self._game = declared, declared.game.open(declared.spec.name, num_envs=num_envs, device=device)
+        self._opening, self._shape = declared.opening, (num_envs, declared.spec.num_agents)
+        away = torch.arange(declared.spec.num_agents, device=self.device) >= declared.spec.agents_per_side[0]
+        self._away = away.float().expand(self._shape).unsqueeze(-1)
+        self._decisions = self._zeros(torch.int64)
+        self._returns = self._zeros(torch.float64, declared.spec.num_agents)
+
+    def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
+        """Start a new match in every row; see `Environment.reset`."""
+        self._open_all(seeds)
+        asked = self._opening is Opening.ASKED
+        together = derive(int(self.seeds[0]), "tensor game", int(self.seeds[-1])) & LARGEST_SEED
+        told = self._game.reset(seed=self._give(self.seeds) if asked else together)
+        self._decisions.zero_()
+        self._returns.zero_()
+        self._seen = self._see(*split(self.spec.name, told))
+        self._held = self._nothing_ended()
+        return self._seen
+
+    def step(self, actions: Actions) -> StepResult:
+        """Play one decision of every row; see `Environment.step`.
+
+        Raises:
+            InvalidActionError: Actions are of the wrong shape, or somebody who acts chose an illegal one.
+            ArenaError: What the game returns does not fit what it declares.
+        """
+        self._require_fit(actions)
+        check_legal(self.spec, actions, self._seen)
+        taken = read(self._declared.space, self.spec.heads, actions, self._seen.active)
+        returned = unpack(self.spec.name, "step", self._game.step(self._give(taken)), STEP)
+        told, rewards, terminated, truncated, said = returned
+        info = info_of(self.spec.name, "step", said)
+        plays = ~self._held.rows
+        reward = self._take(rewards, "rewards", self._shape, torch.float32) * plays.unsqueeze(1)
+        self._decisions += plays
+        self._returns += reward
+        over = self._take(terminated, "terminated", self._shape[:1], torch.bool) & plays
+        cut = self._take(truncated, "truncated", self._shape[:1], torch.bool) & plays & ~over
+        seen = self._see(told, info)
+        cut = cut | self._beyond_the_limit(plays & ~over & ~cut)
+        ends = _Ends(
+            over, cut, self._score(info, over | cut), self._decisions.clone(), self._final(info, seen, over, cut)
+        )
+        if self._opening is Opening.NEXT_STEP:
+            ends, self._held = self._held, ends
+            return self._result(_seen_by(seen, ~self._held.rows.unsqueeze(1)), reward, ends)
+        return self._result(self._reopened(seen, ends.rows), reward, ends)
+
+    def _result(self, seen: Observation, reward: Float[Tensor, "E N"], ends: _Ends) -> StepResult:
+        """What came of a decision, with the ends that are told now."""
+        self._seen = seen
+        decisions = ends.decisions.where(ends.rows, self._decisions)
+        if bool(ends.rows.any()):
+            self._open_episodes(ends.rows)
+            self._decisions *= ~ends.rows
+            self._returns *= ~ends.rows.unsqueeze(1)
+        return StepResult(
+            observation=seen,
+            reward=reward,
+            terminated=ends.over,
+            truncated=ends.cut,
+            final_observation=_choose(ends.rows, ends.final, seen),
+            outcome=Outcome(ends.score, torch.where(ends.cut, LIMIT, END), decisions),
+        )
+
+    def _beyond_the_limit(self, going_on: Bool[Tensor, " E"]) -> Bool[Tensor, " E"]:
+        late = going_on & (self._decisions >= self.spec.max_decisions)
+        if self._opening is not Opening.ASKED and bool(late.any()):
+            raise ArenaError(
+                f"{self.spec.name} plays on after {self.spec.max_decisions} decisions, its longest match, and opens "
+                "matches by itself: give TensorGame its right max_decisions"
+            )
+        return late
+
+    def _reopened(self, seen: Observation, ended: Bool[Tensor, " E"]) -> Observation:
+        """What is seen once the rows that have ended have their next match."""
+        if self._opening is Opening.SAME_STEP or not bool(ended.any()):
+            return seen
+        seeds = self.next_seeds.where(ended, self.seeds)
+        told = self._game.reset(seed=self._give(seeds), options={"reset_mask": self._give(ended)})
+        return _choose(ended, self._see(*split(self.spec.name, told)), seen)
+
+    def _final(
+        self, info: Mapping[str, Any], seen: Observation, over: Bool[Tensor, " E"], cut: Bool[Tensor, " E"]
+    ) -> Observation:
+        """What was seen last; whoever would have gone on behind a limit is active in it."""
+        values, there = seen.values, seen.active
+        if self._opening is Opening.SAME_STEP:
+            there = self._seen.active
+            if FINAL in info:
+                values = self._flat(info[FINAL])
+            elif bool(cut.any()):
+                raise ArenaError(
+                    f"{self.spec.name} cuts a match off and shows nothing of its end: return what was seen last in "
+                    f"info[{FINAL!r}]"
+                )
+        if self._declared.game.turn_based:
+            there = torch.ones_like(there)
+        shown = Observation(values, {name: torch.ones_like(mask) for name, mask in seen.masks.items()}, there)
+        return replace(_seen_by(shown, cut.unsqueeze(1)), values=values * (over | cut)[:, None, None])
+
+    def _score(self, info: Mapping[str, Any], ended: Bool[Tensor, " E"]) -> Float[Tensor, " E"]:
+        """Home's score of matches that have ended; 0.5 of others."""
+        score = torch.full_like(ended, DRAWN, dtype=torch.float64)
+        if SCORE in info:
+            told = self._take(info[SCORE], f"info[{SCORE!r}]", self._shape[:1], torch.float64)
+            score = told.where(ended, score)
+            if bool(((score < 0.0) | (score > 1.0) | score.isnan()).any()):
+                raise ArenaError(f"{self.spec.name} scores {told[ended].tolist()}: home's score is from 0 to 1")
+            return score
+        home = self.spec.agents_per_side[0]
+        for row in ended.nonzero().flatten().tolist():
+            sides = self._returns[row, :home], self._returns[row, home:]
+            score[row] = self._declared.game.scoring.score(*(float(side.mean()) for side in sides))
+        return score
+
+    def _see(self, told: Any, info: Mapping[str, Any]) -> Observation:  # noqa: ANN401  whatever the game shows
+        values, masks = self._flat(told), {}
+        masked = [head for head in self.spec.heads if head.masked]
+        active = torch.ones(self._shape, dtype=torch.bool, device=self.device)
+        if masked:
+            mask = self._part(told if isinstance(told, Mapping) and ACTION_MASK in told else info, ACTION_MASK)
+            shape = (*self._shape, sum(head.size for head in masked))
+            parts = torch.split(self._truths(mask, shape), [head.size for head in masked], -1)
+            masks = {head.name: part for head, part in zip(masked, parts, strict=True)}
+            active = torch.stack([part.any(dim=-1) for part in parts]).any(dim=0)
+        if ACTIVE in info:
+            active = self._take(info[ACTIVE], f"info[{ACTIVE!r}]", self._shape, torch.bool)
+        return _seen_by(Observation(values, masks, active), active.new_ones(()))
+
+    def _flat(self, told: Any) -> Float[Tensor, "E N D"]:  # noqa: ANN401
+        parts = []
+        for path, block in zip(self._declared.paths, self.spec.observation[:-1], strict=True):
+            part = told if path is None else self._part(told, path)
+            shape = (*self._shape, block.size)
+            flat = self._tensor(part, block.name).float()
+            if flat.shape[:2] != self._shape or flat.numel() != np.prod(shape):
+                raise ArenaError(
+                    f"{self.spec.name} shows {block.name} of shape {tuple(flat.shape)}: its first two axes are matches "
+                    f"and agents, {self._shape}, and the rest {block.shape}"
+                )
+            parts.append(flat.reshape(shape))
+        return torch.cat([*parts, self._away], dim=-1)
+
+    def _part(self, told: Any, key: str) -> Any:  # noqa: ANN401  whatever the game shows
+        """What stands under a key of what it shows, as it did when it was declared."""
+        if isinstance(told, Mapping) and key in told:
+            return told[key]
+        there = ", ".join(map(str, told)) if isinstance(told, Mapping) else f"a {type(told).__name__}"
+        raise ArenaError(
+            f"{self.spec.name} shows no {key} ({there or 'nothing'}): give one with every reset and every step"
+        )
+
+    def _take(self, given: Any, what: str, shape: tuple[int, ...], kind: torch.dtype) -> Tensor:  # noqa: ANN401
+        """A tensor of its own of what the game returned."""
+        taken = self._tensor(given, what)
+        if taken.shape != shape:
+            raise ArenaError(f"{self.spec.name} returns {what} of shape {tuple(taken.shape)}: give {shape}")
+        return taken.to(kind, copy=True)
+
+    def _truths(self, mask: Any, shape: tuple[int, ...]) -> Bool[Tensor, "E N K"]:  # noqa: ANN401  whatever it gives
+        """What a mask says is legal."""
+        taken = self._tensor(mask, ACTION_MASK)
+        if taken.numel() and taken.element_size() > 1:  # most masks are of bytes, which nobody adds to logits
+            try:
+                require_no_addend(float(taken.min()))
+            except ArenaError as error:
+                raise ArenaError(f"{self.spec.name} shows {error}") from error
+        return self._take(taken, ACTION_MASK, shape, torch.bool)
+
+    def _tensor(self, given: Any, what: str) -> Tensor:  # noqa: ANN401
+        try:
+            return torch.as_tensor(given, device=self.device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ArenaError(
+                f"{self.spec.name} returns {what} as a {type(given).__name__} that is no tensor ({error}): give numbers"
+            ) from error
+
+    def _give(self, tensor: Tensor) -> Any:  # noqa: ANN401
+        """A tensor that belongs to the game: one where its maker takes a device, else an array."""
+        return tensor.clone() if self._declared.tensors else tensor.cpu().numpy().copy()
+
+    def _nothing_ended(self) -> _Ends:
+        nothing = self._zeros(torch.bool)
+        return _Ends(nothing, nothing, self._zeros(torch.float64) + DRAWN, self._decisions.clone(), self._seen)
+
+
+def _seen_by(seen: Observation, rows: Bool[Tensor, "..."]) -> Observation:
+    """An observation in which some agents do not act: they see nothing, and nothing is legal for them."""
+    active = seen.active & rows
+    there = active.unsqueeze(-1)
+    return Observation(seen.values * there, {name: mask & there for name, mask in seen.masks.items()}, active)
+
+
+def _choose(rows: Bool[Tensor, " E"], some: Observation, others: Observation) -> Observation:
+    """The one observation in some rows, the other in all others."""
+    where = rows[:, None, None]
+    return Observation(
+        torch.where(where, some.values, others.values),
+        {name: torch.where(where, mask, others.masks[name]) for name, mask in some.masks.items()},
+        torch.where(rows.unsqueeze(1), some.active, others.active),
+    )

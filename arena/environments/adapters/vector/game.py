@@ -1,0 +1,122 @@
+"""What a reader says of a game of tensors beyond what the game says itself. Torch-free."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from arena.environments.adapters.calls import asking
+from arena.environments.adapters.sides import HigherReturn, Scoring
+from arena.environments.spec import SIDES
+from arena.errors import ArenaError
+
+
+class Opening(StrEnum):
+    """Who opens the next match of a row."""
+
+    ASKED = "asked"
+    """Whoever steps the game, by `reset(seed=SEEDS, options={"reset_mask": ROWS})`: matches repeat by their seeds."""
+
+    SAME_STEP = "same_step"
+    """The game, in the step that ends a match: it returns the next one's first observation."""
+
+    NEXT_STEP = "next_step"
+    """The game, in the step after it, in which the row's actions do not count."""
+
+
+@dataclass(frozen=True)
+class TensorGame:
+    """A game that steps E matches of two sides at once.
+
+    Attributes:
+        make: Makes it: takes `num_envs`, and `device` if it is a game of torch's tensors, and not of NumPy's arrays.
+        agents_per_side: (home, away) agents; home's come first.
+        opening: Who opens the next match of a row; None for what its `metadata["autoreset_mode"]` says, or `ASKED`.
+        turn_based: Whether an agent that does not act waits for its turn; otherwise it is out of the game.
+        max_decisions: Longest match, in decisions; None for the game's own `max_decisions`, or 1,000.
+        scoring: Says who has won where the game does not (`info["score"]`).
+        reproducible: Whether seed and actions make a match; never so where the game opens matches by itself.
+        alike_sides: Whether both sides are alike, so that players are not rated on each. None lets the game tell: sides
+            of one size that act at once are alike. True also where they take turns (chance decides who begins), False
+            where one side has an advantage.
+        zero_sum: Whether the rewards of a match add up to 0 over all agents; None says nothing of it.
+        chance: Whether anything of a match follows from its seed; None says nothing of it.
+    """
+
+    make: Callable[..., Any]
+    agents_per_side: tuple[int, int] = (1, 1)
+    opening: Opening | None = None
+    turn_based: bool = False
+    max_decisions: int | None = None
+    scoring: Scoring = field(default_factory=HigherReturn)
+    reproducible: bool = True
+    alike_sides: bool | None = None
+    zero_sum: bool | None = None
+    chance: bool | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.agents_per_side) != SIDES or min(self.agents_per_side) < 1:
+            raise ArenaError(
+                f"TensorGame was given agents_per_side={self.agents_per_side}: a match has two sides of at least 1"
+            )
+        if self.max_decisions is not None and self.max_decisions < 1:
+            raise ArenaError(f"TensorGame was given max_decisions={self.max_decisions}: give at least 1")
+
+    @property
+    def num_agents(self) -> int:
+        """N."""
+        return sum(self.agents_per_side)
+
+    @property
+    def takes_device(self) -> bool:
+        """Whether it lives where it is told, and is given tensors."""
+        return "device" in inspect.signature(self.make).parameters
+
+    def open(self, name: str, *, num_envs: int, device: str) -> Any:  # noqa: ANN401  whatever the reader makes
+        """Make the game.
+
+        Raises:
+            ArenaError: It lives on the processor alone, or is no such game.
+        """
+        if not self.takes_device and device != "cpu":
+            raise ArenaError(f"{name} was asked for on {device}, but its maker takes no `device`: leave it on cpu")
+        with asking(name, "be made"):
+            made = self.make(num_envs=num_envs, **({"device": device} if self.takes_device else {}))
+        if missing := [
+            each for each in ("observation_space", "action_space", "reset", "step") if not hasattr(made, each)
+        ]:
+            raise ArenaError(
+                f"{name} makes a {type(made).__name__}, which is no game of tensors (it has no {', '.join(missing)}): "
+                "give it what docs/tensor_games.md lists"
+            )
+        return made
+
+    def opening_of(self, name: str, made: Any) -> Opening:  # noqa: ANN401
+        """Who opens matches.
+
+        Raises:
+            ArenaError: The game's metadata says what nobody knows.
+        """
+        if self.opening is not None:
+            return self.opening
+        metadata: Mapping[str, Any] = getattr(made, "metadata", None) or {}
+        mode = metadata.get("autoreset_mode")
+        said = str(getattr(mode, "value", mode) or Opening.ASKED).lower()
+        known = {"nextstep": Opening.NEXT_STEP, "samestep": Opening.SAME_STEP, "disabled": Opening.ASKED}
+        try:
+            return known.get(said) or Opening(said)
+        except ValueError as error:
+            raise ArenaError(
+                f"{name} says autoreset_mode {mode!r}: give a mode of gymnasium.vector.AutoresetMode"
+            ) from error
+
+
+def as_tensor_game(found: Any) -> TensorGame | None:  # noqa: ANN401  whatever stands behind a name
+    """What is a game of tensors: a `TensorGame`, or a callable that takes `num_envs` and no `name`."""
+    if isinstance(found, TensorGame):
+        return found
+    if not callable(found):
+        return None
+    takes = inspect.signature(found).parameters
+    return TensorGame(found) if "num_envs" in takes and "name" not in takes else None

@@ -1,0 +1,1 @@
+"""Small games with known answers: matrix games and the memory probe."""

@@ -1,0 +1,48 @@
+"""How a recorded match ended. Its own module: recorders of single games need it, and `recorder` knows those."""
+
+from arena.environments.base import Environment, StepResult
+from arena.errors import ArenaError
+from arena.replay.header import FORMAT, VERSION, Header, Result
+from arena.replay.limits import to_name
+
+
+class Ending:
+    """Waits for the end of a row's match, and keeps how it ended."""
+
+    def __init__(self, env: Environment, row: int) -> None:
+        self._spec, self._row, self._seed = env.spec, row, int(env.seeds[row])
+        self._result: Result | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether the match has ended."""
+        return self._result is not None
+
+    def stepped(self, step: StepResult) -> None:
+        """Note the outcome, if this step brought one."""
+        if not self.over and bool(step.over[self._row]):
+            score, reason, decisions = (
+                each[self._row].item() for each in (step.outcome.score, step.outcome.reason, step.outcome.decisions)
+            )
+            self._result = Result(float(score), self._spec.reasons[int(reason)], int(decisions))
+
+    def header(self, players: tuple[str, str]) -> Header:
+        """Header of the recording.
+
+        Raises:
+            ArenaError: The match has not ended.
+        """
+        if self._result is None:
+            raise ArenaError(f"the match of row {self._row} is not over: step until it ends, then finish the recording")
+        return Header(
+            format=FORMAT,
+            version=VERSION,
+            environment=self._spec.name,
+            signature=self._spec.signature,
+            seed=self._seed,
+            players=(to_name(players[0]), to_name(players[1])),
+            agents_per_side=self._spec.agents_per_side,
+            roles=self._spec.roles,
+            max_decisions=self._spec.max_decisions,
+            outcome=self._result,
+        )

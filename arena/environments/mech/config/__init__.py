@@ -1,0 +1,1 @@
+"""Configuration of the mech arena: constants, chassis, weapons, scenarios, rewards and curricula."""

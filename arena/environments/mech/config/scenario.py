@@ -1,0 +1,161 @@
+"""Who fights where: the presets, and any other composition. Torch- and Warp-free."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from arena.environments.mech.config.chassis import CLASSES, MechClass
+from arena.environments.mech.config.constants import (
+    DECISION_S,
+    SPAWN_COLUMNS,
+    SPAWN_DISTANCE_RANGE,
+    SPAWN_JITTER,
+    SPAWN_PITCH,
+    ZONE_GOAL_SHARE,
+    ZONE_RADIUS,
+    ZONE_RADIUS_RANGE,
+)
+from arena.errors import ArenaError
+
+MAX_CONTACTS = 20
+MAX_TEAM = 32
+MAP_SIDE_RANGE = (40, 200)
+
+
+class Terrain(StrEnum):
+    """What the ground is like."""
+
+    OPEN = "open"
+    BROKEN = "broken"
+
+
+class ObservationMode(StrEnum):
+    """Whether mechs must see to know."""
+
+    PARTIAL = "partial"
+    FULL = "full"
+
+
+class CompositionError(ArenaError):
+    """A composition that cannot be played."""
+
+
+@dataclass(frozen=True)
+class MechConfig:
+    """One composition: the same team on both sides.
+
+    Attributes:
+        name: What the environment is called.
+        packs: Names of the classes in every pack of a side. A pack shares paint, comms and what it knows of its mates.
+        map_side: Edge of the map in metres, an even number.
+        limit_s: When time is up, in seconds; a whole number of decisions.
+        terrain: Open ground, or hills, walls, water, lava, debris, foliage and glass.
+        observation_mode: Partial: what sensors and eyes give. Full: everybody alive is seen, exactly.
+
+    Raises:
+        CompositionError: A class is unknown, or the teams do not fit the map; says what would.
+    """
+
+    name: str
+    packs: tuple[tuple[str, ...], ...]
+    map_side: int
+    limit_s: float
+    terrain: Terrain = Terrain.BROKEN
+    observation_mode: ObservationMode = ObservationMode.PARTIAL
+
+    def __post_init__(self) -> None:
+        self._require_teams()
+        for field, known in (("terrain", Terrain), ("observation_mode", ObservationMode)):
+            self._require_member(field, known)
+        self._require_room()
+
+    def _require_teams(self) -> None:
+        for pack in self.packs:
+            for name in pack:
+                if name not in CLASSES:
+                    raise CompositionError(f"{self.name}: unknown mech class {name!r}: choose of {', '.join(CLASSES)}")
+        size = sum(len(pack) for pack in self.packs)
+        if not 1 <= size <= MAX_TEAM or not all(self.packs):
+            raise CompositionError(
+                f"{self.name}: packs of {[len(pack) for pack in self.packs]} mechs: give packs of at least one mech, "
+                f"1 to {MAX_TEAM} a side"
+            )
+
+    def _require_member(self, field: str, known: type[StrEnum]) -> None:
+        value = getattr(self, field)
+        if not isinstance(value, known):
+            members = ", ".join(f"{known.__name__}.{each.name}" for each in known)
+            raise CompositionError(f"{self.name}: {field} {value!r}: give one of {members}")
+
+    def _require_room(self) -> None:
+        low, high = MAP_SIDE_RANGE
+        if not isinstance(self.map_side, int) or self.map_side % 2 or not low <= self.map_side <= high:
+            raise CompositionError(
+                f"{self.name}: map_side {self.map_side!r}: give an even number of metres from {low} to {high}"
+            )
+        decisions = self.limit_s / DECISION_S
+        if not 1 <= decisions < math.inf or abs(decisions - round(decisions)) > 1e-9:
+            raise CompositionError(f"{self.name}: limit_s {self.limit_s}: give a positive multiple of {DECISION_S} s")
+        needed = self._needed_side()
+        if self.map_side < needed:
+            raise CompositionError(
+                f"{self.name}: {len(self.team)} mechs a side do not fit a map of {self.map_side} m: give map_side "
+                f"{needed} or more, or smaller teams"
+            )
+
+    def _needed_side(self) -> int:
+        """Smallest map on which the farthest-out formation lies inside, and the nearest outside the largest zone."""
+        rows = math.ceil(len(self.team) / SPAWN_COLUMNS)
+        columns = min(len(self.team), SPAWN_COLUMNS)
+        widest = max(mech.width for mech in self.team)
+        half_depth = 0.5 * (rows - 1) * SPAWN_PITCH + SPAWN_JITTER + 0.5 * widest
+        half_width = 0.5 * (columns - 1) * SPAWN_PITCH + SPAWN_JITTER + 0.5 * widest
+        nearest, farthest = SPAWN_DISTANCE_RANGE
+        outside_zone = (ZONE_RADIUS * ZONE_RADIUS_RANGE[1] + half_depth) / nearest
+        half = outside_zone
+        while math.hypot(farthest * half + half_depth, half_width) > half:
+            half += 1.0
+        return 2 * math.ceil(half)
+
+    @property
+    def team(self) -> tuple[MechClass, ...]:
+        """Class of every mech of a side, pack by pack."""
+        return tuple(CLASSES[name] for pack in self.packs for name in pack)
+
+    @property
+    def pack_of(self) -> tuple[int, ...]:
+        """Pack of every mech of a side."""
+        return tuple(index for index, pack in enumerate(self.packs) for _ in pack)
+
+    @property
+    def mates(self) -> int:
+        """Pack mates of a mech in the largest pack."""
+        return max(len(pack) for pack in self.packs) - 1
+
+    @property
+    def contacts(self) -> int:
+        """Contact slots: everybody outside the own pack has one, up to MAX_CONTACTS."""
+        others = 2 * len(self.team) - min(len(pack) for pack in self.packs)
+        return min(others, MAX_CONTACTS)
+
+    @property
+    def max_decisions(self) -> int:
+        """Decisions until time is up."""
+        return round(self.limit_s / DECISION_S)
+
+    @property
+    def zone_goal_s(self) -> float:
+        """Zone seconds that win."""
+        return ZONE_GOAL_SHARE * self.limit_s
+
+
+PACK = ("heavy", "medium", "medium", "light", "scout")
+
+PRESETS = {
+    config.name: config
+    for config in (
+        MechConfig("mech-duel", (("medium",),), map_side=40, limit_s=60.0, terrain=Terrain.OPEN),
+        MechConfig("mech-pack", (PACK,), map_side=60, limit_s=60.0),
+        MechConfig("mech-company", (PACK, PACK), map_side=100, limit_s=125.0),
+    )
+}

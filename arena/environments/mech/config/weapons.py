@@ -1,0 +1,180 @@
+"""The seven weapons, who carries them and which trigger fires them. Torch- and Warp-free.
+
+Lengths are in metres, times in seconds, angles in radians.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from arena.environments.mech.config.constants import TICK_S
+
+TRIGGERS = ("primary", "vent", "secondary", "tertiary", "special")
+"""Switches of the head `trigger`."""
+
+TIMERS = ("laser", "missile", "kinetic", "painter")
+"""What weapons wait for; two that share a timer wait for each other."""
+
+
+class Guidance(StrEnum):
+    """How a shot finds its way."""
+
+    HITSCAN = "hitscan"
+    STRAIGHT = "straight"
+    BALLISTIC = "ballistic"
+    HOMING = "homing"
+
+
+@dataclass(frozen=True)
+class Weapon:
+    """One weapon.
+
+    Attributes:
+        name: What it is called.
+        range: Longest distance to a target, or that a shell flies.
+        damage: Hit points that a direct hit costs.
+        shake: Stability that a direct hit costs.
+        heat: Heat it adds to whoever fires it.
+        target_heat: Heat it adds to whoever it hits.
+        cooldown_s: Time between two shots.
+        timer: What it waits for, one of TIMERS.
+        half_arc_rad: Its target lies within this angle of the heading.
+        speed: Of its shell; 0 where the hit is instant.
+        guidance: How it finds its way.
+        splash_radius: How far from the hit it hurts; 0 for a weapon without splash.
+        splash_scale: Share of damage and shake that splash does at the hit itself; it falls off linearly to 0.
+    """
+
+    name: str
+    range: float
+    damage: float
+    shake: float
+    heat: float
+    target_heat: float
+    cooldown_s: float
+    timer: str
+    half_arc_rad: float
+    speed: float
+    guidance: Guidance
+    splash_radius: float = 0.0
+    splash_scale: float = 0.0
+
+    @property
+    def cooldown_ticks(self) -> int:
+        """Ticks between two shots."""
+        return round(self.cooldown_s / TICK_S)
+
+
+def _half(degrees: float) -> float:
+    return math.radians(degrees / 2.0)
+
+
+LASER = Weapon(
+    "laser",
+    range=8.0,
+    damage=14.0,
+    shake=0.0,
+    heat=22.0,
+    target_heat=6.0,
+    cooldown_s=0.6,
+    timer="laser",
+    half_arc_rad=_half(120.0),
+    speed=0.0,
+    guidance=Guidance.HITSCAN,
+)
+FLAMER = Weapon(
+    "flamer",
+    range=4.5,
+    damage=4.0,
+    shake=0.0,
+    heat=10.0,
+    target_heat=15.0,
+    cooldown_s=0.15,
+    timer="kinetic",
+    half_arc_rad=_half(90.0),
+    speed=0.0,
+    guidance=Guidance.HITSCAN,
+)
+MISSILE = Weapon(
+    "missile",
+    range=50.0,
+    damage=40.0,
+    shake=15.0,
+    heat=45.0,
+    target_heat=0.0,
+    cooldown_s=3.0,
+    timer="missile",
+    half_arc_rad=_half(180.0),
+    speed=12.0,
+    guidance=Guidance.HOMING,
+    splash_radius=2.5,
+    splash_scale=0.5,
+)
+GAUSS = Weapon(
+    "gauss",
+    range=20.0,
+    damage=50.0,
+    shake=60.0,
+    heat=15.0,
+    target_heat=0.0,
+    cooldown_s=4.0,
+    timer="kinetic",
+    half_arc_rad=_half(60.0),
+    speed=40.0,
+    guidance=Guidance.BALLISTIC,
+    splash_radius=1.5,
+    splash_scale=0.5,
+)
+AUTOCANNON = Weapon(
+    "autocannon",
+    range=12.0,
+    damage=8.0,
+    shake=5.0,
+    heat=6.0,
+    target_heat=0.0,
+    cooldown_s=0.2,
+    timer="kinetic",
+    half_arc_rad=_half(90.0),
+    speed=25.0,
+    guidance=Guidance.STRAIGHT,
+)
+PAINTER = Weapon(
+    "painter",
+    range=10.0,
+    damage=0.0,
+    shake=0.0,
+    heat=5.0,
+    target_heat=0.0,
+    cooldown_s=1.0,
+    timer="painter",
+    half_arc_rad=_half(60.0),
+    speed=0.0,
+    guidance=Guidance.HITSCAN,
+)
+SMOKE = Weapon(
+    "smoke",
+    range=20.0,
+    damage=0.0,
+    shake=0.0,
+    heat=10.0,
+    target_heat=0.0,
+    cooldown_s=5.0,
+    timer="missile",
+    half_arc_rad=_half(180.0),
+    speed=0.0,
+    guidance=Guidance.STRAIGHT,
+)
+
+WEAPONS = (LASER, FLAMER, MISSILE, GAUSS, AUTOCANNON, PAINTER)
+"""Weapons that are aimed at somebody; smoke is not."""
+
+LOADOUTS: dict[str, dict[str, str]] = {
+    "scout": {"painter": "primary", "smoke": "special"},
+    "light": {"flamer": "primary", "laser": "secondary", "painter": "tertiary", "smoke": "special"},
+    "medium": {"laser": "primary", "autocannon": "tertiary", "painter": "tertiary", "smoke": "special"},
+    "heavy": {"laser": "primary", "missile": "secondary", "gauss": "tertiary", "smoke": "special"},
+}
+"""Class -> weapon -> trigger that fires it."""
+
+SHELL_SLOTS = 3
+"""Shells of one mech that can be in the air at once: three of the autocannon, or two missiles and one gauss slug."""

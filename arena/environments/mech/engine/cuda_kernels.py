@@ -1,0 +1,131 @@
+"""The stages of a decision as kernels with a thread for every mech: how a GPU runs them.
+
+The order is that of `playing` and `perceiving`, and so are the results: a stage writes its own mech's entries only.
+"""
+
+import warp as wp
+
+from arena.environments.mech.kernels import MODULE_OPTIONS
+from arena.environments.mech.kernels.actions import admit_mech, launch_smoke
+from arena.environments.mech.kernels.combat.damage import resolve_mech
+from arena.environments.mech.kernels.combat.firing import fire_mech
+from arena.environments.mech.kernels.combat.targeting import sense_mech
+from arena.environments.mech.kernels.movement import collide_mech, integrate_mech
+from arena.environments.mech.kernels.observe.perception import observe_mech
+from arena.environments.mech.kernels.rewards import earn_mech, share_mech
+from arena.environments.mech.kernels.scoring import score_match
+from arena.environments.mech.kernels.spawn import reopen_match, spawn_mech
+from arena.environments.mech.kernels.state import Arms, Commands, Field, Hulls, Report, State, Terrain, View
+from arena.environments.mech.kernels.vision import listen_mech, look_mech
+
+wp.set_module_options(MODULE_OPTIONS)
+
+
+@wp.kernel
+def admit(state: State, hulls: Hulls, field: Field, commands: Commands) -> None:
+    """Stage admit."""
+    env, mech = wp.tid()
+    admit_mech(state, hulls, field, commands, env, mech)
+
+
+@wp.kernel
+def smoke(state: State, hulls: Hulls, terrain: Terrain, commands: Commands) -> None:
+    """Stage smoke, one thread a match."""
+    launch_smoke(state, hulls, terrain, commands, wp.tid())
+
+
+@wp.kernel
+def integrate(state: State, hulls: Hulls, terrain: Terrain, field: Field, commands: Commands) -> None:
+    """Stage integrate."""
+    env, mech = wp.tid()
+    integrate_mech(state, hulls, terrain, field, commands, env, mech)
+
+
+@wp.kernel
+def collide(state: State, hulls: Hulls, terrain: Terrain) -> None:
+    """Stage collide."""
+    env, mech = wp.tid()
+    collide_mech(state, hulls, terrain, env, mech)
+
+
+@wp.kernel
+def sense(state: State, hulls: Hulls, arms: Arms, commands: Commands, k: int) -> None:
+    """Stage sense of the decision's tick k."""
+    env, mech = wp.tid()
+    sense_mech(state, hulls, arms, commands, state.tick[env] + k, env, mech)
+
+
+@wp.kernel
+def fire(state: State, hulls: Hulls, arms: Arms, terrain: Terrain, field: Field, k: int) -> None:
+    """Stage fire of the decision's tick k."""
+    env, mech = wp.tid()
+    fire_mech(state, hulls, arms, terrain, field, state.tick[env] + k, env, mech)
+
+
+@wp.kernel
+def resolve(state: State, hulls: Hulls, arms: Arms, k: int) -> None:
+    """Stage resolve of the decision's tick k."""
+    env, mech = wp.tid()
+    resolve_mech(state, hulls, arms, state.tick[env] + k, env, mech)
+
+
+@wp.kernel
+def score(state: State, hulls: Hulls, terrain: Terrain, field: Field, report: Report) -> None:
+    """Stage score, one thread a match."""
+    score_match(state, hulls, terrain, field, report, wp.tid())
+
+
+@wp.kernel
+def earn(state: State, hulls: Hulls, terrain: Terrain, field: Field, report: Report) -> None:
+    """Stage earn."""
+    env, mech = wp.tid()
+    earn_mech(state, hulls, terrain, field, report, env, mech)
+
+
+@wp.kernel
+def share(state: State, hulls: Hulls, field: Field, report: Report) -> None:
+    """Stage share."""
+    env, mech = wp.tid()
+    share_mech(state, hulls, field, report, env, mech)
+
+
+@wp.kernel
+def look(state: State, hulls: Hulls, terrain: Terrain, field: Field, only_ended: bool) -> None:
+    """Stage look: of all matches, or of those that have just been reopened."""
+    env, mech = wp.tid()
+    if state.ended[env] or not only_ended:
+        look_mech(state, hulls, terrain, field, env, mech)
+
+
+@wp.kernel
+def listen(state: State, hulls: Hulls, field: Field, only_ended: bool) -> None:
+    """Second half of stage look."""
+    env, mech = wp.tid()
+    if state.ended[env] or not only_ended:
+        listen_mech(state, hulls, field, env, mech)
+
+
+@wp.kernel
+def observe(
+    state: State, hulls: Hulls, arms: Arms, terrain: Terrain, field: Field, view: View, only_ended: bool
+) -> None:
+    """Stage observe."""
+    env, mech = wp.tid()
+    if state.ended[env] or not only_ended:
+        observe_mech(state, hulls, arms, terrain, field, view, env, mech)
+
+
+@wp.kernel
+def reopen(state: State, terrain: Terrain) -> None:
+    """Move every match that has ended on to its next seed, one thread a match."""
+    env = wp.tid()
+    if state.ended[env]:
+        reopen_match(state, terrain, env)
+
+
+@wp.kernel
+def spawn(state: State, hulls: Hulls, terrain: Terrain, field: Field) -> None:
+    """Place the mechs of matches that have just been reopened."""
+    env, mech = wp.tid()
+    if state.ended[env]:
+        spawn_mech(state, hulls, terrain, field, env, mech)

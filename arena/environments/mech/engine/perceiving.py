@@ -1,0 +1,34 @@
+"""Perception on a CPU: one thread lets everybody in match after match look, listen and observe."""
+
+import warp as wp
+
+from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
+from arena.environments.mech.kernels.observe.perception import observe_mech
+from arena.environments.mech.kernels.state import Arms, Field, Hulls, State, Terrain, View
+from arena.environments.mech.kernels.vision import listen_mech, look_mech
+
+wp.set_module_options(MODULE_OPTIONS)
+
+
+@device_function
+def perceive_match(
+    state: State, hulls: Hulls, arms: Arms, terrain: Terrain, field: Field, view: View, env: int
+) -> None:
+    """Write down what everybody in a match perceives."""
+    mechs = state.hp.shape[1]
+    for mech in range(mechs):
+        look_mech(state, hulls, terrain, field, env, mech)
+    for mech in range(mechs):
+        listen_mech(state, hulls, field, env, mech)
+    for mech in range(mechs):
+        observe_mech(state, hulls, arms, terrain, field, view, env, mech)
+
+
+@wp.kernel
+def perceive(
+    state: State, hulls: Hulls, arms: Arms, terrain: Terrain, field: Field, view: View, only_ended: bool
+) -> None:
+    """Write down what everybody perceives, or only in matches that have just been reopened."""
+    for env in range(state.hp.shape[0]):
+        if state.ended[env] or not only_ended:
+            perceive_match(state, hulls, arms, terrain, field, view, env)

@@ -1,0 +1,1 @@
+"""Warp functions of combat: targeting, firing, projectiles, hits and damage."""

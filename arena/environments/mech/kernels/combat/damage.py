@@ -1,0 +1,136 @@
+"""Stage resolve: everybody takes what hit them in this tick, all at once."""
+
+import warp as wp
+
+from arena.environments.mech.config.constants import FALLEN_TICKS, PAINT_TICKS, SUPPRESSED_TICKS
+from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
+from arena.environments.mech.kernels.combat.targeting import PAINTER, first_enemy
+from arena.environments.mech.kernels.geometry import centre, enemies_first, plane
+from arena.environments.mech.kernels.state import Arms, Hulls, State
+from arena.native.rng_kernels import WRECK, uniform
+
+wp.set_module_options(MODULE_OPTIONS)
+
+
+@device_function
+def credit_assists(state: State, hulls: Hulls, env: int, mech: int) -> None:
+    """Credit whose paint is on the mech, just destroyed, with what the rest of its pack had in that."""
+    painter = state.painted_by[env, mech]
+    if painter < 0:
+        return
+    first = first_enemy(state, hulls, mech)
+    share = wp.float32(0.0)
+    for shooter in range(first, first + state.hp.shape[1] // 2):
+        if shooter != painter and hulls.pack[shooter] == hulls.pack[painter]:
+            share += state.killed[env, shooter, mech]
+    state.booked[env, painter] = True
+    state.assists[env, painter, mech] = share
+
+
+@device_function
+def destroy(state: State, hulls: Hulls, tick: int, env: int, mech: int) -> None:
+    """What becomes of the mech, just destroyed."""
+    credit_assists(state, hulls, env, mech)
+    state.wreck[env, mech] = uniform(state.seeds[env], WRECK, tick, hulls.stream[mech]) < hulls.wreck_chance[mech]
+    state.velocity[env, mech] = wp.vec3(0.0, 0.0, 0.0)
+
+
+@device_function
+def wound(state: State, hulls: Hulls, tick: int, env: int, mech: int, total: float) -> None:
+    """Take that much damage off the mech, as far as it has it, and book each shooter's share."""
+    mechs = state.hp.shape[1]
+    hp = state.hp[env, mech]
+    taken = wp.min(total, hp)
+    for k in range(mechs):
+        shooter = enemies_first(hulls, mechs, mech, k)
+        damage = state.damage[env, shooter, mech]
+        if damage > 0.0:
+            share = damage / total
+            state.booked[env, shooter] = True
+            state.dealt[env, shooter, mech] = state.dealt[env, shooter, mech] + taken * share
+            state.hurt_from[env, mech] = state.hurt_from[env, mech] + damage * wp.normalize(
+                plane(state.position[env, shooter] - state.position[env, mech])
+            )
+            if total >= hp:
+                state.killed[env, shooter, mech] = share
+    state.burnt[env, mech] = state.burnt[env, mech] + taken * (state.burn[env, mech] / total)
+    state.hp[env, mech] = hp - taken
+    if total >= hp:
+        destroy(state, hulls, tick, env, mech)
+
+
+@device_function
+def rock(state: State, env: int, mech: int, shake: float) -> None:
+    """Take stability off the mech; it falls when nothing is left."""
+    if state.fallen_ticks[env, mech] > 0:
+        return
+    state.stability[env, mech] = wp.max(state.stability[env, mech] - shake, 0.0)
+    if state.stability[env, mech] == 0.0:
+        state.fallen_ticks[env, mech] = FALLEN_TICKS
+        state.velocity[env, mech] = wp.vec3(0.0, 0.0, 0.0)
+
+
+@device_function
+def paint(state: State, hulls: Hulls, env: int, mech: int) -> None:
+    """Put the paint of the nearest enemy whose painter hit the mech in this tick on it."""
+    first = first_enemy(state, hulls, mech)
+    painter = wp.int32(-1)
+    shortest = wp.float32(0.0)
+    place = centre(state, hulls, env, mech)
+    for shooter in range(first, first + state.hp.shape[1] // 2):
+        if state.shot[env, shooter, PAINTER] == mech:
+            apart = wp.length_sq(centre(state, hulls, env, shooter) - place)
+            if painter < 0 or apart < shortest:
+                painter = shooter
+                shortest = apart
+    if painter < 0:
+        return
+    if state.painted_by[env, mech] < 0:
+        wp.atomic_add(state.paints, env, painter, 1)
+        wp.atomic_add(state.paints, env, mech, -1)
+    state.painted_by[env, mech] = painter
+    state.painted_ticks[env, mech] = PAINT_TICKS
+
+
+@device_function
+def was_hit(state: State, env: int, mech: int) -> bool:
+    """Whether anybody hit the mech in this tick, with paint or with what hurts."""
+    shooter = wp.int32(0)
+    while shooter < state.hp.shape[1]:
+        if state.struck[env, shooter] and (
+            state.damage[env, shooter, mech] > 0.0 or state.shot[env, shooter, PAINTER] == mech
+        ):
+            return True
+        shooter += 1
+    return False
+
+
+@device_function
+def resolve_mech(state: State, hulls: Hulls, arms: Arms, tick: int, env: int, mech: int) -> None:
+    """Take what everybody and the ground did to the mech in this tick."""
+    if state.hp[env, mech] <= 0.0 or (state.burn[env, mech] == 0.0 and not was_hit(state, env, mech)):
+        return
+    damage = wp.float32(state.burn[env, mech])
+    legs = wp.float32(0.0)
+    shake = wp.float32(0.0)
+    painted = wp.bool(False)
+    k = wp.int32(0)
+    while k < state.hp.shape[1]:
+        shooter = enemies_first(hulls, state.hp.shape[1], mech, k)
+        if state.struck[env, shooter]:
+            damage += state.damage[env, shooter, mech]
+            legs += state.leg_damage[env, shooter, mech]
+            shake += state.shake[env, shooter, mech]
+            state.heat[env, mech] = state.heat[env, mech] + state.heating[env, shooter, mech]
+            painted = painted or state.shot[env, shooter, PAINTER] == mech
+            if state.pinned[env, shooter, mech]:
+                state.suppressed_ticks[env, mech] = SUPPRESSED_TICKS
+        k += 1
+    if damage > 0.0:
+        wound(state, hulls, tick, env, mech, damage)
+    if legs > 0.0:
+        state.leg_hp[env, mech] = wp.max(state.leg_hp[env, mech] - legs, 0.0)
+    if shake > 0.0:
+        rock(state, env, mech, shake)
+    if painted:
+        paint(state, hulls, env, mech)

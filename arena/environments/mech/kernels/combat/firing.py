@@ -1,0 +1,106 @@
+"""Stage fire: shells in the air fly on, then whoever fires does so."""
+
+import warp as wp
+
+from arena.environments.mech.config.constants import GRAVITY, LEG_HIT_BODY, LEG_HIT_CHANCE, MISSILE_LOFT
+from arena.environments.mech.config.weapons import SHELL_SLOTS
+from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
+from arena.environments.mech.kernels.combat.hits import clear_hits, direct_damage, hurt
+from arena.environments.mech.kernels.combat.projectiles import MISSILE_SPEED, fly_shell
+from arena.environments.mech.kernels.combat.targeting import AUTOCANNON, GAUSS, MISSILE
+from arena.environments.mech.kernels.geometry import centre, plane
+from arena.environments.mech.kernels.state import HOLD, Arms, Field, Hulls, State, Terrain
+from arena.native.rng_kernels import LEG, uniform
+
+wp.set_module_options(MODULE_OPTIONS)
+
+
+@device_function
+def beam(state: State, hulls: Hulls, arms: Arms, tick: int, env: int, mech: int, target: int, weapon: int) -> None:
+    """Hit the target at once."""
+    direction = wp.normalize(plane(state.position[env, target] - state.position[env, mech]))
+    damage = wp.float32(direct_damage(state, hulls, arms, env, mech, target, weapon, direction))
+    if damage > 0.0 and uniform(state.seeds[env], LEG, tick, 8 * hulls.stream[mech] + weapon) < LEG_HIT_CHANCE:
+        state.leg_damage[env, mech, target] = state.leg_damage[env, mech, target] + damage
+        damage *= LEG_HIT_BODY
+    hurt(state, hulls, env, mech, target, weapon, damage, arms.shake[weapon])
+    state.heating[env, mech, target] = state.heating[env, mech, target] + arms.target_heat[weapon]
+    state.beams[env, mech, weapon] = target
+
+
+@device_function
+def slot_of(state: State, env: int, mech: int, weapon: int) -> int:
+    """Where a new shell goes: of its weapon's slots the one with the least reach left, the lowest if equal."""
+    if weapon == GAUSS:
+        return 2
+    slot = wp.int32(0)
+    if state.shell_reach[env, mech, 1] < state.shell_reach[env, mech, 0]:
+        slot = 1
+    if weapon == AUTOCANNON and state.shell_reach[env, mech, 2] < state.shell_reach[env, mech, slot]:
+        slot = 2
+    return slot
+
+
+@device_function
+def launch_velocity(state: State, arms: Arms, env: int, mech: int, weapon: int, way: wp.vec3) -> wp.vec3:
+    """How a new shell starts off to a target that way off."""
+    direction = wp.normalize(way)
+    if weapon == MISSILE:
+        return MISSILE_SPEED * wp.normalize(direction + wp.vec3(0.0, 0.0, MISSILE_LOFT))
+    velocity = arms.speed[weapon] * direction
+    if weapon == GAUSS:
+        return velocity + wp.vec3(0.0, 0.0, wp.static(0.5 * GRAVITY) * wp.length(way) / arms.speed[weapon])
+    return velocity
+
+
+@device_function
+def launch(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, target: int, weapon: int) -> None:
+    """Put a shell into the air, at the target or, if that is AHEAD, level along the heading."""
+    k = slot_of(state, env, mech, weapon)
+    start = centre(state, hulls, env, mech)
+    state.shell_position[env, mech, k] = start
+    if target >= 0:
+        state.shell_velocity[env, mech, k] = launch_velocity(
+            state, arms, env, mech, weapon, centre(state, hulls, env, target) - start
+        )
+    else:
+        state.shell_velocity[env, mech, k] = arms.speed[weapon] * wp.vec3(
+            state.heading[env, mech][0], state.heading[env, mech][1], 0.0
+        )
+    state.shell_reach[env, mech, k] = arms.range[weapon]
+    state.shell_kind[env, mech, k] = weapon
+    state.shell_mark[env, mech, k] = target
+
+
+@device_function
+def fire_weapons(state: State, hulls: Hulls, arms: Arms, tick: int, env: int, mech: int) -> None:
+    """Fire all weapons that have somebody to fire at, and let them wait."""
+    k = wp.int32(0)
+    weapon = wp.int32(hulls.carried[mech, 0])
+    while weapon >= 0:
+        target = state.shot[env, mech, weapon]
+        if target != HOLD:
+            if arms.speed[weapon] > 0.0:
+                launch(state, hulls, arms, env, mech, target, weapon)
+            else:
+                beam(state, hulls, arms, tick, env, mech, target, weapon)
+            state.heat[env, mech] = state.heat[env, mech] + arms.heat[weapon]
+            state.timers[env, mech, arms.timer[weapon]] = arms.cooldown_ticks[weapon]
+        k += 1
+        weapon = hulls.carried[mech, k]
+
+
+@device_function
+def fire_mech(
+    state: State, hulls: Hulls, arms: Arms, terrain: Terrain, field: Field, tick: int, env: int, mech: int
+) -> None:
+    """Fly the mech's shells, then fire its weapons; a new shell flies from the next tick on."""
+    if state.struck[env, mech]:
+        clear_hits(state, env, mech)
+    k = wp.int32(0)
+    while k < SHELL_SLOTS:
+        if state.shell_reach[env, mech, k] > 0.0:
+            fly_shell(state, hulls, arms, terrain, field, env, mech, k)
+        k += 1
+    if state.fires[env, mech]:
+        fire_weapons(state, hulls, arms, tick, env, mech)

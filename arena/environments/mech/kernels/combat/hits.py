@@ -1,0 +1,78 @@
+"""What a hit does: booked in the shooter's rows, to be taken in stage resolve."""
+
+import warp as wp
+
+from arena.environments.mech.config.constants import PAINT_FACTOR, REAR_COSINE, REAR_FACTOR
+from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
+from arena.environments.mech.kernels.combat.targeting import painted_by_pack
+from arena.environments.mech.kernels.geometry import centre
+from arena.environments.mech.kernels.ground import ground_between
+from arena.environments.mech.kernels.state import Arms, Hulls, State, Terrain
+
+wp.set_module_options(MODULE_OPTIONS)
+
+
+@device_function
+def clear_hits(state: State, env: int, shooter: int) -> None:
+    """Forget what the shooter hit in the last tick."""
+    target = wp.int32(0)
+    while target < state.hp.shape[1]:
+        state.damage[env, shooter, target] = 0.0
+        state.leg_damage[env, shooter, target] = 0.0
+        state.shake[env, shooter, target] = 0.0
+        state.heating[env, shooter, target] = 0.0
+        state.pinned[env, shooter, target] = False
+        target += 1
+    state.struck[env, shooter] = False
+
+
+@device_function
+def hurt(
+    state: State, hulls: Hulls, env: int, shooter: int, target: int, weapon: int, damage: float, shake: float
+) -> None:
+    """Book what the shooter's weapon does to the target's body."""
+    state.struck[env, shooter] = True
+    state.damage[env, shooter, target] = state.damage[env, shooter, target] + damage
+    state.shake[env, shooter, target] = state.shake[env, shooter, target] + shake
+    if hulls.side[target] != hulls.side[shooter]:
+        state.offered[env, shooter, weapon] = state.offered[env, shooter, weapon] + damage
+
+
+@device_function
+def direct_damage(
+    state: State, hulls: Hulls, arms: Arms, env: int, shooter: int, target: int, weapon: int, direction: wp.vec2
+) -> float:
+    """What the shooter's weapon does to the target when it hits it flying in that (unit) direction."""
+    damage = wp.float32(arms.damage[weapon])
+    if wp.dot(state.heading[env, target], direction) > REAR_COSINE:
+        damage *= REAR_FACTOR
+    if painted_by_pack(state, hulls, env, shooter, target):
+        damage *= PAINT_FACTOR
+    return damage
+
+
+@device_function
+def burst(
+    state: State,
+    hulls: Hulls,
+    arms: Arms,
+    terrain: Terrain,
+    env: int,
+    shooter: int,
+    weapon: int,
+    point: wp.vec3,
+    spared: int,
+) -> None:
+    """Hurt whoever is near the point and not behind ground, on either side, but for the mech that was hit itself."""
+    radius = arms.splash_radius[weapon]
+    if radius == 0.0:
+        return
+    for target in range(state.hp.shape[1]):
+        if target != spared and state.hp[env, target] > 0.0:
+            middle = centre(state, hulls, env, target)
+            apart = wp.max(wp.length(middle - point) - hulls.hit_radius[target], 0.0)
+            if apart < radius and not ground_between(state, terrain, env, point, middle):
+                share = arms.splash_scale[weapon] * (1.0 - apart / radius)
+                hurt(
+                    state, hulls, env, shooter, target, weapon, share * arms.damage[weapon], share * arms.shake[weapon]
+                )

@@ -1,0 +1,1 @@
+"""Warp functions that write observations, block by block."""

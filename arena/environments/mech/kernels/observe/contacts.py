@@ -1,0 +1,158 @@
+"""Blocks contacts and contact_mask: the mechs outside the own pack that a mech knows of."""
+
+import warp as wp
+
+from arena.environments.mech.config.constants import CONDITION_NOISE, POSITION_NOISE
+from arena.environments.mech.config.scenario import MAX_CONTACTS
+from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
+from arena.environments.mech.kernels.columns import address, columns, flag, signed
+from arena.environments.mech.kernels.combat.targeting import painted_by_pack
+from arena.environments.mech.kernels.geometry import alive, clear_sight, enemies_first, plane, to_frame
+from arena.environments.mech.kernels.observe.noise import Streams, draw_errors, open_streams
+from arena.environments.mech.kernels.public_features import FEATURES, HEAT, HP, Contact, aspect_of
+from arena.environments.mech.kernels.state import Field, Hulls, State
+from arena.environments.mech.kernels.vision import apart_squared
+from arena.environments.mech.observation_spec import CONTACT_FEATURES, SPEED_SCALE
+from arena.native.rng_kernels import pair_key
+
+wp.set_module_options(MODULE_OPTIONS)
+
+PER_SPEED = 1.0 / SPEED_SCALE
+Distances = wp.types.vector(length=MAX_CONTACTS, dtype=wp.float32)
+AHEAD, LEFT, UP, DISTANCE, VELOCITY_AHEAD, VELOCITY_LEFT, VELOCITY_UP, CLOSING, FACING_AHEAD, FACING_LEFT = columns(
+    0,
+    CONTACT_FEATURES,
+    "ahead left up distance velocity_ahead velocity_left velocity_up closing facing_ahead facing_left",
+)
+HOSTILE, PAINTED, IN_SIGHT, FOCUS = columns(0, CONTACT_FEATURES, "hostile painted in_sight focus")
+
+
+@device_function
+def is_contact(state: State, hulls: Hulls, env: int, mech: int, other: int) -> bool:
+    """Whether the mech follows the other mech: a seen enemy, or a living friend of another pack."""
+    if hulls.side[other] != hulls.side[mech]:
+        return state.seen[env, mech, other]
+    return hulls.pack[other] != hulls.pack[mech] and alive(state, env, other)
+
+
+@device_function
+def clear_contacts(state: State, env: int, mech: int) -> None:
+    """Leave all contact slots empty."""
+    slots = state.contact.shape[2]
+    table = wp.array(ptr=state.contact[env, mech].ptr, shape=(slots,), dtype=wp.int32)
+    slot = wp.int32(0)
+    while slot < slots:
+        table[slot] = -1
+        slot += 1
+
+
+@device_function
+def list_contacts(state: State, hulls: Hulls, env: int, mech: int) -> int:
+    """Fill the contact slots: enemies, then friends, each by distance; how many are used.
+
+    Equally far ones keep their order; who is farther than everybody finds no slot when all are used.
+    """
+    mechs = state.hp.shape[1]
+    slots = wp.min(hulls.slots[mech], state.contact.shape[2])
+    table = wp.array(ptr=state.contact[env, mech].ptr, shape=(slots,), dtype=wp.int32)
+    far = Distances()
+    used = wp.int32(0)
+    first = wp.int32(0)
+    k = wp.int32(0)
+    while k < mechs:
+        if k == mechs // 2:
+            first = used
+        other = enemies_first(hulls, mechs, mech, k)
+        if is_contact(state, hulls, env, mech, other):
+            distance = apart_squared(state, env, mech, other)
+            slot = wp.int32(used)
+            while slot > first and far[slot - 1] > distance:
+                if slot < slots:
+                    table[slot] = table[slot - 1]
+                    far[slot] = far[slot - 1]
+                slot -= 1
+            if slot < slots:
+                table[slot] = other
+                far[slot] = distance
+            used = wp.min(used + 1, slots)
+        k += 1
+    return used
+
+
+@device_function
+def write_place(contact: wp.array[wp.float32], field: Field, place: wp.vec3) -> None:
+    """Features ahead, left, up and distance of a place in the own frame."""
+    scaled = place * (wp.static(0.5 * 0.5**0.5) / field.half_side)
+    contact[AHEAD] = signed(scaled[0])
+    contact[LEFT] = signed(scaled[1])
+    contact[UP] = signed(scaled[2])
+    contact[DISTANCE] = wp.min(wp.length(scaled), 1.0)
+
+
+@device_function
+def write_course(
+    contact: wp.array[wp.float32], state: State, env: int, mech: int, other: int, apart: wp.vec3, distance: float
+) -> None:
+    """Features of the relative velocity, of how fast it closes in, and of where it faces."""
+    heading = state.heading[env, mech]
+    velocity = (state.velocity[env, other] - state.velocity[env, mech]) * PER_SPEED
+    motion = to_frame(plane(velocity), heading)
+    facing = to_frame(state.heading[env, other], heading)
+    contact[VELOCITY_AHEAD] = signed(motion[0])
+    contact[VELOCITY_LEFT] = signed(motion[1])
+    contact[VELOCITY_UP] = signed(velocity[2])
+    contact[CLOSING] = signed(-wp.dot(velocity, apart) / wp.max(distance, 1.0e-6))
+    contact[FACING_AHEAD] = signed(facing[0])
+    contact[FACING_LEFT] = signed(facing[1])
+
+
+@device_function
+def write_errors(contact: wp.array[wp.float32], state: State, env: int, other: int, errors: wp.vec4) -> None:
+    """Hit points and heat with their noise."""
+    contact[HP] = wp.clamp(state.aspect[env, other, HP] + CONDITION_NOISE * errors[2], 0.0, 1.0)
+    contact[HEAT] = wp.clamp(state.aspect[env, other, HEAT] + CONDITION_NOISE * errors[3], 0.0, 2.0)
+
+
+@device_function
+def write_contact(
+    contact: wp.array[wp.float32],
+    state: State,
+    hulls: Hulls,
+    field: Field,
+    env: int,
+    mech: int,
+    other: int,
+    streams: Streams,
+    blur: float,
+) -> None:
+    """What the mech perceives of the other mech beside its aspect; an enemy is off by `blur`, 1 - fidelity."""
+    apart = state.position[env, other] - state.position[env, mech]
+    distance = wp.length(apart)
+    place = to_frame(plane(apart), state.heading[env, mech])
+    if hulls.side[other] != hulls.side[mech]:
+        contact[HOSTILE] = 1.0
+        contact[IN_SIGHT] = flag(clear_sight(state, env, mech, other))
+        contact[PAINTED] = flag(painted_by_pack(state, hulls, env, mech, other))
+        contact[FOCUS] = flag(state.focus[env, mech] == other)
+        if blur > 0.0:
+            errors = draw_errors(streams, pair_key(hulls.stream[mech], hulls.stream[other])) * blur
+            place += wp.vec2(errors[0], errors[1]) * (POSITION_NOISE * distance)
+            write_errors(contact, state, env, other, errors)
+    write_place(contact, field, wp.vec3(place[0], place[1], apart[2]))
+    write_course(contact, state, env, mech, other, apart, distance)
+
+
+@device_function
+def write_contacts(state: State, hulls: Hulls, field: Field, row: wp.array[wp.float32], env: int, mech: int) -> None:
+    """Both blocks, into a row of zeros, and the table of contacts."""
+    used = list_contacts(state, hulls, env, mech)
+    blur = wp.where(field.full_sight, 0.0, 1.0 - hulls.fidelity[mech])
+    streams = open_streams(state.seeds[env], state.tick[env])
+    contacts = wp.array(ptr=address(row, field.column_contacts), shape=(used,), dtype=Contact)
+    for slot in range(used):
+        other = state.contact[env, mech, slot]
+        contacts[slot] = aspect_of(state, env, other)
+        column = field.column_contacts + FEATURES * slot
+        contact = wp.array(ptr=address(row, column), shape=(FEATURES,), dtype=wp.float32)
+        write_contact(contact, state, hulls, field, env, mech, other, streams, blur)
+        row[field.column_contact_mask + slot] = 1.0

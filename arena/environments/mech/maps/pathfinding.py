@@ -1,0 +1,205 @@
+"""The shortest ways on foot from every cell of a map to its centre. Numpy only: Torch- and Warp-free.
+
+Grids are [row, column]. Lengths are whole millimetres: sums are exact, so that a map's routes equal themselves after
+half a turn, as the map does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena.environments.mech.config.constants import DEBRIS, LAVA, WATER
+
+Grid = NDArray[np.int64]
+Lengths = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+
+WEIGHTS = {WATER: 2, LAVA: 8, DEBRIS: 2}
+"""How many metres a metre counts in a material; one in all others."""
+LEDGE_WEIGHT = 1
+"""How many more it counts at the edge of a drop."""
+ASTRAY_WEIGHT = 3
+"""How many times that it counts where the widest mech cannot walk."""
+LOOK_AHEAD = 3
+"""Steps from cell to cell that a route's first step looks ahead."""
+
+STRAIGHT = ((0, 1), (1, 0), (0, -1), (-1, 0))
+DIAGONAL = ((1, 1), (1, -1), (-1, -1), (-1, 1))
+NEIGHBOURS = (*STRAIGHT, *DIAGONAL)
+"""Rows and columns to the cells round about."""
+HALF_STRAIGHT, HALF_DIAGONAL = 500, 707
+"""Half a step's length in millimetres."""
+FAR = 5 * 10**8
+"""Longer than any way."""
+NOWHERE = 10**6
+"""A height that nobody steps to."""
+
+
+@dataclass(frozen=True)
+class Walker:
+    """Where a mech can walk: the height (G, G) at which it stands in each cell, and the cells that it fits in."""
+
+    ground: Grid
+    room: Mask
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Ways to the centre.
+
+    Attributes:
+        on_foot: Cells (G, G) from which the widest mech can walk there.
+        steps: First step (G, G, 2), a unit vector x, y.
+        lengths: Length (G, G) in metres, each counted by its material.
+    """
+
+    on_foot: Mask
+    steps: NDArray[np.float64]
+    lengths: NDArray[np.float64]
+
+
+def find_routes(widest: Walker, narrowest: Walker, material: Grid, free_radius: float) -> Routes:
+    """The shortest way from every cell of a map that equals itself after half a turn.
+
+    Where the widest mech cannot walk, the way is the narrowest one's, on foot or jumping down, to where it can: off
+    roofs, and out of where only the narrow fit. From pits it leads straight through their walls.
+
+    Args:
+        widest: The widest mech.
+        narrowest: The narrowest mech.
+        material: Of every cell (G, G).
+        free_radius: The ground is flat and plain so far from the centre: from there the way is straight.
+    """
+    middles = np.arange(len(material)) + 0.5 - len(material) / 2.0
+    places = np.stack(np.meshgrid(middles, middles), axis=-1)
+    distance = np.hypot(places[..., 0], places[..., 1])
+    free = distance <= free_radius
+    weight = _weights(narrowest.ground, material)
+    lengths = np.where(free, np.round(1000.0 * distance), FAR).astype(np.int32)
+    costs, on_foot = _measure(lengths, _stages(widest, narrowest, weight))
+    steps = _head(places, _first_steps(lengths, costs, free), _is_tricky(weight, costs))
+    steps[free] = -places[free] / distance[free][:, None]
+    return Routes(on_foot, steps, lengths / 1000.0)
+
+
+def _weights(ground: Grid, material: Grid) -> Grid:
+    """How many metres a metre counts in every cell."""
+    ledge = np.any([ground - _seen(ground, way, NOWHERE) > 1 for way in NEIGHBOURS], axis=0)
+    weight: Grid = np.where(ledge, 1 + LEDGE_WEIGHT, 1)
+    for kind, metres in WEIGHTS.items():
+        weight[material == kind] = metres
+    return weight
+
+
+def _is_tricky(weight: Grid, costs: Lengths) -> Mask:
+    """Cells that weigh more than plain ground, or from which one can go to a cell that weighs more than they do."""
+    heavier = [(_seen(weight, way, 0) > weight) & (cost < FAR) for way, cost in zip(NEIGHBOURS, costs, strict=True)]
+    return np.asarray((weight > 1) | np.any(heavier, axis=0))
+
+
+def _stages(widest: Walker, narrowest: Walker, weight: Grid) -> Sequence[Lengths]:
+    """What walking costs everybody; where there is no such way, the narrowest; and where there is none, who flies."""
+    firm = widest.room & (widest.ground - narrowest.ground <= 1)
+    together = [_walks(ground, firm, deepest=1, weight=weight) for ground in (widest.ground, narrowest.ground)]
+    astray = ASTRAY_WEIGHT * weight
+    anywhere = np.ones_like(firm)
+    return (
+        np.maximum(*together),
+        _walks(narrowest.ground, narrowest.room, deepest=NOWHERE, weight=astray),
+        _walks(np.zeros_like(weight), anywhere, deepest=0, weight=astray),
+    )
+
+
+def _walks(ground: Grid, room: Mask, deepest: int, weight: Grid) -> Lengths:
+    """Cost (8, G, G) of going from every cell to each neighbour: up by at most a metre, round no corner.
+
+    Args:
+        ground: Height (G, G) of the cells.
+        room: Cells that can be gone to, and from.
+        deepest: How far one goes down.
+        weight: How many metres a metre counts in each cell.
+    """
+    free: dict[tuple[int, int], Mask] = {}
+    for way in NEIGHBOURS:
+        rise = _seen(ground, way, 0) - ground
+        free[way] = (rise <= 1) & (rise >= -deepest) & room & _seen(room, way, fill=False)
+    for row, column in DIAGONAL:
+        along, up = (0, column), (row, 0)
+        round_corners = _seen(free[up], along, fill=False) & _seen(free[along], up, fill=False)
+        free[row, column] &= free[along] & free[up] & round_corners
+    halves = [HALF_STRAIGHT] * len(STRAIGHT) + [HALF_DIAGONAL] * len(DIAGONAL)
+    costs = [
+        np.where(free[way], half * (weight + _seen(weight, way, 0)), FAR)
+        for way, half in zip(NEIGHBOURS, halves, strict=True)
+    ]
+    return np.stack(costs).astype(np.int32)
+
+
+def _seen(grid: NDArray[Any], way: tuple[int, int], fill: int) -> NDArray[Any]:
+    """What every cell has next to it that way; `fill` beyond the edge."""
+    row, column = way
+    size = len(grid)
+    padded = np.pad(grid, 1, constant_values=fill)
+    return padded[1 + row : 1 + row + size, 1 + column : 1 + column + size]
+
+
+def _measure(lengths: Lengths, stages: Sequence[Lengths]) -> tuple[Lengths, Mask]:
+    """Fill in lengths, stage by stage where none was found before; the costs that count, and what the first found."""
+    costs = stages[0]
+    _relax(lengths, costs)
+    found = lengths < FAR
+    for stage in stages[1:]:
+        costs = np.where(lengths < FAR, costs, stage)
+        _relax(lengths, costs)
+    return costs, found
+
+
+def _relax(lengths: Lengths, costs: Lengths) -> None:
+    """Shorten lengths (G, G) in place until no neighbour offers a shorter way (Bellman and Ford)."""
+    padded = np.pad(lengths, 1, constant_values=FAR)
+    inner = padded[1:-1, 1:-1]
+    before = np.zeros_like(lengths)
+    while not np.array_equal(inner, before):
+        before = inner.copy()
+        for way, cost in zip(NEIGHBOURS, costs, strict=True):
+            np.minimum(inner, _next(padded, way) + cost, out=inner)
+    lengths[:] = inner
+
+
+def _next(padded: Lengths, way: tuple[int, int]) -> Lengths:
+    row, column = way
+    size = len(padded) - 2
+    return padded[1 + row : 1 + row + size, 1 + column : 1 + column + size]
+
+
+def _first_steps(lengths: Lengths, costs: Lengths, free: Mask) -> NDArray[np.int64]:
+    """Flat index (G * G,) of the neighbour on each cell's way; its own where the way is straight."""
+    size = len(lengths)
+    padded = np.pad(lengths, 1, constant_values=FAR)
+    offers = np.stack([_next(padded, way) + cost for way, cost in zip(NEIGHBOURS, costs, strict=True)])
+    offsets = np.array([row * size + column for row, column in NEIGHBOURS])
+    own = np.arange(size * size)
+    following = np.where(free.ravel(), own, own + offsets[offers.argmin(axis=0)].ravel())
+    half = len(own) // 2
+    return np.concatenate([following[:half], len(own) - 1 - following[:half][::-1]])
+
+
+def _head(places: NDArray[np.float64], following: NDArray[np.int64], tricky: Mask) -> NDArray[np.float64]:
+    """Unit vectors (G, G, 2) from every cell to one ahead on its way: where it is tricky to the next.
+
+    Elsewhere that is the farthest of the next LOOK_AHEAD that lies on the side where the way begins: who walks
+    straight at it and cannot get on along one axis still does along the other.
+    """
+    flat = places.reshape(-1, 2)
+    first = flat[following] - flat
+    aim = following
+    for _ in range(LOOK_AHEAD - 1):
+        beyond = following[aim]
+        same_side = ((flat[beyond] - flat) * first >= first**2).all(axis=1)
+        aim = np.where(same_side & ~tricky.ravel(), beyond, aim)
+    ways = flat[aim] - flat
+    lengths = np.hypot(ways[:, 0], ways[:, 1])
+    return (ways / np.maximum(lengths, 1.0)[:, None]).reshape(places.shape)

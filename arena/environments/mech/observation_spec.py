@@ -1,0 +1,167 @@
+"""What an environment of a composition declares: observation blocks, action heads, signature. Torch- and Warp-free."""
+
+from dataclasses import asdict
+from typing import Any
+
+from arena.environments.mech.config import constants as rules
+from arena.environments.mech.config.chassis import CLASSES
+from arena.environments.mech.config.constants import COMM_SIZE, EWAR_OPTIONS, LOCAL_MAP_CELLS, MOVES, REASONS
+from arena.environments.mech.config.scenario import PRESETS, MechConfig, Terrain
+from arena.environments.mech.config.weapons import LOADOUTS, SMOKE, TIMERS, TRIGGERS, WEAPONS
+from arena.environments.mech.maps.pool import MAPS_EDITION
+from arena.environments.spec import SIDES, ActionHead, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
+
+SPEED_SCALE = 10.0
+"""Metres a second that read as 1."""
+
+CONDITION_FEATURES = (
+    "hp",
+    "leg_hp",
+    "stability",
+    "shutdown",
+    "heat_critical",
+    "fallen",
+    "legged",
+    "under_fire",
+    "targeted",
+    "painted",
+    "missile_inbound",
+    "suppressed",
+    "in_zone",
+    "ecm",
+    "eccm",
+    *(f"{timer}_timer" for timer in TIMERS),
+    "ams_timer",
+)
+"""Shares of what the mech has at most, or 0 and 1; timers are 1 just after the longest wait that they can hold."""
+
+HULL_FEATURES = (*CLASSES, "slots", "range", "fidelity")
+"""Class one-hot, and the suite: slots / 20, (range factor - 0.8) / 0.7, fidelity."""
+
+MOTION_FEATURES = ("velocity_ahead", "velocity_left", "velocity_up", "damage_ahead", "damage_left")
+"""Velocity over SPEED_SCALE, clipped; where the last decision's damage came from, a unit vector or 0."""
+
+ZONE_FEATURES = ("ahead", "left", "radius", "route_ahead", "route_left", "route")
+"""Its centre and radius over the map's side; the first step of the way there on foot, a unit vector; that way's length
+to the zone's edge over twice the map's side, clipped."""
+
+EDGE_FEATURES = ("ahead", "left", "behind", "right")
+"""How far the map's edge is in each direction, over the map's side, clipped."""
+
+SCORE_FEATURES = ("control", "enemy_control", "score", "enemy_score", "time")
+"""Zone ticks of the last decision; zone seconds over the goal, at most 1; time over the limit."""
+
+SENSOR_FEATURES = ("quality", "jam", "eccm", "noise_ahead", "noise_left", "noise_behind", "noise_right")
+"""Sensor quality over 1.5, what jams it and what clears it; how loud enemies are in each quarter, clipped to 1."""
+
+PANEL_FEATURES = ("mates_alive", "friends_alive", "enemies_alive", "enemies_seen", "enemies_painted", "friends_in_zone")
+"""Counts over the most that there can be."""
+
+CONTACT_FEATURES = (
+    "ahead",
+    "left",
+    "up",
+    "distance",
+    "velocity_ahead",
+    "velocity_left",
+    "velocity_up",
+    "closing",
+    "facing_ahead",
+    "facing_left",
+    "hp",
+    "heat",
+    "stability",
+    "fallen",
+    "legged",
+    "shutdown",
+    "hostile",
+    *CLASSES,
+    "painted",
+    "in_sight",
+    "ewar",
+    "in_zone",
+    "focus",
+)
+"""One mech outside the own pack, in the viewer's frame; all 0 in an empty slot.
+
+Place and distance are over the map's diagonal, velocities relative to the viewer's, over SPEED_SCALE and clipped; heat
+is the share of the capacity, at most 2; hp and stability are shares; focus is whom the viewer's last action chose."""
+
+MATE_FEATURES = ("ahead", "left", "up", "facing_ahead", "facing_left", "hp", "heat", "fallen", "shutdown", *CLASSES)
+"""One pack mate, exactly, in the order of the pack without the viewer; all 0 where it is destroyed or there is none."""
+
+
+def observation_blocks(config: MechConfig) -> tuple[ObservationBlock, ...]:
+    """Layout of one mech's observation; blocks that a composition cannot fill are left out."""
+    blocks = [
+        ObservationBlock("condition", (len(CONDITION_FEATURES),), 0.0, 1.0),
+        ObservationBlock("heat", (1,), 0.0, 2.0),
+        ObservationBlock("hull", (len(HULL_FEATURES),), 0.0, 1.0),
+        ObservationBlock("motion", (len(MOTION_FEATURES),), -1.0, 1.0),
+        ObservationBlock("zone", (len(ZONE_FEATURES),), -1.0, 1.0),
+        ObservationBlock("edge", (len(EDGE_FEATURES),), 0.0, 1.0),
+        ObservationBlock("score", (len(SCORE_FEATURES),), 0.0, 1.0),
+        ObservationBlock("sensors", (len(SENSOR_FEATURES),), 0.0, 1.0),
+        ObservationBlock("panel", (len(PANEL_FEATURES),), 0.0, 1.0),
+        ObservationBlock("contacts", (config.contacts, len(CONTACT_FEATURES)), -1.0, 2.0),
+        MemberMask("contact_mask", (config.contacts,), 0.0, 1.0, describes=("contacts",), chosen_by=("target",)),
+    ]
+    if config.mates:
+        blocks += [
+            ObservationBlock("pack", (config.mates, len(MATE_FEATURES)), -1.0, 2.0),
+            MemberMask("pack_mask", (config.mates,), 0.0, 1.0, describes=("pack", "comms"), chosen_by=()),
+            ObservationBlock("comms", (config.mates, COMM_SIZE), -1.0, 1.0),
+        ]
+    if config.terrain is Terrain.BROKEN:
+        blocks.append(ObservationBlock("local_map", (LOCAL_MAP_CELLS, LOCAL_MAP_CELLS), -1.0, 1.0))
+    return tuple(blocks)
+
+
+def action_heads(config: MechConfig) -> tuple[ActionHead, ...]:
+    """Heads of one mech's action; those that no mech of the composition can use are left out."""
+    heads = [
+        ActionHead("move", HeadKind.GAUSSIAN, len(MOVES), masked=True),
+        ActionHead("trigger", HeadKind.BERNOULLI, len(TRIGGERS), masked=True),
+        ActionHead("target", HeadKind.CATEGORICAL, 1 + config.contacts, masked=True),
+    ]
+    if any(mech.ewar for mech in config.team):
+        heads.append(ActionHead("ewar", HeadKind.CATEGORICAL, len(EWAR_OPTIONS), masked=True))
+    if config.mates:
+        heads.append(ActionHead("comm", HeadKind.GAUSSIAN, COMM_SIZE, masked=True))
+    return tuple(heads)
+
+
+def declare_preset(name: str) -> EnvironmentSpec:
+    """What an environment of the preset `name` declares."""
+    return make_spec(PRESETS[name])
+
+
+def make_spec(config: MechConfig) -> EnvironmentSpec:
+    """What an environment of that composition declares."""
+    return EnvironmentSpec(
+        name=config.name,
+        agents_per_side=(len(config.team), len(config.team)),
+        roles=tuple(mech.name for mech in config.team) * SIDES,
+        observation=observation_blocks(config),
+        heads=action_heads(config),
+        max_decisions=config.max_decisions,
+        turn_based=False,
+        reproducible=True,
+        limit_decides=True,
+        reasons=REASONS,
+        rules=_declared_rules(config),
+    )
+
+
+def _declared_rules(config: MechConfig) -> dict[str, Any]:
+    """Everything that decides how a match goes: a changed number is another game."""
+    numbers = {name.lower(): value for name, value in vars(rules).items() if name.isupper()}
+    return {
+        "config": asdict(config),
+        "classes": {mech.name: asdict(mech) for mech in config.team},
+        "weapons": [asdict(weapon) for weapon in (*WEAPONS, SMOKE)],
+        "loadouts": LOADOUTS,
+        "rules": numbers,
+        "maps_edition": MAPS_EDITION,
+        "features": [CONDITION_FEATURES, CONTACT_FEATURES, MATE_FEATURES, HULL_FEATURES, PANEL_FEATURES],
+    }

@@ -1,0 +1,1 @@
+"""Records mech matches: frames of state and events."""

@@ -1,5 +1,0 @@
-"""Games of the reader's own: `mypackage.mygame:make`, and plug-ins. Importing this package loads no torch."""
-
-from arena.environments.own.scripted import Scripted
-
-__all__ = ["Scripted"]

@@ -1,5 +1,0 @@
-"""Games of the PettingZoo interface, a match each. Importing this package loads neither torch nor PettingZoo."""
-
-from arena.environments.pettingzoo.sides import HigherReturn, ReturnMargin, Scoring, TwoSided
-
-__all__ = ["HigherReturn", "ReturnMargin", "Scoring", "TwoSided"]

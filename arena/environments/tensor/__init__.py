@@ -1,6 +1,0 @@
-"""Games that step all their matches at once, with the interface of Gymnasium's vector environments and two sides."""
-
-from arena.environments.pettingzoo.sides import HigherReturn, ReturnMargin, Scoring
-from arena.environments.tensor.game import Opening, TensorGame
-
-__all__ = ["HigherReturn", "Opening", "ReturnMargin", "Scoring", "TensorGame"]

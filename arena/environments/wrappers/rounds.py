@@ -1,0 +1,152 @@
+"""Matches of several rounds: one game of dice or cards is mostly luck, many of them tell who plays better."""
+
+from operator import attrgetter
+from typing import cast
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from arena.environments.base import (
+    Actions,
+    AwaitedEnvironment,
+    Environment,
+    Observation,
+    Outcome,
+    RoundResult,
+    StepResult,
+)
+from arena.environments.seeded import SeededRows
+from arena.environments.spec import RoundsSpec
+from arena.environments.wrappers import counting
+from arena.native.structs import record, share
+from arena.seeding import derive
+
+OPTIONAL = ("component_names", "components", "shaping_gamma", "lesson", "teach")
+"""What an environment may have beyond the protocol, and what holds of its rounds as well."""
+
+
+class Rounds(SeededRows):
+    """E matches of N rounds of a game, between the same players on the same sides.
+
+    A round is an episode: memory, advantages and final observations are the game's own. Whoever is ahead after the
+    last round wins, by the sum of home's scores: home's score of the match is 1, 0.5 or 0.
+
+    The first round is opened by the match's own seed, round r (from 0) by one that follows from it and r. A round that
+    ends without being over, since it was lost with the process that played it, is played anew and counts once.
+
+    Args:
+        game: Plays the rounds; it belongs to these matches from now on.
+        spec: What a match of them is.
+        seed: The environment's seed.
+    """
+
+    def __init__(self, game: Environment, spec: RoundsSpec, *, seed: int) -> None:
+        super().__init__(spec, num_envs=game.num_envs, device=str(game.device), seed=seed)
+        self.game = game
+        self._account = {
+            "seeds": self.seeds,
+            "next_seeds": self.next_seeds,
+            "row_seeds": self._row_seeds,
+            "episodes": self._episodes,
+            "round": self._zeros(torch.int32),
+            "decisions": self._zeros(torch.int64),
+            "lead": self._zeros(torch.float64),
+            "opening": self._zeros(torch.int64),
+        }
+        self._round = {
+            "ended": self._zeros(torch.bool),
+            "score": self._zeros(torch.float64),
+            "decisions": self._zeros(torch.int64),
+        }
+        self._match = {
+            "over": self._zeros(torch.bool),
+            "score": self._zeros(torch.float64),
+            "reason": self._zeros(torch.int64),
+            "decisions": self._zeros(torch.int64),
+        }
+        account, rounds = share(counting.Account, self._account), spec.rounds
+        ended, match = share(counting.Round, self._round), share(counting.Match, self._match)
+        self._announce = record(counting.announce, game.num_envs, self.device, account, rounds)
+        self._count = record(counting.count, game.num_envs, self.device, account, ended, match, rounds)
+
+    @property
+    def own_bytes(self) -> int:
+        """Memory of all matches together, observations left out; 0 of the game where it does not say."""
+        own = sum(each.nbytes for each in self._account.values())
+        return int(getattr(self.game, "own_bytes", 0)) + own
+
+    @property
+    def shared_bytes(self) -> int:
+        """Memory of what exists once for all matches; 0 where the game does not say."""
+        return int(getattr(self.game, "shared_bytes", 0))
+
+    def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
+        """Start a new match in every row; see `Environment.reset`."""
+        self._open_all(seeds)
+        for name in ("round", "decisions", "lead"):
+            self._account[name].zero_()
+        return self.game.reset(self.seeds)
+
+    def step(self, actions: Actions) -> RoundResult:
+        """Play one decision of every row's round; see `Environment.step`."""
+        self._tell_openings()
+        return self._counted(self.game.step(actions))
+
+    def _tell_openings(self) -> None:
+        """Tell the game by what each row's next round opens."""
+        self._announce()
+        self.game.next_seeds.copy_(self._account["opening"])
+
+    def _counted(self, step: StepResult) -> RoundResult:
+        """What a decision of the game means for the matches."""
+        self._round["ended"].copy_(step.over)
+        self._round["score"].copy_(step.outcome.score)
+        self._round["decisions"].copy_(step.outcome.decisions)
+        self._count()
+        match = {name: said.clone() for name, said in self._match.items()}
+        return RoundResult(
+            observation=step.observation,
+            reward=step.reward,
+            terminated=step.terminated,
+            truncated=step.truncated,
+            final_observation=step.final_observation,
+            outcome=Outcome(match["score"], match["reason"], match["decisions"]),
+            match_over=match["over"],
+        )
+
+
+class AwaitedRounds(Rounds):
+    """Matches of several rounds of a game that others play meanwhile; see `AwaitedEnvironment`."""
+
+    game: AwaitedEnvironment
+    spec: RoundsSpec
+
+    def __init__(self, game: AwaitedEnvironment, spec: RoundsSpec, *, seed: int) -> None:
+        super().__init__(game, spec, seed=seed)
+        self._seed = seed
+
+    def halves(self) -> "list[AwaitedRounds]":
+        """Half of the matches each, stepped by the same means; see `AwaitedEnvironment.halves`."""
+        games = self.game.halves()
+        if len(games) == 1:
+            return [self]
+        seeds = [derive(self._seed, "half", number) for number in range(len(games))]
+        return [AwaitedRounds(game, self.spec, seed=seed) for game, seed in zip(games, seeds, strict=True)]
+
+    def send(self, actions: Actions) -> None:
+        """Begin a decision; see `AwaitedEnvironment.send`."""
+        self._tell_openings()
+        self.game.send(actions)
+
+    def receive(self) -> RoundResult:
+        """Wait for it; see `AwaitedEnvironment.receive`."""
+        return self._counted(self.game.receive())
+
+
+def play_in_rounds(game: Environment, spec: RoundsSpec, *, seed: int) -> Rounds:
+    """Matches of rounds of a game, with all that the game has beyond the protocol and that holds of its rounds."""
+    passed_on = {name: property(attrgetter(f"game.{name}")) for name in OPTIONAL if hasattr(game, name)}
+    base = AwaitedRounds if isinstance(game, AwaitedEnvironment) else Rounds
+    kind = cast("type[Rounds]", type(Rounds.__name__, (base,), passed_on))  # protocols look for them in the class
+    return kind(game, spec, seed=seed)

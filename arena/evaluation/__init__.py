@@ -1,0 +1,1 @@
+"""Statistics of match results: payoff matrices, SPRT, cycles, Nash averaging, forgetting, behaviour. Torch-free."""

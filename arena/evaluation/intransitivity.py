@@ -1,0 +1,111 @@
+"""Who beats whom beyond doubt, and the circles that this makes: what no rating can tell.
+
+An edge leads from a player to one that it scores more than half against, if so many points would come about by chance
+in few enough of all pairs that met. Players that can be reached from each other along edges are tangled: somebody beats
+somebody who beats the first.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.special import betainc
+
+from arena.evaluation import statistics as discoveries
+from arena.evaluation.payoff import Tally
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+SIGNIFICANCE = 0.01
+"""Share of edges that may be mistaken."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cycles:
+    """The circles of a population of P players.
+
+    Attributes:
+        beats: (P, P) true where the row's player beats the column's beyond doubt.
+        p_value: (P, P) probability that even players score as unevenly, adjusted for all pairs that met; 1 where
+            nothing was played. Symmetric.
+        triples: How many circles of three there are.
+        groups: Players that are tangled with each other, two groups never sharing one; the largest group first.
+        shortest: A shortest circle in each group: each beats the next, the last one the first.
+    """
+
+    beats: BoolArray
+    p_value: FloatArray
+    triples: int
+    groups: tuple[tuple[int, ...], ...]
+    shortest: tuple[tuple[int, ...], ...]
+
+
+def significant_cycles(counts: Tally, *, significance: float = SIGNIFICANCE) -> Cycles:
+    """Find the circles among pairs whose result leaves no doubt.
+
+    A pair's p-value is that of so many points in so many even games, two-sided; it is adjusted after Benjamini and
+    Hochberg, so that of all edges at most the given share is mistaken on average. Draws make it larger than it would
+    have to be.
+
+    Args:
+        counts: (P, P) counts; entry (i, j) is i's view of all games of i and j.
+        significance: Share of mistaken edges, in (0, 1).
+
+    Raises:
+        ValueError: The counts are not square or the significance is out of range.
+
+    Source: Benjamini and Hochberg, "Controlling the false discovery rate" (1995).
+    """
+    games = counts.games
+    if games.ndim != 2 or games.shape[0] != games.shape[1]:
+        raise ValueError(f"counts have shape {games.shape}: pass one row and one column per player")
+    if not 0.0 < significance < 1.0:
+        raise ValueError(f"significance is {significance}: it must be in (0, 1); 0.01 is usual")
+    p_value = _p_values(counts)
+    beats = (p_value < significance) & (counts.points > 0.5 * games)
+    groups = _groups(beats)
+    return Cycles(
+        beats=beats,
+        p_value=p_value,
+        triples=_triples(beats),
+        groups=groups,
+        shortest=tuple(_shortest(beats, group) for group in groups),
+    )
+
+
+def _p_values(counts: Tally) -> FloatArray:
+    high, low = np.triu_indices(len(counts.games), 1)
+    met = counts.games[high, low] > 0.0
+    high, low = high[met], low[met]
+    games, points = counts.games[high, low], counts.points[high, low]
+    more = np.maximum(points, games - points)
+    raw = np.minimum(2.0 * betainc(more, games - more + 1.0, 0.5), 1.0)  # P(at least so many of n), n not whole as well
+    p_value = np.ones_like(counts.games)
+    p_value[high, low] = p_value[low, high] = discoveries.adjusted(raw)
+    return p_value
+
+
+def _triples(beats: BoolArray) -> int:
+    edges = beats.astype(np.float64)
+    return round(float(((edges @ edges) * edges.T).sum()) / 3.0)
+
+
+def _groups(beats: BoolArray) -> tuple[tuple[int, ...], ...]:
+    _, label = connected_components(csr_array(beats), directed=True, connection="strong")
+    together = (np.flatnonzero(label == each) for each in np.flatnonzero(np.bincount(label) > 1))
+    return tuple(sorted((tuple(group.tolist()) for group in together), key=lambda group: (-len(group), group)))
+
+
+def _shortest(beats: BoolArray, group: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shortest circle of a group: an edge, and the shortest way back from its end."""
+    edges = beats[np.ix_(group, group)]
+    distance, before = dijkstra(csr_array(edges), unweighted=True, return_predecessors=True)
+    back = np.where(edges, distance.T, np.inf)
+    first, second = np.unravel_index(np.argmin(back), back.shape)
+    circle = [int(first)]
+    while circle[-1] != second:
+        circle.append(int(before[second, circle[-1]]))
+    return tuple(group[place] for place in [circle[0], *reversed(circle[1:])])

@@ -1,0 +1,127 @@
+"""Nash averaging: the maximum-entropy Nash equilibrium of a payoff matrix.
+
+In the meta-game, two participants each choose a player of the population, and the two players play a match. No player
+beats a Nash mixture of this game on average. The mixture of maximum entropy is unique, and copies of a player share
+the probability that the player would have alone.
+
+Source: Balduzzi, Tuyls, Perolat and Graepel, "Re-evaluating evaluation" (2018), "Nash averaging".
+"""
+
+import clarabel
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linprog
+from scipy.sparse import csc_array, hstack, vstack
+
+FloatArray = NDArray[np.float64]
+
+_SYMMETRY = 1e-6  # how far x_ij + x_ji may be from 1
+_TOLERANCE = 1e-9  # of the conic solver, in win rates and probabilities
+_NOTHING = 1e-7  # a lead over a mixture that is none: players a hair's breadth from even would leave no mixture else
+
+
+def nash_mixture(win_rate: ArrayLike) -> FloatArray:
+    """Return the Nash mixture of maximum entropy of the game "choose a player each".
+
+        maximise -sum_i p_i log p_i    subject to    sum_j (x_ij - x_ji) p_j <= 0 for all i,    p in the simplex
+
+    A linear program finds out who has a share in any equilibrium at all; among those the entropy decides. Where the
+    solver of that gives up, as it may where there is but one equilibrium, it is that of the linear program.
+
+    Args:
+        win_rate: (P, P) win rates x in [0, 1], x_ij + x_ji = 1 as in `arena.evaluation.payoff.Payoff.win_rate`.
+
+    Returns:
+        (P,) probabilities that sum to 1; empty where there is nobody.
+
+    Raises:
+        ValueError: A win rate is out of range, or the two views of a pair contradict each other.
+        ArithmeticError: A solver gave up.
+    """
+    lead = _lead(win_rate)
+    mixture = np.zeros(len(lead))
+    if not mixture.size:
+        return mixture
+    share = _any_equilibrium(lead)
+    inside = share > -(lead @ share)
+    mixture[inside] = _most_even(lead[:, inside], share[inside])
+    return mixture
+
+
+def _any_equilibrium(lead: FloatArray) -> FloatArray:
+    """Return an equilibrium in which each player has either a share or a loss, whichever it ever has.
+
+    Maximise e subject to lead p <= 0 and p_i - (lead p)_i >= e. Where both sides have the same choices the maximum is
+    above 0 (Goldman and Tucker 1956).
+    """
+    players = len(lead)
+    one = np.ones((players, 1))
+    no_loss = np.hstack((lead, 0.0 * one))
+    strict = np.hstack((lead - np.eye(players), one))
+    solution = linprog(
+        np.append(np.zeros(players), -1.0),
+        A_ub=np.vstack((no_loss, strict)),
+        b_ub=np.zeros(2 * players),
+        A_eq=np.append(np.ones(players), 0.0)[None, :],
+        b_eq=[1.0],
+        bounds=(0.0, None),
+        method="highs",
+    )
+    if solution.status != 0:
+        raise ArithmeticError(f"no equilibrium of {players} players was found: {solution.message}")
+    return np.asarray(solution.x[:-1])
+
+
+def _most_even(lead: FloatArray, known: FloatArray) -> FloatArray:
+    """Return the mixture of maximum entropy of K players that nobody beats.
+
+    Variables are p and t with t_i <= -p_i log p_i, which is (t_i, p_i, 1) in the exponential cone.
+
+    Args:
+        lead: (P, K) lead of everybody over each of them.
+        known: (K,) such a mixture in which each has a share; it is the answer where the solver gives up.
+    """
+    size = lead.shape[1]
+    rows = csc_array(np.vstack((np.ones((1, size)), lead)))
+    right = np.concatenate(([1.0], np.full(len(lead), _NOTHING), np.tile([0.0, 0.0, 1.0], size)))
+    cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(len(lead))]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
+    solver = clarabel.DefaultSolver(
+        csc_array((2 * size, 2 * size)),
+        np.concatenate((np.zeros(size), -np.ones(size))),
+        csc_array(vstack((hstack((rows, csc_array(rows.shape))), _cone_rows(size)))),
+        right,
+        cones + [clarabel.ExponentialConeT()] * size,
+        settings,
+    )
+    solution = solver.solve()
+    if solution.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
+        return np.asarray(known / known.sum())
+    mixture = np.maximum(solution.x[:size], 0.0)
+    return np.asarray(mixture / mixture.sum())
+
+
+def _cone_rows(size: int) -> csc_array:
+    """Return (3 K, 2 K) minus the rows that pick t_i, p_i and nothing."""
+    columns, rows = np.arange(size), 3 * np.arange(size)
+    places = np.concatenate((rows, rows + 1)), np.concatenate((size + columns, columns))
+    return csc_array((-np.ones(2 * size), places), shape=(3 * size, 2 * size))
+
+
+def _lead(win_rate: ArrayLike) -> FloatArray:
+    x = np.asarray(win_rate, dtype=np.float64)
+    if x.ndim != 2 or x.shape[0] != x.shape[1]:
+        raise ValueError(f"win_rate has shape {x.shape}: pass one row and one column per player")
+    wrong = np.argwhere(~((x >= 0.0) & (x <= 1.0)))
+    if wrong.size:
+        i, j = wrong[0]
+        raise ValueError(f"win_rate[{i}, {j}] is {x[i, j]}: a win rate lies in [0, 1]")
+    apart = np.argwhere(np.abs(x + x.T - 1.0) > _SYMMETRY)
+    if apart.size:
+        i, j = apart[0]
+        raise ValueError(
+            f"win_rate[{i}, {j}] is {x[i, j]} and [{j}, {i}] is {x[j, i]}: both views of a pair must sum to 1"
+        )
+    return np.asarray(x - x.T)

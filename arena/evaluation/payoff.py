@@ -1,0 +1,305 @@
+"""Who beats whom: decayed counts between pairs, the win rates they imply, and what ratings cannot explain of them.
+
+A cell is whatever results are counted for: an opponent (one learner's row) or an ordered pair (the whole matrix). A
+result against a player that was still learning tells less about it the older it is, so each game of a cell in which
+one side learns multiplies that cell's earlier counts by the decay. Games between frozen players never fade.
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from arena.ratings.glicko2 import Ratings, expected_score
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+DECAY = 0.99
+PRIOR_GAMES = 8.0
+
+_ODDS_MARGIN = 1e-6  # a win rate is kept this far from 0 and 1 before its log-odds are taken
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Decayed counts per cell; all fields have the same shape, (cells,) or (P, P).
+
+    Attributes:
+        games: Effective number of games: with decay 0.99 at most 100 where one side learns.
+        points: Sum of scores, so that points / games is the mean score; draws count half.
+        wins: Games with a score above 0.5.
+        draws: Games with a score of exactly 0.5.
+        losses: Games with a score below 0.5.
+    """
+
+    games: FloatArray
+    points: FloatArray
+    wins: FloatArray
+    draws: FloatArray
+    losses: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Payoff:
+    """The payoff matrix of P players; entry (i, j) is i's view of j.
+
+    Attributes:
+        tally: (P, P) decayed counts.
+        expected: (P, P) mean score that the ratings predict, in [0, 1].
+        win_rate: (P, P) estimated mean score, in [0, 1]; the prediction where nothing was played.
+        low: (P, P) lower end of the 95 % Wilson interval of the counts alone; 0 where nothing was played.
+        high: (P, P) upper end; 1 where nothing was played.
+        residual: (P, P) win_rate - expected.
+        unexplained: Share of the log-odds that the ratings do not explain, see `unexplained_share`.
+        cyclic: Share of the log-odds that no ratings can explain, see `cyclic_share`.
+    """
+
+    tally: Tally
+    expected: FloatArray
+    win_rate: FloatArray
+    low: FloatArray
+    high: FloatArray
+    residual: FloatArray
+    unexplained: float
+    cyclic: float
+
+
+def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *, decay: float = DECAY) -> Tally:
+    """Count results per cell.
+
+        weight of a game = decay^(later games of the same cell in which one side learns)
+
+    Args:
+        cell: (M,) cell of each game, in [0, cells), games in the order they were played.
+        score: (M,) score of each game from the cell's view, in [0, 1].
+        learning: (M,) true where one side was still learning.
+        cells: Number of cells.
+        decay: In (0, 1]; 1 never forgets.
+
+    Returns:
+        Counts of shape (cells,).
+
+    Raises:
+        ValueError: Columns differ in length, a cell or score is out of range.
+    """
+    place, points, fading = _columns(cell, score, learning)
+    _require_within("cell", place, cells)
+    _require_decay(decay)
+    weight = _fading_weights(place, fading, decay)
+
+    def total(values: FloatArray | BoolArray) -> FloatArray:
+        return np.bincount(place, weights=weight * values, minlength=cells).astype(np.float64, copy=False)
+
+    return Tally(
+        games=total(np.ones_like(points)),
+        points=total(points),
+        wins=total(points > 0.5),
+        draws=total(points == 0.5),
+        losses=total(points < 0.5),
+    )
+
+
+def win_rates(counts: Tally, expected: ArrayLike, *, prior_games: float = PRIOR_GAMES) -> FloatArray:
+    """Estimate mean scores by a Beta prior of a few games that scored as the ratings predict.
+
+        x = (points + n0 expected) / (games + n0)
+
+    A cell without games has exactly the prediction.
+
+    Args:
+        counts: Counts of any shape.
+        expected: Prediction of the ratings in [0, 1], of that shape; see `expected_matrix` and `expected_score`.
+        prior_games: n0, how many games the prediction is worth, > 0.
+    """
+    if not 0.0 < prior_games < np.inf:
+        raise ValueError(f"prior_games is {prior_games}: it must be finite and above 0; 8 is usual")
+    prior = np.asarray(expected, dtype=np.float64)
+    surplus = counts.points - counts.games * prior
+    return np.clip(prior + surplus / (counts.games + prior_games), 0.0, 1.0)
+
+
+def of_late(counts: Tally, matches: ArrayLike, lineage: ArrayLike, step: ArrayLike) -> Tally:
+    """Pool what was counted against the snapshots of each lineage, as one cell of a player that is still learning.
+
+        weight of a snapshot's counts = decay^(matches against those that its lineage left later)
+
+    A snapshot that nobody has met yet says nothing; the lineage's matches before it do, the less the older they are.
+
+    Args:
+        counts: (K,) counts against each snapshot.
+        matches: (K,) how many matches stand behind them.
+        lineage: (K,) whose snapshot each is.
+        step: (K,) how old each was when published; only the order counts.
+
+    Returns:
+        (K,) counts of the lineage of each.
+    """
+    whose, when, met = np.asarray(lineage), np.asarray(step), np.asarray(matches, dtype=np.float64)
+    order = np.lexsort((when, whose))
+    _, place = np.unique(whose[order], return_inverse=True)
+    through = np.cumsum(met[order])
+    last = np.append(place[1:] != place[:-1], True) if place.size else np.zeros(0, dtype=np.bool_)
+    weight = np.power(DECAY, through[last][place] - through)
+
+    def pooled(column: FloatArray) -> FloatArray:
+        cells = np.empty(column.size)
+        cells[order] = np.bincount(place, weights=weight * column[order])[place] if place.size else 0.0
+        return cells
+
+    return Tally(*(pooled(getattr(counts, field.name)) for field in fields(Tally)))
+
+
+def beta_moments(counts: Tally) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of what the counts alone say of the mean score, a Beta distribution.
+
+        Beta(points + 1, games - points + 1)
+
+    Args:
+        counts: Counts of any shape; 1/2 and 1/12 where nothing was played.
+    """
+    n = counts.games + 2.0
+    mean = (counts.points + 1.0) / n
+    return mean, mean * (1.0 - mean) / (n + 1.0)
+
+
+def wilson_interval(counts: Tally, *, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
+    """Return the Wilson score interval of the mean score, from the counts alone.
+
+        (p + z^2 / 2n  -+  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
+
+    Args:
+        counts: Counts of any shape; n is the effective number of games.
+        z: Standard normal quantile, 1.96 for 95 %.
+
+    Returns:
+        Lower and upper ends in [0, 1]; 0 and 1 where nothing was played.
+
+    Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
+    """
+    n, points = counts.games, counts.points
+    centre = points + 0.5 * z**2
+    half = z * np.sqrt(np.where(n > 0.0, points * (n - points) / np.where(n > 0.0, n, 1.0), 0.0) + 0.25 * z**2)
+    return np.clip((centre - half) / (n + z**2), 0.0, 1.0), np.clip((centre + half) / (n + z**2), 0.0, 1.0)
+
+
+def expected_matrix(ratings: Ratings) -> FloatArray:
+    """Return (P, P) mean scores that the ratings predict; 0.5 on the diagonal."""
+    home, away = np.indices((len(ratings), len(ratings)))
+    return expected_score(ratings, home.ravel(), away.ravel()).reshape(len(ratings), len(ratings))
+
+
+def payoff(counts: Tally, ratings: Ratings, *, prior_games: float = PRIOR_GAMES) -> Payoff:
+    """Put counts and ratings together.
+
+    Args:
+        counts: (P, P) counts; entry (i, j) is i's view of all games of i and j, zero on the diagonal.
+        ratings: Ratings of the same P players.
+        prior_games: See `win_rates`.
+    """
+    if counts.games.shape != (len(ratings), len(ratings)):
+        raise ValueError(f"counts have shape {counts.games.shape}, ratings {len(ratings)} players: pass one of each")
+    expected = expected_matrix(ratings)
+    rate = win_rates(counts, expected, prior_games=prior_games)
+    low, high = wilson_interval(counts)
+    return Payoff(
+        tally=counts,
+        expected=expected,
+        win_rate=rate,
+        low=low,
+        high=high,
+        residual=rate - expected,
+        unexplained=unexplained_share(rate, expected, counts.games),
+        cyclic=cyclic_share(rate, counts.games),
+    )
+
+
+def unexplained_share(win_rate: FloatArray, expected: FloatArray, games: FloatArray) -> float:
+    """Return the share of the log-odds that the ratings leave over, weighted by games.
+
+        sum_ij n_ij (logit x_ij - logit e_ij)^2  /  sum_ij n_ij (logit x_ij)^2
+
+    0: the ratings say it all. Above 1: they say less than "everybody is even" would. Includes sampling noise.
+    0 where nothing was played.
+
+    Args:
+        win_rate: (P, P) win rates x, x_ij = 1 - x_ji.
+        expected: (P, P) predictions e.
+        games: (P, P) effective games n, symmetric.
+    """
+    odds = _log_odds(win_rate)
+    return _share(games * np.square(odds - _log_odds(expected)), games * np.square(odds))
+
+
+def cyclic_share(win_rate: FloatArray, games: FloatArray) -> float:
+    """Return the share of the log-odds that no assignment of strengths can explain, weighted by games.
+
+        s = argmin sum_ij n_ij (logit x_ij - (s_i - s_j))^2        share = that minimum / sum_ij n_ij (logit x_ij)^2
+
+    0 for a population in which strength adds up along every chain, 1 for pure rock-paper-scissors. Includes sampling
+    noise. 0 where nothing was played.
+
+    Args:
+        win_rate: (P, P) win rates x, x_ij = 1 - x_ji.
+        games: (P, P) effective games n, symmetric.
+
+    Returns:
+        A share in [0, 1].
+
+    Source: Jiang, Lim, Yao and Ye, "Statistical ranking and combinatorial Hodge theory" (2011).
+    """
+    odds = _log_odds(win_rate)
+    laplacian = np.diag(games.sum(axis=1)) - games
+    strength = np.linalg.lstsq(laplacian, (games * odds).sum(axis=1), rcond=None)[0]
+    gradient = strength[:, None] - strength[None, :]
+    return min(1.0, _share(games * np.square(odds - gradient), games * np.square(odds)))
+
+
+def _share(part: FloatArray, whole: FloatArray) -> float:
+    total = float(whole.sum())
+    return float(part.sum()) / total if total > 0.0 else 0.0
+
+
+def _log_odds(rate: FloatArray) -> FloatArray:
+    held = np.clip(rate, _ODDS_MARGIN, 1.0 - _ODDS_MARGIN)
+    return np.log(held) - np.log1p(-held)
+
+
+def _fading_weights(cell: IntArray, learning: BoolArray, decay: float) -> FloatArray:
+    """Return (M,) decay to the number of later learning games in the same cell."""
+    weight = np.ones(cell.size)
+    fades = (np.bincount(cell, weights=learning) > 0.0)[cell]
+    own, learned_in = cell[fades], learning[fades]
+    order = np.argsort(own, kind="stable")
+    learned = np.concatenate(([0], np.cumsum(learned_in[order])))
+    end = np.cumsum(np.bincount(own))
+    later = np.empty(own.size, dtype=np.int64)
+    later[order] = learned[end[own[order]]] - learned[1:]
+    weight[fades] = np.power(decay, later)
+    return weight
+
+
+def _columns(cell: ArrayLike, score: ArrayLike, learning: ArrayLike) -> tuple[IntArray, FloatArray, BoolArray]:
+    place = np.asarray(cell, dtype=np.int64)
+    points = np.asarray(score, dtype=np.float64)
+    fading = np.asarray(learning, dtype=np.bool_)
+    if place.ndim != 1 or not place.shape == points.shape == fading.shape:
+        raise ValueError(
+            f"columns have shapes {place.shape}, {points.shape} and {fading.shape}: pass one value per game"
+        )
+    wrong = np.flatnonzero(~((points >= 0.0) & (points <= 1.0)))
+    if wrong.size:
+        raise ValueError(f"score[{wrong[0]}] is {points[wrong[0]]}: a score lies in [0, 1]")
+    return place, points, fading
+
+
+def _require_within(name: str, index: IntArray, size: int) -> None:
+    wrong = np.flatnonzero((index < 0) | (index >= size))
+    if wrong.size:
+        raise ValueError(f"{name}[{wrong[0]}] is {index[wrong[0]]}: an index is in [0, {size})")
+
+
+def _require_decay(decay: float) -> None:
+    if not 0.0 < decay <= 1.0:
+        raise ValueError(f"decay is {decay}: it must be in (0, 1]; 0.99 is usual, 1 never forgets")

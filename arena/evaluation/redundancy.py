@@ -1,0 +1,186 @@
+"""Which snapshots a league could do without: those that another one stands for, in results and in behaviour.
+
+Two players are alike in results if their win rates against the opponents that both met differ by little, and alike in
+behaviour if their fingerprints do. Of players that are alike the best stays and stands for the others.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from arena.evaluation.behaviour_profiles import Distances, Fingerprints, apart, root_mean_squares
+from arena.evaluation.payoff import Tally
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class RedundancyConfig:
+    """When two players count as alike.
+
+    Attributes:
+        win_rate_distance: Largest root mean square difference of win rates, in (0, 1).
+        fingerprint_distance: Largest root mean square difference of fingerprints, in standard deviations of the
+            population, > 0.
+        least_opponents: How many opponents both must have met, >= 1.
+
+    Raises:
+        ValueError: A value is out of its range.
+    """
+
+    win_rate_distance: float = 0.1
+    fingerprint_distance: float = 0.25
+    least_opponents: int = 5
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.win_rate_distance < 1.0:
+            raise ValueError(f"win_rate_distance is {self.win_rate_distance}: it must be in (0, 1); 0.1 is usual")
+        if not 0.0 < self.fingerprint_distance < np.inf:
+            raise ValueError(
+                f"fingerprint_distance is {self.fingerprint_distance}: it must be finite and above 0; 0.25 is usual"
+            )
+        if self.least_opponents < 1:
+            raise ValueError(f"least_opponents is {self.least_opponents}: it must be 1 or more; 5 is usual")
+
+
+@dataclass(frozen=True)
+class Redundant:
+    """A player that another one stands for.
+
+    Attributes:
+        player: Who could retire.
+        twin: Who stands for it and stays.
+        win_rate_distance: Estimated root mean square difference of their win rates, noise taken off.
+        win_rate_bound: Below this it is with 95 % confidence.
+        opponents: How many opponents both met.
+        fingerprint_distance: Estimated difference of their fingerprints, in standard deviations, noise taken off; NaN
+            where no measure is known of both, so that results alone decided.
+        fingerprint_bound: Below this it is with 95 % confidence; NaN likewise.
+        measures: Over how many measures.
+    """
+
+    player: int
+    twin: int
+    win_rate_distance: float
+    win_rate_bound: float
+    opponents: int
+    fingerprint_distance: float
+    fingerprint_bound: float
+    measures: int
+
+
+def redundant(
+    counts: Tally,
+    strength: ArrayLike,
+    config: RedundancyConfig,
+    *,
+    keep: ArrayLike | None = None,
+    fingerprints: Fingerprints | None = None,
+) -> tuple[Redundant, ...]:
+    """Find the players that better ones stand for.
+
+    Players are looked at from the strongest down. Each stays unless it is alike to one that stays; so whoever retires
+    leaves somebody alike and no weaker behind, also where only some of those named retire.
+
+    Alike takes evidence, in results and, as far as it is known of both, in behaviour: the upper bounds of the root mean
+    square differences must not exceed the configured ones; see `fingerprint.root_mean_squares`.
+
+    Args:
+        counts: (P, P) counts; entry (i, j) is i's view of all games of i and j.
+        strength: (P,) what decides who stays, for example the conservative rating.
+        config: When two players count as alike.
+        keep: (P,) true for players that stay in any case; None for nobody.
+        fingerprints: Of the P players; None where nothing was measured.
+
+    Returns:
+        Those that could retire, most alike first.
+
+    Raises:
+        ValueError: Shapes do not fit, or a strength is not finite.
+    """
+    order, stays = _order(counts, strength, keep)
+    _require_fit(fingerprints, order.size)
+    met = counts.games > 0.0
+    mean, variance = _mean_and_variance(counts)
+    kept: list[int] = []
+    found: list[Redundant] = []
+    for player in order.tolist():
+        twins = np.array(kept, dtype=np.int64)
+        closest = None if stays[player] else _closest(player, twins, mean, variance, met, fingerprints, config)
+        if closest is None:
+            kept.append(player)
+        else:
+            found.append(closest)
+    return tuple(sorted(found, key=lambda each: (each.win_rate_bound, each.player)))
+
+
+def _closest(
+    player: int,
+    twins: IntArray,
+    mean: FloatArray,
+    variance: FloatArray,
+    met: BoolArray,
+    fingerprints: Fingerprints | None,
+    config: RedundancyConfig,
+) -> Redundant | None:
+    """Return the one of the twins that the player is most certainly alike in results, of those that it is alike."""
+    common = met[player] & met[twins]
+    common[np.arange(twins.size), twins] = False
+    difference = np.where(common, mean[player] - mean[twins], np.nan)
+    results = root_mean_squares(difference, variance[player] + variance[twins])
+    behaviour = _unknown(twins.size) if fingerprints is None else apart(fingerprints, player, twins)
+    alike = (results.values >= config.least_opponents) & (results.bound <= config.win_rate_distance)
+    alike &= ~(behaviour.bound > config.fingerprint_distance)
+    if not alike.any():
+        return None
+    best = int(np.argmin(np.where(alike, results.bound, np.inf)))
+    return Redundant(
+        player=player,
+        twin=int(twins[best]),
+        win_rate_distance=float(results.distance[best]),
+        win_rate_bound=float(results.bound[best]),
+        opponents=int(results.values[best]),
+        fingerprint_distance=float(behaviour.distance[best]),
+        fingerprint_bound=float(behaviour.bound[best]),
+        measures=int(behaviour.values[best]),
+    )
+
+
+def _unknown(pairs: int) -> Distances:
+    """Say nothing of so many pairs."""
+    return root_mean_squares(np.empty((pairs, 0)), np.empty((pairs, 0)))
+
+
+def _require_fit(fingerprints: Fingerprints | None, players: int) -> None:
+    if fingerprints is not None and len(fingerprints.mean) != players:
+        raise ValueError(
+            f"fingerprints have shape {fingerprints.mean.shape}: pass one row for each of {players} players"
+        )
+
+
+def _order(counts: Tally, strength: ArrayLike, keep: ArrayLike | None) -> tuple[IntArray, BoolArray]:
+    """Return players from the strongest down, and who stays in any case."""
+    values = np.asarray(strength, dtype=np.float64)
+    stays = np.zeros(values.shape, dtype=np.bool_) if keep is None else np.asarray(keep, dtype=np.bool_)
+    if values.ndim != 1 or stays.shape != values.shape or counts.games.shape != 2 * values.shape:
+        raise ValueError(
+            f"counts have shape {counts.games.shape}, strength {values.shape}, keep {stays.shape}: "
+            "pass one row, column and value per player"
+        )
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
+        raise ValueError(f"strength[{wrong[0]}] is {values[wrong[0]]}: it must be finite")
+    return np.argsort(-values, kind="stable"), stays
+
+
+def _mean_and_variance(counts: Tally) -> tuple[FloatArray, FloatArray]:
+    """Return mean scores and their variances; a win and a loss are added to the latter, or one result would be certain.
+
+    Draws spread less than wins and losses of the same mean.
+    """
+    games = np.maximum(counts.games, 1.0)
+    share, square = ((each + 1.0) / (counts.games + 2.0) for each in (counts.points, counts.wins + 0.25 * counts.draws))
+    return counts.points / games, (np.minimum(square, share) - np.square(share)) / games

@@ -1,0 +1,29 @@
+"""Opponent distributions: PFSP and other weightings, league roles, and the pairing of rating matches. Torch-free."""
+
+from arena.matchmaking.distribution import (
+    SELF,
+    Branch,
+    Distribution,
+    Draws,
+    MatchmakingConfig,
+    draw,
+    effective_opponents,
+    opponent_distribution,
+)
+from arena.matchmaking.pfsp import WinRateWeighting, pfsp_weights, skill_weights
+from arena.matchmaking.rules import Candidates
+
+__all__ = [
+    "SELF",
+    "Branch",
+    "Candidates",
+    "Distribution",
+    "Draws",
+    "MatchmakingConfig",
+    "WinRateWeighting",
+    "draw",
+    "effective_opponents",
+    "opponent_distribution",
+    "pfsp_weights",
+    "skill_weights",
+]

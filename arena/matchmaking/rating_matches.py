@@ -1,0 +1,234 @@
+"""Whom to pair for rating matches, whose purpose is to learn the players' order.
+
+Thompson sampling: pair as if a sample of what the ratings may be were the truth. Whoever is uncertain meets players
+far and near, whoever is known meets its equals, whose games tell most.
+
+Source: Thompson, "On the likelihood that one unknown probability exceeds another" (1933).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from arena.matchmaking.pfsp import finite_column
+
+if TYPE_CHECKING:  # scipy is imported where it is used: every command would wait for it
+    from scipy.sparse import csr_array
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+_POINTS_A_MEETING = 50.0
+
+
+def rating_pairs(
+    ratings: ArrayLike,
+    deviations: ArrayLike,
+    games: ArrayLike,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    anchors: ArrayLike | None = None,
+    met: "ArrayLike | csr_array | None" = None,
+) -> IntArray:
+    """Pair players for rating matches: newcomers first, each with its neighbour in a sample of the ratings.
+
+    A rating is sampled for everybody from N(rating, deviation^2). Players are served by fewest games, then largest
+    deviation; each is paired with the unpaired player nearest in the sample. When all are paired and more pairs are
+    wanted, a new round starts with new samples. Two anchors are never paired, for their ratings cannot move. Who met
+    before counts as farther apart, by 50 points a game: strangers tell more about the order, above all where results go
+    in circles.
+
+    Args:
+        ratings: (P,) ratings in points.
+        deviations: (P,) deviations in points, >= 0.
+        games: (P,) rated games behind each rating, >= 0.
+        count: Pairs wanted, >= 0.
+        rng: Source of chance.
+        anchors: (P,) true for players whose rating never moves; None for nobody.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense; None where that is not known.
+
+    Returns:
+        (count, 2) int64 player indices, two different players in each row; (0, 2) where no pair can be made.
+
+    Raises:
+        ValueError: Columns differ in length, a value is out of range.
+    """
+    rating, deviation = finite_column("ratings", ratings), finite_column("deviations", deviations)
+    if rating.shape != deviation.shape:
+        raise ValueError(f"{rating.size} ratings, {deviation.size} deviations: pass one of each per player")
+    if (deviation < 0.0).any():
+        raise ValueError(f"a deviation is {deviation.min()}: it must be 0 or more")
+    waiting = _waiting(deviation, games, anchors, met)
+    return _pairs(lambda: rng.normal(rating, deviation), waiting, count, rng)
+
+
+def pairs_with(
+    player: int,
+    ratings: ArrayLike,
+    deviations: ArrayLike,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    met: "ArrayLike | csr_array | None" = None,
+) -> IntArray:
+    """Pair one player with its neighbours for rating matches, each of them in a sample of the ratings of its own.
+
+    While the player is little known its sampled rating is now here, now there, and it meets far and near; later it
+    meets its equals. Who met it before counts as farther away, by 50 points a game, in the same call as well.
+
+    Args:
+        player: Which of the P players is in every pair.
+        ratings: (P,) ratings in points.
+        deviations: (P,) deviations in points, >= 0.
+        count: Pairs wanted, >= 0.
+        rng: Source of chance.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense; None where that is not known.
+
+    Returns:
+        (count, 2) int64 player indices, `player` first; (0, 2) where there is nobody else.
+
+    Raises:
+        ValueError: Columns differ in length, a value is out of range.
+    """
+    rating, deviation = finite_column("ratings", ratings), finite_column("deviations", deviations)
+    if count < 0:
+        raise ValueError(f"count is {count}: it must be 0 or more")
+    if rating.shape != deviation.shape or (deviation < 0.0).any():
+        raise ValueError(f"{rating.size} ratings, {deviation.size} deviations: pass one of 0 or more per player")
+    waiting = _waiting(deviation, np.zeros(rating.size, dtype=np.int64), None, met)
+    if rating.size < 2:
+        return np.empty((0, 2), dtype=np.int64)
+    away = _POINTS_A_MEETING * waiting.met[[player]].toarray()[0]
+    away[player] = np.inf
+    others = np.empty(count, dtype=np.int64)
+    for place in range(count):
+        sample = rng.normal(rating, deviation)
+        others[place] = np.argmin(np.abs(sample - sample[player]) + away)
+        away[others[place]] += _POINTS_A_MEETING
+    return np.column_stack([np.full(count, player), others])
+
+
+def posterior_pairs(
+    ratings: ArrayLike,
+    covariance: ArrayLike,
+    games: ArrayLike,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    anchors: ArrayLike | None = None,
+    met: "ArrayLike | csr_array | None" = None,
+) -> IntArray:
+    """Pair players for rating matches as `rating_pairs`, from a sample of what is known of all ratings together.
+
+    The sample is of N(ratings, covariance), as `arena.ratings.bradley_terry.Fit` has them: players of a lineage, of
+    whom only the differences are known well, are moved together and stay neighbours.
+
+    Args:
+        ratings: (P,) ratings in points.
+        covariance: (P, P) of the ratings, in points squared, symmetric; rows of 0 for ratings known for certain.
+        games: (P,) rated games behind each rating, >= 0.
+        count: Pairs wanted, >= 0.
+        rng: Source of chance.
+        anchors: (P,) true for players whose rating never moves; None for nobody.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense; None where that is not known.
+
+    Returns:
+        (count, 2) int64 player indices, two different players in each row; (0, 2) where no pair can be made.
+
+    Raises:
+        ValueError: Columns differ in length, a value is out of range, or the covariance is none.
+    """
+    rating, spread = finite_column("ratings", ratings), np.asarray(covariance, dtype=np.float64)
+    if spread.shape != 2 * rating.shape:
+        raise ValueError(f"covariance has shape {spread.shape}: with {rating.size} ratings it must be (P, P)")
+    factor, deviation = _factor(spread), np.sqrt(np.maximum(spread.diagonal(), 0.0))
+    waiting = _waiting(deviation, games, anchors, met)
+    return _pairs(lambda: rating + factor @ rng.standard_normal(rating.size), waiting, count, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    """P players who wait for a match: how uncertain, how often they played, whether they are anchors, whom they met."""
+
+    deviation: FloatArray
+    games: IntArray
+    anchor: BoolArray
+    met: "csr_array"
+
+
+def _waiting(
+    deviation: FloatArray, games: ArrayLike, anchors: ArrayLike | None, met: "ArrayLike | csr_array | None"
+) -> _Waiting:
+    from scipy.sparse import csr_array
+
+    played = np.asarray(games, dtype=np.int64)
+    anchor = np.zeros(deviation.size, dtype=bool) if anchors is None else np.asarray(anchors, dtype=bool)
+    meetings = csr_array(2 * deviation.shape if met is None else met, dtype=np.float64)
+    if not deviation.shape == played.shape == anchor.shape:
+        raise ValueError(
+            f"{deviation.size} ratings, {played.size} games, {anchor.size} anchors: pass one of each per player"
+        )
+    if meetings.shape != 2 * deviation.shape or not (meetings.data >= 0.0).all():
+        raise ValueError(f"met has shape {meetings.shape}: pass games >= 0 of each pair of {deviation.size} players")
+    return _Waiting(deviation, played, anchor, meetings)
+
+
+def _pairs(sample: Callable[[], FloatArray], waiting: _Waiting, count: int, rng: np.random.Generator) -> IntArray:
+    """Pair everybody once in each round, neighbours in that round's sample."""
+    from scipy.sparse import csr_array
+
+    if count < 0:
+        raise ValueError(f"count is {count}: it must be 0 or more")
+    met = waiting.met
+    pairs: list[tuple[int, int]] = []
+    while len(pairs) < count:
+        order = np.lexsort((rng.random(waiting.games.size), -waiting.deviation, waiting.games))
+        first = order[~waiting.anchor[order]]
+        one_round = _pair_neighbours(sample(), first, met, count - len(pairs))
+        if not one_round:
+            break
+        pairs += one_round
+        if len(pairs) < count:
+            one, other = np.transpose([*one_round, *((other, one) for one, other in one_round)])
+            met += csr_array((np.ones(one.size), (one, other)), shape=met.shape)
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+def _factor(covariance: FloatArray) -> FloatArray:
+    """Return a matrix F with F F' the covariance; certain ratings have rows of 0."""
+    from scipy.linalg import cholesky
+
+    factor = np.zeros_like(covariance)
+    unsure = np.flatnonzero(covariance.diagonal() > 0.0)
+    if not (np.isfinite(covariance).all() and (covariance == covariance.T).all()):
+        raise ValueError("covariance is not finite or not symmetric: pass that of a fit")
+    try:
+        factor[np.ix_(unsure, unsure)] = cholesky(covariance[np.ix_(unsure, unsure)], lower=True)
+    except np.linalg.LinAlgError as error:
+        raise ValueError(f"covariance is none: {error}; pass that of a fit") from error
+    return factor
+
+
+def _pair_neighbours(sample: FloatArray, order: IntArray, met: "csr_array", count: int) -> list[tuple[int, int]]:
+    """Pair the players of `order`, first come first served, with the nearest free player in the sample."""
+    free = np.ones(sample.size, dtype=bool)
+    pairs: list[tuple[int, int]] = []
+    for player in order:
+        if len(pairs) == count:
+            break
+        if not free[player]:
+            continue
+        free[player] = False
+        distance = np.where(free, np.abs(sample - sample[player]), np.inf)
+        row = slice(*met.indptr[player : player + 2])
+        distance[met.indices[row]] += _POINTS_A_MEETING * met.data[row]
+        partner = np.argmin(distance)
+        if free[partner]:
+            free[partner] = False
+            pairs.append((int(player), int(partner)))
+    return pairs

@@ -1,0 +1,429 @@
+"""What a learner's role in the league makes it play, when it leaves a snapshot, and whether it begins anew then.
+
+A main plays itself and the other mains, everybody, and those who are its known weakness. A main exploiter plays the
+mains only, to find what beats them now. A league exploiter plays everybody, to find what beats them all. Exploiters
+return to the weights that they began with, so that they look for new weaknesses.
+
+Everybody who is met is frozen: a lineage is met as it was when it left its newest snapshot. How a learner does against
+it as it is now is judged by the snapshots before that, too: the newest one may have been met by nobody yet.
+
+Source: Vinyals et al., "Grandmaster level in StarCraft II" (2019), methods and the pseudocode beside it, which differ
+in places; the shares and limits here are theirs, except for `exploiter_below` (theirs is 0.3): in games with much
+chance a good exploiter wins less than 70 % of matches.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena.matchmaking.distribution import Branch, Distribution, MatchmakingConfig, opponent_distribution
+from arena.matchmaking.pfsp import pfsp_weights, rate_column, require_share
+from arena.matchmaking.rules import Candidates
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+Role = Literal["main", "main_exploiter", "league_exploiter"]
+Start = Literal["first", "main"]
+"""Whose weights a learner takes when it begins anew: its own first ones, or those of a main as it is now."""
+
+MAINS = "mains"
+VERIFICATION = "verification"
+
+
+@dataclass(frozen=True, eq=False)
+class Opposition:
+    """The K frozen players that a learner of a role could meet.
+
+    Attributes:
+        win_rates: (K,) probability that the learner beats each, in [0, 1].
+        of_late: (K,) the same of the lineage of each as it played of late, over the snapshots that it left last.
+        lineage: (K,) int64 whose lineage each belongs to, NO_LINEAGE for baselines.
+        main: (K,) true for players of a main's lineage.
+        exploiter: (K,) true for players of an exploiter's lineage, of either kind.
+        step: (K,) int64 how old each was when published, in steps of its lineage; only the order counts.
+        own: The learner's own lineage.
+
+    Raises:
+        ValueError: Columns differ in length, a win rate is out of range, or a player is both main and exploiter.
+    """
+
+    win_rates: FloatArray
+    of_late: FloatArray
+    lineage: IntArray
+    main: BoolArray
+    exploiter: BoolArray
+    step: IntArray
+    own: int
+
+    def __post_init__(self) -> None:
+        for name in ("win_rates", "of_late"):
+            object.__setattr__(self, name, rate_column(getattr(self, name)))
+        for name in ("of_late", "lineage", "main", "exploiter", "step"):
+            shape = getattr(self, name).shape
+            if shape != self.win_rates.shape:
+                raise ValueError(f"{name} has shape {shape}: with {self.win_rates.size} win_rates pass one for each")
+        both = np.flatnonzero(self.main & self.exploiter)
+        if both.size:
+            raise ValueError(f"player {both[0]} is of a main's and of an exploiter's lineage: it has one role")
+
+    @property
+    def rival_mains(self) -> IntArray:
+        """Places of the other mains as they are now: the newest snapshot of each, in order of their lineages."""
+        others = np.flatnonzero(self.main & (self.lineage != self.own))
+        by_age = others[np.lexsort((self.step[others], self.lineage[others]))]
+        lineage = self.lineage[by_age]
+        return by_age[np.append(lineage[1:] != lineage[:-1], True)] if by_age.size else by_age
+
+
+@dataclass(frozen=True)
+class SnapshotRule:
+    """When a learner leaves a snapshot, and how likely it then begins anew.
+
+    Attributes:
+        steps: Not before so many steps since the last one, >= 0.
+        limit: In any case after so many steps, >= `steps`, > 0.
+        win_rate: Between the two as soon as it beats everybody who counts more often than that, in [0, 1].
+        reset: Probability of beginning anew afterwards, in [0, 1].
+        start: Whose weights it takes then.
+
+    Raises:
+        ValueError: A value is out of its range.
+    """
+
+    steps: int
+    limit: int
+    win_rate: float = 0.7
+    reset: float = 0.0
+    start: Start = "first"
+
+    def __post_init__(self) -> None:
+        _require_shares(self, ("win_rate", "reset"))
+        if not 0 <= self.steps <= self.limit or self.limit < 1:
+            raise ValueError(
+                f"snapshot_steps is {self.steps} and snapshot_limit {self.limit}: 0 <= steps <= limit and limit > 0"
+            )
+        if self.start not in get_args(Start):
+            raise ValueError(f"start is {self.start!r}: choose one of {', '.join(get_args(Start))}")
+
+
+@dataclass(frozen=True)
+class Main:
+    """The rules of a main.
+
+    Attributes:
+        snapshots: When it leaves a snapshot.
+        matchmaking: How it plays itself and everybody: the shares of the two branches below are taken out of what
+            `self_play_share` leaves.
+        verification_share: Share of games against known weaknesses.
+        live_above: Against another main that it beat no more often of late it plays that main's snapshots instead.
+        exploiter_below: Exploiters that it beats less often are a weakness.
+        past_below: Own snapshots that it beats less often are one, if there is no such exploiter.
+
+    Raises:
+        ValueError: A value is out of its range.
+    """
+
+    snapshots: SnapshotRule
+    matchmaking: MatchmakingConfig
+    verification_share: float = 0.15
+    live_above: float = 0.3
+    exploiter_below: float = 0.5
+    past_below: float = 0.7
+
+    def __post_init__(self) -> None:
+        _require_shares(self, ("verification_share", "live_above", "exploiter_below", "past_below"))
+        self_play = self.matchmaking.self_play_share
+        if self_play + self.verification_share > 1.0:
+            raise ValueError(
+                f"self_play_share is {self_play} and verification_share {self.verification_share}: "
+                "together they must not exceed 1"
+            )
+
+
+@dataclass(frozen=True)
+class MainExploiter:
+    """The rules of a main exploiter.
+
+    Attributes:
+        snapshots: When it leaves a snapshot.
+        live_above: Against a main that it beat no more often of late it plays that main's snapshots instead, in [0, 1].
+
+    Raises:
+        ValueError: The value is out of its range.
+    """
+
+    snapshots: SnapshotRule
+    live_above: float = 0.1
+
+    def __post_init__(self) -> None:
+        _require_shares(self, ("live_above",))
+
+
+@dataclass(frozen=True)
+class LeagueExploiter:
+    """The rules of a league exploiter.
+
+    Attributes:
+        snapshots: When it leaves a snapshot.
+        matchmaking: How it plays everybody.
+    """
+
+    snapshots: SnapshotRule
+    matchmaking: MatchmakingConfig
+
+
+RoleRules = Main | MainExploiter | LeagueExploiter
+
+_PREFERENCES = ("weighting", "power", "uniform_share", "balance")
+_SNAPSHOTS = {
+    "snapshot_steps": "steps",
+    "snapshot_limit": "limit",
+    "snapshot_win_rate": "win_rate",
+    "reset": "reset",
+    "start": "start",
+}
+_THRESHOLDS: dict[Role, tuple[str, ...]] = {
+    "main": ("verification_share", "live_above", "exploiter_below", "past_below"),
+    "main_exploiter": ("live_above",),
+    "league_exploiter": (),
+}
+_MATCHMAKING: dict[Role, tuple[str, ...]] = {
+    "main": ("self_play_share", *_PREFERENCES),
+    "main_exploiter": (),
+    "league_exploiter": _PREFERENCES,
+}
+_RESETS: dict[Role, float] = {"main": 0.0, "main_exploiter": 1.0, "league_exploiter": 0.25}
+
+STEPS = 500_000
+"""Steps after which a learner may leave a snapshot, unless it is said otherwise; at twice as many it does."""
+
+
+def role_rules(role: Role, given: Mapping[str, Any], league: MatchmakingConfig) -> RoleRules:
+    """Return the rules of a learner: those of its role, with what was given for it in their place.
+
+    A league exploiter weighs by "capped"; for everything else of how everybody is played, `league` is the default.
+
+    Args:
+        role: Of the learner.
+        given: Numbers by name: `snapshot_steps`, `snapshot_limit`, `snapshot_win_rate`, `reset` and `start` of
+            `SnapshotRule`, and of the role's own rules and its matchmaking those that the role has.
+        league: How the league chooses opponents.
+
+    Raises:
+        ValueError: The role is unknown, has no such number, or a value is out of its range.
+    """
+    if role not in _RESETS:
+        raise ValueError(f"role is {role!r}: choose one of {', '.join(_RESETS)}")
+    known = (*_SNAPSHOTS, *_MATCHMAKING[role], *_THRESHOLDS[role])
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{name} is given: a {role} has no such number, only {', '.join(known)}")
+    snapshots = _snapshot_rule(role, given)
+    thresholds = {name: given[name] for name in _THRESHOLDS[role] if name in given}
+    match role:
+        case "main":
+            return Main(snapshots, _preferring(league, given), **thresholds)
+        case "main_exploiter":
+            return MainExploiter(snapshots, **thresholds)
+        case "league_exploiter":
+            everybody = replace(league, weighting="capped", mixture=(), self_play_share=0.0)
+            return LeagueExploiter(snapshots, _preferring(everybody, given))
+
+
+def numbers(rules: RoleRules) -> dict[str, Any]:
+    """Return all numbers of a learner's rules by the names that `role_rules` takes them under."""
+    role = role_of(rules)
+    found = {name: getattr(rules.snapshots, field) for name, field in _SNAPSHOTS.items()}
+    if not isinstance(rules, MainExploiter):
+        found |= {name: getattr(rules.matchmaking, name) for name in _MATCHMAKING[role]}
+    return found | {name: getattr(rules, name) for name in _THRESHOLDS[role]}
+
+
+def role_of(rules: RoleRules) -> Role:
+    """Return the role that rules are of."""
+    match rules:
+        case Main():
+            return "main"
+        case MainExploiter():
+            return "main_exploiter"
+        case LeagueExploiter():
+            return "league_exploiter"
+
+
+def _snapshot_rule(role: Role, given: Mapping[str, Any]) -> SnapshotRule:
+    asked = {field: given[name] for name, field in _SNAPSHOTS.items() if name in given}
+    if "limit" not in asked:
+        asked["limit"] = 2 * asked.setdefault("steps", STEPS)
+    asked.setdefault("steps", asked["limit"] // 2)
+    return SnapshotRule(**{"reset": _RESETS[role], **asked})
+
+
+def _preferring(config: MatchmakingConfig, given: Mapping[str, Any]) -> MatchmakingConfig:
+    """Return a configuration with what was given in its place; a weighting of its own ends a mixture."""
+    names = {field.name for field in fields(config)}
+    chosen = {name: value for name, value in given.items() if name in names}
+    return replace(config, **({"mixture": ()} | chosen if "weighting" in chosen else chosen))
+
+
+# --- when ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Decision:
+    """That a learner leaves a snapshot.
+
+    Attributes:
+        reset: Whether it begins anew afterwards.
+        reason: Why now, in words.
+    """
+
+    reset: bool
+    reason: str
+
+
+def decide(rule: SnapshotRule, role: Role, steps: int, against: Opposition, chance: float) -> Decision | None:
+    """Say whether a learner should leave a snapshot now, and whether it then begins anew; None while it should not.
+
+    Those who count are the mains, as they played of late, for a main exploiter, and everybody for the others. Where
+    nobody counts only the limit decides.
+
+    Args:
+        rule: When.
+        role: Of the learner.
+        steps: Since its last snapshot or its beginning, >= 0.
+        against: Whom it could meet.
+        chance: Uniform in [0, 1); under `rule.reset` it begins anew.
+    """
+    if steps < rule.steps:
+        return None
+    mains_count = role == "main_exploiter"
+    win_rates = against.of_late[against.rival_mains] if mains_count else against.win_rates
+    least = float(win_rates.min(initial=1.0))
+    whom = f"{'mains' if mains_count else 'players'} that count: {win_rates.size}"
+    hardest = f", the hardest beaten in {least:.1%}" if win_rates.size else ""
+    if win_rates.size and least > rule.win_rate:
+        reason = f"it beats all in over {rule.win_rate:.0%}"
+    elif steps >= rule.limit:
+        reason = f"{steps} steps since the last snapshot, the limit being {rule.limit}"
+    else:
+        return None
+    return Decision(reset=chance < rule.reset, reason=f"{reason}; {whom}{hardest}")
+
+
+# --- whom ------------------------------------------------------------------------------------------------------------
+
+
+def role_distribution(against: Opposition, candidates: Candidates, rules: RoleRules) -> Distribution:
+    """Return the distribution of a learner's next opponent by its role.
+
+    A main:
+
+    * self-play: a main, itself or another one; where it is too weak against that one, one of its snapshots by
+      "variance". The learner's own part of it is `self_play` of the distribution.
+    * pfsp: everybody, by the rule or mixture of rules of its matchmaking.
+    * verification: exploiters' snapshots that it beats too rarely, else its own snapshots that it beats too rarely,
+      once the newest ones, each harder than the one before, are left out; by "hard".
+
+    A main exploiter: a main as it is now, or one of its snapshots by "variance". A league exploiter: everybody, by its
+    matchmaking. What finds nobody goes to self-play. Mains and league exploiters warm up as `opponent_distribution`
+    says.
+
+    Args:
+        against: The learner's K possible opponents.
+        candidates: The same, as rules of matchmaking see them.
+        rules: Of the learner.
+
+    Raises:
+        ValueError: A rule of matchmaking failed or gave no weights.
+    """
+    match rules:
+        case MainExploiter():
+            return _mixed(against, [_mains_branch(against, 1.0, rules.live_above)])
+        case LeagueExploiter():
+            return opponent_distribution(candidates, rules.matchmaking)
+        case Main():
+            if rules.matchmaking.warming(candidates.learner_games):
+                return opponent_distribution(candidates, rules.matchmaking)
+            return _mixed(against, _main_branches(against, candidates, rules))
+
+
+def without_self_play(distribution: Distribution) -> Distribution:
+    """Return the distribution given that somebody else is met, as far as there is anybody."""
+    others = 1.0 - distribution.self_play
+    if others <= 0.0:
+        return distribution
+    branches = tuple(replace(branch, share=branch.share / others) for branch in distribution.branches)
+    return Distribution(0.0, branches, distribution.probabilities / others)
+
+
+def _mixed(against: Opposition, branches: list[Branch]) -> Distribution:
+    """Put branches together; the share of those that found nobody goes to self-play."""
+    found = tuple(branch for branch in branches if branch.share > 0.0 and branch.weights.any())
+    probabilities = np.sum([branch.share * branch.weights for branch in found], axis=0)
+    return Distribution(
+        self_play=max(0.0, 1.0 - sum(branch.share for branch in found)) if found else 1.0,
+        branches=found,
+        probabilities=np.broadcast_to(probabilities, against.win_rates.shape).astype(np.float64),
+    )
+
+
+def _main_branches(against: Opposition, candidates: Candidates, rules: Main) -> list[Branch]:
+    config, rivals = rules.matchmaking, against.rival_mains.size
+    of_rivals = config.self_play_share * rivals / (1 + rivals)  # the learner is one of the mains
+    not_pfsp = config.self_play_share + rules.verification_share
+    everybody = opponent_distribution(candidates, replace(config, self_play_share=not_pfsp)).branches
+    weakness = _verification_branch(against, rules)
+    return [_mains_branch(against, of_rivals, rules.live_above), *everybody, weakness]
+
+
+def _mains_branch(against: Opposition, share: float, live_above: float) -> Branch:
+    """Divide a share evenly among the other mains: each itself where the learner stands a chance, else its past."""
+    weights, met = np.zeros_like(against.win_rates), np.zeros(against.win_rates.size, dtype=np.bool_)
+    rivals = against.rival_mains
+    for place in rivals:
+        chosen = np.array([place])
+        if against.of_late[place] <= live_above:
+            chosen = np.flatnonzero(against.lineage == against.lineage[place])
+        weights[chosen] += pfsp_weights(against.win_rates[chosen], "variance") / rivals.size
+        met[chosen] = True
+    wanted = f"mains as they are now that it beats more than {live_above:.0%} of the time, else their snapshots"
+    return _branch(MAINS, share, "a main as likely as another, its snapshots by variance", weights, met, wanted)
+
+
+def _verification_branch(against: Opposition, rules: Main) -> Branch:
+    weak = against.exploiter & (against.win_rates < rules.exploiter_below)
+    wanted = f"exploiters' snapshots that it beats less than {rules.exploiter_below:.0%} of the time"
+    if not weak.any():
+        weak = _forgotten_past(against) & (against.win_rates < rules.past_below)
+        wanted = f"own snapshots that it beats less than {rules.past_below:.0%} of the time, the newest left out"
+    weights = np.zeros_like(against.win_rates)
+    power = rules.matchmaking.power
+    weights[weak] = pfsp_weights(against.win_rates[weak], "hard", power)
+    return _branch(VERIFICATION, rules.verification_share, f"hard, power {power:g}", weights, weak, wanted)
+
+
+def _forgotten_past(against: Opposition) -> BoolArray:
+    """Return (K,) true for own snapshots but the newest ones, as far back as each is no easier than the one before.
+
+    That the newest are the hardest is as it should be and nothing forgotten.
+    """
+    own = np.flatnonzero(against.lineage == against.own)
+    in_order = own[np.argsort(against.step[own], kind="stable")]
+    easier = np.flatnonzero(np.diff(against.win_rates[in_order]) > 0.0)  # the later of two is beaten more often
+    past = np.zeros(against.win_rates.size, dtype=np.bool_)
+    past[in_order[: easier[-1] + 2 if easier.size else 0]] = True
+    return past
+
+
+def _branch(name: str, share: float, rule: str, weights: FloatArray, met: BoolArray, wanted: str) -> Branch:
+    return Branch(name=name, share=share, rule=rule, weights=weights, excluded=~met, filter=wanted)
+
+
+def _require_shares(config: object, names: tuple[str, ...]) -> None:
+    for name in names:
+        require_share(name, getattr(config, name))

@@ -1,0 +1,260 @@
+"""Rules of matchmaking: which of the possible opponents a learner should meet, by name.
+
+A rule looks at the candidates and gives each a weight, 0 or more; only ratios count. Where all weights are 0 the rule
+has nobody to propose. A rule of one's own is a function of `Candidates` that a distribution names in the entry point
+group `echelon_league.matchmaking`:
+
+    [project.entry-points."echelon_league.matchmaking"]
+    nemesis = "my_package.rules:nemesis"
+
+    def nemesis(candidates: Candidates) -> ArrayLike:
+        '''Only whom the learner loses to most.'''
+        return candidates.win_rates == candidates.win_rates.min()
+
+Source: Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement learning" (2017), for "nash" as
+the opponents of a best response (PSRO).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from importlib.metadata import entry_points
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from arena.evaluation.payoff import Tally, expected_matrix, tally
+from arena.matchmaking.pfsp import WinRateWeighting, finite_column, pfsp_weights, rate_column, skill_weights
+from arena.ratings.glicko2 import Ratings
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+NO_LINEAGE = -1
+"""Lineage of who was left by no learner: of a baseline."""
+
+ENTRY_POINTS = "echelon_league.matchmaking"
+
+Need = Literal["between", "pasts"]
+"""What a rule may look at beyond ratings and win rates; see `Candidates`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pasts:
+    """What a learner scored against its K possible opponents, at two times that do not overlap.
+
+    Attributes:
+        earlier: (K,) counts of the earlier games.
+        recent: (K,) counts of the recent ones.
+    """
+
+    earlier: Tally
+    recent: Tally
+
+    @classmethod
+    def halves(cls, opponent: IntArray, score: FloatArray, opponents: int) -> "Pasts":
+        """Divide a learner's games against each opponent into an older and a newer half, the odd one being recent.
+
+        Args:
+            opponent: (M,) opponent of each game, in [0, opponents), games in the order they were played.
+            score: (M,) the learner's score, in [0, 1].
+            opponents: K.
+        """
+        order = np.argsort(opponent, kind="stable")
+        played = np.bincount(opponent, minlength=opponents)
+        number = np.empty_like(order)
+        number[order] = np.arange(order.size) - np.repeat(np.cumsum(played) - played, played)
+        recent = number >= (played // 2)[opponent]
+
+        def counted(chosen: NDArray[np.bool_]) -> Tally:
+            return tally(opponent[chosen], score[chosen], np.zeros(chosen.sum(), dtype=np.bool_), opponents)
+
+        return cls(earlier=counted(~recent), recent=counted(recent))
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """What matchmaking knows when a learner asks for opponents.
+
+    Attributes:
+        learner_rating: The learner's rating in points.
+        learner_games: Games behind that rating, >= 0.
+        ratings: (K,) float64 ratings of the possible opponents, in points. K may be 0.
+        win_rates: (K,) float64 probability that the learner beats each, in [0, 1].
+        between: (K, K) win rates of the opponents against each other, for rules that need "between"; None stands for
+            what their ratings predict.
+        pasts: What the learner scored at two times, for rules that need "pasts"; None where there is no past.
+        lineage: (K,) int64 whose lineage each belongs to, NO_LINEAGE for baselines; None where that is not known, and
+            each is taken to be of its own.
+
+    Raises:
+        ValueError: A value is not finite, is out of range, or the columns differ in length.
+    """
+
+    learner_rating: float
+    learner_games: int
+    ratings: FloatArray
+    win_rates: FloatArray
+    between: FloatArray | None = None
+    pasts: Pasts | None = None
+    lineage: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.learner_rating):
+            raise ValueError(f"learner_rating is {self.learner_rating}: it must be finite")
+        if self.learner_games < 0:
+            raise ValueError(f"learner_games is {self.learner_games}: it must be 0 or more")
+        ratings, win_rates = finite_column("ratings", self.ratings), rate_column(self.win_rates)
+        if ratings.size != win_rates.size:
+            raise ValueError(f"{ratings.size} ratings but {win_rates.size} win_rates: pass one of each per opponent")
+        object.__setattr__(self, "ratings", ratings)
+        object.__setattr__(self, "win_rates", win_rates)
+        _require_shape("between", self.between, (ratings.size, ratings.size))
+        if self.pasts is not None:
+            _require_shape("pasts.earlier", self.pasts.earlier.games, ratings.shape)
+            _require_shape("pasts.recent", self.pasts.recent.games, ratings.shape)
+        _require_shape("lineage", self.lineage, ratings.shape)
+
+    @property
+    def kin(self) -> IntArray:
+        """(K,) how many of the opponents are of the same lineage as each, itself counted; baselines are alone."""
+        if self.lineage is None:
+            return np.ones(self.ratings.size, dtype=np.int64)
+        _, place, count = np.unique(self.lineage, return_inverse=True, return_counts=True)
+        return np.where(self.lineage == NO_LINEAGE, 1, count[place])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of matchmaking.
+
+    Attributes:
+        name: What configuration calls it.
+        words: What it prefers, for explanations.
+        weigh: Weights of K candidates, (K,).
+        needs: What it looks at beyond ratings and win rates. A rule of one's own may look at everything.
+    """
+
+    name: str
+    words: str
+    weigh: Callable[[Candidates], ArrayLike]
+    needs: frozenset[Need] = frozenset(get_args(Need))
+
+    def weights(self, candidates: Candidates) -> FloatArray:
+        """Return (K,) weights >= 0, all 0 where the rule has nobody to propose.
+
+        Raises:
+            ValueError: The rule failed, or gave something else.
+        """
+        try:
+            weights = np.asarray(self.weigh(candidates), dtype=np.float64)
+        except Exception as error:  # whatever somebody's own rule raises
+            raise ValueError(f"rule {self.name!r} failed: {type(error).__name__}: {error}") from error
+        wanted = candidates.ratings.shape
+        if weights.shape != wanted:
+            raise ValueError(f"rule {self.name!r} gave weights of shape {weights.shape}: it must give {wanted}")
+        wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+        if wrong.size:
+            raise ValueError(
+                f"rule {self.name!r} gave the weight {weights[wrong[0]]}: weights must be finite and 0 or more"
+            )
+        return weights
+
+
+def find_rule(name: str, *, power: float = 2.0, skill_sigma: float = 200.0) -> Rule:
+    """Return the rule of a name, one of the rules here or one that an installed distribution brings.
+
+    Args:
+        name: As configuration has it.
+        power: Exponent of "hard", >= 0.
+        skill_sigma: Width of the kernel of "skill", in points, > 0.
+
+    Raises:
+        ValueError: No rule has that name, or the one that has cannot be loaded.
+    """
+    nothing = frozenset[Need]()
+    rules = (
+        Rule(
+            "hard",
+            f"(1 - win rate)^{power:g}: who beats the learner",
+            partial(_by_win_rate, weighting="hard", power=power),
+            nothing,
+        ),
+        Rule(
+            "variance",
+            "win rate x (1 - win rate): who is even with the learner",
+            partial(_by_win_rate, weighting="variance"),
+            nothing,
+        ),
+        Rule("linear", "1 - win rate: who beats the learner", partial(_by_win_rate, weighting="linear"), nothing),
+        Rule(
+            "capped",
+            "min(0.5, 1 - win rate): who beats the learner, all stronger ones alike",
+            partial(_by_win_rate, weighting="capped"),
+            nothing,
+        ),
+        Rule("uniform", "everybody alike", partial(_by_win_rate, weighting="uniform"), nothing),
+        Rule("skill", f"nearness of rating, sigma {skill_sigma:g}", partial(_skill, sigma=skill_sigma), nothing),
+        Rule(
+            "nash", "share in the opponents' Nash mixture: whom nobody among them beats", _nash, frozenset(["between"])
+        ),
+        Rule("forgotten", "lost win rate: whom the learner used to beat more often", _forgotten, frozenset(["pasts"])),
+    )
+    return next((rule for rule in rules if rule.name == name), None) or _installed(
+        name, tuple(rule.name for rule in rules)
+    )
+
+
+@cache
+def _installed(name: str, known: tuple[str, ...]) -> Rule:
+    brought = entry_points(group=ENTRY_POINTS)
+    if name not in brought.names:
+        choice = ", ".join([*known, *sorted(brought.names - set(known))])
+        raise ValueError(f"weighting is {name!r}: choose one of {choice}, or install a rule of that name")
+    try:
+        weigh = brought[name].load()
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"weighting is {name!r}: {brought[name].value} cannot be loaded ({error})") from error
+    if callable(weigh):
+        first_line = (weigh.__doc__ or brought[name].value).strip().splitlines()[0]
+        return Rule(name, first_line.rstrip("."), weigh)
+    raise ValueError(f"weighting is {name!r}: {brought[name].value} must be a function of the candidates")
+
+
+def _by_win_rate(candidates: Candidates, weighting: WinRateWeighting, power: float = 2.0) -> FloatArray:
+    return pfsp_weights(candidates.win_rates, weighting, power)
+
+
+def _skill(candidates: Candidates, sigma: float) -> FloatArray:
+    return skill_weights(candidates.learner_rating, candidates.ratings, sigma)
+
+
+def _nash(candidates: Candidates) -> FloatArray:
+    between = candidates.between
+    if between is None:
+        certain = np.zeros_like(candidates.ratings)
+        between = expected_matrix(Ratings(candidates.ratings, certain, certain))
+    return _mixture(between.astype(np.float64, copy=False).tobytes(), candidates.ratings.size)
+
+
+@lru_cache(maxsize=2)  # learners of one league have the same opponents
+def _mixture(between: bytes, players: int) -> FloatArray:
+    from arena.evaluation.nash_averaging import nash_mixture  # its solvers take a quarter of a second to load
+
+    mixture = nash_mixture(np.frombuffer(between).reshape(players, players))
+    mixture.flags.writeable = False
+    return mixture
+
+
+def _forgotten(candidates: Candidates) -> FloatArray:
+    if candidates.pasts is None:
+        return np.zeros_like(candidates.ratings)
+    from arena.evaluation.forgetting import forgetting  # as do its statistics
+
+    return forgetting(candidates.pasts.earlier, candidates.pasts.recent).weights
+
+
+def _require_shape(name: str, values: FloatArray | IntArray | None, shape: tuple[int, ...]) -> None:
+    if values is not None and values.shape != shape:
+        raise ValueError(f"{name} has shape {values.shape}: with {shape[0]} opponents it must be {shape}")

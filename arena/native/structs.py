@@ -1,0 +1,23 @@
+"""Warp kernels over the rows of a batch: structs that share memory with tensors, and launches that can be repeated."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from arena.native.warp import recorded, wp
+
+
+def share(kind: Any, tensors: Mapping[str, Tensor]) -> Any:  # noqa: ANN401  Warp's types
+    """A Warp struct that shares the memory of tensors, by the same names."""
+    struct = kind()
+    for name, tensor in tensors.items():
+        setattr(struct, name, wp.from_torch(tensor))
+    return struct
+
+
+def record(kernel: Any, rows: int, device: torch.device, *inputs: Any) -> Callable[[], None]:  # noqa: ANN401  as above
+    """A launch with a thread for every row: packing a kernel's arguments costs more than running it on a few."""
+    launch = recorded(kernel, rows, inputs, str(device)).launch
+    return launch if device.type == "cpu" else lambda: launch(wp.stream_from_torch(device))  # type: ignore[no-untyped-call]

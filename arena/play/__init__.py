@@ -1,0 +1,1 @@
+"""Playing matches between policies: runner, paired series, tournaments, recording and throughput."""

@@ -1,0 +1,87 @@
+"""Recording a match while it is played."""
+
+from typing import Protocol
+
+from torch import Tensor
+
+from arena.environments.base import Actions, Environment, Observation, StepResult
+from arena.environments.match_result import Ending
+from arena.environments.mech.replay.recorder import MechMatches, MechRecorder
+from arena.errors import ArenaError
+from arena.replay.recording import Recording, Step, StepsRecording
+
+DIGITS = 4
+"""Decimals that are kept of an action or a reward."""
+
+
+class MatchRecorder(Protocol):
+    """Records the match that one row is in, from its start to its end."""
+
+    def stepped(self, actions: Actions, step: StepResult) -> None:
+        """Note what came of one decision."""
+        ...
+
+    def finish(self, players: tuple[str, str]) -> Recording:
+        """The recording of the match, which has ended."""
+        ...
+
+
+class FirstMatch:
+    """Records the first match of a series: a watcher for `arena.play.series.play`."""
+
+    def __init__(self) -> None:
+        self._recorder: MatchRecorder | None = None
+
+    def opened(self, env: Environment, observation: Observation) -> None:
+        """Record what row 0 plays first."""
+        self._recorder = record_match(env, observation, 0)
+
+    def stepped(self, actions: Actions, step: StepResult) -> None:
+        """Hand on what came of one decision."""
+        if self._recorder is not None:
+            self._recorder.stepped(actions, step)
+
+    def finish(self, players: tuple[str, str]) -> Recording:
+        """The recording, with the names of who played at home and away.
+
+        Raises:
+            ArenaError: No match was played.
+        """
+        if self._recorder is None:
+            raise ArenaError("nothing was recorded: play a match first")
+        return self._recorder.finish(players)
+
+
+def record_match(env: Environment, observation: Observation, row: int) -> MatchRecorder:
+    """Start to record the match that a row is in, from what the reset returned, before the first step."""
+    return MechRecorder(env, row) if isinstance(env, MechMatches) else StepsRecorder(env, observation, row)
+
+
+class StepsRecorder:
+    """Records a match of any game as the list of its decisions."""
+
+    def __init__(self, env: Environment, observation: Observation, row: int) -> None:
+        self._ending, self._row = Ending(env, row), row
+        self._active = observation.active[row].clone()
+        self._steps: list[Step] = []
+
+    def stepped(self, actions: Actions, step: StepResult) -> None:
+        """Note what came of one decision."""
+        if self._ending.over:
+            return
+        chosen = {name: tuple(_write(action) for action in taken[self._row]) for name, taken in actions.items()}
+        rewards = tuple(round(reward, DIGITS) for reward in step.reward[self._row].tolist())
+        self._steps.append(Step(tuple(self._active.tolist()), chosen, rewards))
+        self._active = step.observation.active[self._row].clone()
+        self._ending.stepped(step)
+
+    def finish(self, players: tuple[str, str]) -> StepsRecording:
+        """The recording of the match, which has ended."""
+        return StepsRecording("steps", self._ending.header(players), tuple(self._steps))
+
+
+def _write(action: Tensor) -> float | tuple[float, ...]:
+    """What one agent did, as numbers; switches are 0 and 1."""
+    numbers = action.double().reshape(-1).tolist()
+    rounded = tuple(round(number, DIGITS) for number in numbers)
+    return rounded if action.ndim else rounded[0]

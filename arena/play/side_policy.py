@@ -1,0 +1,135 @@
+"""One side of many matches that are played together, each row by a policy of its own."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from arena.agents.policy import ExternalPolicy, as_remembered
+from arena.environments.base import Actions, Observation
+from arena.policies.ensemble.ensemble import PolicyEnsemble, stacking_key
+from arena.policies.network_policy import NetworkPolicy
+from arena.policies.nn.actor_critic import ActorCritic
+from arena.policies.protocol import Policy, State
+
+
+class Lineup:
+    """Who plays a side of E matches, with a memory for every agent: row e * n + i is agent i of match e.
+
+    Networks of one architecture act in one call, whatever their weights; they must not learn any more. Every other
+    policy acts for its own rows.
+
+    Args:
+        policies: (E,) who plays in each match; a policy may play in several.
+        agents: n, of the side.
+
+    Attributes:
+        external: Whether somebody plays who may do what is not allowed.
+    """
+
+    def __init__(self, policies: Sequence[Policy], agents: int) -> None:
+        self._shape = (len(policies), agents)
+        groups: dict[Hashable, list[int]] = {}
+        for match, policy in enumerate(policies):
+            groups.setdefault(_group(policy), []).append(match)
+        self._parts = [_Part([policies[match] for match in matches], matches, agents) for matches in groups.values()]
+        self.external = any(isinstance(policy, ExternalPolicy) for policy in policies)
+
+    def act(
+        self,
+        observation: Observation,
+        episode_start: Bool[Tensor, " E"],
+        rng: torch.Generator,
+        heard: Bool[Tensor, " E"] | None = None,
+    ) -> Actions:
+        """Choose actions of the side, leading axes (E, n).
+
+        Args:
+            observation: What the side perceives, leading axis E * n.
+            episode_start: Matches whose observation opens an episode.
+            rng: Source of chance. Whoever comes first among the matches draws first.
+            heard: Matches that policies from outside are asked for; None for all.
+        """
+        starts = episode_start.repeat_interleave(self._shape[1])
+        asked = observation.active if heard is None else observation.active & heard.repeat_interleave(self._shape[1])
+        if len(self._parts) == 1:
+            actions = self._parts[0].act(observation, starts, asked, rng)
+        else:
+            actions = _gathered([(part.rows, part.act_alone(observation, starts, asked, rng)) for part in self._parts])
+        return {name: action.reshape(*self._shape, *action.shape[1:]) for name, action in actions.items()}
+
+    @property
+    def faults(self) -> Bool[Tensor, " E"]:
+        """Matches in which an agent's last action was not allowed; policies of the arena's own do no such thing."""
+        faults = torch.zeros(self._shape[0] * self._shape[1], dtype=torch.bool)
+        for part in self._parts:
+            faults[part.rows] = part.faults
+        return faults.reshape(self._shape).any(dim=1)
+
+
+class _Part:
+    """Rows that act in one call."""
+
+    def __init__(self, policies: Sequence[Policy], matches: Sequence[int], agents: int) -> None:
+        first = torch.tensor(matches).unsqueeze(1) * agents
+        self.rows: Int[Tensor, " R"] = (first + torch.arange(agents)).flatten()
+        networks = [policy.network for policy in policies if isinstance(policy, NetworkPolicy)]
+        self._policy = _Stack(networks, agents) if networks else policies[0]
+        self._state: State = self._policy.initial_state(len(self.rows))
+
+    def act(
+        self, observation: Observation, starts: Bool[Tensor, " R"], asked: Bool[Tensor, " R"], rng: torch.Generator
+    ) -> Actions:
+        """Act for all rows; of a policy from outside those that are asked for are enough."""
+        if isinstance(self._policy, ExternalPolicy):
+            observation = replace(observation, active=asked)
+        actions, self._state = self._policy.act(observation, self._state, starts, rng)
+        return actions
+
+    @property
+    def faults(self) -> Bool[Tensor, " R"] | bool:
+        """Rows whose last action was not allowed."""
+        return as_remembered(self._state).faults if isinstance(self._policy, ExternalPolicy) else False
+
+    def act_alone(
+        self, observation: Observation, starts: Bool[Tensor, " A"], asked: Bool[Tensor, " A"], rng: torch.Generator
+    ) -> Actions:
+        """Act for these rows among those of the whole side."""
+        return self.act(observation.rows(self.rows), starts[self.rows], asked[self.rows], rng)
+
+
+class _Stack:
+    """Networks of one architecture as one policy: so many neighbouring rows each."""
+
+    def __init__(self, networks: Sequence[ActorCritic], rows_each: int) -> None:
+        slots = {id(network): network for network in networks}
+        device = networks[0].observation_mean.device
+        self._stack = PolicyEnsemble(networks[0].architecture, len(slots), device)
+        for slot, network in enumerate(slots.values()):
+            self._stack.put(slot, network)
+        place = {key: slot for slot, key in enumerate(slots)}
+        slot_of_row = torch.tensor([place[id(network)] for network in networks]).repeat_interleave(rows_each)
+        self._seated = self._stack.assign_rows(slot_of_row)
+
+    def initial_state(self, rows: int) -> State:
+        """See `Policy.initial_state`."""
+        return self._stack.initial_state(rows)
+
+    def act(
+        self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
+    ) -> tuple[Actions, State]:
+        """See `Policy.act`."""
+        return self._stack.act(observation, state, episode_start, self._seated, rng)
+
+
+def _group(policy: Policy) -> Hashable:
+    """Who acts in one call: networks of one architecture, or the rows of one other policy."""
+    return stacking_key(policy.network.architecture) if isinstance(policy, NetworkPolicy) else id(policy)
+
+
+def _gathered(parts: Sequence[tuple[Int[Tensor, " R"], Actions]]) -> Actions:
+    """Put the rows of all parts into their places."""
+    places = torch.cat([rows for rows, _ in parts]).argsort()
+    return {name: torch.cat([actions[name] for _, actions in parts])[places] for name in parts[0][1]}

@@ -1,0 +1,91 @@
+"""How fast an environment steps, and how much memory its matches take."""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+
+from arena.environments.base import Environment
+from arena.policies.scripted import RandomPolicy
+
+WARM_UP_STEPS = 20
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Decisions a second: of all matches together, and of all their agents together."""
+
+    env_steps_per_s: float
+    agent_steps_per_s: float
+
+
+def measure(
+    env: Environment, *, steps: int, repeats: int, clock: Callable[[], float], rng: torch.Generator
+) -> Throughput:
+    """Step with legal random actions; only `step` is timed, and the median of the repeats counts.
+
+    Args:
+        env: What to step; every repeat resets it.
+        steps: Decisions of every repeat.
+        repeats: How often to measure.
+        clock: Seconds; CPU seconds of the stepping thread tell most where the machine is shared.
+        rng: Where the actions come from.
+    """
+    _time_steps(env, WARM_UP_STEPS, clock, rng)
+    seconds = statistics.median(_time_steps(env, steps, clock, rng) for _ in range(repeats))
+    per_s = env.num_envs * steps / seconds
+    return Throughput(per_s, per_s * env.spec.num_agents)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of the tensors of one match, and of what all matches share.
+
+    Attributes:
+        state: Of a match's state.
+        observation: Of what its agents perceive: values, masks and who is active.
+        shared: Of what exists once for all matches of a batch, such as maps.
+    """
+
+    state: int
+    observation: int
+    shared: int
+
+
+@runtime_checkable
+class CountsBytes(Protocol):
+    """An environment that knows how much memory its matches take, and what they share, observations left out."""
+
+    @property
+    def own_bytes(self) -> int:
+        """Of all matches together."""
+        ...
+
+    @property
+    def shared_bytes(self) -> int:
+        """Of what exists once."""
+        ...
+
+
+def measure_memory(env: Environment) -> Memory:
+    """Count the bytes of an environment's tensors; where it does not tell those of its state, they count as 0."""
+    own, shared = (env.own_bytes, env.shared_bytes) if isinstance(env, CountsBytes) else (0, 0)
+    observation = env.reset()
+    tensors = (observation.values, observation.active, *observation.masks.values())
+    return Memory(own // env.num_envs, sum(tensor.nbytes for tensor in tensors) // env.num_envs, shared)
+
+
+def _time_steps(env: Environment, steps: int, clock: Callable[[], float], rng: torch.Generator) -> float:
+    player, everybody = RandomPolicy(env.spec.heads), slice(0, env.spec.num_agents)
+    rows = (env.num_envs, env.spec.num_agents)
+    observation, seconds = env.reset(), 0.0
+    for _ in range(steps):
+        flat = observation.side(everybody)
+        actions, _ = player.act(flat, (), torch.zeros_like(flat.active), rng)
+        shaped = {name: action.reshape(*rows, *action.shape[1:]) for name, action in actions.items()}
+        start = clock()
+        observation = env.step(shaped).observation
+        seconds += clock() - start
+    return seconds

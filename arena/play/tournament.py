@@ -1,0 +1,92 @@
+"""Round robin: everybody plays everybody, rated with Glicko-2."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena.errors import ArenaError
+from arena.play.runner import ignore_progress
+from arena.play.series import MatchSeries, play_series
+from arena.policies.protocol import Policy
+from arena.ratings.glicko2 import Ratings, Results, newcomers, rate_period
+from arena.seeding import derive
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Tournament:
+    """What came of a round robin of P players.
+
+    Attributes:
+        names: Players, in the order they were given.
+        payoff: (P, P) mean score of the row's player against the column's; 0.5 against oneself.
+        points: (P,) sum of scores over all matches.
+        ratings: Glicko-2 ratings, everybody a newcomer before the first round.
+    """
+
+    names: tuple[str, ...]
+    payoff: FloatArray
+    points: FloatArray
+    ratings: Ratings
+
+    @property
+    def order(self) -> list[int]:
+        """Indices of the players from the highest rating to the lowest."""
+        return [int(index) for index in np.argsort(-self.ratings.rating, kind="stable")]
+
+
+def play_tournament(
+    environment: str,
+    players: Mapping[str, Policy],
+    *,
+    matches: int,
+    seed: int,
+    on_finished: Callable[[int], None] = ignore_progress,
+) -> Tournament:
+    """Play `matches` side-swapped matches between every two players.
+
+    Round r holds every pairing's matches 2r and 2r + 1, and is one rating period.
+
+    Raises:
+        ArenaError: There are fewer than two players, or fewer than one match.
+    """
+    if len(players) < 2:
+        raise ArenaError(f"a tournament of {len(players)} players was asked for: give at least 2")
+    names = tuple(players)
+    series = {
+        (a, b): play_series(
+            environment,
+            players[names[a]],
+            players[names[b]],
+            matches=matches,
+            seed=derive(seed, "pairing", a, b),
+            on_finished=on_finished,
+        )
+        for a, b in itertools.combinations(range(len(names)), 2)
+    }
+    payoff = np.full((len(names), len(names)), 0.5)
+    points = np.zeros(len(names))
+    for (a, b), played in series.items():
+        payoff[a, b], payoff[b, a] = played.score, 1.0 - played.score
+        points[a] += played.score * matches
+        points[b] += (1.0 - played.score) * matches
+    return Tournament(names, payoff, points, _rate_rounds(series, len(names), matches))
+
+
+def _rate_rounds(series: Mapping[tuple[int, int], MatchSeries], players: int, matches: int) -> Ratings:
+    ratings = newcomers(players)
+    for start in range(0, matches, 2):
+        rows = [(a, b, match.score) for (a, b), played in series.items() for match in played.matches[start : start + 2]]
+        ratings = rate_period(ratings, _results(rows))
+    return ratings
+
+
+def _results(rows: Sequence[tuple[int, int, float]]) -> Results:
+    first, second, score = zip(*rows, strict=True)
+    return Results(
+        home=np.array(first), away=np.array(second), score=np.array(score), games=np.ones(len(rows), dtype=np.int64)
+    )

@@ -1,0 +1,1 @@
+"""Scripted policies of the mech arena: the lieutenant and simpler ones."""

@@ -1,0 +1,134 @@
+"""Whom scripted players aim at, and which triggers they pull."""
+
+import functools
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from arena.environments.mech.config.chassis import CLASSES, MechClass
+from arena.environments.mech.config.constants import (
+    FOCUS_CONE_RAD,
+    LOCK_QUALITY,
+    MISSILE_SIGHT_RANGE,
+    TICKS_PER_DECISION,
+)
+from arena.environments.mech.config.weapons import LOADOUTS, MISSILE, TRIGGERS, WEAPONS, Guidance, Weapon
+from arena.policies.mech.perception import Senses, length
+
+VENT_ABOVE = 0.75
+"""Share of the heat capacity above which scripted players vent."""
+
+ORDER = ("tertiary", "secondary", "primary")
+"""Triggers that fire at somebody; where heat is short, the first comes first, as it does most for its heat."""
+
+GUNS = (Guidance.STRAIGHT, Guidance.BALLISTIC)
+"""What fires even if nobody is there, and best at the mech in focus."""
+
+NOTHING_IN_RANGE = -1.0
+
+
+class Target(NamedTuple):
+    """Whom R mechs aim at.
+
+    Attributes:
+        slot: Its contact slot; -1 nobody.
+        way: There, ahead and to the left; 0 where there is nobody.
+        distance: Its length.
+        known: Whether there is somebody.
+        visible: Whether the target is in sight.
+    """
+
+    slot: Int[Tensor, " R"]
+    way: Float[Tensor, "2 R"]
+    distance: Float[Tensor, " R"]
+    known: Bool[Tensor, " R"]
+    visible: Bool[Tensor, " R"]
+
+
+def find_target(senses: Senses) -> Target:
+    """The nearest enemy in sight, else the nearest that is known of."""
+    visible, known = senses.hostile & senses.in_sight, senses.hostile[0]
+    slot = known.long() - 1
+    for index in reversed(range(len(visible))):
+        slot = slot.masked_fill(visible[index], index)
+    place = slot.clamp(min=0).unsqueeze(0)
+    way = torch.cat([senses.ahead.gather(0, place), senses.left.gather(0, place)]) * known
+    return Target(slot, way, length(way), known, visible.gather(0, place)[0])
+
+
+def pull_triggers(senses: Senses, target: Target, mask: Bool[Tensor, "R triggers"]) -> Bool[Tensor, "R triggers"]:
+    """Fire what can hit, as long as that does not shut the mech down; vent when hot."""
+    numbers = senses.by_class(_TRIGGER_NUMBERS).view(len(TriggerNumbers._fields), len(ORDER), -1)
+    on = TriggerNumbers(*numbers.unbind())
+    wanted = _can_hit(senses, target, on)
+    heat = senses.heat
+    pulled = {"vent": heat > VENT_ABOVE, "special": torch.zeros_like(senses.in_zone)}
+    for index, trigger in enumerate(ORDER):
+        hotter = heat + on.heat_share[index]
+        pulled[trigger] = wanted[index] & mask[:, TRIGGERS.index(trigger)] & (hotter <= 1.0)
+        heat = torch.where(pulled[trigger], hotter, heat)
+    return torch.stack([pulled[trigger] for trigger in TRIGGERS], dim=-1)
+
+
+class TriggerNumbers(NamedTuple):
+    """What counts of the weapon on each trigger of ORDER, for R mechs; the range is negative where there is none.
+
+    Attributes:
+        range: How far it reaches.
+        cosine: Of the angle to the heading within which it finds a target.
+        locks: 1 if paint is as good as sight.
+        focused: 1 if only the target counts.
+        heat_share: Share of the mech's heat capacity that a decision of firing takes at most.
+    """
+
+    range: Float[Tensor, "triggers R"]
+    cosine: Float[Tensor, "triggers R"]
+    locks: Float[Tensor, "triggers R"]
+    focused: Float[Tensor, "triggers R"]
+    heat_share: Float[Tensor, "triggers R"]
+
+
+def _can_hit(senses: Senses, target: Target, on: TriggerNumbers) -> Bool[Tensor, "triggers R"]:
+    """Whether there is an enemy whom the weapon on each trigger can be fired at."""
+    slots = torch.arange(len(senses.hostile), device=target.slot.device).unsqueeze(-1)
+    locks, focused = (flag.unsqueeze(1) > 0.5 for flag in (on.locks, on.focused))
+    locked = senses.painted & (senses.quality >= LOCK_QUALITY)
+    seen = (senses.in_sight & (~locks | (senses.distance <= MISSILE_SIGHT_RANGE))) | (locked & locks)
+    considered = senses.hostile & ((slots == target.slot) | ~focused)
+    in_range = senses.distance <= on.range.unsqueeze(1)
+    in_arc = senses.ahead >= on.cosine.unsqueeze(1) * senses.distance
+    return functools.reduce(torch.bitwise_or, (considered & seen & in_range & in_arc).unbind(dim=1))
+
+
+def _weapons_on(mech: MechClass, trigger: str) -> list[Weapon]:
+    """Weapons on a trigger; what decides about it comes first: the gun, as it would fire at nobody, too."""
+    weapons = [weapon for weapon in WEAPONS if LOADOUTS[mech.name].get(weapon.name) == trigger]
+    return sorted(weapons, key=lambda weapon: weapon.guidance not in GUNS)
+
+
+def _trigger_numbers(mech: MechClass, trigger: str) -> tuple[float, ...]:
+    """The fields of TriggerNumbers."""
+    weapons = _weapons_on(mech, trigger)
+    if not weapons:
+        return NOTHING_IN_RANGE, 0.0, 0.0, 0.0, 0.0
+    first, gun = weapons[0], weapons[0].guidance in GUNS
+    shots = [math.ceil(TICKS_PER_DECISION / weapon.cooldown_ticks) for weapon in weapons]
+    return (
+        first.range,
+        math.cos(FOCUS_CONE_RAD if gun else first.half_arc_rad),
+        float(first is MISSILE),
+        float(gun),
+        sum(weapon.heat * count for weapon, count in zip(weapons, shots, strict=True)) / mech.heat_capacity,
+    )
+
+
+_TRIGGER_NUMBERS: Float[Tensor, "numbers classes"] = (
+    torch.tensor([[_trigger_numbers(mech, trigger) for trigger in ORDER] for mech in CLASSES.values()])
+    .permute(2, 1, 0)
+    .flatten(0, 1)
+    .contiguous()
+)
+"""A column for every class; its rows are the fields of TriggerNumbers, each for the triggers of ORDER."""

@@ -1,0 +1,1 @@
+"""Rating systems: Glicko-2 periods and whole-history Bradley-Terry fits. Torch-free."""

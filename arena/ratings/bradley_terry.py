@@ -1,0 +1,494 @@
+"""Ratings of frozen players from their whole history at once: penalised maximum likelihood of Bradley-Terry.
+
+    P(i beats j) = 1 / (1 + exp(-(theta_i - theta_j)))        theta in units of 173.7178 points
+    maximise  sum_ij s_ij log P(i beats j)  -  sum_k (theta_k - theta_0)^2 / (2 tau^2)
+                                            -  sum_c (theta_c - theta_parent(c) - d)^2 / (2 s^2)
+
+The first sum runs over all games (s_ij is what i scored against j, draws half), the second over the players without a
+parent, the third over those with one. Anchors stay where they are. What is usual for a step from parent to child, its
+mean d and its variance s^2, is learned from the steps themselves (empirical Bayes, by expectation and maximisation),
+beginning with what a few virtual draws of child and parent would say. The covariance is the inverse of the curvature at
+the maximum; it knows what ratings one by one cannot: players of a lineage err together.
+
+Where results go in circles, strengths do not explain what a pair does, and its tenth game says less than its first. The
+correlation rho of a pair's games is learned too, from how much farther than chance pairs are from what strengths say: n
+games of a pair count as n / (1 + (n - 1) rho) do. Ratings are then what players score on average, whoever met whom how
+often: those of a round robin (`arena.ratings.expected_score`). The covariance knows that one pair's games are not many
+pairs', and that of a pair which has met often nothing is left to know. Where rho = 0 nothing of this changes.
+
+Rating periods forget how sure they were of whom; a chain of snapshots, each rated against the one before, drifts. The
+fit does not, because every game counts as much as on the day that it was played.
+
+Above 2,500 players the covariance is not a matrix (`arena.ratings.covariance`): the fit computes the deviations alone,
+and a caller that needs covariances solves for those of its players. The search begins at the stored ratings and at
+nothing that a process remembers, and linear algebra runs on one thread, so that a rebuild in any process gives the same
+bits.
+
+Source: Bradley and Terry (1952); Dempster, Laird and Rubin (1977) for d and s^2; Williams, "Extra-binomial variation in
+logistic linear models" (1982), model II, for rho; Laplace's approximation for the covariance.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.sparse import csr_array
+from scipy.special import expit, ndtr
+from threadpoolctl import threadpool_limits
+
+from arena.ratings import expected_score as round_robin
+from arena.ratings.bradley_terry_config import RefitConfig
+from arena.ratings.cholesky import solution
+from arena.ratings.covariance import EXACT, Covariance, SparseSystem
+from arena.ratings.expected_score import Meetings
+from arena.ratings.glicko2 import SCALE, START_RATING, Results
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+NO_PARENT = -1
+
+USUAL = RefitConfig()
+
+_STEP_TOLERANCE = 1e-9  # 2e-7 points
+_LEARNING_ROUNDS = 20
+_LEARNING_TOLERANCE = 0.02
+_DENSE_MAX = 1_000  # players; up to there a factorisation takes less than conjugate gradients' many small calls
+_PROBED = 40_000  # steps times probes: they leave an error of 0.7 % in the sum of variances
+_PROBES_MIN, _PROBES_MAX = 2, 16
+_PROBE_TOLERANCE = 1e-3
+_ROUGHLY = 1e-3
+_SOLVER_TOLERANCE = 1e-10
+_NEWTON_STEPS = 200  # from near the top it takes about five
+_STEP_MAX = 8.0  # 1,400 points: where a start is so far off that nothing bends, Newton's step would leave the world
+_HALVINGS = 60
+_MIDDLE = START_RATING / SCALE
+_START_MAX = 50.0  # 8,700 points from there
+_CURVATURE_FLOOR = 1e-12  # of a pair 4,800 points apart
+_VARIANCE_FLOOR = 0.01  # of a game, 800 points apart: one upset farther off is no proof that pairs differ
+_CORRELATION_MAX = 0.9
+
+_one_at_a_time = threading.Lock()  # the number of threads is the process's, not the caller's
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Strengths of P players and how far they may be off.
+
+    Attributes:
+        rating: (P,) in points; anchors have theirs.
+        deviation: (P,) standard deviation of each rating, in points; 0 for anchors.
+    """
+
+    rating: FloatArray
+    deviation: FloatArray
+    _times: Callable[[FloatArray], FloatArray]
+
+    @property
+    def covariance(self) -> FloatArray:
+        """(P, P) of the ratings, in points squared; 0 in the rows and columns of anchors."""
+        return self.covariance_of(np.arange(self.rating.size))
+
+    def covariance_of(self, players: IntArray) -> FloatArray:
+        """Return the (K, K) covariance of the ratings of K players, in points squared."""
+        unit = np.zeros((self.rating.size, players.size))
+        unit[players, np.arange(players.size)] = 1.0
+        found = self.times(unit)[players]
+        return 0.5 * (found + found.T)
+
+    def times(self, right: FloatArray) -> FloatArray:
+        """Return the covariance times `right`, (P, K)."""
+        with _one_thread():
+            return self._times(right)
+
+    def relative_to(self, players: IntArray) -> "Fit":
+        """Return the fit on a scale on which the mean of K players keeps its rating and is certain."""
+        weight = np.bincount(players, minlength=self.rating.size)[:, None] / players.size
+
+        def times(right: FloatArray) -> FloatArray:
+            product = self._times(right - weight * right.sum(axis=0))
+            return np.asarray(product - (weight * product).sum(axis=0))
+
+        with _one_thread():
+            shared = self._times(weight)[:, 0]
+        variance = self.deviation**2 - 2.0 * shared + float(shared[players].mean())
+        return Fit(self.rating, np.sqrt(np.maximum(variance, 0.0)), times)
+
+    def superiority(self, players: IntArray | None = None) -> FloatArray:
+        """Return (K, K) probabilities that the row's player is stronger than the column's; 0.5 on the diagonal.
+
+        P(i > j) = Phi((r_i - r_j) / sqrt(V_ii + V_jj - 2 V_ij))
+
+        Two anchors are compared without doubt.
+
+        Args:
+            players: (K,) which players; None for all.
+        """
+        chosen = np.arange(self.rating.size) if players is None else players
+        rating, covariance = self.rating[chosen], self.covariance_of(chosen)
+        lead = rating[:, None] - rating[None, :]
+        variance = covariance.diagonal()
+        spread = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 0.0))
+        certain = np.where(lead == 0.0, 0.0, np.copysign(np.inf, lead))
+        return np.asarray(ndtr(np.divide(lead, spread, out=certain, where=spread > 0.0)))
+
+
+def fit(
+    results: Results,
+    start: ArrayLike,
+    *,
+    anchor: ArrayLike,
+    parent: ArrayLike,
+    config: RefitConfig = USUAL,
+) -> Fit:
+    """Fit the strengths of P frozen players to all their games.
+
+    Args:
+        results: Rows over the P players, several rows of a pair allowed. Rows of a player against itself are dropped.
+        start: (P,) ratings in points: those of the anchors, and where to begin the search for the others.
+        anchor: (P,) true for those that keep their rating.
+        parent: (P,) index of the player that each descends from, `NO_PARENT` (-1) for none. An anchor has none.
+        config: The prior and the virtual draws.
+
+    Returns:
+        The mode of the posterior and the covariance there; where the games of pairs are alike, ratings and covariance
+        of a round robin. A player without games stands a usual step from its parent; without a parent, at 1500 with the
+        prior's deviation.
+
+    Raises:
+        ValueError: An index names no player, a column has another length than P, or players descend from each other.
+    """
+    given = np.asarray(start, dtype=np.float64)
+    pinned = np.asarray(anchor, dtype=np.bool_)
+    descent = np.asarray(parent, dtype=np.int64)
+    _require(results, given, pinned, descent)
+    theta = given / SCALE
+    free = np.flatnonzero(~pinned)
+    free = free[np.argsort(given[free], kind="stable")]  # neighbours have played: their numbers lie near each other
+    variance = np.zeros(given.size)
+    if not free.size:
+        return Fit(given, variance, np.zeros_like)
+    with _one_thread():
+        found = _learn(theta, _pairs(results, pinned), free, descent, config)
+        variance[free] = found.variance
+
+    def times(right: FloatArray) -> FloatArray:
+        product = np.zeros_like(right)
+        product[free] = SCALE**2 * found.times(right[free], EXACT)
+        return product
+
+    return Fit(np.where(pinned, given, SCALE * theta), SCALE * np.sqrt(variance), times)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What is usual for a step from parent to child: mean d and variance s^2."""
+
+    mean: float
+    variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Pattern:
+    """Where a symmetric (F, F) matrix of N edges between P players has entries, which stay as its values change.
+
+    Attributes:
+        row: (P,) row of each player; -1 without one.
+        one: (N,) one end of each edge.
+        other: (N,) the other.
+        free: (F,) which players have a row.
+        inside: (N,) true if both ends do.
+        slot: For the F entries of the diagonal and twice those of the edges inside, where it is among the data.
+        indices: Column of each datum.
+        starts: (F + 1,) first datum of each row.
+    """
+
+    row: IntArray
+    one: IntArray
+    other: IntArray
+    free: IntArray
+    inside: BoolArray
+    slot: IntArray
+    indices: IntArray
+    starts: IntArray
+
+    @classmethod
+    def of(cls, one: IntArray, other: IntArray, free: IntArray, players: int) -> Self:
+        """Number the free of P players, and the N edges' entries."""
+        row = np.full(players, -1)
+        row[free] = np.arange(free.size)
+        inside = (row[one] >= 0) & (row[other] >= 0)
+        low, high, own = row[one[inside]], row[other[inside]], np.arange(free.size)
+        code = np.concatenate((own, low, high)) * free.size + np.concatenate((own, high, low))
+        entries, slot = np.unique(code, return_inverse=True)
+        starts = np.searchsorted(entries, np.arange(free.size + 1) * free.size)
+        return cls(row, one, other, free, inside, slot.reshape(-1), entries % free.size, starts)
+
+    def edges(self, one: IntArray, other: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the rows of pairs of players of whom both have one."""
+        low, high = self.row[one], self.row[other]
+        inside = (low >= 0) & (high >= 0)
+        return low[inside], high[inside]
+
+    def matrix(self, weight: FloatArray, own: FloatArray) -> csr_array:
+        """Return the Laplacian of (N,) weights with (F,) `own` added on the diagonal."""
+        total = _sums(self.one, weight, self.row.size) + _sums(self.other, weight, self.row.size)
+        between = -weight[self.inside]
+        values = np.concatenate((total[self.free] + own, between, between))
+        shape = (self.free.size, self.free.size)
+        return csr_array((_sums(self.slot, values, self.indices.size), self.indices, self.starts), shape=shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Posterior:
+    """The logarithm of the posterior as a function of (P,) strengths, of which F are free to move.
+
+    Attributes:
+        pairs: What was played.
+        pattern: Which pairs of the free players have played, or are child and parent.
+        free: (F,) which players.
+        precision: (F,) 1 / variance of the prior of each; 0 where only the parent tells of it.
+        child: (C,) the free players with a parent.
+        parent: (C,) their parents.
+        step: What is usual from parent to child.
+    """
+
+    pairs: Meetings
+    pattern: "_Pattern"
+    free: IntArray
+    precision: FloatArray
+    child: IntArray
+    parent: IntArray
+    step: _Step
+
+    def height(self, theta: FloatArray) -> float:
+        """Return its value, up to a constant."""
+        lead = theta[self.pairs.low] - theta[self.pairs.high]
+        lost = self.pairs.games - self.pairs.points
+        of_leader = -np.log1p(np.exp(-np.abs(lead)))  # log_expit of both leads, several times as fast
+        likelihood = self.pairs.games * of_leader + self.pairs.points * np.minimum(lead, 0.0)
+        likelihood -= lost * np.maximum(lead, 0.0)
+        prior = self.precision * np.square(theta[self.free] - _MIDDLE)
+        descent = np.square(self._surplus_of_steps(theta)) / self.step.variance
+        return float(likelihood.sum() - 0.5 * (prior.sum() + descent.sum()))
+
+    def slope(self, theta: FloatArray) -> FloatArray:
+        """Return (F,) first derivatives."""
+        expected = self.pairs.games * expit(theta[self.pairs.low] - theta[self.pairs.high])
+        total = _differences(self.pairs.low, self.pairs.high, self.pairs.points - expected, theta.size)
+        pull = self._surplus_of_steps(theta) / self.step.variance
+        total -= _differences(self.child, self.parent, pull, theta.size)
+        return total[self.free] - self.precision * (theta[self.free] - _MIDDLE)
+
+    def curvature(self, theta: FloatArray) -> csr_array:
+        """Return (F, F) minus the second derivatives, positive definite; sparse as the pairs are."""
+        lead = theta[self.pairs.low] - theta[self.pairs.high]
+        weight = self.pairs.games * np.maximum(expit(lead) * expit(-lead), _CURVATURE_FLOOR)
+        weight = np.concatenate((weight, np.full(self.child.size, 1.0 / self.step.variance)))
+        return self.pattern.matrix(weight, self.precision)
+
+    def _surplus_of_steps(self, theta: FloatArray) -> FloatArray:
+        return theta[self.child] - theta[self.parent] - self.step.mean
+
+
+def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: IntArray) -> None:
+    players = start.size
+    if start.ndim != 1 or not start.shape == anchor.shape == parent.shape:
+        raise ValueError(
+            f"start, anchor and parent have shapes {start.shape}, {anchor.shape} and {parent.shape}: "
+            "pass one value per player"
+        )
+    _require_within("start", start, ~np.isfinite(start), "a rating must be finite")
+    _require_within("home", results.home, results.home >= players, f"there are {players} players")
+    _require_within("away", results.away, results.away >= players, f"there are {players} players")
+    rule = f"a parent is one of the {players} players, or -1 for none"
+    _require_within("parent", parent, (parent < NO_PARENT) | (parent >= players), rule)
+    ancestor = parent
+    for _ in range(players.bit_length()):  # twice as far up every time
+        ancestor = np.where(ancestor == NO_PARENT, NO_PARENT, ancestor[ancestor])
+    _require_within("parent", parent, ancestor != NO_PARENT, "nobody descends from itself")
+
+
+def _require_within(name: str, values: NDArray[np.generic], wrong: BoolArray, rule: str) -> None:
+    if wrong.any():
+        place = int(np.flatnonzero(wrong)[0])
+        raise ValueError(f"{name}[{place}] is {values[place]}: {rule}")
+
+
+def _pairs(results: Results, anchor: BoolArray) -> Meetings:
+    """Sum games and points of each pair of which at least one can move."""
+    tells = (results.home != results.away) & ~(anchor[results.home] & anchor[results.away])
+    home, away, games = results.home[tells], results.away[tells], results.games[tells].astype(np.float64)
+    points = games * results.score[tells]
+    low, high = np.minimum(home, away), np.maximum(home, away)
+    code, place = np.unique(low * anchor.size + high, return_inverse=True)
+    return Meetings(
+        low=code // anchor.size,
+        high=code % anchor.size,
+        games=_sums(place, games, code.size),
+        points=_sums(place, np.where(home == low, points, games - points), code.size),
+    )
+
+
+def _learn(theta: FloatArray, pairs: Meetings, free: IntArray, parent: IntArray, config: RefitConfig) -> Covariance:
+    """Move `theta` to where ratings are and learn the usual step on the way; return the covariance of the free ones."""
+    child = np.sort(free[parent[free] != NO_PARENT])
+    theta[free] = np.clip(theta[free], _MIDDLE - _START_MAX, _MIDDLE + _START_MAX)
+    precision = np.where(parent[free] == NO_PARENT, (SCALE / config.prior_deviation) ** 2, 0.0)
+    ends = np.concatenate((pairs.low, child)), np.concatenate((pairs.high, parent[child]))
+    pattern = _Pattern.of(*ends, free, theta.size)
+    solver = _Solver()
+    probes = _probes(child, parent[child], theta.size)[free]
+    solution = np.zeros_like(probes)
+    step = known = _Step(0.0, 4.0 / config.parent_draws)
+    correlation = 0.0
+    for _ in range(_LEARNING_ROUNDS):
+        posterior = _Posterior(_weighed(pairs, correlation), pattern, free, precision, child, parent[child], step)
+        _climb(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGHLY)
+        solution = solver.solved(posterior.curvature(theta), probes, _PROBE_TOLERANCE, solution)
+        unsure = float((probes * solution).sum())
+        before, step = step, _usual_step(posterior, theta, unsure, known, config.parent_weight)
+        seemed = correlation
+        if config.pair_correlation:
+            correlation = _correlation(pairs, theta, free.size - unsure / before.variance)
+        if _alike(before, step) and abs(correlation - seemed) < _LEARNING_TOLERANCE:
+            break
+    _climb(posterior, theta, _STEP_TOLERANCE, solver, _SOLVER_TOLERANCE)
+    lineage = pattern.edges(child, parent[child])
+    covariance = Covariance.of_curvature(posterior.curvature(theta), *lineage, solver.basis)
+    if seemed > 0.0:
+        hold = (SCALE / config.prior_deviation) ** 2
+        theta[:], covariance = round_robin.rate(theta, covariance, free, pairs, seemed, hold)
+    return covariance
+
+
+def _probes(child: IntArray, parent: IntArray, players: int) -> FloatArray:
+    """Return (P, K) vectors z for which sum_k z_k' C z_k is near the sum of the variances of all C steps.
+
+    It is that sum if K = C.
+
+    Source: Hutchinson, "A stochastic estimator of the trace of the influence matrix" (1990).
+    """
+    count = min(child.size, max(_PROBES_MIN, min(_PROBES_MAX, _PROBED // max(child.size, 1))))
+    if child.size <= count:
+        weights = np.eye(child.size)
+    else:  # the same for the same players, in every process
+        signs = np.random.default_rng(0).integers(0, 2, (count, child.size))
+        weights = np.where(signs == 1, 1.0, -1.0) / np.sqrt(count)
+    between = [_differences(child, parent, each, players) for each in weights]
+    return np.array(between).reshape(-1, players).T
+
+
+def _usual_step(posterior: _Posterior, theta: FloatArray, unsure: float, known: _Step, weight: float) -> _Step:
+    """Return the mean and the variance of steps that are as `unsure` as that; `known` counts as `weight` steps."""
+    steps = theta[posterior.child] - theta[posterior.parent]
+    mean = float(steps.sum()) / (steps.size + weight)
+    spread = float(np.square(steps - mean).sum()) + unsure
+    return _Step(mean, (weight * known.variance + spread) / (steps.size + weight))
+
+
+def _weighed(pairs: Meetings, correlation: float) -> Meetings:
+    """Return each pair's games as what they tell: n games count as n / (1 + (n - 1) rho)."""
+    share = 1.0 / (1.0 + (pairs.games - 1.0) * correlation)
+    return replace(pairs, games=share * pairs.games, points=share * pairs.points)
+
+
+def _correlation(pairs: Meetings, theta: FloatArray, fitted: float) -> float:
+    """Return the correlation of a pair's games at which pairs are as far from what strengths say as is usual by chance.
+
+        sum_k (points_k - n_k p_k)^2 / (n_k p_k (1 - p_k) (1 + (n_k - 1) rho))  =  f        f = (K - fitted) R / K
+
+    over the R of all K pairs that met more than once. Chi-square of f degrees of freedom is f on average; what is less
+    than a standard deviation, sqrt(2 f), above that at rho = 0 is chance.
+
+    Args:
+        pairs: K pairs as they were played.
+        theta: (P,) strengths.
+        fitted: How many numbers were fitted to them; what a prior tells is not.
+
+    Returns:
+        In [0, 0.9]; 0 where chance alone explains as much.
+    """
+    chance = expit(theta[pairs.low] - theta[pairs.high])
+    variance = pairs.games * np.maximum(chance * (1.0 - chance), _VARIANCE_FLOOR)
+    again = pairs.games > 1.0
+    surprise = (np.square(pairs.points - pairs.games * chance) / variance)[again]
+    freedom = max(again.size - fitted, 1.0) * surprise.size / max(again.size, 1)
+
+    def excess(correlation: float) -> float:
+        return float((surprise / (1.0 + (pairs.games[again] - 1.0) * correlation)).sum() - freedom)
+
+    if excess(0.0) <= np.sqrt(2.0 * freedom):
+        return 0.0
+    if excess(_CORRELATION_MAX) >= 0.0:
+        return _CORRELATION_MAX
+    return float(brentq(excess, 0.0, _CORRELATION_MAX))
+
+
+def _alike(one: _Step, other: _Step) -> bool:
+    """Say whether two usual steps differ by little, compared with how far a step is from the usual one."""
+    apart = abs(one.mean - other.mean) / one.variance**0.5
+    return bool(max(apart, abs(1.0 - other.variance / one.variance)) < _LEARNING_TOLERANCE)
+
+
+def _differences(plus: IntArray, minus: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """Sum values per index, added where it is in `plus` and taken off where it is in `minus`."""
+    return _sums(plus, values, size) - _sums(minus, values, size)
+
+
+def _sums(place: IntArray, values: FloatArray, size: int) -> FloatArray:
+    return np.bincount(place, weights=values, minlength=size).astype(np.float64, copy=False)
+
+
+class _Solver:
+    """Solves for matrices that change little from one to the next: at once, or if large by conjugate gradients.
+
+    What the latter leave undone, up to the tolerance, the next of Newton's steps does.
+    """
+
+    def __init__(self) -> None:
+        self.basis: FloatArray | None = None
+
+    def solved(
+        self, matrix: csr_array, right: FloatArray, tolerance: float, start: FloatArray | None = None
+    ) -> FloatArray:
+        """Solve for the columns of `right`, (F, K), beginning at `start`."""
+        if len(right) <= _DENSE_MAX:
+            return solution(matrix.toarray(order="F"), right)
+        system = SparseSystem.of(matrix, self.basis)
+        self.basis = system.basis
+        return system.solution(right, tolerance, start)
+
+
+def _climb(
+    posterior: _Posterior, theta: FloatArray, tolerance: float, solver: _Solver, solver_tolerance: float
+) -> None:
+    """Move `theta` to the maximum by Newton's method, halving steps that do not rise; end with a step that small."""
+    height = posterior.height(theta)
+    for _ in range(_NEWTON_STEPS):
+        step = solver.solved(posterior.curvature(theta), posterior.slope(theta)[:, None], solver_tolerance)[:, 0]
+        step *= _STEP_MAX / max(np.abs(step).max(), _STEP_MAX)
+        for _ in range(_HALVINGS):
+            tried = theta.copy()
+            tried[posterior.free] += step
+            risen = posterior.height(tried)
+            if risen >= height:
+                break
+            step *= 0.5
+        else:
+            return  # no step rises above rounding: this is the top
+        theta[:], height = tried, risen
+        if np.abs(step).max() < tolerance:
+            return
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    with _one_at_a_time, threadpool_limits(1, user_api="blas"):
+        yield

@@ -1,0 +1,103 @@
+"""Logistic chances of all pairs of P strengths without a matrix of all pairs: products with them in O(P) each.
+
+    f(x_i - x_j)  =  sum_ab T_a(x_i) q_ab T_b(x_j)        a, b < n
+
+with T the Chebyshev polynomials between the least and the greatest x, and q from f at n Chebyshev points squared. The
+poles of 1 / (1 + exp(-x)) and of its derivative are pi off the real axis, so that the error falls like rho^-n,
+
+    rho = pi / w + sqrt(1 + (pi / w)^2)                    w half of the distance between least and greatest
+
+and 50 polynomials do for players 1,700 points apart. The derivative's matrix is positive semi-definite, as it is a
+density whose characteristic function is positive, and so has a factor of as many columns.
+
+Source: Trefethen, "Approximation Theory and Approximation Practice" (2013), chapters 4 and 8; Fong and Darve, "The
+black-box fast multipole method" (2009), for functions of differences; Woodbury (1950) for the solution.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, hypot, log, pi
+from typing import Self
+
+import numpy as np
+from numpy.polynomial.chebyshev import chebpts1, chebvander
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from arena.ratings.cholesky import solution
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_ERROR = 1e-16
+_WIDTH_MIN = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class AllPairs:
+    """Chances of all pairs of P players, and the Laplacian L = D - V V' of their slopes among F that are free to move.
+
+    Attributes:
+        score: (P,) what each scores against everybody, itself included: half a point.
+        own: (F,) the diagonal of D: the slopes of all pairs of each, and what is added on the diagonal.
+        factor: (F, m) V.
+        core: (m, m) 1 - V' D^-1 V.
+    """
+
+    score: FloatArray
+    own: FloatArray
+    factor: FloatArray
+    core: FloatArray
+
+    @classmethod
+    def of(cls, strengths: FloatArray, free: IntArray, added: float) -> Self:
+        """Make them of (P,) strengths, with `added` > 0 on the Laplacian's diagonal."""
+        low, high = float(strengths.min()), float(strengths.max())
+        middle, width = 0.5 * (low + high), _width(low, high)
+        count = polynomials(strengths)
+        basis = chebvander((strengths - middle) / width, count - 1)
+        total = basis.sum(axis=0)
+        of_score, of_slope = _coefficients(expit, width, count), _coefficients(_slope, width, count)
+        values, vectors = np.linalg.eigh(0.5 * (of_slope + of_slope.T))
+        kept = values > _ERROR * values[-1]
+        own = (basis @ (of_slope @ total))[free] + added
+        factor = basis[free] @ (vectors[:, kept] * np.sqrt(values[kept]))
+        core = np.eye(factor.shape[1]) - factor.T @ (factor / own[:, None])
+        return cls(basis @ (of_score @ total), own, factor, core)
+
+    def times(self, right: FloatArray) -> FloatArray:
+        """Return L right, (F, K)."""
+        return self.own[:, None] * right - self.factor @ (self.factor.T @ right)
+
+    def solution(self, right: FloatArray) -> FloatArray:
+        """Return the x, (F, K), with L x = right.
+
+        L^-1 = D^-1 + D^-1 V (1 - V' D^-1 V)^-1 V' D^-1
+
+        Raises:
+            ArithmeticError: L is not positive definite.
+        """
+        scaled = self.factor / self.own[:, None]
+        return right / self.own[:, None] + scaled @ solution(self.core.copy(), scaled.T @ right)
+
+
+def polynomials(strengths: FloatArray) -> int:
+    """Return how many polynomials leave an error that rounding hides."""
+    ratio = pi / _width(float(strengths.min()), float(strengths.max()))
+    return ceil(-log(_ERROR) / log(ratio + hypot(1.0, ratio)))
+
+
+def _width(low: float, high: float) -> float:
+    return max(0.5 * (high - low), _WIDTH_MIN)
+
+
+def _slope(lead: FloatArray) -> FloatArray:
+    return np.asarray(expit(lead) * expit(-lead))
+
+
+def _coefficients(function: Callable[[FloatArray], FloatArray], width: float, count: int) -> FloatArray:
+    """Return q, (n, n), of a function of differences of numbers from -width to width."""
+    points = chebpts1(count)
+    transform = 2.0 / count * chebvander(points, count - 1).T
+    transform[0] *= 0.5
+    return np.asarray(transform @ function(width * (points[:, None] - points)) @ transform.T)

@@ -1,0 +1,1 @@
+"""Recorded state of mech matches: terrain, frames, events and their tables."""

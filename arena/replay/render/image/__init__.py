@@ -1,0 +1,1 @@
+"""Pictures of a mech match: terrain, mechs, effects and the head-up display."""

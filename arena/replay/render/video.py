@@ -1,0 +1,109 @@
+"""Moving pictures of a match: GIF by Pillow, MP4 by PyAV."""
+
+import io
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from PIL import Image
+
+from arena.replay.render import palette
+from arena.replay.render.image.painter import Painter
+from arena.replay.render.interpolate import Stage
+
+HOLD_S = 2.5
+"""How long the last picture stays."""
+
+COLOURS = 255
+"""Of a GIF's palette; Pillow needs one more for pixels that do not change."""
+
+SAMPLES = 9
+"""Pictures from which a GIF's colours are chosen."""
+
+
+@dataclass(frozen=True)
+class Film:
+    """What to film.
+
+    Attributes:
+        stage: The match.
+        first, last: Frames between which to film.
+        speed: Times real time.
+        pictures_per_s: How smooth.
+        map_size: Edge of the map in pixels.
+    """
+
+    stage: Stage
+    first: int
+    last: int
+    speed: float
+    pictures_per_s: int
+    map_size: int
+
+    @property
+    def moments(self) -> list[float]:
+        """What the pictures show, in frames; the last one is always there."""
+        step = self.speed / (self.pictures_per_s * self.stage.recording.decision_s)
+        return [*np.arange(self.first, self.last - 1e-9, step).tolist(), float(self.last)]
+
+
+def make_gif(film: Film, on_drawn: Callable[[int], None]) -> bytes:
+    """A GIF that repeats for ever; every picture that is drawn is reported."""
+    painter, moments = Painter(film.stage, film.map_size), film.moments
+    samples = [painter.draw(moment) for moment in moments[:: max(1, len(moments) // SAMPLES)]]
+    colours = _choose_colours(samples)
+
+    def frames() -> Iterator[Image.Image]:
+        for moment in moments:
+            yield painter.draw(moment).quantize(palette=colours, dither=Image.Dither.NONE)
+            on_drawn(1)
+
+    gif, pictures = io.BytesIO(), frames()
+    next(pictures).save(
+        gif,
+        format="GIF",
+        save_all=True,
+        append_images=pictures,
+        duration=durations_ms(len(moments), film.pictures_per_s),
+        loop=0,
+        optimize=True,
+    )
+    return gif.getvalue()
+
+
+def durations_ms(pictures: int, pictures_per_s: int) -> list[int]:
+    """How long a GIF shows each picture: in hundredths of a second, which is all it can say, and in time altogether."""
+    shown_at = [round(100.0 * number / pictures_per_s) for number in range(pictures)]
+    return [*(10 * (after - before) for before, after in itertools.pairwise(shown_at)), round(1000.0 * HOLD_S)]
+
+
+def make_mp4(film: Film, on_drawn: Callable[[int], None]) -> bytes:
+    """An MP4 in H.264; every picture that is drawn is reported."""
+    import av  # an extra of its own
+
+    painter, moments = Painter(film.stage, film.map_size), film.moments
+    mp4 = io.BytesIO()
+    with av.open(mp4, "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=Fraction(film.pictures_per_s), options={"crf": "20"})
+        stream.width, stream.height = painter.size
+        stream.pix_fmt = "yuv420p"
+        for moment in moments + [moments[-1]] * round(HOLD_S * film.pictures_per_s):
+            picture = av.VideoFrame.from_ndarray(np.asarray(painter.draw(moment)), format="rgb24")
+            container.mux(stream.encode(picture))
+            on_drawn(1)
+        container.mux(stream.encode())
+    return mp4.getvalue()
+
+
+def _choose_colours(samples: list[Image.Image]) -> Image.Image:
+    """A palette for all pictures: those of teams and weapons, and what the samples need most."""
+    wide = Image.new("RGB", (sum(sample.width for sample in samples), samples[0].height))
+    for index, sample in enumerate(samples):
+        wide.paste(sample, (index * sample.width, 0))
+    fixed = [*palette.TEAMS, *palette.WEAPONS.values(), palette.TEXT, palette.PAINT, palette.ECM, palette.ECCM]
+    chosen = wide.quantize(COLOURS - len(fixed), method=Image.Quantize.MEDIANCUT).getpalette() or []
+    colours = Image.new("P", (1, 1))
+    colours.putpalette([*(channel for colour in fixed for channel in colour), *chosen])
+    return colours

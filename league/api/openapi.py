@@ -1,0 +1,115 @@
+"""Interface description: tags, and the errors of all calls by reference."""
+
+import json
+from collections import Counter
+from typing import Any
+
+from fastapi import FastAPI
+
+from league.api.errors import MEDIA_TYPE, Problem
+
+TAGS = [
+    {"name": name, "description": text}
+    for name, text in (
+        ("results", "Report finished matches."),
+        ("matchmaking", "Lease opponents, and see how they are drawn."),
+        ("workers", "Attach processes that play."),
+        ("learners", "Lineages that are trained, and their curves."),
+        ("checkpoints", "Upload and download weights."),
+        ("players", "Publish, find, promote and retire players."),
+        ("champion", "The best player of each environment, by decision."),
+        ("gates", "Sequential tests of two frozen players."),
+        ("standings", "The league table, now and in the past."),
+        ("analysis", "Payoffs, superiority, regressions and redundancy."),
+        ("rating periods", "Close and list rating periods."),
+        ("matches", "The match log and recordings."),
+        ("events", "What happens in the league."),
+        ("environments", "The games of the league."),
+        ("health", "Liveness, readiness, metrics and the caller's token."),
+    )
+]
+
+_REF = "#/components"
+_PROBLEM = {"content": {MEDIA_TYPE: {"schema": {"$ref": f"{_REF}/schemas/Problem"}}}}
+_LATER = {"headers": {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}}
+_ERRORS = {
+    "default": ("Problem", {"description": "Refused (4XX) or failed (5XX), and why", **_PROBLEM}),
+    "429": ("Limited", {"description": "Too many calls of this token or address", **_PROBLEM, **_LATER}),
+    "503": ("Busy", {"description": "The server is busy or has no database", **_PROBLEM, **_LATER}),
+}
+_LOCATION = {"description": "Path of what was created", "schema": {"type": "string"}}
+
+_UNUSED = "HTTPValidationError", "ValidationError", "UnreadableResult"
+
+Node = dict[str, Any]
+
+
+def install(app: FastAPI) -> None:
+    """Complete the interface description of an application when it is first asked for."""
+    build = app.openapi
+
+    def openapi() -> Node:
+        return app.openapi_schema or _completed(build())
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _completed(description: Node) -> Node:
+    components = description["components"]
+    for name in _UNUSED:
+        components["schemas"].pop(name, None)
+    components["schemas"]["Problem"] = Problem.model_json_schema()
+    components["responses"] = dict(_ERRORS.values())
+    components["headers"] = {"Location": _LOCATION}
+    _shorten([description["paths"], components])
+    operations = [(method, operation) for calls in description["paths"].values() for method, operation in calls.items()]
+    for method, operation in operations:
+        answers = operation["responses"]
+        del operation["summary"]  # the operation's id once more
+        if method == "post" and "201" in answers:
+            answers["200"] = {**answers["201"], "description": "It existed before"}
+            answers["201"] = {**answers["201"], "headers": {"Location": {"$ref": f"{_REF}/headers/Location"}}}
+        for status, (name, _) in _ERRORS.items():
+            answers.setdefault(status, {"$ref": f"{_REF}/responses/{name}"})
+        answers.pop("422", None)  # part of `default`
+        for answer in answers.values():
+            if answer.get("description") == "Successful Response":
+                answer["description"] = "Success"
+    components["parameters"] = _share_parameters([operation for _, operation in operations])
+    return description
+
+
+def _share_parameters(operations: list[Node]) -> Node:
+    """Replace equal parameters of several operations by references, and return what they refer to."""
+    every = [parameter for operation in operations for parameter in operation.get("parameters", ())]
+    for parameter in every:
+        parameter["schema"].pop("description", None)  # which is beside the schema as well
+        if not parameter["required"]:
+            del parameter["required"]
+    counts = Counter(json.dumps(parameter) for parameter in every)
+    keys: dict[str, str] = {}
+    for text in (text for text, count in counts.items() if count > 1):
+        name = json.loads(text)["name"]
+        keys[text] = f"{name}{sum(key.rstrip('0123456789') == name for key in keys.values()) or ''}"
+    for operation in operations:
+        if "parameters" in operation:
+            operation["parameters"] = [
+                {"$ref": f"{_REF}/parameters/{keys[text]}"} if (text := json.dumps(parameter)) in keys else parameter
+                for parameter in operation["parameters"]
+            ]
+    return {key: json.loads(text) for text, key in keys.items()}
+
+
+def _shorten(node: object) -> None:
+    """Drop the titles that pydantic makes of names, and write nullable values as a list of types."""
+    if isinstance(node, dict):
+        if isinstance(node.get("title"), str):
+            del node["title"]
+        match node.get("anyOf"):
+            case [{"type": str(kind), **rest}, {"type": "null"}] if "enum" not in rest:
+                del node["anyOf"]
+                node |= {"type": [kind, "null"], **rest}
+        node = list(node.values())
+    if isinstance(node, list):
+        for each in node:
+            _shorten(each)

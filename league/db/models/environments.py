@@ -1,0 +1,27 @@
+"""Environments: the games that a league plays."""
+
+from datetime import datetime
+
+from sqlalchemy import JSON, CheckConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from league.db.models.base import Base
+
+
+class Environment(Base):
+    """A game of the league, created by its first learner or by an admin.
+
+    `signature` is the one that its newest learner plays, null until there is a learner. `sides` are the names of home
+    and away where these are unlike. `max_decisions` is the length of its longest match, null while nobody declared it.
+    `owner` is the worker token that created it.
+    """
+
+    __tablename__ = "environments"
+    __table_args__ = (CheckConstraint("max_decisions >= 1", name="max_decisions"),)
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    signature: Mapped[str | None]
+    sides: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
+    max_decisions: Mapped[int | None]
+    owner: Mapped[str | None]
+    created_at: Mapped[datetime]

@@ -1,0 +1,190 @@
+"""Pairs of frozen players for rating leases: those of open gates first, then neighbours in a Thompson sample.
+
+An external player meets opponents through the worker that brings it, and nobody else.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from arena.matchmaking.rating_matches import pairs_with, rating_pairs
+from league.db.models import Gate
+from league.services.gates.sprt import RULE
+from league.services.matches import counting, pair_records
+from league.services.matchmaking import pfsp
+from league.services.matchmaking.explanations import DistributionRecord, filters_as_json, group_shares
+from league.services.matchmaking.pfsp import OpponentPool
+from league.services.population.cache import Population
+
+PAIRING = "thompson"
+"""Branch of rating leases."""
+ENTRY = "entry"
+"""Branch of rating leases of one external player."""
+
+_PAIRING_RULE = "neighbours in a Thompson sample of the ratings, strangers sooner, those with the fewest games first"
+
+Pair = tuple[int, int]
+"""Indices in the population."""
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """The worker that asks for pairs.
+
+    Attributes:
+        signatures: Those that it plays.
+        unplayable: Ids of players that it could not play.
+        external: Index of the external player that it brings; None for one that plays frozen players.
+    """
+
+    signatures: Sequence[str]
+    unplayable: frozenset[int]
+    external: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class PairPlan:
+    """Pairs to be played and the rule behind them; `gate_id` names the gate that they are played for."""
+
+    pairs: Sequence[Pair]
+    record: DistributionRecord
+    branch: str
+    gate_id: int | None
+
+
+@dataclass(frozen=True)
+class OpenGate:
+    """An open gate, as far as leases depend on it."""
+
+    id: int
+    candidate_id: int
+    champion_id: int
+    by_rule: bool
+
+
+def choose_gate(
+    session: Session,
+    population: Population,
+    evaluator: Evaluator,
+    decided: Collection[int],
+    rule_share: float,
+    rng: np.random.Generator,
+) -> OpenGate | None:
+    """Choose a gate for a worker that asks for pairs; each that it can play is as likely as the others.
+
+    Args:
+        session: Reads the open gates, once per population.
+        population: Of the environment.
+        evaluator: The worker, which plays the gates of the external player that it brings, or of none.
+        decided: Ids of gates that need no more pairs unless some are lost.
+        rule_share: How often gates of the rule of promotion are looked at, in [0, 1]. Those that a person asked for
+            come first.
+        rng: Source of chance.
+    """
+    everything = population.cached("gates", lambda: _open_gates(session, population.environment))
+    playable = [each for each in everything if each.id not in decided and _can_play(evaluator, each, population)]
+    asked_for = [each for each in playable if not each.by_rule]
+    if asked_for or (playable and rng.random() < rule_share):
+        choices = asked_for or playable
+        return choices[rng.integers(len(choices))]
+    return None
+
+
+def plan_gate(population: Population, gate: OpenGate, count: int) -> PairPlan:
+    """Repeat the pair of a gate."""
+    two = population.index(gate.candidate_id), population.index(gate.champion_id)
+    rule = f"pairs for gate {gate.id} until it has a verdict, sides swapped on each seed"
+    pool = OpponentPool.of(population, np.array(two, dtype=np.int64), ())
+    return PairPlan(count * [two], _record(population, pool, counting.GATE, rule), counting.GATE, gate.id)
+
+
+def plan_pairs(
+    session: Session, population: Population, evaluator: Evaluator, count: int, rng: np.random.Generator
+) -> PairPlan:
+    """Pair frozen players, or the external player that the worker brings with frozen ones."""
+    if evaluator.external is not None:
+        return _plan_entry(session, population, evaluator, evaluator.external, count, rng)
+    signatures = sorted({*evaluator.signatures}) or [""]
+    pools = [pfsp.opponent_pool(population, each, evaluator.unplayable) for each in signatures]
+    choices = [pool for pool in pools if pool.indices.size > 1] or pools
+    pool = choices[rng.integers(len(choices))]
+    record = population.cached(
+        ("pairing", pool.indices.tobytes(), pool.filters), lambda: _record(population, pool, PAIRING, _PAIRING_RULE)
+    )
+    indices, ratings = pool.indices, population.ratings
+    pairs = rating_pairs(
+        ratings.rating[indices],
+        ratings.deviation[indices],
+        population.games[indices],
+        count,
+        rng,
+        anchors=np.array([population.members[index].kind == "baseline" for index in indices], dtype=np.bool_),
+        met=_load_met(session, population, indices),
+    )
+    return PairPlan(indices[pairs].tolist(), record, PAIRING, None)
+
+
+def _plan_entry(
+    session: Session, population: Population, evaluator: Evaluator, own: int, count: int, rng: np.random.Generator
+) -> PairPlan:
+    member = population.members[own]
+    pool = pfsp.opponent_pool(population, member.signature, evaluator.unplayable)
+    rule = f"neighbours of {member.name} in a Thompson sample of the ratings, strangers sooner"
+    everybody = np.concatenate(([own], pool.indices)).astype(np.int64)
+    met, ratings = _load_met(session, population, everybody), population.ratings
+    pairs = pairs_with(0, ratings.rating[everybody], ratings.deviation[everybody], count, rng, met=met)
+    return PairPlan(everybody[pairs].tolist(), _record(population, pool, ENTRY, rule), ENTRY, None)
+
+
+def _record(population: Population, pool: OpponentPool, branch: str, rule: str) -> DistributionRecord:
+    """Return the explanation of a rule for pairs, which gives no probabilities in closed form."""
+    unknown = [None] * pool.indices.size
+    content = {
+        "self_play": 0.0,
+        "branches": [
+            {
+                "name": branch,
+                "share": 1.0,
+                "rule": rule,
+                "opponents": pool.indices.size,
+                "effective_opponents": None,
+                "groups": group_shares(pool.groups, None),
+            }
+        ],
+        "filters": filters_as_json(pool.filters),
+        "items": pool.items(population.games[pool.indices])
+        | {"propensity": unknown, "win_rate": unknown, "weights": {}},
+    }
+    return DistributionRecord.of(content)
+
+
+def _load_met(session: Session, population: Population, indices: NDArray[np.int64]) -> csr_array:
+    """Return (P, P) how many matches each two of P players have played; strangers are paired sooner."""
+    return population.cached(
+        ("met", indices.tobytes()),
+        lambda: pair_records.met(session, population.environment, population.ids[indices].tolist()),
+    )
+
+
+def _open_gates(session: Session, environment: str) -> tuple[OpenGate, ...]:
+    query = select(Gate).where(Gate.state == "open", Gate.environment == environment).order_by(Gate.id)
+    return tuple(
+        OpenGate(gate.id, gate.candidate_id, gate.champion_id, gate.actor == RULE) for gate in session.scalars(query)
+    )
+
+
+def _can_play(evaluator: Evaluator, gate: OpenGate, population: Population) -> bool:
+    two = population.index(gate.candidate_id), population.index(gate.champion_id)
+    members = [population.members[index] for index in two]
+    if evaluator.unplayable.intersection(member.id for member in members):
+        return False
+    if any(member.standing == "quarantined" for member in members):
+        return False
+    externals = {index for index in two if population.members[index].kind == "external"}
+    brought = set() if evaluator.external is None else {evaluator.external}
+    return externals == brought and members[0].signature in evaluator.signatures

@@ -1,0 +1,284 @@
+"""Policies from outside: what they are shown, what may be answered, and what a fault costs."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from arena.agents import Batch, ExternalPolicy, ExternalPolicyError, Reply, form_of, open_policy
+from arena.agents.decode_actions import choose
+from arena.agents.python import CallableActor
+from arena.environments import HeadKind, declare
+from arena.environments.base import Observation
+from arena.environments.spec import ActionHead
+from arena.play.runner import FORFEIT, play, play_pairs
+from arena.play.series import play_series, resolve_policy
+from arena.play.side_policy import Lineup
+
+HEADS = (
+    ActionHead("move", HeadKind.GAUSSIAN, 2, masked=True),
+    ActionHead("fire", HeadKind.BERNOULLI, 3, masked=True),
+    ActionHead("target", HeadKind.CATEGORICAL, 4, masked=True),
+)
+BARRED = {"move": [1, 1], "fire": [1, 1, 0], "target": [0, 1, 1, 0]}
+SOUND = {"move": [[0.5, -2.0]] * 2, "fire": [[1, 0, 1]] * 2, "target": [1, 2]}
+
+
+def batch_of(agents=2, masks=BARRED):
+    rows = {name: np.array([mask] * agents, dtype=bool) for name, mask in masks.items()}
+    return Batch(np.zeros((agents, 3), np.float32), rows, (None,) * agents)
+
+
+def chosen(answered, batch=None):
+    return choose(HEADS, answered, batch or batch_of(), torch.Generator().manual_seed(0))
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def test_actions_are_taken_as_they_are_clipped_and_kept_from_switches_that_are_barred():
+    choices = chosen(SOUND)
+    assert choices.faults == {}
+    assert choices.actions["move"].tolist() == [[0.5, -1.0]] * 2
+    assert choices.actions["fire"].tolist() == [[True, False, False]] * 2
+    assert choices.actions["target"].tolist() == [1, 2]
+    assert [choices.actions[head.name].dtype for head in HEADS] == [torch.float32, torch.bool, torch.int64]
+
+
+def test_logits_are_drawn_from_among_what_is_allowed():
+    agents = 400
+    even = {"move": np.zeros((agents, 2)), "fire_logits": np.zeros((agents, 3)), "target_logits": np.zeros((agents, 4))}
+    even["target_logits"][:, 2] = math.log(3.0)
+    choices = chosen(even, batch_of(agents))
+    assert choices.faults == {}
+    assert sorted(set(choices.actions["target"].tolist())) == [1, 2]
+    assert (choices.actions["target"] == 2).float().mean() == pytest.approx(0.75, abs=0.1)
+    assert choices.actions["fire"].float().mean(0).tolist() == pytest.approx([0.5, 0.5, 0.0], abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("head", "value", "told"),
+    [
+        ("move", [math.nan, 0.0], "move is not a number"),
+        ("move", [math.inf, 0.0], "move is not a number"),
+        ("fire", [2, 0, 0], "switches not 0 or 1"),
+        ("fire_logits", [math.nan, 0.0, 0.0], "fire_logits are not numbers"),
+        ("target", 4, "target is 4, no option of 0 to 3"),
+        ("target", -1, "target is -1, no option"),
+        ("target", 1.5, "target is 1.5, no option"),
+        ("target", math.nan, "target is not a number"),
+        ("target", 3, "target is 3, which its mask bars; 1, 2 go"),
+        ("target_logits", [0.0, math.nan, 0.0, 0.0], "target_logits are not numbers"),
+        ("target_logits", [0.0, -math.inf, -math.inf, 0.0], "rule out whatever is allowed"),
+    ],
+)
+def test_what_is_not_allowed_is_a_fault_of_that_agent_alone_and_replaced_by_what_is(head, value, told):
+    name = head.removesuffix("_logits")
+    sound = {"fire_logits": [0.0, 0.0, 0.0], "target_logits": [0.0] * 4}.get(head, SOUND[name][0])
+    answered = {other: rows for other, rows in SOUND.items() if other != name} | {head: [value, sound]}
+    choices = chosen(answered)
+    assert list(choices.faults) == [0]
+    assert told in choices.faults[0]
+    assert choices.actions["move"].isfinite().all()
+    assert choices.actions["target"][0] in (1, 2)
+
+
+@pytest.mark.parametrize("mask", [[0, 0, 0, 0], [1, 1, 1, 1]])
+def test_where_a_mask_allows_nothing_any_option_goes(mask):
+    choices = chosen(SOUND | {"target": [3, 0]}, batch_of(masks=BARRED | {"target": mask}))
+    assert choices.faults == {}
+    drawn = {name: rows for name, rows in SOUND.items() if name != "target"} | {"target_logits": [[0.0] * 4] * 2}
+    assert chosen(drawn, batch_of(masks=BARRED | {"target": mask})).faults == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"target": None}, "not an array of numbers"),
+        ({"target": [[1], [2, 3]]}, "not an array of numbers"),
+        ({"target": ["1", "2"]}, "not an array of numbers"),
+        ({"target": [1, 2, 3]}, r"has shape \(3,\): it must have \(2,\)"),
+        ({"target": [[1], [2]]}, r"has shape \(2, 1\)"),
+        ({"move": [[0.0], [0.0]]}, r"must have \(2, 2\)"),
+        ({"target_logits": [[0.0] * 4] * 2}, "'target' is answered twice"),
+        ({"jump": [1, 1]}, r"\['jump'\] is of no action head"),
+        ({"move_logits": [[0.0] * 2] * 2}, r"\['move_logits'\] is of no action head"),
+    ],
+)
+def test_what_cannot_be_read_as_an_answer_is_an_error(changes, told):
+    with pytest.raises(ExternalPolicyError, match=told):
+        chosen(SOUND | changes)
+
+
+def test_a_head_that_is_missing_is_named_with_what_it_may_be_called():
+    with pytest.raises(ExternalPolicyError, match=r"'fire' is answered not .* give one of \['fire', 'fire_logits'\]"):
+        chosen({"move": SOUND["move"], "target": SOUND["target"]})
+
+
+# --- who is asked, and what is remembered ----------------------------------------------------------------------------
+
+RPS = declare("rps")
+RECALL = declare("recall")
+
+
+class Noting:
+    """Answers 0 and counts its own decisions, one by one; notes how it was asked."""
+
+    def __init__(self, head):
+        self.head, self.asked, self.identity = head, [], None
+
+    def act(self, batch):
+        self.asked.append([kept or 0 for kept in batch.memory])
+        first = batch.masks[self.head].argmax(axis=1) if batch.masks else np.zeros(len(batch), int)
+        return Reply({self.head: first}, [(kept or 0) + 1 for kept in batch.memory])
+
+    def close(self):
+        self.asked = None
+
+
+def observed(active):
+    rows = len(active)
+    return Observation(torch.zeros(rows, 1), {}, torch.tensor(active))
+
+
+def test_only_those_who_act_are_asked_and_each_remembers_its_own_until_an_episode_begins():
+    actor = Noting("choice")
+    policy, rng = ExternalPolicy(RPS, actor, "noting"), torch.Generator()
+    state, never = policy.initial_state(3), torch.zeros(3, dtype=torch.bool)
+    for active, starts in [
+        ([True, False, True], never),
+        ([True, True, False], never),
+        ([False, False, False], torch.tensor([False, False, True])),
+        ([True, True, True], never),
+    ]:
+        actions, state = policy.act(observed(active), state, starts, rng)
+        assert actions["choice"].shape == (3,)
+    assert actor.asked == [[0, 0], [1, 0], [2, 1, 0]], "nobody is asked where nobody acts"
+
+
+def test_memory_of_any_kind_is_kept_as_it_is_also_arrays_of_one_shape():
+    kept = []
+
+    def answer(batch):
+        kept.append(batch.memory)
+        return {"choice": [0, 0]}, [np.full(2, 1.0), np.full(2, 2.0)]
+
+    policy, rng = ExternalPolicy(RPS, CallableActor(answer), "arrays"), torch.Generator()
+    state = policy.initial_state(2)
+    for _ in range(2):
+        _, state = policy.act(observed([True, True]), state, torch.zeros(2, dtype=torch.bool), rng)
+    assert kept[0] == (None, None)
+    assert [row.tolist() for row in kept[1]] == [[1.0, 1.0], [2.0, 2.0]]
+
+
+def test_memory_for_some_agents_only_is_refused():
+    policy = ExternalPolicy(RPS, CallableActor(lambda batch: ({"choice": [0, 0]}, [1])), "short")
+    with pytest.raises(ExternalPolicyError, match="1 agents something to remember of 2"):
+        policy.act(observed([True, True]), policy.initial_state(2), torch.ones(2, dtype=torch.bool), torch.Generator())
+
+
+def test_an_answer_that_cannot_be_read_says_whose_it_is():
+    policy = ExternalPolicy(RPS, CallableActor(lambda batch: {"choice": [[0, 0]]}), "bots:wrong")
+    with pytest.raises(ExternalPolicyError, match=r"bots:wrong: answer 'choice' has shape \(1, 2\)"):
+        policy.act(observed([True]), policy.initial_state(1), torch.ones(1, dtype=torch.bool), torch.Generator())
+
+
+def test_matches_that_have_their_result_are_not_asked_for():
+    actor = Noting("answer")
+    ours = ExternalPolicy(RECALL, actor, "ours")
+    lineup = Lineup([ours, resolve_policy("recall", "random"), ours], 1)
+    seen = Observation(torch.zeros(3, 6), {"answer": torch.ones(3, 5, dtype=torch.bool)}, torch.ones(3).bool())
+    lineup.act(seen, torch.ones(3).bool(), torch.Generator(), torch.tensor([True, True, False]))
+    assert [len(each) for each in actor.asked] == [1]
+    assert lineup.external
+    assert not lineup.faults.any()
+
+
+# --- forfeits --------------------------------------------------------------------------------------------------------
+
+
+def rogue(wrong):
+    """Plays 0, and where `wrong` says so of (number of the question, agents) an option that there is not."""
+    asked = []
+
+    def answer(batch):
+        asked.append(len(batch))
+        legal = batch.masks["answer"].argmax(axis=1) if batch.masks else np.zeros(len(batch), int)
+        return {"answer" if batch.masks else "choice": np.where(wrong(len(asked), len(batch)), 9, legal)}
+
+    return answer, asked
+
+
+def test_a_match_in_which_it_does_what_is_not_allowed_is_lost_there_and_then_and_others_go_on():
+    answer, asked = rogue(lambda question, agents: (question == 3) & (np.arange(agents) == 1))
+    told = []
+    policy = ExternalPolicy(RECALL, CallableActor(answer), "rogue", told.append)
+    random = resolve_policy("recall", "random")
+    results = play("recall", policy, random, [1, 2, 3], torch.Generator().manual_seed(0))
+    assert [result.reason for result in results] == ["answer", FORFEIT, "answer"]
+    assert (results[1].score, results[1].decisions, results[1].seed) == (0.0, 3, 2)
+    assert [result.decisions for result in results] == [8, 3, 8]
+    assert asked == [3, 3, 3, 2, 2, 2, 2, 2], "its other matches go on, and it is not asked for the lost one"
+    assert told == ["rogue: answer is 9, no option of 0 to 4"]
+    away = play("recall", random, policy, [1], torch.Generator(), max_envs=1)
+    assert away[0].score <= 1.0
+
+
+def test_who_forfeits_away_loses_too_and_two_who_do_at_once_draw():
+    policy = ExternalPolicy(RPS, CallableActor(lambda batch: {"choice": [7] * len(batch)}), "rogue")
+    other = ExternalPolicy(RPS, CallableActor(lambda batch: {"choice": [7] * len(batch)}), "other")
+    random = resolve_policy("rps", "random")
+    pairs = [(policy, random), (random, policy), (policy, other)]
+    results = play_pairs("rps", pairs, [1, 2, 3], torch.Generator())
+    assert [(result.score, result.reason) for result in results] == [(0.0, FORFEIT), (1.0, FORFEIT), (0.5, FORFEIT)]
+
+
+def test_rows_that_play_one_match_after_the_other_forfeit_each_on_its_own():
+    answer, _ = rogue(lambda question, agents: np.full(agents, question in (2, 8 + 8 + 4)))
+    policy = ExternalPolicy(RECALL, CallableActor(answer), "rogue")
+    random = resolve_policy("recall", "random")
+    # one row: the first match is forfeited at its 2nd decision and plays on unasked, so question 3 opens the second
+    results = play("recall", policy, random, [1, 2, 3, 4], torch.Generator().manual_seed(0), max_envs=1)
+    assert [(result.reason, result.decisions) for result in results] == [
+        (FORFEIT, 2),
+        ("answer", 8),
+        ("answer", 8),
+        (FORFEIT, 2),
+    ]
+
+
+def test_a_series_counts_forfeits_among_its_reasons():
+    policy = ExternalPolicy(RPS, CallableActor(lambda batch: {"choice": [7] * len(batch)}), "rogue")
+    finished = []
+    series = play_series("rps", policy, policy, matches=4, seed=0, on_finished=finished.append)
+    assert series.reasons == {FORFEIT: 4}
+    assert sum(finished) == 4
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("bots:greedy", "python"),
+        ("my.package.bots:Greedy", "python"),
+        ("process:python bot.py --fast", "process"),
+        ("http://127.0.0.1:8000/act", "http"),
+        ("https://bots.example/act", "http"),
+        ("runs/a.onnx", "onnx"),
+        ("/home/me/a.pt", None),
+        ("random", None),
+        ("runs/main", None),
+        ("a.safetensors", None),
+        ("bots:", None),
+    ],
+)
+def test_a_policy_from_outside_is_told_by_how_it_is_written(name, form):
+    assert form_of(name) == form
+
+
+def test_a_name_that_is_none_says_how_they_are_written():
+    with pytest.raises(ExternalPolicyError, match=r"policy nobody cannot be opened: it is none of MODULE:ATTRIBUTE"):
+        open_policy(RPS, "nobody")

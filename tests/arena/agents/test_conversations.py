@@ -1,0 +1,259 @@
+"""Policies that are asked by messages: processes and servers, what they are told, and how each of them fails."""
+
+import json
+import signal
+import sys
+import threading
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from outside_policies import EXAMPLES, PATIENT, script
+
+from arena.agents import Batch, ExternalPolicyError, open_policy
+from arena.agents import subprocess as process
+from arena.agents.http import HttpActor
+from arena.agents.json_messages import declared, read_hello
+from arena.agents.subprocess import ProcessActor
+from arena.environments import declare
+from arena.play.series import play_series, resolve_policy
+
+RECALL, RPS = declare("recall"), declare("rps")
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """A process may take as long to end as a machine that does other things too makes of it."""
+    monkeypatch.setattr(process, "FAREWELL_S", 600.0)
+
+
+# --- processes -------------------------------------------------------------------------------------------------------
+
+HELLO = """
+import json, os, sys, time
+print(json.dumps({"protocol": 1}), flush=True)
+sys.stdin.readline()
+question = sys.stdin.readline()
+number = json.loads(question)["id"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (HELLO + "sys.exit(3)", r"its process ended \(exit code 3\)"),
+        (HELLO + "os.kill(os.getpid(), 9)", r"killed by signal 9"),
+        (HELLO + "print('loading weights')", "it wrote b?'loading weights.*write nothing else there"),
+        (HELLO + "print('[1]')", r"it answered \[1\]: an answer is a JSON object"),
+        (HELLO + "print(json.dumps({'id': number + 1, 'actions': {}}))", "question 2 when 1 was asked"),
+        (HELLO + "print(json.dumps({'id': number, 'actions': [1]}))", "an answer has actions by head"),
+        (HELLO + "print(json.dumps({'error': 'out of\\nbook'}))", "it gave up: out of book"),
+        ("import sys; sys.stdin.readline(); print('{\"protocol\": 2}')", "protocol 2: this arena speaks 1"),
+        ("import sys; sys.stdin.readline(); print('{}')", "protocol null: this arena speaks 1"),
+        ("", r"its process ended \(exit code 0\)"),
+    ],
+)
+def test_a_process_that_fails_is_said_to_and_ended(folder, text, told):
+    name = script(folder, "failing.py", text)
+    with pytest.raises(ExternalPolicyError, match=told):
+        play_series("rps", open_policy(RPS, name, PATIENT), resolve_policy("rps", "random"), matches=2, seed=0)
+
+
+@pytest.mark.parametrize("memory", ["NaN", "1e999", "-Infinity"])
+def test_a_process_that_remembers_what_json_has_not_is_said_to(folder, memory):
+    answer = f"""
+while question:
+    seen = json.loads(question)
+    agents = len(seen["observation"])
+    memory = ", ".join(["{memory}"] * agents)
+    actions = json.dumps({{"answer": [0] * agents}})
+    print('{{"id": %d, "actions": %s, "memory": [%s]}}' % (seen["id"], actions, memory), flush=True)
+    question = sys.stdin.readline()
+"""
+    name = script(folder, "forgetful.py", HELLO + answer)
+    with pytest.raises(ExternalPolicyError, match=r"what it gave to remember is no JSON .*finite numbers"):
+        play_series("recall", open_policy(RECALL, name, PATIENT), resolve_policy("recall", "random"), matches=2, seed=0)
+
+
+def test_a_process_that_does_not_start_is_refused(folder):
+    for command, told in [
+        ("process:/no/such/bot", "'/no/such/bot' does not start .No such file"),
+        ("process:", "no command is given"),
+        ("process:bot 'unclosed", "cannot be split"),
+    ]:
+        with pytest.raises(ExternalPolicyError, match=told):
+            open_policy(RPS, command)
+
+
+def test_a_process_that_is_late_is_killed_with_those_that_it_started(folder):
+    late = "import subprocess\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+    text = HELLO.replace("sys.stdin.readline()\nquestion", late + "sys.stdin.readline()\nquestion")
+    name = script(folder, "late.py", f"{text}\nopen('child', 'w').write(str(child.pid))\ntime.sleep(600)")
+    actor = ProcessActor(name.removeprefix("process:"), RPS, start_s=600.0, answer_s=0.1)
+    with pytest.raises(ExternalPolicyError, match=r"it took longer than 0.1 s to answer the act: make it faster"):
+        actor.act(Batch(np.zeros((1, 1), np.float32), {}, (None,)))
+    assert actor._process.returncode == -signal.SIGKILL
+    with pytest.raises(ExternalPolicyError, match="was ended before"):
+        actor.act(Batch(np.zeros((1, 1), np.float32), {}, (None,)))
+
+
+def test_a_process_that_never_reads_does_not_hold_up_whoever_writes(folder):
+    name = script(folder, "deaf.py", "import time\ntime.sleep(600)")
+    with pytest.raises(ExternalPolicyError, match="to answer the hello"):
+        ProcessActor(name.removeprefix("process:"), RPS, start_s=0.1, answer_s=0.1)
+
+
+def test_a_process_ends_with_its_input_and_closing_twice_does_nothing():
+    policy = open_policy(RECALL, f"process:{sys.executable} {EXAMPLES / 'bot.py'}", PATIENT)
+    process = policy._actor._process
+    assert policy.identity == "recaller 1.0"
+    policy.close()
+    policy.close()
+    assert process.returncode == 0
+
+
+def test_who_forgets_to_close_a_process_leaves_none_behind():
+    policy = open_policy(RECALL, f"process:{sys.executable} {EXAMPLES / 'bot.py'}", PATIENT)
+    process = policy._actor._process
+    del policy
+    assert process.returncode == 0
+
+
+# --- servers ---------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """Answers as it is told to, one answer after the other; an answer is (status, body), None to hang up, "silent", or
+    "slow" to answer byte by byte and without end."""
+
+    def __init__(self):
+        self.answers, self.asked, self.release = [], [], threading.Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.asked.append((question["type"], self.client_address, self.path))
+                answer = outer.answers.pop(0)
+                if answer is None:
+                    self.close_connection = True
+                    return
+                if answer == "slow":
+                    self.send_response(200)
+                    self.send_header("Content-Length", str(10**9))
+                    self.end_headers()
+                    with suppress(OSError):  # nobody listens any more
+                        while not outer.release.wait(0.001):
+                            self.wfile.write(b" ")
+                    self.close_connection = True
+                    return
+                if answer == "silent":
+                    outer.release.wait()
+                    self.close_connection = True
+                    return
+                status, body = answer
+                data = body if isinstance(body, bytes) else json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = False
+        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.http.server_port}/act?model=2"
+
+    def close(self):
+        self.release.set()
+        self.http.shutdown()
+        self.thread.join()
+        self.http.server_close()
+
+
+@pytest.fixture
+def server():
+    made, opened = Server(), []
+    made.answers.append((200, {"protocol": 1, "identity": "served"}))
+
+    def open_actor(answer_s=600.0):
+        opened.append(HttpActor(made.address, RPS, start_s=600.0, answer_s=answer_s))
+        return opened[-1]
+
+    made.open = open_actor
+    yield made
+    for actor in opened:
+        actor.close()
+    made.close()
+
+
+ONE = Batch(np.zeros((1, 1), np.float32), {}, (None,))
+
+
+def test_a_server_is_asked_over_one_connection_and_once_more_where_that_had_gone_stale(server):
+    actor = server.open()
+    server.answers += [(200, {"id": 1, "actions": {"choice": [2]}}), None, (200, {"id": 2, "actions": {"choice": [1]}})]
+    assert actor.identity == "served"
+    assert actor.act(ONE).actions == {"choice": [2]}
+    assert actor.act(ONE).actions == {"choice": [1]}
+    kinds, connections, paths = zip(*server.asked, strict=True)
+    assert kinds == ("hello", "act", "act", "act")
+    assert connections[0] == connections[1] == connections[2] != connections[3]
+    assert set(paths) == {"/act?model=2"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ([(500, {"error": "no memory left"})], r"status 500 \(.*no memory left"),
+        ([(404, b"<html>nothing</html>")], r"status 404 \(<html>nothing"),
+        ([(200, b"<html>")], "where a JSON object was due"),
+        ([(200, b"[" * 100_000)], "where a JSON object was due"),
+        ([None, None], "it cannot be asked"),
+    ],
+)
+def test_a_server_that_fails_is_said_to(server, answers, told):
+    actor = server.open()
+    server.answers += answers
+    with pytest.raises(ExternalPolicyError, match=told):
+        actor.act(ONE)
+
+
+@pytest.mark.parametrize("way", ["silent", "slow"])
+def test_a_server_that_is_late_is_not_waited_for(server, way):
+    actor = server.open(answer_s=0.05)
+    server.answers.append(way)
+    with pytest.raises(ExternalPolicyError, match=r"it took longer than 0.05 s to answer the act: make it faster"):
+        actor.act(ONE)
+
+
+def test_an_address_that_nobody_answers_is_refused():
+    for address, told in [("http://127.0.0.1:1/", "cannot be asked"), ("http://:80/", "names no host")]:
+        with pytest.raises(ExternalPolicyError, match=told):
+            open_policy(RPS, address)
+
+
+# --- the protocol ----------------------------------------------------------------------------------------------------
+
+
+def test_the_game_is_declared_in_strict_json():
+    for environment in ("rps", "recall", "mech-duel", "openspiel:kuhn_poker"):
+        spec = declare(environment)
+        game = json.loads(json.dumps(declared(spec), allow_nan=False))
+        assert game["signature"] == spec.signature
+        assert sum(int(np.prod(block["shape"])) for block in game["observation"]) == spec.observation_size
+        assert [head["size"] for head in game["heads"]] == [head.size for head in spec.heads]
+
+
+def test_an_identity_is_text_or_none():
+    assert read_hello({"protocol": 1, "identity": "v1", "more": 2}) == "v1"
+    assert read_hello({"protocol": 1, "identity": 3}) is None

@@ -1,0 +1,383 @@
+"""Games that break one rule each are told by that rule, and those that break none by none."""
+
+import copy
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import broken_games
+import broken_walks
+import pytest
+
+from arena.cli import main
+from arena.conformance import Report, Verdict, verify
+from arena.conformance.checks import SIGNATURE
+from arena.conformance.spec_checks import compare_with_fresh_processes, faults_of
+from arena.environments import ActionHead, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock, declare
+
+
+@contextmanager
+def unseen(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    yield lambda finished: None
+
+
+@pytest.fixture(autouse=True)
+def _here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare the new processes that declare a game: they have tests of their own."""
+    module = "arena.conformance.run.compare_with_fresh_processes"
+    monkeypatch.setattr(module, lambda spec: SIGNATURE.passed(spec.signature))
+
+
+@cache
+def look_at(game: str, matches: int = 10) -> Report:
+    return verify(game if ":" in game else f"broken_games:{game}", matches=matches, seed=2, progress=unseen)
+
+
+def said(report: Report, verdict: Verdict) -> dict[str, str]:
+    return {row.check: row.said for row in report.rows if row.verdict is verdict}
+
+
+@pytest.mark.parametrize("game", ["broken_games:honest", "rps", "openspiel:kuhn_poker:rounds=2"])
+def test_a_game_that_keeps_every_rule_passes(game: str):
+    report = verify(game, matches=10, seed=2, progress=unseen)
+    assert report.passed
+    assert not said(report, Verdict.FAILED) | said(report, Verdict.WARNING) | said(report, Verdict.NOT_REACHED)
+    assert report.matches == 10
+    assert report.signature == declare(game).signature
+    assert report.decisions_per_s > 0.0
+
+
+def test_every_rule_says_something_of_some_game():
+    rows = [row for game in ("honest", "broken_walks:Walk", "untold") for row in look_at(game).rows]
+    silent = {row.check for row in rows} - {row.check for row in rows if row.verdict is not Verdict.NOT_APPLICABLE}
+    assert silent == set()
+
+
+BROKEN = {
+    "blind": ("ranges", "entry 0 of block 'dice' is nan: declared is [-1, 1]"),
+    "wide": ("ranges", "entry 1 of block 'dice' is 7: declared is [-1, 1]"),
+    "stuck": ("legal options", "it acts, and no option of head 'option' is legal"),
+    "haunted": ("absent agents", "it does not act, and entry 0 of block 'clock' is 0.5"),
+    "tempting": ("absent agents", "it does not act, and head 'option' has 3 open"),
+    "crashing": ("legal actions", "ZeroDivisionError: integer division or modulo by zero"),
+    "leaving": ("legal actions", "SystemExit: enough"),
+    "picky": ("legal actions", "legal actions were refused: nobody may choose 2"),
+    "priceless": ("rewards", "its reward is inf"),
+    "generous": ("zero-sum", "its rewards add up to "),
+    "ambiguous": ("ends", "it is both terminated and truncated"),
+    "eternal": ("ends", "it goes on after 6 decisions: max_decisions is 6"),
+    "exuberant": ("outcomes", "home's score is 2"),
+    "groundless": ("outcomes", "its reason is 9: the spec has 2, from 0"),
+    "hasty": ("outcomes", "it goes on, and says score 1 and reason 0"),
+    "miscounted": ("lengths", "decisions: it had "),
+    "late": ("final observation, next match", "it is the next match's first, as with every match so far"),
+    "deserted": ("final observation", "it was cut off, and nobody is active in its final observation"),
+    "headstrong": ("seeds", "the next match was opened by "),
+    "clinging": ("kept results", "rewards of the decision before have changed"),
+    "placed": ("rows", "rewards of agent 0 (home, scout): "),
+    "neighbourly": ("rows, next match", "in the one and "),
+    "moody": ("rows", "in the one and "),
+    "unforgetting": ("reset", "in the one and "),
+    "hesitant": ("reset", "in the one and "),
+    "prophetic": ("next match", "scores: "),
+    "seance": ("actions of absent", "rewards of agent 0 (home, scout): "),
+    "fragile": ("illegal actions", "option 3 of head 'option' raises IndexError: index 3 is out of bounds"),
+    "rash": ("illegal actions", "a forbidden option of head 'option' was refused, and changed the match: rewards of "),
+    "spoilt": ("illegal actions", "option 3 of head 'option' was taken, and then: its reward is inf"),
+    "gullible": ("wrong calls", "a seed below 0 is taken without a word"),
+}
+"""Games, the checks that fail of each, and a part of what the first one says."""
+
+
+@pytest.mark.parametrize(("game", "check", "seen"), [(game, *told) for game, told in BROKEN.items()])
+def test_a_broken_rule_is_found_and_hardly_another_is_blamed(game: str, check: str, seen: str):
+    report = look_at(game)
+    failed = said(report, Verdict.FAILED)
+    assert ", ".join(failed) == check
+    assert seen in next(iter(failed.values()))
+    finding = next(row.finding for row in report.rows if row.verdict is Verdict.FAILED)
+    assert finding is not None
+    assert finding.rule
+    assert finding.way_out
+    assert not report.passed
+
+
+def test_what_is_found_is_located():
+    places = {
+        "blind": "match 0 (seed {}), decision 0, agent 2 (home",
+        "eternal": "decision 6",
+        "crashing": "decision ",
+        "placed": "match of row ",
+    }
+    for game, place in places.items():
+        (finding,) = [row.finding for row in look_at(game).rows if row.verdict is Verdict.FAILED]
+        assert finding is not None
+        assert place.split("{}")[0] in finding.where, game
+
+
+@pytest.mark.parametrize(
+    ("game", "seen"),
+    [
+        ("precise", "values is torch.float64 of shape (5, 4, 3) on cpu: torch.float32 of (5, 4, 3) on cpu is declared"),
+        ("maskless", "masks are of heads [], and masked are ['option']"),
+    ],
+)
+def test_where_shapes_are_wrong_nothing_more_is_looked_at(game: str, seen: str):
+    report = look_at(game)
+    assert said(report, Verdict.FAILED) == {"layout": seen}
+    left = said(report, Verdict.NOT_REACHED)
+    assert left["rewards"] == "no fault before 'layout' was broken"
+    assert left["repeats"] == "'layout' is broken"
+
+
+def test_chance_of_its_own_breaks_every_way_of_repeating():
+    report = look_at("whimsical")
+    assert {*said(report, Verdict.FAILED)} >= {"repeats", "rows", "reset", "next match", "actions of absent"}
+    assert said(report, Verdict.FAILED)["repeats"].startswith("rewards of agent 0 (home, scout): ")
+
+
+def test_a_game_that_does_not_repeat_may_say_so():
+    told = said(look_at("careless"), Verdict.NOT_APPLICABLE)
+    assert told["repeats"] == told["rows"] == told["reset"] == "it declares that matches do not repeat"
+
+
+def test_a_game_without_chance_is_told_from_others():
+    assert look_at("certain").passed
+    assert "other seeds, same actions: the same matches" in said(look_at("certain"), Verdict.NOT_APPLICABLE)["chance"]
+    assert said(look_at("honest"), Verdict.PASSED)["chance"] == "other seeds, same actions: other matches"
+
+
+def test_what_is_declared_of_chance_is_checked():
+    random = said(look_at("certainly_random"), Verdict.FAILED)
+    assert random == {"chance": "it declares no chance; other seeds, same actions: other matches"}
+    certain = said(look_at("expected"), Verdict.WARNING)
+    assert certain["chance"] == "it declares chance; other seeds, same actions: the same matches"
+    told = said(verify("rps", matches=10, seed=2, progress=unseen), Verdict.PASSED)
+    assert told["chance"] == "other seeds, same actions: the same matches"
+
+
+def test_rewards_of_which_nothing_is_declared_are_told_of():
+    for game, told in [("unspoken", "and did: zero_sum=True would say so"), ("unequal", "and do not")]:
+        report = look_at(game)
+        assert report.passed
+        assert said(report, Verdict.TOLD)["zero-sum"].endswith(told)
+
+
+def test_the_report_shows_whether_sides_are_rated_apart():
+    walk = said(look_at("broken_walks:Walk"), Verdict.PASSED)
+    assert "1 v 1 agents, sides alike, " in walk["specification"]
+    untold = said(look_at("untold"), Verdict.PASSED)
+    assert "sides rated apart (scout + tank and gun + wall), " in untold["specification"]
+
+
+def test_unlike_sides_that_see_the_same_are_warned_of():
+    report = look_at("untold")
+    assert report.passed
+    told = said(report, Verdict.WARNING)
+    assert told["own side"] == "it is shown to the last number what an agent of the other side was shown"
+    assert said(look_at("honest"), Verdict.NOT_APPLICABLE)["own side"] == "sides are alike"
+    kuhn = verify("openspiel:kuhn_poker", matches=10, seed=2, progress=unseen)
+    assert "own side" in said(kuhn, Verdict.PASSED)
+
+
+def test_who_comes_back_is_warned_of():
+    report = look_at("undying")
+    assert report.passed
+    assert said(report, Verdict.WARNING) == {"who has left": "it acts again after it was inactive"}
+
+
+def test_an_advantage_of_a_side_is_warned_of_with_its_interval():
+    report = look_at("partial", matches=40)
+    assert report.passed
+    (told,) = said(report, Verdict.WARNING).items()
+    assert told[0] == "sides"
+    assert told[1].startswith("home scores 1.000 (0.912 to 1.000) of 40 matches")
+
+
+def test_a_game_whose_matches_never_end_by_themselves_is_warned_of():
+    report = look_at("endless")
+    assert report.passed
+    assert said(report, Verdict.WARNING)["step limit"] == "all 10 matches were cut off, after 6 to 6 decisions"
+    assert "of 10 matches ended by the game's rules" in said(look_at("honest"), Verdict.PASSED)["step limit"]
+
+
+def test_a_limit_that_decides_is_an_end():
+    assert said(look_at("timed"), Verdict.NOT_APPLICABLE)["step limit"] == "its limit decides its matches"
+
+
+def test_winners_that_earn_less_are_warned_of():
+    told = said(look_at("confused", matches=40), Verdict.WARNING)
+    assert told["scores and rewards"] == "who won earned more in 0 of 40 matches"
+
+
+@pytest.mark.parametrize(
+    ("game", "deed"), [("littering", "writes played.log, and "), ("pickled", "unpickles collections.OrderedDict, and ")]
+)
+def test_what_a_game_does_beside_playing_is_seen(tmp_path: Path, monkeypatch, game: str, deed: str):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nothing is temporary here"))
+    failed = said(look_at(game), Verdict.FAILED)
+    assert [*failed] == ["keeps to itself"]
+    assert failed["keeps to itself"].startswith(f"while it is played it {deed}")
+
+
+def test_threads_that_programs_would_wait_for_are_told():
+    try:
+        failed = said(look_at("lingering"), Verdict.FAILED)
+    finally:
+        broken_games.RELEASED.set()
+    assert [*failed] == ["keeps to itself"]
+    assert failed["keeps to itself"].startswith("while it is played it leaves thread linger-False behind")
+
+
+def test_illegal_actions_may_be_a_matter_of_the_rules():
+    told = said(look_at("lenient"), Verdict.PASSED)["illegal actions"]
+    assert told == (
+        "taken by the game's rules: a forbidden option of option, option 3 of option, option -1 of option, "
+        "3 (beyond [-1, 1]) of push"
+    )
+    assert said(look_at("honest"), Verdict.PASSED)["illegal actions"].startswith("refused: a forbidden option of ")
+
+
+def test_matches_that_processes_play_differently_are_found():
+    failed = said(look_at("broken_walks:Local"), Verdict.FAILED)
+    assert [*failed] == ["processes"]
+    assert failed["processes"].startswith("what agents see: values of agent ")
+
+
+def test_a_game_that_kills_its_process_is_survived():
+    report = look_at("broken_walks:Suicidal")
+    failed = said(report, Verdict.FAILED)
+    assert [*failed] == ["answers"]
+    assert "(killed by SIGKILL)" in failed["answers"]
+    assert said(report, Verdict.NOT_REACHED)["repeats"] == "'answers' is broken"
+
+
+def test_a_spec_that_changes_is_told_field_by_field():
+    failed = said(look_at("growing"), Verdict.FAILED)
+    assert failed == {"specification": "it declares something else when it is made again: max_decisions"}
+    assert said(look_at("boundless"), Verdict.FAILED) == {
+        "specification": "max_decisions is 0: a whole number of at least 1 is needed"
+    }
+
+
+@pytest.mark.parametrize(("game", "verdict"), [("unordered", Verdict.FAILED), ("Walk", Verdict.PASSED)])
+def test_a_signature_is_compared_with_those_of_new_processes(game: str, verdict: Verdict):
+    row = compare_with_fresh_processes(declare(f"broken_walks:{game}"))
+    assert row.verdict is verdict
+    assert ("in a new process" in row.said) is (verdict is Verdict.FAILED)
+
+
+def test_new_processes_end_whatever_threads_a_game_starts():
+    try:
+        assert compare_with_fresh_processes(declare("broken_walks:Lingering")).verdict is Verdict.PASSED
+    finally:
+        broken_walks.RELEASED.set()
+
+
+def test_a_game_that_a_new_process_does_not_find_is_told():
+    spec = replace(declare("broken_walks:Walk"), name="broken_walks:nothing")
+    row = compare_with_fresh_processes(spec)
+    assert row.verdict is Verdict.FAILED
+    assert "a new process cannot declare it: arena.errors.UnknownEnvironmentError" in row.said
+
+
+def unchecked(thing, **fields):
+    """The same with other fields, whatever their types: tests refuse wrong ones, and readers' games do not."""
+    changed = copy.copy(thing)
+    for name, value in fields.items():
+        object.__setattr__(changed, name, value)
+    return changed
+
+
+MEMBERS = MemberMask("there", (3,), 0.0, 1.0, ("others",), ("option",))
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"name": ""}, "its name is '': a text"),
+        ({"agents_per_side": (2,)}, "agents_per_side is (2,): two whole numbers"),
+        ({"agents_per_side": (2, 0)}, "agents_per_side is (2, 0): two whole numbers"),
+        ({"roles": ("scout",)}, "it has 4 agents and 1 roles"),
+        ({"roles": ("scout", "", "scout", "tank")}, "a role is '': a text"),
+        ({"observation": ()}, "its observation has no block"),
+        ({"observation": (ObservationBlock("a", (1,), 0.0, 1.0),) * 2}, "block 'a' is declared 2 times"),
+        ({"observation": (ObservationBlock("a", (2, 0), 0.0, 1.0),)}, "block 'a' has shape (2, 0)"),
+        ({"observation": (ObservationBlock("a", (1,), 2.0, 1.0),)}, "block 'a' lies within [2.0, 1.0]"),
+        ({"observation": (ObservationBlock("a", (1,), float("nan"), 1.0),)}, "block 'a' lies within [nan, 1.0]"),
+        ({"observation": (MEMBERS,)}, "set 'there' describes 'others': a block with as many rows (3)"),
+        (
+            {"observation": (MEMBERS, ObservationBlock("others", (3, 2), 0.0, 1.0)), "heads": ()},
+            "set 'there' is chosen from by 'option': a categorical head of 3 options",
+        ),
+        ({"heads": ()}, "it has no action head"),
+        ({"heads": (ActionHead("a", HeadKind.GAUSSIAN, 1, False),) * 2}, "head 'a' is declared 2 times"),
+        ({"heads": (ActionHead("a", HeadKind.GAUSSIAN, 0, False),)}, "head 'a' has size 0"),
+        (
+            {"heads": (unchecked(ActionHead("a", HeadKind.GAUSSIAN, 1, False), kind="softmax"),)},
+            "head 'a' is of kind 'softmax'",
+        ),
+        ({"max_decisions": 2.5}, "max_decisions is 2.5: a whole number"),
+        ({"reasons": ()}, "it has no reasons"),
+        ({"reasons": ("end", "end")}, "reason 'end' is declared 2 times"),
+        ({"rules": {"depth": {1}}}, "its rules cannot be written as JSON"),
+        ({"rules": {"depth": float("nan")}}, "its rules cannot be written as JSON"),
+    ],
+)
+def test_what_is_wrong_with_a_spec_is_told(fields: dict, fault: str):
+    spec: EnvironmentSpec = declare("broken_games:honest")
+    assert faults_of(spec) == []
+    assert any(told.startswith(fault) for told in faults_of(unchecked(spec, **fields)))
+
+
+def test_the_page_on_it_lists_every_check_in_order():
+    page = (Path(__file__).parents[3] / "docs" / "verify.md").read_text(encoding="utf-8")
+    listed = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")][1:]
+    assert listed == [row.check for row in look_at("honest").rows]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as left:
+        main(["verify", *arguments])
+    captured = capsys.readouterr()
+    return left.value.code or 0, captured.out, captured.err
+
+
+def test_the_command_prints_a_row_for_each_check(capsys: pytest.CaptureFixture[str]):
+    code, out, _ = run(capsys, "broken_games:honest", "--matches", "10")
+    assert code == 0
+    assert ["specification", "pass"] in [line.split()[:2] for line in out.splitlines()]
+    assert "broken_games:honest: 28 passed, 0 failed, 0 warned." in out
+
+
+def test_the_command_explains_what_has_failed_and_says_so_to_scripts(capsys: pytest.CaptureFixture[str]):
+    code, out, _ = run(capsys, "broken_games:stuck", "--matches", "10")
+    assert code == 1
+    lines = [line.split(maxsplit=1) for line in out.splitlines()]
+    assert ["seen", "it acts, and no option of head 'option' is legal"] in [[*map(str.strip, line)] for line in lines]
+    assert "where    match 0 (seed " in out
+    assert "rule     whoever acts has at least one legal option" in out
+    assert "way out  allow an option that does nothing" in out
+
+
+def test_the_command_answers_scripts_in_json(capsys: pytest.CaptureFixture[str]):
+    code, out, _ = run(capsys, "broken_games:stuck", "--matches", "10", "--seed", "3", "--json")
+    told = json.loads(out)
+    assert code == 1
+    assert [*told] == ["environment", "signature", "matches", "seed", "passed", "decisions_per_s", "checks"]
+    assert told["passed"] is False
+    assert told["seed"] == 3
+    (failed,) = [check for check in told["checks"] if check["verdict"] == "failed"]
+    assert [*failed] == ["check", "verdict", "said", "where", "rule", "way_out"]
+    assert failed["check"] == "legal options"
+
+
+def test_a_name_that_nothing_has_is_bad_usage(capsys: pytest.CaptureFixture[str]):
+    code, _, said_on_stderr = run(capsys, "chess")
+    assert code == 2
+    assert "unknown environment 'chess': choose one of" in said_on_stderr

@@ -1,0 +1,29 @@
+import pytest
+
+from arena.environments.mech.config.curriculum import Curriculum, Lesson
+from arena.errors import ArenaError
+
+RAMP = Curriculum(Lesson(0.2, 0.2, 0.1, 1.0), Lesson(1.0, 1.0, 0.5, 0.6), matches=100)
+
+
+@pytest.mark.parametrize(
+    ("matches", "lesson"),
+    [(0, (0.2, 0.2, 0.1, 1.0)), (50, (0.6, 0.6, 0.3, 0.8)), (100, (1.0, 1.0, 0.5, 0.6)), (900, (1.0, 1.0, 0.5, 0.6))],
+)
+def test_lessons_move_from_the_first_to_the_last_by_matches(matches: int, lesson: tuple[float, ...]):
+    now = RAMP.after(matches)
+
+    assert (now.opponent_fire, now.team_share, now.map_share, now.own_share) == pytest.approx(lesson)
+
+
+@pytest.mark.parametrize(
+    "share", [{"opponent_fire": 1.1}, {"own_share": -0.1}, {"team_share": 0.0}, {"map_share": 0.0}]
+)
+def test_a_share_out_of_range_is_refused_by_name(share: dict[str, float]):
+    with pytest.raises(ArenaError, match=f"{next(iter(share))} of a lesson is"):
+        Lesson(**share)
+
+
+def test_a_curriculum_takes_at_least_one_match():
+    with pytest.raises(ArenaError, match="over 0 matches: give at least 1"):
+        Curriculum(Lesson(), Lesson(), matches=0)

@@ -1,0 +1,98 @@
+"""What games are held to while they are played: numbers that are finite, and that they do not end the program."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from arena.cli import main
+from arena.environments import make
+from arena.environments.guards import require_finite, staying
+from arena.errors import ArenaError
+from arena.play.series import play_series, resolve_policy
+
+
+@pytest.mark.parametrize(
+    ("game", "told"),
+    [
+        (
+            "blind",
+            r"shows agent 2 \(away, scout\) nan: entry 0 of block 'dice', in match 0 \(seed \d+\), at its start",
+        ),
+        (
+            "dimming",
+            r"shows agent 0 \(home, scout\) -inf: entry 1 of block 'dice', in match 0 \(seed \d+\), decision 2",
+        ),
+        ("priceless", r"pays agent 1 \(home, tank\) inf, in match 0 \(seed \d+\), decision 1"),
+    ],
+)
+def test_numbers_that_are_not_finite_end_a_match_with_agent_entry_and_decision(game: str, told: str):
+    player = resolve_policy("broken_games:honest", "random")
+    with pytest.raises(ArenaError, match=f"^broken_games:{game} {told}; every number must be finite: mend the game"):
+        play_series(f"broken_games:{game}", player, player, matches=4, seed=0)
+
+
+def test_what_opens_after_an_end_is_told_by_the_seed_of_the_new_match():
+    """In a decision that ends matches, what is shown is the next one's, and what is paid is theirs."""
+    env = make("broken_games:honest", num_envs=2, seed=1)
+    env.reset(torch.tensor([2, 4]))
+    nothing = {
+        "option": torch.zeros(2, 4, dtype=torch.int64),
+        "switch": torch.zeros(2, 4, 2, dtype=torch.bool),
+        "push": torch.zeros(2, 4, 1),
+    }
+    env.next_seeds.copy_(torch.tensor([11, 13]))
+    step = [env.step(nothing) for _ in range(3)][-1]
+    assert step.over.all()
+    step.observation.values[1, 0, 0] = torch.nan
+    with pytest.raises(ArenaError, match=r"in match 8 \(seed 13\), at its start;"):
+        require_finite(env, step.observation, step, first=7)
+    step.observation.values[1, 0, 0] = 0.0
+    step.reward[1, 0] = torch.inf
+    with pytest.raises(ArenaError, match=r"pays agent 0 \(home, scout\) inf, in match 8, decision 3;"):
+        require_finite(env, step.observation, step, first=7)
+
+
+def test_finite_numbers_of_which_the_sum_is_not_are_let_through():
+    env = make("broken_games:honest", num_envs=2)
+    seen = env.reset()
+    huge = replace(seen, values=torch.full_like(seen.values, 3e38))
+    assert huge.values.sum().isinf()
+    require_finite(env, huge)
+
+
+@pytest.mark.parametrize("game", ["broken_games:leaving", "zoo_games:fragile"])
+def test_a_game_that_ends_the_program_ends_a_match_with_the_place(
+    game: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("FRAGILE", str(tmp_path / "trap"))
+    (tmp_path / "trap").write_text("left")
+    with pytest.raises(SystemExit) as left:
+        main(("match", "random", "random", "--environment", game, "--matches", "8"))
+    assert left.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"arena: {game} raises SystemExit(")
+    assert "_games.py, line " in line
+    assert "let it end the match instead" in line
+    assert ("in decision 3 of match 0 of zoo_games:fragile" in line) is (game == "zoo_games:fragile")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_who_stops_play_and_mistakes_of_games_are_heard_as_they_are(error: type[BaseException]):
+    with pytest.raises(error), staying("game"):
+        raise error
+
+
+def test_a_module_that_ends_the_program_as_it_is_imported_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "game_that_runs.py").write_text("import sys\nsys.exit(3)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ArenaError, match=r"module game_that_runs ends the program .*\(exit code 3\): .*__main__"):
+        make("game_that_runs:Game", num_envs=1)
+
+
+def test_a_maker_that_ends_the_program_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "game_that_leaves.py").write_text("def make():\n    raise SystemExit(3)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ArenaError, match=r"^game_that_leaves:make cannot be made: SystemExit: 3 .*line 2\): mend it"):
+        make("game_that_leaves:make", num_envs=1)

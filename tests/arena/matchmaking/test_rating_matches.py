@@ -1,0 +1,174 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arena.matchmaking.rating_matches import pairs_with, posterior_pairs, rating_pairs
+
+
+@given(st.integers(0, 12), st.integers(0, 30), st.integers(0, 2**32), st.data())
+def test_rating_pairs_join_different_players_and_never_two_anchors(players, count, seed, data):
+    anchors = np.array(data.draw(st.lists(st.booleans(), min_size=players, max_size=players)), dtype=bool)
+    games = data.draw(st.lists(st.integers(0, 50), min_size=players, max_size=players))
+    pairs = rating_pairs(
+        np.linspace(1000, 2000, players),
+        np.full(players, 80.0),
+        games,
+        count,
+        np.random.default_rng(seed),
+        anchors=anchors,
+    )
+    possible = players >= 2 and not anchors.all()
+    assert pairs.shape == (count if possible else 0, 2)
+    assert (pairs[:, 0] != pairs[:, 1]).all()
+    assert not anchors[pairs].all(axis=1).any()
+
+
+def test_rating_pairs_serve_newcomers_first_then_the_least_certain():
+    ratings, deviations = np.full(6, 1500.0), np.array([50.0, 60.0, 300.0, 350.0, 40.0, 30.0])
+    games = [100, 0, 40, 0, 40, 100]
+    for seed in range(20):
+        pairs = rating_pairs(ratings, deviations, games, 1, np.random.default_rng(seed))
+        assert pairs[0, 0] == 3
+        two = rating_pairs(ratings, deviations, games, 2, np.random.default_rng(seed))
+        assert 1 in two[:, :].ravel()[:3]
+
+
+def test_rating_pairs_join_neighbours_where_ratings_are_certain():
+    pairs = rating_pairs([1000, 2000, 1010, 2010], [0.0] * 4, [9] * 4, 2, np.random.default_rng(1))
+    assert {frozenset(pair) for pair in pairs.tolist()} == {frozenset((0, 2)), frozenset((1, 3))}
+
+
+def test_rating_pairs_of_an_uncertain_player_reach_across_the_table():
+    ratings, deviations = np.array([1500.0, 1000.0, 2000.0]), np.array([350.0, 0.0, 0.0])
+    rng = np.random.default_rng(5)
+    partners = {int(rating_pairs(ratings, deviations, [0, 50, 50], 1, rng)[0, 1]) for _ in range(60)}
+    assert partners == {1, 2}
+
+
+def test_rating_pairs_begin_a_new_round_when_everybody_has_played():
+    pairs = rating_pairs([1500, 1510, 1520, 1530], [100.0] * 4, [0] * 4, 6, np.random.default_rng(2))
+    for first in range(0, 6, 2):
+        assert sorted(pairs[first : first + 2].ravel().tolist()) == [0, 1, 2, 3]
+
+
+def test_bad_rating_pair_columns_are_refused_by_name():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="2 ratings, 1 deviations"):
+        rating_pairs([1500, 1500], [50], [0, 0], 1, rng)
+    with pytest.raises(ValueError, match=r"a deviation is -5\.0"):
+        rating_pairs([1500, 1500], [50, -5], [0, 0], 1, rng)
+    with pytest.raises(ValueError, match="count is -1"):
+        rating_pairs([1500, 1500], [50, 5], [0, 0], -1, rng)
+    with pytest.raises(ValueError, match="2 ratings, 1 games, 2 anchors"):
+        rating_pairs([1500, 1500], [50, 5], [0], 1, rng)
+    with pytest.raises(ValueError, match=r"met has shape \(1, 2\)"):
+        rating_pairs([1500, 1500], [50, 5], [0, 0], 1, rng, met=[[0, 0]])
+
+
+def test_strangers_are_preferred_to_neighbours_who_met():
+    ratings, games = [1000.0, 1010.0, 1150.0], [0, 5, 5]
+    met = np.zeros((3, 3))
+    rng = np.random.default_rng(0)
+    assert rating_pairs(ratings, [0.0] * 3, games, 1, rng, met=met).tolist() == [[0, 1]]
+    met[0, 1] = met[1, 0] = 2.0  # 10 points and two games at 50 are nearer than 150 points, three are not
+    assert rating_pairs(ratings, [0.0] * 3, games, 1, rng, met=met).tolist() == [[0, 1]]
+    met[0, 1] = met[1, 0] = 3.0
+    assert rating_pairs(ratings, [0.0] * 3, games, 1, rng, met=met).tolist() == [[0, 2]]
+
+
+def test_the_next_round_of_a_request_remembers_the_one_before():
+    pairs = rating_pairs(
+        [1500.0, 1510.0, 1545.0, 1555.0], [0.0] * 4, [0] * 4, 4, np.random.default_rng(0), met=np.zeros((4, 4))
+    )
+    assert {frozenset(pair) for pair in pairs[:2].tolist()} == {frozenset((0, 1)), frozenset((2, 3))}
+    assert {frozenset(pair) for pair in pairs[2:].tolist()} != {frozenset((0, 1)), frozenset((2, 3))}
+
+
+def test_players_known_only_together_stay_neighbours():
+    """Two lineages of two: where each stands is unsure, who of a lineage is better is known."""
+    ratings, deviation, games = np.array([1500.0, 1520.0, 1600.0, 1620.0]), 300.0, [0] * 4
+    together = np.kron(np.eye(2), np.full((2, 2), deviation**2)) + np.eye(4)
+    lineages = {frozenset((0, 1)), frozenset((2, 3))}
+
+    def parted(choose):
+        rounds = (choose(np.random.default_rng(seed)) for seed in range(100))
+        return sum({frozenset(pair) for pair in pairs.tolist()} != lineages for pairs in rounds)
+
+    assert parted(lambda rng: posterior_pairs(ratings, together, games, 2, rng)) < 20
+    assert parted(lambda rng: rating_pairs(ratings, np.full(4, deviation), games, 2, rng)) > 40
+
+
+def test_pairs_of_a_posterior_without_covariances_are_distributed_as_those_of_deviations():
+    ratings, deviations = np.array([1500.0, 1550.0, 1650.0]), np.array([120.0, 40.0, 80.0])
+    games = [0, 9, 9]
+
+    def nearest(choose):
+        return np.mean([choose(np.random.default_rng(seed))[0, 1] == 1 for seed in range(600)])
+
+    alone = nearest(lambda rng: rating_pairs(ratings, deviations, games, 1, rng))
+    assert 0.1 < alone < 0.9
+    assert nearest(lambda rng: posterior_pairs(ratings, np.diag(deviations**2), games, 1, rng)) == pytest.approx(
+        alone, abs=0.09
+    )
+
+
+def test_anchors_have_certain_ratings_and_never_meet_each_other():
+    covariance = np.diag([0.0, 0.0, 900.0, 900.0])
+    anchors = [True, True, False, False]
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        pairs = posterior_pairs([1000, 1001, 1500, 1600], covariance, [0] * 4, 4, rng, anchors=anchors)
+        assert pairs.shape == (4, 2)
+        assert not np.array(anchors)[pairs].all(axis=1).any()
+
+
+def test_bad_covariances_are_refused_by_name():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match=r"covariance has shape \(1, 1\): with 2 ratings"):
+        posterior_pairs([1500, 1500], [[1.0]], [0, 0], 1, rng)
+    with pytest.raises(ValueError, match="not finite or not symmetric"):
+        posterior_pairs([1500, 1500], [[1.0, 0.5], [0.0, 1.0]], [0, 0], 1, rng)
+    with pytest.raises(ValueError, match="covariance is none"):
+        posterior_pairs([1500, 1500], [[1.0, 2.0], [2.0, 1.0]], [0, 0], 1, rng)
+
+
+# --- one player ------------------------------------------------------------------------------------------------------
+
+
+def test_one_player_is_in_every_pair_and_meets_others_alone():
+    pairs = pairs_with(1, [1500.0, 1600.0, 1700.0], [50.0, 50.0, 50.0], 200, np.random.default_rng(0))
+    assert pairs.shape == (200, 2)
+    assert (pairs[:, 0] == 1).all()
+    assert set(pairs[:, 1].tolist()) == {0, 2}
+
+
+def test_who_is_well_known_meets_its_equals_and_who_is_unknown_meets_all():
+    ratings = np.arange(0.0, 2000.0, 100.0)
+    sure, unsure = np.full(20, 1.0), np.full(20, 1.0)
+    unsure[10] = 350.0
+    near = pairs_with(10, ratings, sure, 2, np.random.default_rng(0))[:, 1]
+    assert set(near.tolist()) == {9, 11}
+    far = pairs_with(10, ratings, unsure, 20, np.random.default_rng(0))[:, 1]
+    assert np.abs(far - 10).max() > 4
+
+
+def test_who_has_met_it_comes_later_also_within_a_call():
+    met = np.zeros((3, 3))
+    met[0, 1] = met[1, 0] = 10.0
+    level = [1500.0] * 3
+    pairs = pairs_with(0, level, [0.0] * 3, 12, np.random.default_rng(0), met=met)
+    assert pairs[:10, 1].tolist() == [2] * 10
+    assert set(pairs[10:, 1].tolist()) == {1, 2}
+
+
+def test_who_is_alone_is_paired_with_nobody_and_bad_values_are_named():
+    rng = np.random.default_rng(0)
+    assert pairs_with(0, [1500.0], [350.0], 4, rng).shape == (0, 2)
+    assert pairs_with(0, [1500.0, 1500.0], [350.0, 350.0], 0, rng).shape == (0, 2)
+    with pytest.raises(ValueError, match="count is -1"):
+        pairs_with(0, [1500.0, 1500.0], [1.0, 1.0], -1, rng)
+    with pytest.raises(ValueError, match="2 ratings, 1 deviations"):
+        pairs_with(0, [1500.0, 1500.0], [1.0], 1, rng)
+    with pytest.raises(ValueError, match="pass one of 0 or more"):
+        pairs_with(0, [1500.0, 1500.0], [1.0, -1.0], 1, rng)

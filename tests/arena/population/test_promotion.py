@@ -1,0 +1,326 @@
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arena.population.promotion import (
+    Decision,
+    GateResult,
+    PromotionConfig,
+    Record,
+    Roster,
+    Trial,
+    promotions,
+    retirements,
+    succession,
+    superiority,
+)
+from arena.ratings.glicko2 import Ratings, conservative
+
+
+def roster(players, *, win_rate=None, pair_games=None, gates=None):
+    """Players are (rating, deviation, games, standing)."""
+    rating, deviation, games, standing = zip(*players, strict=True)
+    count = len(players)
+    standing = np.array(standing)
+    rates = np.full((count, count), 0.5) if win_rate is None else win_rate
+    games_of_pairs = np.zeros((count, count)) if pair_games is None else pair_games
+    return Roster(
+        names=tuple(f"Player {i}" for i in range(count)),
+        ratings=Ratings(rating, deviation, np.full(count, 0.06)),
+        games=np.array(games),
+        candidate=standing == "candidate",
+        commander=np.isin(standing, ["commander", "scripted commander", "champion"]),
+        champion=standing == "champion",
+        baseline=np.isin(standing, ["baseline", "scripted commander"]),
+        record=lambda player, others: Record(rates[player, others], games_of_pairs[player, others]),
+        gates=gates or {},
+    )
+
+
+def full_house(*newcomers, win_rate=None, pair_games=None, gates=None):
+    """Three commanders at 1500, 1600, 1700 (deviation 40, 100 games), places for three."""
+    commanders = [(rating, 40, 100, "commander") for rating in (1500, 1600, 1700)]
+    return roster([*commanders, *newcomers], win_rate=win_rate, pair_games=pair_games, gates=gates)
+
+
+THREE = PromotionConfig(capacity=3, gate="off")
+GATED = PromotionConfig(capacity=3)
+STRONG = (1800, 30, 50, "candidate")
+
+
+def approved(decisions):
+    return [decision.player for decision in decisions if decision.approved]
+
+
+def test_superiority_is_the_normal_probability_of_a_higher_strength():
+    assert superiority(1600.0, 50.0, 1500.0) == pytest.approx(0.97725, abs=1e-5)
+    assert superiority(1500.0, 80.0, 1631.588) == pytest.approx(0.05, abs=1e-5)
+    assert [superiority(rating, 0.0, 1500.0) for rating in (1501.0, 1500.0, 1499.0)] == [1.0, 0.5, 0.0]
+
+
+@pytest.mark.parametrize(("rating", "takes_a_place"), [(1581, False), (1583, True)])
+def test_while_places_are_free_a_95_percent_chance_against_the_median_suffices(rating, takes_a_place):
+    # the median of the others is 1500; 1500 + 1.645 * 50 = 1582.2
+    players = [(1400, 50, 99, "baseline"), (1500, 60, 30, "commander"), (1900, 60, 30, "retired")]
+    decisions = promotions(roster([*players, (rating, 50, 25, "candidate")]), PromotionConfig())
+    assert decisions[0].approved is takes_a_place
+    assert "median frozen player at 1500" in decisions[0].reason
+    assert "1 of 20 places were taken" in decisions[0].reason
+
+
+@pytest.mark.parametrize(("games", "takes_a_place"), [(19, False), (20, True)])
+def test_nobody_is_promoted_under_twenty_games(games, takes_a_place):
+    players = [(1500, 50, 99, "baseline"), (2500, 50, games, "candidate")]
+    (decision,) = promotions(roster(players), PromotionConfig())
+    assert decision.approved is takes_a_place
+    if not takes_a_place:
+        assert decision.reason == "19 of the 20 games it needs"
+
+
+def test_a_candidate_alone_in_the_league_waits():
+    (decision,) = promotions(roster([(1900, 50, 40, "candidate")]), PromotionConfig())
+    reason = "there is no other frozen player to be better than; 0 of 20 places were taken"
+    assert decision == Decision(0, approved=False, reason=reason)
+
+
+def test_the_median_leaves_the_candidate_itself_out():
+    players = [(1500, 50, 99, "baseline"), (1650, 50, 40, "candidate")]
+    (decision,) = promotions(roster(players), PromotionConfig())
+    assert decision.approved
+    assert "median frozen player at 1500" in decision.reason
+
+
+@pytest.mark.parametrize(("rating", "takes_a_place"), [(1611, False), (1612, True)])
+def test_among_equals_who_is_clearly_better_than_the_champion_takes_a_free_place_and_follows_it(rating, takes_a_place):
+    # nobody is above the median of 1620; 1500 + 2.326 * hypot(40, 26.75) = 1611.9
+    equals = [(1620, 30, 90, "candidate")] * 5
+    players = roster([(1500, 26.75, 200, "champion"), *equals, (rating, 40, 50, "candidate")])
+    decision = next(each for each in promotions(players, PromotionConfig()) if each.player == 6)
+    assert decision.approved is takes_a_place
+    if takes_a_place:
+        assert decision.reason.startswith("P(better than the champion Player 0 at 1500) is 0.99")
+        assert decision.reason.endswith("of 20 places were taken")
+    else:
+        assert "median frozen player at 1620" in decision.reason
+
+
+@pytest.mark.parametrize(("rating", "takes_a_place"), [(1480, False), (1481, True)])
+def test_beyond_capacity_the_conservative_rating_must_beat_the_weakest_commanders(rating, takes_a_place):
+    # the weakest commander's is 1500 - 80 = 1420; the candidate's is rating - 60
+    (decision,) = promotions(full_house((rating, 30, 50, "candidate")), THREE)
+    assert decision.approved is takes_a_place
+    assert "against 1420 of Player 0, the weakest commander" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("rate", "games", "takes_a_place"), [(0.44, 20, False), (0.45, 20, True), (0.10, 19, True), (0.60, 90, True)]
+)
+def test_beyond_capacity_no_commander_may_hold_it_under_45_percent(rate, games, takes_a_place):
+    win_rate, pair_games = np.full((4, 4), 0.5), np.zeros((4, 4))
+    win_rate[3, 2], pair_games[3, 2] = rate, games
+    house = full_house((1800, 30, 50, "candidate"), win_rate=win_rate, pair_games=pair_games)
+    (decision,) = promotions(house, THREE)
+    assert decision.approved is takes_a_place
+    if not takes_a_place:
+        assert decision.reason == "win rate 0.44 over 20 games against Player 2, under 0.45"
+
+
+def test_a_place_that_is_not_free_takes_a_gate_against_the_weakest_commander():
+    (decision,) = promotions(full_house(STRONG), GATED)
+    assert isinstance(decision, Trial)
+    assert (decision.rival, decision.approved) == (0, False)
+    assert "once it passes a gate against Player 0" in decision.reason
+
+
+def test_the_rival_may_be_the_champion_where_there_is_one():
+    config = PromotionConfig(capacity=3, gate="champion")
+    house = roster([(1500, 40, 100, "commander"), (1600, 40, 100, "commander"), (1700, 40, 100, "champion"), STRONG])
+    assert promotions(house, config)[0].rival == 2
+    assert promotions(full_house(STRONG), config)[0].rival == 0
+
+
+@pytest.mark.parametrize("decision", ["accept", "reject", "continue"])
+def test_the_gate_decides(decision):
+    house = full_house(STRONG, gates={3: GateResult(decision, "gate 7: so it is")})
+    (judged,) = promotions(house, GATED)
+    assert not isinstance(judged, Trial)
+    assert judged.approved is (decision == "accept")
+    assert "gate 7: so it is" in judged.reason
+
+
+@pytest.mark.parametrize("candidate", [(1470, 30, 50, "candidate"), (1800, 30, 19, "candidate")])
+def test_who_would_not_be_promoted_anyway_gets_no_gate(candidate):
+    (decision,) = promotions(full_house(candidate), GATED)
+    assert not isinstance(decision, Trial)
+
+
+def test_an_accepted_gate_does_not_outweigh_a_commander_that_holds_the_candidate_down():
+    win_rate, pair_games = np.full((4, 4), 0.5), np.zeros((4, 4))
+    win_rate[3, 2], pair_games[3, 2] = 0.44, 20
+    gates = {3: GateResult("accept", "gate 7")}
+    house = full_house(STRONG, win_rate=win_rate, pair_games=pair_games, gates=gates)
+    assert not promotions(house, GATED)[0].approved
+
+
+def test_while_places_are_free_no_gate_is_needed():
+    (decision,) = promotions(full_house(STRONG), PromotionConfig(capacity=4))
+    assert decision.approved
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"gate": "everybody"}, "gate is 'everybody': it must be one of off, weakest, champion"),
+        ({"gate_share": 0.0}, "gate_share is 0.0"),
+        ({"gate_elo0": 50.0}, "elo1 must be above elo0"),
+    ],
+)
+def test_gates_have_valid_terms(change, rule):
+    with pytest.raises(ValueError, match=re.escape(rule)):
+        PromotionConfig(**change)
+
+
+def test_each_promotion_takes_a_place_from_the_next_in_line():
+    players = [(1000, 30, 90, "baseline"), (1400, 30, 90, "candidate"), (1500, 30, 90, "candidate")]
+    decisions = promotions(roster(players), PromotionConfig(capacity=1))
+    assert [decision.player for decision in decisions] == [2, 1]
+    assert approved(decisions) == [2]
+    assert "against 1440 of Player 2, the weakest commander" in decisions[1].reason
+
+
+def test_only_candidates_are_judged():
+    assert promotions(full_house((2500, 30, 90, "retired"), (2500, 30, 90, "baseline")), THREE) == ()
+
+
+def test_the_worst_conservative_ratings_beyond_capacity_retire():
+    house = full_house((1520, 80, 90, "commander"), (1590, 30, 90, "commander"))
+    decisions = retirements(house, THREE)
+    assert approved(decisions) == [3, 0]
+    assert "5 commanders for 3 places" in decisions[0].reason
+    assert "conservative rating 1360" in decisions[0].reason
+
+
+@pytest.mark.parametrize("capacity", [3, 4])
+def test_nobody_retires_within_capacity(capacity):
+    assert retirements(full_house(), PromotionConfig(capacity=capacity)) == ()
+
+
+def test_baselines_and_players_under_twenty_games_never_retire():
+    protected = [(900, 40, 500, "scripted commander"), (1000, 40, 19, "commander")]
+    assert approved(retirements(full_house(*protected), THREE)) == [0, 1]
+    only_protected = roster([*protected, (1000, 40, 0, "commander")])
+    assert retirements(only_protected, PromotionConfig(capacity=1)) == ()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 3000),
+            st.floats(0, 350),
+            st.integers(0, 60),
+            st.sampled_from(["candidate", "commander", "retired", "baseline"]),
+        ),
+        min_size=1,
+        max_size=15,
+    ),
+    st.integers(1, 6),
+)
+def test_promotions_and_retirements_end_within_capacity_or_with_protected_players(players, capacity):
+    config = PromotionConfig(capacity=capacity)
+    before = roster(players)
+    promoted = approved(promotions(before, config))
+    after = [(*p[:3], "commander") if i in promoted else p for i, p in enumerate(players)]
+    leaving = approved(retirements(roster(after), config))
+    staying = [i for i, player in enumerate(after) if player[3] == "commander" and i not in leaving]
+    floor = conservative(before.ratings)
+    may_leave = [i for i in staying if players[i][2] >= 20]
+    assert len(staying) <= capacity or not may_leave
+    assert all(floor[gone] <= floor[kept] for gone in leaving for kept in may_leave)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"capacity": 0}, "capacity is 0"),
+        ({"superiority": 1.0}, r"superiority is 1\.0"),
+        ({"least_win_rate": 45.0}, r"least_win_rate is 45\.0"),
+        ({"least_games": -1}, "least_games is -1"),
+        ({"least_pair_games": float("nan")}, "least_pair_games nan"),
+    ],
+)
+def test_bad_promotion_settings_are_refused_by_name(setting, message):
+    with pytest.raises(ValueError, match=message):
+        PromotionConfig(**setting)
+
+
+def test_a_roster_that_does_not_fit_together_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"games has shape \(2,\): with 3 players it must be \(3,\)"):
+        replace(full_house(), games=np.zeros(2))
+    good = full_house((1500, 40, 100, "candidate"))
+    with pytest.raises(ValueError, match="Player 3 is candidate and commander"):
+        replace(good, commander=good.commander | good.candidate)
+    with pytest.raises(ValueError, match="1 names for 4 players"):
+        replace(good, names=("Player 0",))
+
+
+# --- succession ------------------------------------------------------------------------------------------------------
+
+
+def test_where_nobody_is_champion_the_highest_conservative_rating_of_the_commanders_becomes_it():
+    players = [(1700, 90, 50, "commander"), (1650, 40, 50, "commander"), (1900, 30, 50, "candidate")]
+    decision = succession(roster(players), PromotionConfig())
+    assert (decision.player, decision.approved) == (1, True)
+    assert decision.reason == "nobody was champion; its conservative rating 1570 is the commanders' highest"
+
+
+@pytest.mark.parametrize(("rating", "follows"), [(1664, False), (1665, True)])
+def test_a_commander_follows_the_champion_once_it_is_very_probably_better(rating, follows):
+    # 1500 + 2.326 * hypot(50, 50) = 1664.5
+    decision = succession(roster([(1500, 50, 99, "champion"), (rating, 50, 99, "commander")]), PromotionConfig())
+    assert decision.approved is follows
+    assert decision.player == 1
+    assert "P(better than the champion Player 0 at 1500)" in decision.reason
+
+
+def test_a_commander_with_few_games_does_not_follow():
+    players = [(1500, 50, 99, "champion"), (2500, 50, 19, "commander")]
+    assert succession(roster(players), PromotionConfig()) is None
+
+
+def test_a_champion_without_commanders_beside_it_stays():
+    assert succession(roster([(1500, 50, 99, "champion")]), PromotionConfig()) is None
+    assert succession(roster([(1500, 50, 99, "baseline")]), PromotionConfig()) is None
+
+
+def test_the_champion_does_not_retire():
+    players = [(1400, 40, 99, "champion"), (1500, 40, 99, "commander"), (1600, 40, 99, "commander")]
+    assert approved(retirements(roster(players), PromotionConfig(capacity=1))) == [1, 2]
+
+
+@pytest.mark.parametrize("champions", [[True, True, False], [False, False, True]])
+def test_a_roster_has_at_most_one_champion_who_is_a_commander(champions):
+    players = roster([(1500, 50, 99, standing) for standing in ("commander", "commander", "candidate")])
+    with pytest.raises(ValueError, match="the champion is one of the commanders"):
+        replace(players, champion=np.array(champions))
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_a_share_for_succession_that_cannot_decide_is_refused(share):
+    with pytest.raises(ValueError, match=f"succession is {share}"):
+        PromotionConfig(succession=share)
+
+
+@given(seed=st.integers(0, 2**32 - 1), lead=st.integers(-400, 400))
+def test_only_one_of_two_commanders_would_follow_the_other(seed, lead):
+    first, second = np.random.default_rng(seed).uniform(30, 200, 2)
+    swapped = []
+    for champion in (0, 1):
+        standings = ["commander", "commander"]
+        standings[champion] = "champion"
+        players = [(1500, first, 99, standings[0]), (1500 + lead, second, 99, standings[1])]
+        swapped.append(succession(roster(players), PromotionConfig(succession=0.51)).approved)
+    assert swapped != [True, True]
