@@ -75,3 +75,11 @@ $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	@echo "==> installing the league, its trainer and the tools for development"
 	@$(PIP) -e '.[dev]'
 	@touch $(VENV)/.run $@
+
+# --- documentation ---------------------------------------------------------------------------------------------------
+
+.PHONY: docs
+
+docs: $(VENV)/.dev ## build the documentation site in build/docs; a warning is an error
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going -q -j auto docs build/docs
+	@echo "open build/docs/index.html"
