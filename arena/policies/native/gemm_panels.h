@@ -38,7 +38,11 @@ auto add_block = [&](auto rows, auto fold, int abreast, auto* x, int inputs, aut
     for (int column = 0; column < PANEL; column += WIDTH * ABREAST) {
         Vector sum[ROWS][ABREAST];
         for (int r = 0; r < ROWS; ++r)
-            for (int j = 0; j < ABREAST; ++j) sum[r][j] = *(const Vector*)(sums.bias + place(column + WIDTH * j));
+            for (int j = 0; j < ABREAST; ++j) {
+                // The sums' destination is often in no cache: fetched now, it arrives while they are computed.
+                sum[r][j] = *(const Vector*)(sums.bias + place(column + WIDTH * j));
+                __builtin_prefetch(into + r * sums.stride + place(column + WIDTH * j), 1);
+            }
         for (int k = 0; k < inputs; k += abreast) {
             auto* weights = panel + PANEL * k + column * abreast;
             for (int r = 0; r < ROWS; ++r)
