@@ -84,7 +84,7 @@ def leave(process, number):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells of a parent's death")
-def test_a_parents_death_is_heard_once():
+def test_a_parents_death_is_signalled_once():
     """The kernel signals it for each of its threads; a second one would be taken for the wish to leave at once."""
     process = start(TETHERED)
     assert process.stdout.readline() == f"{int(signal.SIGTERM)}\n".encode()
@@ -106,7 +106,7 @@ def test_a_call_to_the_league_is_cut_short():
     assert (status, said[-2:]) == (0, ["cut short", "saved"])
 
 
-def test_native_code_that_hears_no_signal_is_ended_in_time():
+def test_native_code_that_ignores_signals_is_ended_in_time():
     """As while a kernel is compiled: the main thread is not there to heed anything."""
     process, began = start(IN_NATIVE_CODE, within_s=0.5), time.monotonic()
     status, _, wrong = leave(process, signal.SIGTERM)
@@ -136,7 +136,7 @@ def test_a_terminal_that_hangs_up_twice_lets_the_process_save():
     assert (status, said) == (0, ["saved"])
 
 
-def test_who_outlives_the_terminal_still_does():
+def test_an_ignored_hangup_stays_ignored():
     """As under `nohup`: what is ignored from the start stays so, also after another signal."""
     process = start(WATCHFUL, hanging_up="SIG_IGN")
     process.send_signal(signal.SIGHUP)
@@ -146,7 +146,7 @@ def test_who_outlives_the_terminal_still_does():
     assert (status, said[0].partition(":")[0], said[1:]) == (0, "SIGTERM", ["saved"])
 
 
-def test_what_heeded_signals_before_heeds_them_again():
+def test_previous_signal_handlers_are_restored():
     before = [signal.getsignal(number) for number in SIGNALS]
     threads = threading.active_count()
     with ShutdownSignals(lambda _: None).entered() as run_context:

@@ -264,7 +264,7 @@ def test_a_missing_gpu_is_refused(capsys):
 
 
 @pytest.mark.parametrize("arguments", [["run", "--league", "localhost:8000"], ["evaluate", "--name", "/etc"]])
-def test_bad_usage_names_what_is_wrong(capsys, arguments):
+def test_bad_usage_names_the_mistake(capsys, arguments):
     run(*arguments, "--environment", "rps", expect=2)
     assert arguments[-1] in capsys.readouterr().err
 

@@ -82,7 +82,7 @@ def played_by(processes):
     return parts, [(each.assignment.seed, each.score, each.decisions, each.mean_return) for each in episodes]
 
 
-def test_the_number_of_processes_changes_nothing_of_what_a_trainer_collects():
+def test_rollouts_do_not_depend_on_the_number_of_processes():
     (one, played), (three, again) = played_by(1), played_by(3)
     assert all(map(torch.equal, one, three))
     assert played == again

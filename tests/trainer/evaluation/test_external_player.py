@@ -158,7 +158,7 @@ def test_a_policy_that_shows_its_fault_at_once_is_not_entered(enter, client):
     assert client.workers(name="entry-stone").items == []
 
 
-def test_a_policy_that_fails_ends_the_entry_and_what_was_played_before_counts(enter, client):
+def test_a_failing_policy_ends_the_entry_and_earlier_matches_count(enter, client):
     printed = enter("entered_bots:Failing", expect=1)
     assert "it failed with RuntimeError: out of ideas. Its unfinished matches do not count" in printed
     assert "Traceback" not in printed

@@ -34,7 +34,7 @@ def observed(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("member_size", [0, 8])
-def test_a_players_memory_lives_where_its_weights_do(device: torch.device, member_size: int):
+def test_a_players_state_is_on_the_device_of_its_weights(device: torch.device, member_size: int):
     policy = NetworkPolicy(network_of(member_size=member_size).to(device), "mech-duel", SPEC.signature)
     state, (values, all_active) = policy.initial_state(ROWS), observed(device)
 
@@ -45,7 +45,7 @@ def test_a_players_memory_lives_where_its_weights_do(device: torch.device, membe
 
 
 @pytest.mark.parametrize("member_size", [0, 8])
-def test_an_opponents_memory_lives_where_it_acts_wherever_it_was_loaded(device: torch.device, member_size: int):
+def test_an_opponents_state_is_on_the_device_that_it_acts_on(device: torch.device, member_size: int):
     loaded = NetworkPolicy(network_of(member_size=member_size), "mech-duel", SPEC.signature)
     opponent = Opponent("key", "name", loaded)
     actor = make_actor(opponent, SPEC.num_agents, device, 2**20)
@@ -59,7 +59,7 @@ def test_an_opponents_memory_lives_where_it_acts_wherever_it_was_loaded(device: 
         assert tensor.device.type == device.type
 
 
-def test_the_work_item_lives_where_it_is_learned_from(device: torch.device):
+def test_the_synthetic_environment_is_on_the_learners_device(device: torch.device):
     item = SyntheticSpec()
     env = Synthetic(num_envs=ROWS, seed=0, item=item, device=str(device))
     observation = env.reset()

@@ -55,7 +55,7 @@ def test_a_decision_is_followed_by_the_next_of_its_run_and_the_last_by_none():
 
 
 @pytest.mark.parametrize("agents", [1, 3])
-def test_what_follows_is_the_agents_next_decision_in_its_episode_and_chunk(play, agents):
+def test_the_successor_is_the_agents_next_decision_in_its_episode_and_chunk(play, agents):
     rollout = play((agents, agents)).collect()
     sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
     before, after = (sequences.flat_index[each] for each in successive(sequences.runs))

@@ -132,6 +132,20 @@ def test_half_precision_rounds_factors_and_not_sums(core):
         assert 0.0 < float((one - other).norm()) < 2.0**-7 * float(other.norm())
 
 
+@pytest.mark.skipif(not native_lstm.supports_tiles(), reason="this processor has no AMX")
+@pytest.mark.parametrize("lengths", [[1], [9], [2] * 32, [2] * 33, [3] * 15 + [1] * 40])
+def test_tiles_and_dot_products_of_bfloat16_agree(lengths, monkeypatch):
+    core, runs = LSTMCore(64, UNITS), PackedRuns.of(torch.tensor(lengths), STEPS)
+    decisions, state = sum(lengths), RecurrentState(*torch.randn(2, len(lengths), UNITS))
+    given = torch.randn(decisions, 64), state, runs, torch.randn(decisions, UNITS)
+    with torch.autocast("cpu", torch.bfloat16):
+        by_tiles = learned(core, *given)
+        monkeypatch.setattr(native_lstm, "supports_tiles", lambda: False)
+        by_dot_products = learned(core, *given)
+    for one, other in zip(by_tiles, by_dot_products, strict=True):
+        assert float((one - other).norm()) < 2.0**-8 * float(other.norm())
+
+
 def test_parts_of_the_runs_are_equally_long_and_leave_none_out():
     lengths, runs = random_runs()
     balance_runs = native_lstm.balance_runs(runs.first.tolist(), 3)
