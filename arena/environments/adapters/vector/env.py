@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.environments.adapters.calls import unpack
-from arena.environments.adapters.pettingzoo.declare import END, LIMIT, STEP
+from arena.environments.adapters.calls import END, LIMIT, STEP, unpack
 from arena.environments.adapters.spaces.actions import require_no_addend
 from arena.environments.adapters.spaces.flatten import ACTION_MASK
 from arena.environments.adapters.vector.actions import check_legal, read
