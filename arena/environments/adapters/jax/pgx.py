@@ -37,7 +37,7 @@ def from_pgx(env: Any, **declared: Any) -> TensorGame:  # noqa: ANN401  whatever
     """
     if env.num_players > SIDES:
         raise ArenaError(f"{env.id} has {env.num_players} players: a match has two sides, so choose a game of 1 or 2")
-    state = jax.eval_shape(env.init, jax.ShapeDtypeStruct((2,), jnp.uint32))
+    state = jax.eval_shape(env.init, jnp.zeros(2, jnp.uint32))
     if not hasattr(state.observation, "shape"):
         raise ArenaError(f"{env.id} has observations of several arrays: wrap it so that `observe` returns one array")
     game = FunctionalGame(

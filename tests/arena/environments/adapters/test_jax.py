@@ -1,6 +1,8 @@
 """Games written in JAX are played as they are, by the interfaces of pgx, JaxMARL and Gymnax."""
 
+import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -218,3 +220,14 @@ def test_games_of_gymnax_and_jaxmarl_are_played_by_name(name: str):
 
     assert any(step.ended.any() for step in steps) or env.spec.max_decisions > len(steps)
     assert all(step.observation.values.isfinite().all() for step in steps)
+
+
+def test_nim_of_the_documentation_is_played(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    page = (Path(__file__).parents[4] / "docs" / "jax.md").read_text(encoding="utf-8")
+    (tmp_path / "nim_of_the_page.py").write_text(re.search(r"```python\n(.+?)```", page, re.DOTALL)[1])
+    monkeypatch.syspath_prepend(tmp_path)
+
+    name = "nim_of_the_page:game"
+    assert declare(name).unlike_sides is None
+    series = play_series(name, *(resolve_policy(name, "random") for _ in range(2)), matches=20, seed=0)
+    assert {match.decisions <= 14 for match in series.matches} == {True}
