@@ -32,11 +32,12 @@ test-gpu: $(VENV)/.dev ## run the tests that need a GPU; skipped where torch see
 screenshots: $(VENV)/.dev ## make the pictures of the dashboard in docs/screenshots
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/browser/test_pages.py -k screenshots --screenshots docs/screenshots
 
-check: $(VENV)/.dev ## format, lint, types, import rules
+check: $(VENV)/.dev ## format, lint, types, import rules, English
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	PYTHONPATH=docs/_ext $(BIN)/python -m league_docs.prose
 
 bench: $(VENV)/.dev ## measure what docs/benchmarks.md quotes
 	@set -e; for script in $(filter-out benchmarks/league_value.py benchmarks/strangers.py,$(wildcard benchmarks/*.py)); do name=$$(basename $$script .py); echo "==> $$name"; \
@@ -75,3 +76,14 @@ $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	@echo "==> installing the league, its trainer and the tools for development"
 	@$(PIP) -e '.[dev]'
 	@touch $(VENV)/.run $@
+
+# --- documentation ---------------------------------------------------------------------------------------------------
+
+.PHONY: docs prose
+
+docs: $(VENV)/.dev ## build the documentation site in build/docs; a warning is an error
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going -q -j auto docs build/docs
+	@echo "open build/docs/index.html"
+
+prose: $(VENV)/.dev ## print measures of the English of each page (ARGS=--update stores the counts as the baseline)
+	PYTHONPATH=docs/_ext $(BIN)/python -m league_docs.prose $(or $(ARGS),--measure)
