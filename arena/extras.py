@@ -17,12 +17,17 @@ EXTRAS = {
     "onnxruntime": "onnx",
     "ray": "fleet",
     "pyspiel": "openspiel",
-    "gymnasium": "pettingzoo",
+    "gymnasium": "vector",
     "pettingzoo": "pettingzoo",
     "pygame": "pettingzoo",
     "rlcard": "pettingzoo",
     "mpe2": "mpe2",
     "magent2": "magent2",
+    "jax": "jax",
+    "jaxlib": "jax",
+    "pgx": "jax",
+    "gymnax": "gymnax",
+    "jaxmarl": "jaxmarl",
 }
 """Extras by the names under which their packages are imported."""
 
