@@ -9,7 +9,7 @@ TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-browser test-gpu screenshots check bench clean
+.PHONY: help run test test-slow test-browser test-gpu checklist screenshots check bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -28,6 +28,9 @@ test-browser: $(VENV)/.dev ## drive the dashboard in the system's Chromium; skip
 
 test-gpu: $(VENV)/.dev ## run the tests that need a GPU; skipped where torch sees none (ARGS=tests/gpu)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m gpu $(ARGS)
+
+checklist: $(VENV)/.dev ## write the tests that hold each row into docs/checklist.md
+	$(BIN)/python tests/support/checklist.py
 
 screenshots: $(VENV)/.dev ## make the pictures of the dashboard in docs/screenshots
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/browser/test_pages.py -k screenshots --screenshots docs/screenshots

@@ -42,6 +42,7 @@ for module in modules:
 """
 
 
+@pytest.mark.holds("I7")
 @pytest.mark.parametrize(
     ("modules", "unwanted"),
     [

@@ -60,6 +60,7 @@ def check_observation(spec: EnvironmentSpec, observation: Observation) -> None:
         assert bool(((values >= block.low) & (values <= block.high)).all()), block.name
 
 
+@pytest.mark.holds("G6")
 def test_spec_is_complete(env: Environment):
     spec = env.spec
 
@@ -72,6 +73,7 @@ def test_spec_is_complete(env: Environment):
     assert "random" in [baseline.name for baseline in baselines(spec.name)]
 
 
+@pytest.mark.holds("D8")
 def test_steps_are_as_declared(env: Environment):
     spec = env.spec
     check_observation(spec, env.reset())
@@ -134,6 +136,7 @@ def test_what_a_step_returns_stays_as_it_was(env: Environment):
     assert torch.equal(log[0].outcome.score, kept[2])
 
 
+@pytest.mark.holds("T16")
 def test_stepping_before_the_first_reset_is_refused(env: Environment):
     rng = torch.Generator().manual_seed(0)
     actions = random_actions(env, make(env.spec.name, num_envs=E).reset(), rng)
@@ -177,6 +180,7 @@ def test_signature_follows_the_rules(env: Environment):
     assert len({game.signature, replace(game, rules={}).signature, replace(game, name="other").signature}) == 3
 
 
+@pytest.mark.holds("T16")
 def test_what_is_declared_without_making_one_is_what_an_environment_has(env: Environment):
     assert declare(env.spec.name) == env.spec
 

@@ -34,6 +34,7 @@ def test_every_built_in_environment_has_a_preset(environment):
     assert resolve(environment, None, []).environment.name == environment
 
 
+@pytest.mark.holds("K2")
 @pytest.mark.parametrize("environment", PRESETS)
 def test_presets_have_the_discount_of_the_reward_shaping(environment):
     assert resolve(environment, None, []).ppo.gamma == RewardWeights().gamma
@@ -45,6 +46,7 @@ def test_presets_name_existing_heads(environment):
     assert {*settings.ent_coef_per_head, *settings.entropy_floors} <= {head.name for head in declare(environment).heads}
 
 
+@pytest.mark.holds("B10", "S11")
 @pytest.mark.parametrize("environment", [*names(), "my-game"])
 def test_recurrent_presets_have_at_most_two_epochs(environment):
     """Their stored states go stale as weights move."""
@@ -60,6 +62,7 @@ def test_self_play_leaves_one_environment_unless_its_share_is_1(share, num_envs,
     assert len(settings.self_play_rows) == rows
 
 
+@pytest.mark.holds("D5", "E2", "E5", "S8", "S12", "S13")
 def test_defaults_agree_with_the_checklist():
     """Where they contradict each other docs/checklist.md says which one was followed."""
     config = validate({})

@@ -131,6 +131,7 @@ def test_wandb_without_a_login_is_refused_with_remedies(tmp_path, wandb, monkeyp
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.holds("I7")
 def test_a_missing_wandb_package_is_refused_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(ConfigError, match=r"pip install 'echelon-league\[track\]', or omit"):

@@ -141,6 +141,7 @@ def until(condition, *needed):
         time.sleep(0.05)
 
 
+@pytest.mark.holds("T11")
 @pytest.mark.timeout(STARTING_S)
 def test_killing_either_process_loses_no_accepted_result_and_counts_none_twice(tmp_path, start, port):
     url = f"http://127.0.0.1:{port}"
