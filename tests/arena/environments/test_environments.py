@@ -185,6 +185,7 @@ def test_what_is_declared_without_making_one_is_what_an_environment_has(env: Env
     assert declare(env.spec.name) == env.spec
 
 
+@pytest.mark.integration
 def test_a_game_whose_library_is_not_installed_says_what_installs_it():
     script = """
 import sys

@@ -196,6 +196,7 @@ def test_rng_is_seeded_again_on_another_kind_of_device(play):
     assert not torch.equal(one, torch.rand(4, generator=play().learner.rng))
 
 
+@pytest.mark.integration
 @pytest.mark.holds("H1")
 @pytest.mark.skipif(sys.platform != "linux", reason="a process is ended where its file has so many bytes")
 def test_kill_9_during_a_save_leaves_a_complete_state(tmp_path):

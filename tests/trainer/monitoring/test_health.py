@@ -425,6 +425,7 @@ def test_the_documentation_explains_every_health_rule():
     assert set(re.findall(r"^\| `([a-z_]+)` \|", text, flags=re.MULTILINE)) == set(HEALTH_RULES)
 
 
+@pytest.mark.integration
 def test_monitor_and_doctor_load_no_torch():
     script = "import sys, trainer.monitoring.report.doctor; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -14,6 +14,7 @@ from trainer.ppo.compiled import CompiledOrEager
 COMPARE = Path(__file__).parents[2] / "support" / "compiled_update.py"
 
 
+@pytest.mark.integration
 @pytest.mark.holds("G10", "I6")
 def test_loss_compiles_without_graph_breaks_and_with_the_same_result():
     command = [sys.executable, "-W", "error::UserWarning", str(COMPARE), "eager", "16", "64"]

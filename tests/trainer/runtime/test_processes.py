@@ -18,6 +18,8 @@ from league.errors import LeagueError
 from trainer.checkpointing import format as state
 from trainer.shutdown import ENDED_BY_SIGTERM
 
+pytestmark = pytest.mark.integration
+
 COMPILING_S = 600.0
 """Kernels of the mech arena may have to be compiled first, on a machine that does other things too."""
 

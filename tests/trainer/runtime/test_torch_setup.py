@@ -131,6 +131,7 @@ says_memory = pytest.mark.skipif(
 )
 
 
+@pytest.mark.integration
 @says_memory
 def test_peak_memory_does_not_include_the_parent_process():
     code = "held = b'x' * 2**26; held = None; print(flush=True); input()"
@@ -174,6 +175,7 @@ print(next(int(line.split()[1]) // 1024 for line in lines if line.startswith("Vm
 """
 
 
+@pytest.mark.integration
 @says_memory
 def test_half_precision_minibatches_of_many_sizes_do_not_fill_the_memory():
     def most_mb(when: str) -> int:

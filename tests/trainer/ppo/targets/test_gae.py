@@ -259,6 +259,7 @@ def played_in_turns(steps, rows, longest_wait, rng):
     return active, ended, left == 0
 
 
+@pytest.mark.integration
 @pytest.mark.holds("C1")
 @given(longest_wait=st.integers(1, 5), seed=st.integers(0, 1000))
 def test_valid_turns_depend_on_position_and_not_on_the_action(longest_wait, seed):
