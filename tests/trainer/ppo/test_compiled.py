@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch._dynamo.exc import BackendCompilerFailed
 
 from trainer.ppo.compiled import CompiledOrEager
 
@@ -49,6 +48,7 @@ def test_too_many_graphs_fall_back_to_eager_with_one_warning(caplog):
 
 def test_update_falls_back_to_eager_if_the_backend_fails(play, never, monkeypatch, caplog):
     """As inductor does where there is no C++ compiler."""
+    from torch._dynamo.exc import BackendCompilerFailed  # here, because it loads the compiler, which takes a second
 
     def compiled(function, **_):
         def failing(*_):
