@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from refused import refused
 
 from arena.environments import EnvironmentSpec, HeadKind, RoundsSpec, baselines, declare, make, make_baseline, names
 from arena.environments.base import Actions, Environment, Observation, StepResult
@@ -206,7 +207,7 @@ def test_unknown_names_are_refused_with_the_known_ones():
     assert {"mech-company", "mech-duel", "mech-pack", "recall", "rps"} <= {*names()}
     with pytest.raises(UnknownEnvironmentError, match=re.escape(f"'chess': choose one of {', '.join(names())}")):
         make("chess", num_envs=1)
-    with pytest.raises(UnknownEnvironmentError, match="'chess': choose one of mech-company"):
+    with refused("unknown-environment", "chess"):
         declare("chess")
     with pytest.raises(
         UnknownPolicyError, match="'bob' of mech-duel: choose one of random, lieutenant, lieutenant-half, turret"
