@@ -4,12 +4,16 @@
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS := 2
+SAMPLE := 500
+UNIT := "not integration and not slow and not browser and not gpu"
 PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
+# With byte code on disk, processes of a run import in half the time.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-browser test-gpu screenshots check bench clean
+.PHONY: help run test test-all test-fresh test-slow test-browser test-gpu checklist snapshots screenshots check bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -17,20 +21,33 @@ help: ## list the targets
 run: $(VENV)/.run ## start a league on this machine: server, trainer, evaluator, live table (PORT=8001, ARGS="--learner second")
 	@$(BIN)/league up $(if $(PORT),--port $(PORT)) $(ARGS)
 
-test: $(VENV)/.dev ## run the tests, all but the slow ones and those in a browser or on a GPU (JOBS=4 ARGS=tests/league)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal -m "not slow and not browser and not gpu" $(ARGS)
+test: $(VENV)/.dev ## run the unit tests, without servers or processes (JOBS=4 ARGS=tests/league)
+	$(PYTEST) -n $(JOBS) --dist worksteal -m $(UNIT) $(ARGS)
+
+test-all: $(VENV)/.dev ## run the tests with PostgreSQL, S3 and processes too, then the dashboard's in a browser
+	$(PYTEST) -n $(JOBS) --dist worksteal -m "not slow and not browser and not gpu" $(ARGS)
+	$(PYTEST) -m "browser and not slow" tests/browser
+
+test-fresh: $(VENV)/.dev ## run a sample of the unit tests with chance that no run had before (SAMPLE=500)
+	$(PYTEST) -n $(JOBS) --dist worksteal -m $(UNIT) --fresh --sample $(SAMPLE) $(ARGS)
 
 test-slow: $(VENV)/.dev ## run the tests that learn something; minutes
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m "slow and not gpu" $(ARGS)
+	$(PYTEST) -m "slow and not gpu" $(ARGS)
 
 test-browser: $(VENV)/.dev ## drive the dashboard in the system's Chromium; skipped where there is none
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m "browser and not slow" tests/browser $(ARGS)
+	$(PYTEST) -m "browser and not slow" tests/browser $(ARGS)
 
 test-gpu: $(VENV)/.dev ## run the tests that need a GPU; skipped where torch sees none (ARGS=tests/gpu)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m gpu $(ARGS)
+	$(PYTEST) -m gpu $(ARGS)
+
+checklist: $(VENV)/.dev ## write the tests that hold each row into docs/checklist.md
+	$(BIN)/python tests/support/checklist.py
+
+snapshots: $(VENV)/.dev ## make the present help of each program its snapshot in tests/snapshots
+	$(PYTEST) -q --update-snapshots tests/test_help.py
 
 screenshots: $(VENV)/.dev ## make the pictures of the dashboard in docs/screenshots
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/browser/test_pages.py -k screenshots --screenshots docs/screenshots
+	$(PYTEST) -m browser tests/browser/test_pages.py -k screenshots --screenshots docs/screenshots
 
 check: $(VENV)/.dev ## format, lint, types, import rules, English
 	$(BIN)/ruff format --check .

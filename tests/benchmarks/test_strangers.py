@@ -66,6 +66,7 @@ def test_a_meter_adds_sessions_and_leaves_out_what_loading_took(tmp_path):
         clock[0] = 1.0
 
 
+@pytest.mark.integration
 def test_processor_seconds_are_those_of_processes_that_were_started():
     busy = "import time\nwhile time.process_time() < 0.1: pass\nprint(flush=True)\ninput()"
     with subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
@@ -84,6 +85,7 @@ def wait_until(reached):
         time.sleep(0.001)
 
 
+@pytest.mark.integration
 def test_who_is_ahead_stops_until_the_leader_has_caught_up_and_goes_on_at_the_end():
     with subprocess.Popen(["sleep", "60"]) as leader, subprocess.Popen(["sleep", "60"]) as follower:
         used = {leader.pid: 5.0, follower.pid: 50.0}
@@ -114,6 +116,7 @@ input()
 """
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at a parent's death is Linux's")
 def test_no_trainer_outlives_who_started_it_and_was_killed_not_even_one_that_was_held(tmp_path):
     log, root = tmp_path / "log", Path(__file__).parents[2]

@@ -69,6 +69,7 @@ def test_answers_and_logs_of_a_server_hold_no_token(
         assert secret not in caplog.text
 
 
+@pytest.mark.integration
 @ON_SQLITE
 def test_a_running_server_prints_no_secret(
     database: Database, database_url: str, secrets: list[str], tmp_path: Path
@@ -88,6 +89,7 @@ def test_a_running_server_prints_no_secret(
         assert secret not in printed
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("password", [PASSWORD, "p%40ss-hunter2"])
 def test_a_database_that_is_away_is_named_without_its_password(tmp_path: Path, password: str) -> None:
     environment = os.environ | {"LEAGUE_DATABASE_URL": f"postgresql://league:{password}@127.0.0.1:9/league"}

@@ -15,6 +15,8 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.services.auth import tokens
 
+pytestmark = pytest.mark.integration
+
 EXAMPLES = 10
 UNLIMITED = {"rate_per_s": 1e6, "rate_burst": 10**9}
 
