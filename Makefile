@@ -9,7 +9,7 @@ TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-browser test-gpu screenshots check bench clean
+.PHONY: help run test test-slow test-browser test-gpu screenshots check bench kills clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -39,8 +39,11 @@ check: $(VENV)/.dev ## format, lint, types, import rules
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.dev ## measure what docs/benchmarks.md quotes
-	@set -e; for script in $(filter-out benchmarks/league_value.py benchmarks/strangers.py,$(wildcard benchmarks/*.py)); do name=$$(basename $$script .py); echo "==> $$name"; \
+	@set -e; for script in $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)); do name=$$(basename $$script .py); echo "==> $$name"; \
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.$$name; done
+
+kills: $(VENV)/.dev ## kill the processes of a league at random and check that nothing was lost (ARGS="--backend sqlite")
+	OMP_NUM_THREADS=1 PYTHONPATH=tests/support $(BIN)/python -m kills $(ARGS)
 
 clean: ## remove the virtual environment and caches; what a league keeps (var) stays
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
