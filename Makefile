@@ -69,12 +69,12 @@ $(VENV)/.torch: $(VENV)/.python constraints.txt
 	@$(PIP) "torch==$(TORCH)"
 	@touch $@
 
-$(VENV)/.run: $(VENV)/.torch pyproject.toml
+$(VENV)/.run: $(VENV)/.torch pyproject.toml setup.py
 	@echo "==> installing the league and its trainer"
-	@$(PIP) -e '.[train]'
+	@$(PIP) -e '.[server,train]'
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.torch pyproject.toml
+$(VENV)/.dev: $(VENV)/.torch pyproject.toml setup.py
 	@echo "==> installing the league, its trainer and the tools for development"
 	@$(PIP) -e '.[dev]'
 	@touch $(VENV)/.run $@
