@@ -4,6 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS := 2
+BENCHMARKS := server trainer environment openspiel adapters opponents ratings calibration gates
 PYTHONS := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 TOOLS := $(VENV)/tools/bin
@@ -42,9 +43,10 @@ check: $(VENV)/.dev ## format, lint, types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.dev ## measure what docs/benchmarks.md quotes
-	@set -e; for script in $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)); do name=$$(basename $$script .py); echo "==> $$name"; \
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.$$name; done
+bench: $(VENV)/.dev ## measure everything and write the table of docs/benchmarks.md (BENCHMARKS="server ratings")
+	@set -e; for name in $(BENCHMARKS); do echo "==> $$name"; \
+	    OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.$$name --json var/benchmarks/$$name.json; done
+	$(BIN)/python -m benchmarks.table var/benchmarks/*.json --write docs/benchmarks.md
 
 kills: $(VENV)/.dev ## kill the processes of a league at random and check that nothing was lost (ARGS="--backend sqlite")
 	OMP_NUM_THREADS=1 PYTHONPATH=tests/support $(BIN)/python -m kills $(ARGS)
