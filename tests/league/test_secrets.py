@@ -16,6 +16,7 @@ from served import serving
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import LeagueError
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -28,9 +29,9 @@ STORE_SECRET = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY"
 def secrets(database: Database) -> list[str]:
     """Tokens of every scope, one that was revoked, and one that nobody made."""
     with database.write() as session:
-        made = [tokens.create(session, scope, scope, NOW, actor="test") for scope in ("read", "worker", "admin")]
-        made.append(tokens.create(session, "old", "admin", NOW, actor="test"))
-        tokens.revoke(session, "old", NOW, actor="test")
+        made = [tokens.create(session, scope, scope, Cause("test", "", NOW)) for scope in ("read", "worker", "admin")]
+        made.append(tokens.create(session, "old", "admin", Cause("test", "", NOW)))
+        tokens.revoke(session, "old", Cause("test", "", NOW))
     return [*made, UNKNOWN]
 
 
