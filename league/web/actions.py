@@ -21,7 +21,7 @@ Reason = Annotated[str, StringConstraints(strip_whitespace=True), Form(min_lengt
 
 
 def done(request: Request, path: str) -> Response:
-    """Answer a change that was made: a script loads its page anew, a bare form goes on to `path`."""
+    """Answer a change that was made: a script reloads its page, a bare form goes on to `path`."""
     if is_part(request):
         return Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Refresh": "true"})
     return RedirectResponse(path, status_code=HTTPStatus.SEE_OTHER)
@@ -37,7 +37,7 @@ def crown(
     reason: Reason,
     expected: Annotated[Annotated[int, Field(ge=1, lt=ID_LIMIT)] | Literal[""], Form()] = "",
 ) -> Response:
-    """Make a player the champion, if the champion is still whom the page showed; empty for nobody."""
+    """Make a player the champion, if the champion is still the one that the page showed; empty for none."""
     with league.database.write() as session:
         transitions.set_champion(
             session, player_id, actor=caller.name, reason=reason, now=now, expected=expected or None

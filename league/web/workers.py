@@ -122,7 +122,7 @@ def command(
     reason: Reason,
     command: Annotated[wire.Command, Form()],
 ) -> Response:
-    """Set what a worker is told at its next heartbeat."""
+    """Set the command that a worker gets at its next heartbeat."""
     asked = wire.CommandRequest(command=command, reason=reason)
     with league.database.write() as session:
         workers.command(session, league.settings, worker_id, asked, caller.name, now)
