@@ -229,7 +229,8 @@ def _nystrom(times: Times, basis: FloatArray) -> FloatArray:
 def _of_forest(curvature: csr_array, child: IntArray, parent: IntArray) -> tuple[FloatArray, Times]:
     """Invert the curvature without edges other than those from child to parent: (F,) diagonal, and products."""
     size = curvature.shape[0]
-    edge = np.asarray(curvature[child, parent]).reshape(-1)
+    # Without indices scipy answers with a sparse array instead of numbers.
+    edge = np.asarray(curvature[child, parent]).reshape(-1) if child.size else np.empty(0)
     places = np.concatenate((child, parent)), np.concatenate((parent, child))
     forest = csr_array((np.concatenate((edge, edge)), places), shape=(size, size))
     own = curvature.diagonal()

@@ -49,7 +49,7 @@ async def identify(request: Request, league: AppState, secret: str | None, now: 
     """Find out who calls; a token's calls are counted together, an open server's and refused ones by address.
 
     Raises:
-        UnauthenticatedError: Nobody has the secret, or none came and the server is closed.
+        UnauthenticatedError: No token has the secret, or none came and the server is closed.
         ForbiddenError: The server is open and the call comes from a page of another site.
         RateLimitedError: The caller made too many calls of late.
     """
@@ -70,7 +70,7 @@ async def find_principal(league: AppState, secret: str | None, now: datetime) ->
     """Return who has a secret, as this process remembers it or as the database says.
 
     Raises:
-        UnauthenticatedError: Nobody has it, or not any more.
+        UnauthenticatedError: No valid token has it.
     """
     key = None if secret is None else digest(secret)
     principal = league.callers.recall(key, now)

@@ -30,7 +30,7 @@ async def clock() -> datetime:
 
 
 async def timepiece() -> Callable[[], Awaitable[datetime]]:
-    """Return what tells the time to answers that last."""
+    """Return the clock for responses that last, such as streams."""
     return clock
 
 
@@ -50,14 +50,14 @@ async def standing_permission(
     now: Annotated[Callable[[], Awaitable[datetime]], Depends(timepiece)],
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> Callable[[], Awaitable[bool]]:
-    """Return what says, as often as it is asked, whether the caller's token is still one."""
+    """Return a function that checks whether the caller's token is still valid."""
     return lasting(league, None if credentials is None else credentials.credentials, now)
 
 
 def lasting(
     league: AppState, secret: str | None, now: Callable[[], Awaitable[datetime]]
 ) -> Callable[[], Awaitable[bool]]:
-    """Return what says whether a secret is still somebody's."""
+    """Return a function that checks whether a token's secret is still valid."""
 
     async def lasts() -> bool:
         try:
@@ -92,7 +92,7 @@ async def metrics_reader(
     now: Now,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> Principal | None:
-    """Find out who reads the metrics; None where anybody may."""
+    """Find out who reads the metrics; None if metrics are open."""
     if league.settings.metrics_open:
         return None
     return await authorise(request, league, None if credentials is None else credentials.credentials, now, Scope.READ)

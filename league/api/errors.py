@@ -94,7 +94,7 @@ def pause_s(error: LeagueError) -> int | None:
 
 
 def to_league_error(request: Request, error: Exception) -> LeagueError:
-    """Return what a caller is told of an error; what is no fault of the caller's is logged."""
+    """Return the error that a caller gets; one that is not the caller's fault is logged."""
     if isinstance(error, LeagueError):
         return error
     if isinstance(error, RequestValidationError):
@@ -111,7 +111,7 @@ def to_league_error(request: Request, error: Exception) -> LeagueError:
 def redact(said: str) -> str:
     """Return what a database's driver said without the hosts, users and databases that it names.
 
-    Anybody may hear it, for without the database nobody is known; the log has it whole.
+    Its text is public, because without the database no caller is authenticated; the log has the whole.
     """
     return _NAMED.sub('"..."', said)
 

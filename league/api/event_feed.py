@@ -18,7 +18,7 @@ _CURSORS_MAX = 1024
 
 
 class EventFeed:
-    """The last answers, for whoever asks for the same within a moment.
+    """The last answers, for readers that ask for the same within a moment.
 
     Args:
         lasts_s: How long an answer is good, >= 0; shorter than the time between two questions of a stream.
@@ -30,7 +30,7 @@ class EventFeed:
         self._answers: TTLCache[Cursor, Fresh] = TTLCache(_CURSORS_MAX, lasts_s, clock)
 
     def since(self, cursor: Cursor, read: Callable[[], Fresh]) -> Fresh:
-        """Return what came after a cursor: what `read` says, or said to somebody else just now."""
+        """Return what came after a cursor: the result of `read`, or that of another reader just now."""
         with self._lock:
             found = self._answers.get(cursor)
             if found is None:

@@ -23,7 +23,7 @@ from league.errors import RateLimitedError
 from league.wire.request_class import RequestClass
 
 REFUSED_COST = 100
-"""A call with a token that is none counts as so many: whoever tries tokens is slowed down soon."""
+"""A call with an invalid token counts as so many, which slows down attempts to guess tokens."""
 
 NOTE_EVERY = timedelta(minutes=10)
 

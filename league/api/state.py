@@ -35,7 +35,7 @@ class AppState:
     """What one API process holds; all truth is in the database and the store.
 
     Threads share `rng`, which locks itself: to make one for each call takes as long as a statement. `ending` is set
-    when the process is told to end: answers without an end of their own, of which `streams` has one entry each, then
+    when the process is asked to end: answers without an end of their own, of which `streams` has one entry each, then
     end.
     """
 

@@ -58,11 +58,11 @@ def metrics(
     """
     with connect(url, token) as client:
         found = _find(client, learner, environment)
-        told = client.metrics(found.id, names, most=None if as_json else TREND_POINTS)
+        curves = client.metrics(found.id, names, most=None if as_json else TREND_POINTS)
     if as_json:
-        tables.show_json(told)
+        tables.show_json(curves)
     else:
-        tables.show(metrics_grid(found, told))
+        tables.show(metrics_grid(found, curves))
 
 
 def _find(client: LeagueClient, which: str, environment: str | None) -> wire.Learner:
@@ -82,12 +82,12 @@ def _find(client: LeagueClient, which: str, environment: str | None) -> wire.Lea
     return found[0]
 
 
-def metrics_grid(learner: wire.Learner, told: wire.TrainingCurves) -> Grid:
+def metrics_grid(learner: wire.Learner, curves: wire.TrainingCurves) -> Grid:
     """Return a table of metrics over steps."""
-    span = f"steps {told.steps[0]:,} to {told.steps[-1]:,}" if told.steps else "no steps"
+    span = f"steps {curves.steps[0]:,} to {curves.steps[-1]:,}" if curves.steps else "no steps"
     rows = [
         [name, f"{known[-1]:.4g}", f"{min(known):.4g}", f"{max(known):.4g}", trend(values)]
-        for name, values in told.metrics.items()
+        for name, values in curves.metrics.items()
         if (known := [value for value in values if value is not None])
     ]
     return Grid(

@@ -43,7 +43,7 @@ def refusal(request: Request, error: LeagueError) -> Response:
 
 
 def _wants_page(request: Request) -> bool:
-    """Say whether somebody asks for a page or a script for a piece of one, and not a program for a call."""
+    """Return whether the request is for a page or a piece of one, and not a call of the API."""
     if request.url.path.startswith(PREFIX):
         return False
     return is_part(request) or "text/html" in request.headers.get("accept", "")

@@ -130,7 +130,7 @@ class Lines:
         players: In order.
         extent: Of everything that was asked for; bands are drawn between its ends.
         champion: Id of the environment's champion, if there is one.
-        columns: What is told of each.
+        columns: Columns of each player.
         offset: How many lines come before these.
         more: The offset of those that come next; None after the last.
     """

@@ -66,7 +66,7 @@ class Learning:
 
     @property
     def worst(self) -> wire.Severity | None:
-        """How bad the worst verdict on it is; None where all is well, or nobody looks."""
+        """Severity of its worst verdict; None if there is none, or its trainer reports no verdicts."""
         return next((verdict.severity for verdict in self.learner.verdicts or ()), None)
 
     @property
@@ -74,9 +74,11 @@ class Learning:
         """Names of what is wrong, of a trainer that does not say it in words."""
         if self.learner.verdicts is not None:
             return ()
-        told = self.learner.metrics.items()
+        metrics = self.learner.metrics.items()
         return [
-            name.removeprefix(_HEALTH) for name, value in told if name.startswith(_HEALTH) and name != _WORST and value
+            name.removeprefix(_HEALTH)
+            for name, value in metrics
+            if name.startswith(_HEALTH) and name != _WORST and value
         ]
 
 
@@ -132,13 +134,13 @@ def curves_of(
     With `more` those, too, that are drawn only for readers who ask for them.
     """
     with league.database.read() as session:
-        told = training_curves.read(session, learner_id, after=after, most=POINTS)
+        curves = training_curves.read(session, learner_id, after=after, most=POINTS)
     content = {
-        "last": told.last,
-        "steps": told.steps,
-        "times": [at.timestamp() for at in told.reported_at],
+        "last": curves.last,
+        "steps": curves.steps,
+        "times": [at.timestamp() for at in curves.reported_at],
         "charts": {
-            chart.key: [asdict(line) for line in lines_of(chart, told.metrics)]
+            chart.key: [asdict(line) for line in lines_of(chart, curves.metrics)]
             for chart in CHARTS
             if more or not chart.more
         },

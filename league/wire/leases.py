@@ -107,7 +107,7 @@ class Lease(Answer):
 
 
 class LeaseAnswer(Answer):
-    """Granted leases; fewer than requested, or none, if there is nobody to play."""
+    """Granted leases; fewer than requested, or none, if there are not enough opponents."""
 
     items: list[Lease]
     """The leases."""

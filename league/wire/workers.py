@@ -177,7 +177,7 @@ class HeartbeatAnswer(Answer):
 
 
 class CommandRequest(Request):
-    """What a worker is told at its next heartbeat."""
+    """The command that a worker gets at its next heartbeat."""
 
     command: Command
     """What the worker is to do."""

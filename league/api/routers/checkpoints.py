@@ -1,4 +1,4 @@
-"""Checkpoint bytes: kept in a folder and sent from here, or in a bucket, whose signed addresses are given out."""
+"""Checkpoint bytes: stored in a folder and sent from here, or in a bucket, whose signed addresses are given out."""
 
 from typing import Annotated, Any
 
@@ -71,17 +71,17 @@ async def upload_checkpoint(
 
     Where the league keeps them in a bucket the answer is a redirect to it, and publishing verifies what came.
     """
-    kept = league.store
-    if isinstance(kept, S3Store):
+    store = league.store
+    if isinstance(store, S3Store):
         size_bytes = _declared_bytes(request)
         await run_in_threadpool(_announce, league, quotas.Upload(caller, sha256, size_bytes, now))
-        return RedirectResponse(await run_in_threadpool(kept.bare_upload_address, sha256, size_bytes), headers=_ONCE)
+        return RedirectResponse(await run_in_threadpool(store.bare_upload_address, sha256, size_bytes), headers=_ONCE)
     announced = quotas.Upload(caller, sha256, _most_bytes(request, league), now)
-    counted = quotas.counted(league.database, league.settings, kept, announced)
-    async with contextmanager_in_threadpool(counted), contextmanager_in_threadpool(kept.receive(sha256)) as upload:
+    counted = quotas.counted(league.database, league.settings, store, announced)
+    async with contextmanager_in_threadpool(counted), contextmanager_in_threadpool(store.receive(sha256)) as upload:
         async for chunk in request.stream():
             await run_in_threadpool(upload.write, chunk)
-    return _described(await run_in_threadpool(kept.find, sha256))
+    return _described(await run_in_threadpool(store.find, sha256))
 
 
 @router.post("/{sha256}/uploads")
@@ -138,8 +138,8 @@ class _Bytes(FileResponse):
 
 def _without_other_units(scope: Scope) -> Scope:
     """Leave out a range of a unit that is not understood, which is to be ignored (RFC 9110, section 14.2)."""
-    unit, told, _ = dict(scope["headers"]).get(b"range", b"").partition(b"=")
-    if not told or unit.strip().lower() == b"bytes":
+    unit, ranges, _ = dict(scope["headers"]).get(b"range", b"").partition(b"=")
+    if not ranges or unit.strip().lower() == b"bytes":
         return scope
     return {**scope, "headers": [(name, value) for name, value in scope["headers"] if name != b"range"]}
 

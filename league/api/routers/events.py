@@ -59,7 +59,7 @@ async def follow(
     Args:
         league: That is running.
         permission: Says whether the reader may still follow.
-        last_event_id: The last event that the reader heard of, as the stream told it; None to begin now.
+        last_event_id: The last event that the reader heard of, as the stream sent it; None to begin now.
         named: Whether each is an event of its kind, or all are messages, of which a browser hears without a list.
 
     Raises:
@@ -147,11 +147,11 @@ def _since(league: AppState, cursor: Cursor) -> Fresh:
     for event in log:
         if event.kind == admission.KIND:  # SQLite gives the ids of deleted matches to others
             match_id = min(match_id, event.details.get("last_match_id", match_id))
-    told = audit_stream.read_results_after(league.database, match_id)
+    results = audit_stream.read_results_after(league.database, match_id)
     fresh = [((event.id, match_id), event) for event in log]
     last_id = log[-1].id if log else event_id
     # only the last of them moves past the matches: a reader cut off before it hears of all again
-    return fresh + [((last_id, match_id if event is not told[-1] else event.id), event) for event in told]
+    return fresh + [((last_id, match_id if event is not results[-1] else event.id), event) for event in results]
 
 
 def _cursor(text: str) -> Cursor:

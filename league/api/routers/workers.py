@@ -70,7 +70,7 @@ async def record_heartbeat(
 
 @router.post("/{worker_id}/command")
 def command_worker(worker_id: Word, body: wire.CommandRequest, league: Running, now: Now, caller: Admin) -> wire.Worker:
-    """Set what the worker is told at its next heartbeat."""
+    """Set the command that the worker gets at its next heartbeat."""
     with league.database.write() as session:
         return workers.command(session, league.settings, worker_id, body, caller.name, now)
 

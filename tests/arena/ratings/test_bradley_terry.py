@@ -137,6 +137,16 @@ def test_large_leagues_are_solved_as_small_ones_are(monkeypatch: pytest.MonkeyPa
     assert sparse.superiority(np.array([39, 38])) == pytest.approx(dense.superiority()[[39, 38]][:, [39, 38]], abs=1e-4)
 
 
+def test_large_league_without_parents_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, results = ladder(np.random.default_rng(8), 40, 60)
+    known = {"start": np.full(40, 1500.0), "anchor": np.arange(40) == 0, "parent": np.full(40, NO_PARENT)}
+    dense = fit(results, **known)
+    by_matrix(monkeypatch, size=0)
+    sparse = fit(results, **known)
+    assert sparse.rating == pytest.approx(dense.rating, abs=1e-3)
+    assert sparse.deviation == pytest.approx(dense.deviation, rel=0.1)  # estimated from probes
+
+
 def by_matrix(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Solve by matrices up to so many players."""
     monkeypatch.setattr(refit, "_DENSE_MAX", size)

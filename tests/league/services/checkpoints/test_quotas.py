@@ -121,7 +121,7 @@ def interrupt(*_: object) -> None:
 def test_announced_bytes_count_until_they_come_or_their_address_ends(database: Database, settings: Settings) -> None:
     def announce(name: str, now: datetime = NOW, caller: Principal = ANN) -> None:
         with database.write() as session:
-            quotas.announce(session, settings, caller, name, SIZE, now)
+            quotas.announce(session, settings, quotas.Upload(caller, name, SIZE, now))
 
     for name in ("a", "b", "a"):
         announce(name)
@@ -145,17 +145,17 @@ def test_announced_bytes_count_until_they_come_or_their_address_ends(database: D
 def test_bytes_that_arrive_after_their_time_count(database: Database, settings: Settings) -> None:
     late = NOW + quotas.ABANDONED
     with database.write() as session:
-        quotas.announce(session, settings, ANN, "slow", SIZE, NOW)
-        quotas.announce(session, settings, ANN, "a", SIZE, late)
+        quotas.announce(session, settings, quotas.Upload(ANN, "slow", SIZE, NOW))
+        quotas.announce(session, settings, quotas.Upload(ANN, "a", SIZE, late))
         quotas.note_arrival(session, "slow", late)
-        quotas.announce(session, settings, ANN, "b", SIZE, late)
+        quotas.announce(session, settings, quotas.Upload(ANN, "b", SIZE, late))
         with pytest.raises(QuotaExceededError, match=f"it has {3 * SIZE:,} of at most {3 * SIZE:,} stored"):
-            quotas.announce(session, settings, ANN, "c", SIZE, late)
+            quotas.announce(session, settings, quotas.Upload(ANN, "c", SIZE, late))
 
 
 @ON_SQLITE
 def test_an_upload_that_the_garbage_collector_ends_writes_nothing(database: Database, settings: Settings) -> None:
-    under_way = quotas.counted(database, settings, open_store(settings), ANN, "0" * 64, 2 * SIZE, NOW)
+    under_way = quotas.counted(database, settings, open_store(settings), quotas.Upload(ANN, "0" * 64, 2 * SIZE, NOW))
     under_way.__enter__()
     del under_way
     with database.write() as session, pytest.raises(UnfinishedUploadsError):
@@ -169,7 +169,7 @@ def test_of_many_uploads_at_once_no_more_are_taken_than_fit(
         own = Database(database_url)
         try:
             with own.write() as session:
-                quotas.announce(session, settings, ANN, f"{number}", SIZE, NOW)
+                quotas.announce(session, settings, quotas.Upload(ANN, f"{number}", SIZE, NOW))
         except LeagueError:
             return False
         finally:
@@ -184,7 +184,7 @@ def test_of_many_uploads_at_once_no_more_are_taken_than_fit(
 def test_an_upload_that_is_cut_off_counts_no_more(database: Database, settings: Settings) -> None:
     def cut_off(content: int) -> None:
         name = sha256(safetensors(content))
-        with quotas.counted(database, settings, open_store(settings), ANN, name, SIZE, NOW):
+        with quotas.counted(database, settings, open_store(settings), quotas.Upload(ANN, name, SIZE, NOW)):
             raise ConnectionResetError
 
     for content in range(9):
