@@ -41,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--fresh", nargs="?", type=int, const=NEW_SEED, metavar="SEED",
         help="draw numbers and hypothesis' examples from this seed, by default a new one, instead of the test's name",
     )  # fmt: skip
+    parser.addoption("--strict-lanes", action="store_true", help="fail a unit test that starts a process")
     parser.addoption("--update-snapshots", action="store_true", help="make the texts that differ the new snapshots")
     parser.addoption("--sample", type=int, metavar="COUNT", help="run this many tests, drawn by the seed of --fresh")
 
@@ -91,7 +92,7 @@ def _chance_is_seeded(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _unit_tests_start_no_process(request: pytest.FixtureRequest) -> Iterator[None]:
-    with lanes.no_process(request.node):
+    with lanes.no_process(request.node) if request.config.option.strict_lanes else nullcontext():
         yield
 
 

@@ -1,7 +1,7 @@
 """Lanes of the suite: unit tests, and integration tests, which need a server or a process of their own.
 
 Tests on PostgreSQL or a bucket, and those of the folders below, are integration tests by themselves; a test that starts
-a process has the marker `integration`, and fails without it.
+a process has the marker `integration`, and fails without it under `--strict-lanes`.
 """
 
 import os
