@@ -1,6 +1,8 @@
 import torch
 from gymnasium.spaces import Box, Discrete
 
+from arena.environments.counter_rng import derive, uniform
+
 
 class Tug:
     """A rope between two sides: who pulls harder moves it, and whoever pulls tires."""
@@ -16,7 +18,7 @@ class Tug:
     def reset(self, seed, options=None):
         rows = options["reset_mask"] if options else torch.ones_like(self.rope, dtype=torch.bool)
         self.rope[rows] = 0.0
-        self.strength[rows] = 0.5 + (seed[rows] % 1000)[:, None] / 2000.0  # all chance follows from the seeds
+        self.strength[rows] = 0.5 + uniform(derive(seed[rows], 0))[:, None] / 2.0  # all chance follows from the seeds
         return self._see(), {}
 
     def step(self, actions):

@@ -20,8 +20,8 @@ app = typer.Typer()
 def environments(as_json: AsJson = False) -> None:
     """List the games at hand: teams, observation blocks, action heads, baselines, length and signature.
 
-    Commands take others too: any game of a family (openspiel:, pettingzoo:, mpe2:, magent2:), a game of your own as
-    MODULE:CALLABLE, and matches of N rounds of any of them as NAME:rounds=N.
+    Commands take others too: any game of a family (openspiel:, pettingzoo:, mpe2:, magent2:, pgx:, gymnax:, jaxmarl:),
+    a game of your own as MODULE:CALLABLE, and matches of N rounds of any of them as NAME:rounds=N.
     """
     with games_aside():
         specs = list(declare_all(leave_out=partial(typer.echo, err=True)))

@@ -118,6 +118,12 @@ _PETTINGZOO = _brought(
     hosted=True,
 )
 
+_JAX = _brought(
+    "arena.environments.adapters.jax.factory:make_jax",
+    "arena.environments.adapters.jax.factory:declare_jax",
+    hosted=False,
+)
+
 FAMILIES: dict[str, Family] = {
     "openspiel": Family(
         _brought(
@@ -133,6 +139,9 @@ FAMILIES: dict[str, Family] = {
     ),
     "mpe2": Family(_PETTINGZOO, ("mpe2",), ("mpe2:simple_tag_v3",)),
     "magent2": Family(_PETTINGZOO, ("magent2",), ()),
+    "pgx": Family(_JAX, ("jax", "pgx"), ()),  # none is listed: a list that names one would load JAX
+    "gymnax": Family(_JAX, ("jax", "gymnax"), ()),
+    "jaxmarl": Family(_JAX, ("jax", "jaxmarl"), ()),
 }
 """Families of environments, by what stands before the colon."""
 

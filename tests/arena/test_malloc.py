@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it is glibc's allocator that is told")
 def test_freed_memory_is_reused() -> None:

@@ -6,6 +6,20 @@ from typing import Any
 import pytest
 from browsing import until
 
+LONG_CONTENTS = """() => {
+    const fill = (selector, html) => document.querySelectorAll(selector).forEach(each => each.innerHTML = html);
+    fill(".cards tbody a[href^='/players/']", "league-exploiter<wbr>@1154000000");
+    fill(".cards tbody a[href^='/matches?']", "102,400");
+    fill(".cards tbody a[href^='/matches/']", "12345678");
+    fill(".cards tbody .rating", "-1385 <span class='error'>± 1148</span>");
+    fill(".cards tbody .outcome + .soft", "· destroyed in the zone");
+    document.querySelectorAll(".cards .named").forEach(each => each.insertAdjacentHTML(
+        "beforeend", "<span class='badge quarantined'>quarantined</span>"));
+    document.querySelectorAll(".cards a[href^='/matches/']").forEach(each => each.insertAdjacentHTML(
+        "afterend", " <a class='badge'>▸ replay</a>"));
+}"""
+"""Makes the contents of both tables as long as they get."""
+
 
 @pytest.fixture
 def candidate(served: Any) -> int:
@@ -60,11 +74,18 @@ def test_lineage_and_behaviour_come_as_a_reader_does(visit: Callable[..., Any], 
     page.wait_for_selector("text=engagement range m")
 
 
-def test_panels_fill_a_wide_window_and_cut_no_table(visit: Callable[..., Any], served: Any) -> None:
+def test_panels_fill_a_wide_window(visit: Callable[..., Any], served: Any) -> None:
     page = visit(f"/players/{served.league.champion}", viewport={"width": 1920, "height": 1080})
     until(page, "document.querySelectorAll('.cards .scroll table').length >= 2")
     cards, last = (page.locator(each).last.bounding_box() for each in (".cards", ".cards > .card"))
     assert last["x"] + last["width"] == pytest.approx(cards["x"] + cards["width"], abs=1)
+
+
+@pytest.mark.parametrize("width", [390, 820, 910, 1024, 1280, 1920])
+def test_long_contents_cut_no_table_of_a_panel(visit: Callable[..., Any], served: Any, width: int) -> None:
+    page = visit(f"/players/{served.league.champion}", viewport={"width": width, "height": 1080})
+    until(page, "document.querySelectorAll('.cards .scroll table').length >= 2")
+    page.evaluate(LONG_CONTENTS)
     until(page, "[...document.querySelectorAll('.cards .scroll')].every(each => each.scrollWidth <= each.clientWidth)")
 
 

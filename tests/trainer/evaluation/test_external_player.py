@@ -127,6 +127,7 @@ def test_it_is_entered_plays_both_sides_of_its_pairs_and_goes_on_as_the_same_pla
     assert (worker.kind, worker.results) == ("entrant", 18)
 
 
+@pytest.mark.integration
 def test_a_process_plays_in_a_league(enter, client, tmp_path):
     text = (EXAMPLES / "bot.py").read_text(encoding="utf-8")
     counting = text.replace('"answer": choices', '"choice": [0] * len(cues)')

@@ -89,6 +89,7 @@ def test_reset_to_other_weights_keeps_observation_statistics(play):
 # --- in a run --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.holds("J6")
 def test_exploiter_takes_a_snapshot_and_is_reset(worker_of, client, tmp_path):
     config, lines = rps("run.total_timesteps=128", *EXPLOITER), []
     worker = worker_of(client, config, lines=lines)

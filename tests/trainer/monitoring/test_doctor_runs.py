@@ -8,6 +8,8 @@ from short_runs import alerts_of, as_lines, train
 
 from trainer.monitoring.report.doctor import as_json, diagnose
 
+pytestmark = pytest.mark.integration
+
 GAMES = ["rps", "recall"]
 
 

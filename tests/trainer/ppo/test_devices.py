@@ -33,6 +33,7 @@ def observed(device: torch.device) -> tuple[Tensor, Tensor]:
     return values, torch.ones(ROWS, dtype=torch.bool, device=device)
 
 
+@pytest.mark.holds("T10")
 @pytest.mark.parametrize("member_size", [0, 8])
 def test_a_players_state_is_on_the_device_of_its_weights(device: torch.device, member_size: int):
     policy = NetworkPolicy(network_of(member_size=member_size).to(device), "mech-duel", SPEC.signature)
@@ -44,6 +45,7 @@ def test_a_players_state_is_on_the_device_of_its_weights(device: torch.device, m
         assert tensor.device.type == device.type
 
 
+@pytest.mark.holds("T10")
 @pytest.mark.parametrize("member_size", [0, 8])
 def test_an_opponents_state_is_on_the_device_that_it_acts_on(device: torch.device, member_size: int):
     loaded = NetworkPolicy(network_of(member_size=member_size), "mech-duel", SPEC.signature)
@@ -72,6 +74,7 @@ def test_the_synthetic_environment_is_on_the_learners_device(device: torch.devic
         assert tensor.device.type == device.type
 
 
+@pytest.mark.holds("H4")
 def test_the_optimisers_state_follows_the_weights_and_nothing_is_left_behind(device: torch.device):
     trained, moved = (
         FlatAdamW(trainable_parameters(each), OptimizerSettings()) for each in (network_of(), network_of().to(device))

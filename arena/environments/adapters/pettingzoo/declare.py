@@ -7,23 +7,13 @@ from typing import Any
 
 from gymnasium import spaces
 
-from arena.environments.adapters.calls import asking, unpack
+from arena.environments.adapters.calls import DEFAULT_DECISIONS, REASONS, RESET, asking, unpack
 from arena.environments.adapters.sides import TwoSided, prefix, seat
 from arena.environments.adapters.spaces.actions import Hands, bounds_of, factors_of, heads_for
 from arena.environments.adapters.spaces.flatten import ACTION_MASK, MEMBERS, lay_out, parts_of
 from arena.environments.adapters.spaces.observations import Eyes
 from arena.environments.spec import ActionHead, Channels, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
 from arena.errors import ArenaError
-
-RESET = ("observations", "infos")
-STEP = ("observations", "rewards", "terminations", "truncations", "infos")
-"""What a parallel environment returns."""
-
-DEFAULT_DECISIONS = 1000
-"""Longest match of a game that does not say how long it lasts, in turns of each agent."""
-
-REASONS = ("end", "limit")
-END, LIMIT = range(len(REASONS))
 
 
 @dataclass(frozen=True)

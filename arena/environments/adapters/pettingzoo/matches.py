@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from operator import add
 from typing import Any
 
-from arena.environments.adapters.calls import unpack
+from arena.environments.adapters.calls import END, LIMIT, RESET, STEP, unpack
 from arena.environments.adapters.match import BoolArray, Ending, Row, Sight
-from arena.environments.adapters.pettingzoo.declare import END, LIMIT, RESET, STEP, Declared
+from arena.environments.adapters.pettingzoo.declare import Declared
 from arena.environments.adapters.pettingzoo.diagnostics import (
     STUMBLES,
     explain,

@@ -8,8 +8,7 @@ from typing import Any, SupportsIndex
 import torch
 from gymnasium import spaces
 
-from arena.environments.adapters.calls import asking, unpack
-from arena.environments.adapters.pettingzoo.declare import DEFAULT_DECISIONS, REASONS, RESET
+from arena.environments.adapters.calls import DEFAULT_DECISIONS, REASONS, RESET, asking, unpack
 from arena.environments.adapters.spaces.actions import bounds_of, factors_of, heads_for
 from arena.environments.adapters.spaces.flatten import ACTION_MASK, parts_of
 from arena.environments.adapters.vector.game import Opening, TensorGame

@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.environments.adapters.calls import unpack
-from arena.environments.adapters.pettingzoo.declare import END, LIMIT, STEP
+from arena.environments.adapters.calls import END, LIMIT, STEP, unpack
 from arena.environments.adapters.spaces.actions import require_no_addend
 from arena.environments.adapters.spaces.flatten import ACTION_MASK
 from arena.environments.adapters.vector.actions import check_legal, read
@@ -173,10 +172,13 @@ class TensorMatches(SeededRows):
             if bool(((score < 0.0) | (score > 1.0) | score.isnan()).any()):
                 raise ArenaError(f"{self.spec.name} scores {told[ended].tolist()}: home's score is from 0 to 1")
             return score
+        if not bool(ended.any()):
+            return score
         home = self.spec.agents_per_side[0]
-        for row in ended.nonzero().flatten().tolist():
-            sides = self._returns[row, :home], self._returns[row, home:]
-            score[row] = self._declared.game.scoring.score(*(float(side.mean()) for side in sides))
+        sides = (self._returns[ended, :home], self._returns[ended, home:])
+        pairs = zip(*(side.mean(dim=1).tolist() for side in sides), strict=True)
+        scores = [self._declared.game.scoring.score(*pair) for pair in pairs]
+        score[ended] = torch.tensor(scores, dtype=torch.float64, device=self.device)
         return score
 
     def _see(self, told: Any, info: Mapping[str, Any]) -> Observation:  # noqa: ANN401  whatever the game shows

@@ -44,6 +44,7 @@ def drawn(runs: PackedRuns) -> tuple[torch.Tensor, RecurrentState, torch.Tensor]
     return torch.randn(decisions, FEATURES), RecurrentState(*torch.randn(2, RUNS, UNITS)), torch.randn(decisions, UNITS)
 
 
+@pytest.mark.holds("B7")
 @pytest.mark.parametrize("longest", [1, 5, STEPS])
 def test_native_code_and_the_padded_call_agree_in_outputs_and_every_gradient(core, longest, monkeypatch):
     _, runs = random_runs(longest)
@@ -119,6 +120,7 @@ def test_threads_share_the_runs_and_change_no_bit(core, threads):
         torch.testing.assert_close(result[1], results[0][1], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.holds("I2")
 @pytest.mark.skipif(not native_lstm.supports_bfloat16(), reason="this processor does not multiply bfloat16")
 def test_half_precision_rounds_factors_and_not_sums(core):
     """Outputs and gradients are off by a few roundings to eight bits, however many terms their sums have."""

@@ -66,6 +66,7 @@ def full_between(worker, disk, first, last):
     worker.learner.learn = watched
 
 
+@pytest.mark.holds("H1")
 def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_afterwards(
     worker_of, client, disk, tmp_path
 ):

@@ -72,6 +72,7 @@ def test_a_run_that_was_attached_before_starts_without_the_league(worker_of, cli
     assert again.learner.steps == 256
 
 
+@pytest.mark.holds("T11")
 def test_a_new_run_waits_for_a_league_and_then_gives_up_in_one_line(worker_of, client, transport, outside):
     transport.down = True
     with pytest.raises(LeagueUnreachable, match=r"none answered within 60 s.*league serve"):
