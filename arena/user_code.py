@@ -19,11 +19,11 @@ def import_user_module(name: str) -> ModuleType:
 
 
 def find_in_user_module(path: str) -> object:
-    """Return what `MODULE:NAME` names; None if the module has no such name, or the path has another form.
+    """Return what `MODULE:NAME` names; None if there is no module in the path, or no such name in the module.
 
     Raises:
         Exception: Anything that the module raises while it loads, SystemExit included.
     """
     module, _, name = path.partition(":")
-    found: object = getattr(import_user_module(module), name, None) if module and name else None
+    found: object = getattr(import_user_module(module), name, None) if module else None
     return found

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,7 +23,6 @@ except (ImportError, OSError) as error:
 
 __all__ = [
     "MODULE_OPTIONS",
-    "Call",
     "Launch",
     "device_function",
     "openmp",
@@ -53,19 +52,6 @@ def recorded(kernel: wp.Kernel, rows: int, inputs: Sequence[Any], device: str = 
     """
     with _recording:
         return wp.launch(kernel, dim=rows, inputs=inputs, device=device, record_cmd=True)
-
-
-class Call(NamedTuple):
-    """What a native function is told: numbers, and addresses of memory that must stay alive until it has run."""
-
-    sizes: Sequence[int]
-    memory: Sequence[Tensor]
-    team: tuple[int, ...] = ()
-
-    @property
-    def addresses(self) -> list[int]:
-        """Those of the memory, 0 for what is empty, and behind them those of OpenMP where a team takes part."""
-        return [*(each.data_ptr() for each in self.memory), *self.team]
 
 
 class Launch:

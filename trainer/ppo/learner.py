@@ -223,7 +223,7 @@ class Learner:
             self._average.reset(self.network)
 
     def _restore_generator(self, rng: torch.Generator, saved: Tensor, purpose: str, steps: int) -> None:
-        """Restore a generator; one of another kind of device cannot be restored, and is seeded anew."""
+        """Restore a generator; one of another kind of device cannot be restored and is seeded again."""
         if saved.shape == rng.get_state().shape:
             rng.set_state(saved)
         else:

@@ -18,7 +18,7 @@ def load_class(path: str, key: str, known: Sequence[str] = ()) -> Callable[..., 
         ConfigError: There is no such class, or its module does not load.
     """
     try:
-        found = find_in_user_module(path)
+        found = find_in_user_module(path) if ":" in path else None
     except Exception as error:  # the user's code can raise anything
         raise ConfigError(
             f"{key} names {path!r}, which does not load ({type(error).__name__}: {error}): write MODULE:CLASS of a "

@@ -119,9 +119,9 @@ class ActorCritic(nn.Module):
         encoded, members = self._encode(values)
         output, after = self.core.step(encoded, before)
         rows = active.unsqueeze(-1)
-        kept = RecurrentState(*(torch.where(rows, new, old) for new, old in zip(after, before, strict=True)))
+        current = RecurrentState(*(torch.where(rows, new, old) for new, old in zip(after, before, strict=True)))
         parameters, value, _ = self._heads(output, members)
-        return NetworkOutput(parameters, value, kept)
+        return NetworkOutput(parameters, value, current)
 
     def sequence(
         self, values: Float[Tensor, "N D"], state: RecurrentState, runs: PackedRuns, *, half: bool = False

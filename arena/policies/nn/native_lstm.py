@@ -9,13 +9,13 @@ import functools
 import itertools
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple, no_type_check
+from typing import Any, no_type_check
 
 import torch
 from torch import Tensor
 
 from arena.errors import ArenaError
-from arena.native.warp import Call, Launch, openmp, require_memory, source, wp
+from arena.native.warp import Launch, openmp, require_memory, source, wp
 
 PANEL = 64
 """Columns of a weight panel, as in `simd.h`; the number of LSTM units must be a multiple of it."""
@@ -69,38 +69,7 @@ def _query_bfloat16() -> list[int]:
     return _launcher()((Direction.QUERY_BFLOAT16, *[0] * (SIZES - 1)), [0] * POINTERS)
 
 
-class ForwardResult(NamedTuple):
-    """Outputs of the forward pass, saved for the backward pass.
-
-    Attributes:
-        output: Hidden state after each decision (N, H).
-        gates: Gate activations (N, 4H).
-        cells: Cell after each decision (N, H).
-        inputs: Features and previous hidden state of each decision (N, F + H). In half precision they are bfloat16 and
-            padded with rows of zeros.
-    """
-
-    output: Tensor
-    gates: Tensor
-    cells: Tensor
-    inputs: Tensor
-
-
-class BackwardResult(NamedTuple):
-    """Gradients of the loss.
-
-    Attributes:
-        sums: With respect to the gates before activation (rows of `ForwardResult.inputs`, 4H), in its precision.
-        of_features: With respect to the features (N, F rounded up to a multiple of 64); no columns unless requested.
-        of_bias: With respect to the bias, one partial sum per thread (threads, 4H).
-    """
-
-    sums: Tensor
-    of_features: Tensor
-    of_bias: Tensor
-
-
-def forward_call(
+def _forward(
     features: Tensor,
     hidden: Tensor,
     cell: Tensor,
@@ -109,8 +78,8 @@ def forward_call(
     bias: Tensor,
     first: Tensor,
     half: bool,
-) -> tuple[Call, ForwardResult]:
-    """Prepare the forward pass of S runs; the results are valid once the call has run.
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Run the forward pass of S runs.
 
     Args:
         features: Inputs (N, F) in the order of `PackedRuns`.
@@ -122,60 +91,23 @@ def forward_call(
         first: (L + 1), see `PackedRuns`.
         half: Multiply in bfloat16; see `supports_bfloat16`.
 
+    Returns:
+        The hidden state after each decision (N, H), the gate activations (N, 4H), the cell after each decision (N, H),
+        and the features and previous hidden state of each decision (N, F + H). The last are bfloat16 in half precision,
+        padded with rows of zeros.
+
     Raises:
         ArenaError: A tensor has the wrong shape, type or device.
     """
     (decisions, width), units = features.shape, hidden.shape[1]
     _require(features, first, hidden, cell, weight_ih, weight_hh, bias)
-    inputs = allocate_factors(bias, decisions, width + units, half)
+    inputs = _allocate_factors(bias, decisions, width + units, half)
     gates, cells, output = (bias.new_empty(decisions, columns * units) for columns in (4, 1, 1))
     none = bias.new_empty(0)
     given = (each.contiguous() for each in (features, hidden, cell))
     tensors = (gates, inputs, cells, *given, output, bias.contiguous(), none, none, none, none)
-    call = _call(Direction.FORWARD, first, (weight_ih, weight_hh), tensors, half=half, to_features=False)
-    return call, ForwardResult(output, gates, cells, inputs)
-
-
-def backward_call(
-    gradient: Tensor,
-    result: ForwardResult,
-    cell: Tensor,
-    weight_ih: Tensor,
-    weight_hh: Tensor,
-    first: Tensor,
-    to_features: bool,
-    in_place: bool,
-) -> tuple[Call, BackwardResult]:
-    """Prepare the backward pass from the gradient of the output.
-
-    With `in_place`, the gradient of the gates may overwrite the gate activations.
-    """
-    (decisions, units), width = result.cells.shape, weight_ih.shape[1]
-    half, columns = result.inputs.dtype is torch.bfloat16, round_up(width, PANEL) if to_features else 0
-    sums = result.gates if in_place and not half else allocate_factors(cell, decisions, 4 * units, half)
-    carried, of_features = cell.new_zeros(len(cell), 2 * units), cell.new_empty(decisions, columns)
-    of_bias = cell.new_zeros(torch.get_num_threads(), 4 * units)
-    none = cell.new_empty(0)
-    given = (result.gates, result.inputs, result.cells, none, none, cell.contiguous(), gradient.contiguous(), none)
-    tensors = (*given, sums, carried, of_features, of_bias)
-    call = _call(Direction.BACKWARD, first, (weight_ih, weight_hh), tensors, half=half, to_features=to_features)
-    return call, BackwardResult(sums, of_features, of_bias)
-
-
-def _forward(
-    features: Tensor,
-    hidden: Tensor,
-    cell: Tensor,
-    weight_ih: Tensor,
-    weight_hh: Tensor,
-    bias: Tensor,
-    first: Tensor,
-    half: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Run the forward pass; see `forward_call` and `ForwardResult`."""
-    call, result = forward_call(features, hidden, cell, weight_ih, weight_hh, bias, first, half)
-    _launcher()(call.sizes, call.addresses)
-    return result.output, result.gates, result.cells, result.inputs
+    _launch(Direction.FORWARD, first, (weight_ih, weight_hh), tensors, half=half, to_features=False)
+    return output, gates, cells, inputs
 
 
 def _run_backward(
@@ -191,11 +123,24 @@ def _run_backward(
     *,
     in_place: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run the backward pass; see `backward_call` and `BackwardResult`. The bias gradient is summed over threads."""
-    result = ForwardResult(gradient, gates, cells, inputs)
-    call, gradients = backward_call(gradient, result, cell, weight_ih, weight_hh, first, to_features, in_place)
-    _launcher()(call.sizes, call.addresses)
-    return gradients.sums, gradients.of_features, gradients.of_bias.sum(dim=0)
+    """Run the backward pass from the gradient of the output, and the results of `_forward`.
+
+    With `in_place`, the gradient of the gates may overwrite the gate activations.
+
+    Returns:
+        Gradients with respect to the gates before activation (rows of `inputs`, 4H), in the precision of `inputs`; to
+        the features (N, F rounded up to a multiple of 64), without columns unless `to_features`; and to the bias (4H).
+    """
+    (decisions, units), width = cells.shape, weight_ih.shape[1]
+    half, columns = inputs.dtype is torch.bfloat16, _round_up(width, PANEL) if to_features else 0
+    sums = gates if in_place and not half else _allocate_factors(cell, decisions, 4 * units, half)
+    carried, of_features = cell.new_zeros(len(cell), 2 * units), cell.new_empty(decisions, columns)
+    of_bias = cell.new_zeros(torch.get_num_threads(), 4 * units)
+    none = cell.new_empty(0)
+    given = (gates, inputs, cells, none, none, cell.contiguous(), gradient.contiguous(), none)
+    tensors = (*given, sums, carried, of_features, of_bias)
+    _launch(Direction.BACKWARD, first, (weight_ih, weight_hh), tensors, half=half, to_features=to_features)
+    return sums, of_features, of_bias.sum(dim=0)
 
 
 def _backward(
@@ -209,7 +154,7 @@ def _backward(
     first: Tensor,
     to_features: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run the backward pass; see `backward_call` and `BackwardResult`. The bias gradient is summed over threads."""
+    """Run the backward pass; see `_run_backward`."""
     return _run_backward(gradient, gates, cells, inputs, cell, weight_ih, weight_hh, first, to_features, in_place=False)
 
 
@@ -244,7 +189,7 @@ def _(
     weight_ih: Tensor,
     *rest: Any,  # noqa: ANN401  torch's own
 ) -> tuple[Tensor, Tensor, Tensor]:
-    columns = round_up(weight_ih.shape[1], PANEL) if rest[-1] else 0
+    columns = _round_up(weight_ih.shape[1], PANEL) if rest[-1] else 0
     sums = inputs.new_empty(inputs.shape[0], gates.shape[1])
     return sums, cell.new_empty(cells.shape[0], columns), cell.new_empty(gates.shape[1])
 
@@ -286,7 +231,7 @@ class _LSTMFunction(torch.autograd.Function):
 
 
 def lstm_over_runs(*given: Any) -> Tensor:  # noqa: ANN401  see `_forward`
-    """Return the hidden state after each decision; see `forward_call` for the arguments.
+    """Return the hidden state after each decision; see `_forward` for the arguments.
 
     Under torch.compile this is an opaque operator. In eager mode it bypasses the dispatcher, whose overhead for custom
     operators is that of about ten small operations.
@@ -316,14 +261,14 @@ def _require(features: Tensor, first: Tensor, hidden: Tensor, cell: Tensor, *wei
         )
 
 
-def allocate_factors(like: Tensor, decisions: int, columns: int, half: bool) -> Tensor:
+def _allocate_factors(like: Tensor, decisions: int, columns: int, half: bool) -> Tensor:
     """Allocate a factor of a matrix product; in half precision, rows of zeros pad it to ROW_MULTIPLE."""
     memory = _empty_factors(like, decisions, columns, half)
     memory[decisions:] = 0.0
     return memory
 
 
-def round_up(count: int, unit: int) -> int:
+def _round_up(count: int, unit: int) -> int:
     """Round a count up to a multiple of `unit`."""
     return -(-count // unit) * unit
 
@@ -331,10 +276,10 @@ def round_up(count: int, unit: int) -> int:
 def _empty_factors(like: Tensor, decisions: int, columns: int, half: bool) -> Tensor:
     if not half:
         return like.new_empty(decisions, columns)
-    return like.new_empty(round_up(decisions, ROW_MULTIPLE), columns, dtype=torch.bfloat16)
+    return like.new_empty(_round_up(decisions, ROW_MULTIPLE), columns, dtype=torch.bfloat16)
 
 
-def _call(
+def _launch(
     direction: Direction,
     first: Tensor,
     weights: tuple[Tensor, Tensor],
@@ -342,14 +287,16 @@ def _call(
     *,
     half: bool,
     to_features: bool,
-) -> Call:
+) -> None:
     (width, units), starts, team = (each.shape[1] for each in weights), first.tolist(), openmp()
     parts = min(torch.get_num_threads(), max(1, starts[1] // MIN_RUNS_PER_THREAD)) if team else 1
     parted = torch.tensor(balance_runs(starts, parts), dtype=torch.int32)
-    panels = weights[0].new_empty(4 * units, round_up(width, PANEL) + units)
+    panels = weights[0].new_empty(4 * units, _round_up(width, PANEL) + units)
     own = (first, *(each.contiguous() for each in weights), panels)
-    setting = (direction, half, half and supports_tiles(), to_features, units, width, len(starts) - 1, parts)
-    return Call(setting, (*own, *tensors, parted), team or (0, 0, 0))
+    sizes = (direction, half, half and supports_tiles(), to_features, units, width, len(starts) - 1, parts)
+    # The address of an empty tensor is 0.
+    addresses = [each.data_ptr() for each in (*own, *tensors, parted)]
+    _launcher()(sizes, [*addresses, *(team or (0, 0, 0))])
 
 
 def balance_runs(starts: Sequence[int], parts: int) -> list[int]:
