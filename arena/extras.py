@@ -67,6 +67,7 @@ def named_extra(error: ModuleNotFoundError, user: str) -> MissingPackageError | 
 
 
 def missing_package(package: str, user: str) -> MissingPackageError:
-    """Return the error for a package of an extra that is not installed."""
-    remedy = f"pip install 'echelon-league[{EXTRAS[package]}]'"
+    """Return the error for a package that is not installed; a game `LIBRARY:GAME` needs the extra of its library."""
+    extra = EXTRAS.get(user.partition(":")[0], EXTRAS[package])
+    remedy = f"pip install 'echelon-league[{extra}]'"
     return MissingPackageError(f"{user} needs {package}, which is not installed: {remedy}")
