@@ -10,7 +10,7 @@
 FROM python:3.11.14-slim-bookworm AS base
 ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /srv/echelon
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
 
 FROM base AS wheel
 COPY arena arena
@@ -20,7 +20,7 @@ COPY migrations migrations
 RUN pip wheel --no-deps --wheel-dir /wheels .
 
 FROM base AS server
-RUN pip install -c constraints.txt '.[postgres,s3]' \
+RUN pip install -c constraints.txt '.[server,postgres,s3]' \
  && useradd --uid 10001 --create-home league \
  && install -d -o league -g league /var/lib/league
 ENV LEAGUE_HOME=/var/lib/league

@@ -1,12 +1,26 @@
 """Optional packages, and the extra of the distribution that installs each."""
 
+import importlib
 import importlib.util
+import sys
 
 from arena.errors import MissingPackageError
+from arena.exit_status import BAD_CONFIGURATION
 
 EXTRAS = {
+    "alembic": "server",
+    "cachetools": "server",
+    "fastapi": "server",
+    "jinja2": "server",
+    "prometheus_client": "server",
+    "pydantic_settings": "server",
+    "python_multipart": "server",
+    "sqlalchemy": "server",
+    "starlette": "server",
+    "uvicorn": "server",
     "PIL": "train",
     "jaxtyping": "train",
+    "safetensors": "train",
     "tensorboard": "train",
     "torch": "train",
     "warp": "train",
@@ -30,6 +44,30 @@ EXTRAS = {
     "jaxmarl": "jaxmarl",
 }
 """Extras by the names under which their packages are imported."""
+
+_SHARED = frozenset({"clarabel", "numpy", "rich", "scipy", "threadpoolctl", "typer"})
+"""Packages that come with each of the extras `server`, `arena` and `train`."""
+
+
+def run_program(name: str, extra: str) -> None:
+    """Import a command line and run it; a missing package ends it with one line on stderr and status 78.
+
+    Args:
+        name: The program, whose command line is `NAME.cli`.
+        extra: The extra that installs what the program needs.
+    """
+    try:
+        importlib.import_module(f"{name}.cli").main()
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in _SHARED:
+            missing = _missing(package, extra, f"`{name}`")
+        elif package in EXTRAS:
+            missing = missing_package(package, f"`{name}`")
+        else:
+            raise
+        sys.stderr.write(f"{name}: {missing}\n")
+        sys.exit(BAD_CONFIGURATION)
 
 
 def require_extra(extra: str, user: str) -> None:
@@ -68,6 +106,8 @@ def named_extra(error: ModuleNotFoundError, user: str) -> MissingPackageError | 
 
 def missing_package(package: str, user: str) -> MissingPackageError:
     """Return the error for a package that is not installed; a game `LIBRARY:GAME` needs the extra of its library."""
-    extra = EXTRAS.get(user.partition(":")[0], EXTRAS[package])
-    remedy = f"pip install 'echelon-league[{extra}]'"
-    return MissingPackageError(f"{user} needs {package}, which is not installed: {remedy}")
+    return _missing(package, EXTRAS.get(user.partition(":")[0], EXTRAS[package]), user)
+
+
+def _missing(package: str, extra: str, user: str) -> MissingPackageError:
+    return MissingPackageError(f"{user} needs {package}, which is not installed: pip install 'echelon-league[{extra}]'")

@@ -1,6 +1,6 @@
 """What it costs to play PettingZoo's games as environments of the arena, and what processes bring.
 
-    python benchmarks/adapters.py
+    python -m benchmarks.adapters
 
 The first table: the same decisions of the same matches, played by the loop of PettingZoo's documentation and by the
 environment, in this process, with one torch thread. Actions are drawn before. CPU seconds; both take turns, medians of
@@ -28,6 +28,7 @@ from arena.environments.adapters.pettingzoo.library import find_game
 from arena.environments.adapters.pettingzoo.matches import LARGEST_SEED
 from arena.environments.base import AwaitedEnvironment, Environment
 from arena.policies.scripted import RandomPolicy
+from benchmarks import record
 
 JAX_GAMES = ("pgx:connect_four", "pgx:tic_tac_toe")
 JAX_MATCHES_AT_ONCE = 1024
@@ -70,7 +71,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="at least 2")
     parser.add_argument("--table", choices=("cost", "processes", "both", "jax"), default="both")
     parser.add_argument("--games", nargs="+", default=GAMES, metavar="GAME")
-    arguments = parser.parse_args()
+    record.add_json_option(parser)
+    arguments, rows = parser.parse_args(), []
     torch.set_num_threads(1)
     if arguments.table == "jax":
         compare_with_jax(arguments.repeats)
@@ -82,6 +84,14 @@ def main() -> None:
             script = write_script(name, seed=0)
             plain, ours = medians(arguments.repeats, partial(play_plainly, script), partial(play_batched, script))
             print(f"| `{name}` | {plain:.1f} | {ours:.1f} | {100 * (ours / plain - 1):+.0f} % |")
+            rows.append(
+                {
+                    "work": f"`{name}`, one decision by the adapter",
+                    "measured": f"{ours:.1f} us",
+                    "reference": f"its plain loop: {plain:.1f} us, {100 * (ours / plain - 1):+.0f} %",
+                    "aim": "at most 15 % more",
+                }
+            )
         print()
     if arguments.table != "cost":
         print(
@@ -93,6 +103,14 @@ def main() -> None:
             rates = " | ".join(f"{statistics.median(column):,.0f}" for column in zip(*turns, strict=True))
             low, middle, high = statistics.quantiles((turn[2] / turn[1] for turn in turns), n=4, method="inclusive")
             print(f"| `{name}` | {rates} | {middle:.2f} ({low:.2f} to {high:.2f}) |", flush=True)
+            rows.append(
+                {
+                    "work": f"`{name}`, two processes to one",
+                    "measured": f"{middle:.2f} ({low:.2f} to {high:.2f})",
+                    "aim": "1.6",
+                }
+            )
+    record.write(arguments.json, "adapters", rows)
 
 
 def compare_with_jax(repeats: int) -> None:

@@ -22,6 +22,7 @@ from scipy.special import expit
 from arena.matchmaking.rating_matches import rating_pairs
 from arena.ratings.bradley_terry import NO_PARENT, RefitConfig, fit
 from arena.ratings.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY, Results
+from benchmarks import record
 from league.services.matches.log import MatchArrays
 from league.services.ratings import state as rating_state
 from league.services.ratings.period import PlayerRating, RatingConfig, Roster, as_ratings
@@ -97,7 +98,9 @@ def main() -> None:
     parser.add_argument("--gains", type=float, nargs="+", default=[0.0, 40.0, 100.0], help="points a snapshot")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.3], help="intransitive, in [0, 1)")
     parser.add_argument("--rules", nargs="+", choices=list(RULES), default=list(RULES), help="how players are rated")
+    record.add_json_option(parser)
     arguments = parser.parse_args()
+    rows = []
     print(f"{arguments.leagues} leagues of {arguments.snapshots} snapshots each; shares of truths inside 95 % bands")
     print("and the bias of the newest snapshot with twice their standard errors over leagues")
     print(
@@ -112,6 +115,8 @@ def main() -> None:
                     simulate(plan, RULES[name], np.random.default_rng(seed)) for seed in range(arguments.leagues)
                 ]
                 print(f"{share:>8g}{gain:>6g} {name:20}{_summary(outcomes)}", flush=True)
+                rows.append(_row(share, gain, name, outcomes))
+    record.write(arguments.json, "calibration", rows)
 
 
 def population(plan: Plan, rng: np.random.Generator) -> Truth:
@@ -207,6 +212,15 @@ def _summary(outcomes: list[Outcome]) -> str:
         "".join(f"{share:>15}" for share in shares) + f"{f'{bias.mean():+.0f} ± {_twice_error(bias):.0f}':>16}"
         f"{np.sqrt(np.square(rating - truth).mean()):>7.0f}{foretold:>20}{seen:>8}"
     )
+
+
+def _row(share: float, gain: float, name: str, outcomes: list[Outcome]) -> record.Row:
+    inside = np.array([np.abs(each.rating - each.truth) < BAND * each.deviation for each in outcomes])
+    return {
+        "work": f"truths in 95 % intervals, intransitive {share:g}, gain {gain:g}, {name}",
+        "measured": f"{inside.mean():.1%} ± {_twice_error(inside):.1%}",
+        "aim": "93 to 97 %",
+    }
 
 
 def _twice_error(values: NDArray[np.generic]) -> float:

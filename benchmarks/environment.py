@@ -1,6 +1,6 @@
 """How fast the mech arena is: one core against VMAS in the same run, and a GPU where there is one.
 
-    python benchmarks/environment.py --vmas-python vmas-venv/bin/python
+    python -m benchmarks.environment --vmas-python vmas-venv/bin/python
 
 CPU seconds of the stepping thread, one torch thread. Every repeat measures all rows one after the other, so that a busy
 machine slows all of them; medians are printed. `other/football.py` says how to set up the other side.
@@ -8,7 +8,6 @@ machine slows all of them; medians are printed. `other/football.py` says how to 
 
 import argparse
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from arena.environments import declare, make, make_baseline
 from arena.environments.base import Actions, Environment, Observation, StepResult
 from arena.play.runner import play
 from arena.play.throughput import measure, measure_memory
+from benchmarks import record
 
 MATCHES_AT_ONCE, DUELS_AT_ONCE, GPU_MATCHES_AT_ONCE = 256, 1024, 8192
 STEPS = {"mech-duel": 400, "mech-company": 60}
@@ -37,6 +37,9 @@ PLAYED = {
     "mech-company": f"mech-company, {MATCHES_AT_ONCE} at once, lieutenants: matches of 500 decisions/s",
 }
 FOOTBALL = f"VMAS 1.5.2 football 10 v 10, {MATCHES_AT_ONCE} at once, random actions: agent steps/s"
+ROWS: list[record.Row] = []
+"""What was printed."""
+
 AIMS = {COMPANY: "250,000", DUEL: "1,000,000", PLAYED["mech-pack"]: "60", PLAYED["mech-company"]: "-", FOOTBALL: "-"}
 
 
@@ -45,6 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--vmas-python", default=sys.executable, help="interpreter that has VMAS 1.5.2")
     parser.add_argument("--repeats", type=int, default=5)
+    record.add_json_option(parser)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
 
@@ -59,13 +63,14 @@ def main() -> None:
     measured = repeat(works, arguments.repeats)
     if football:
         football.communicate()
-    print(f"{processor()}, one core, CPU seconds, medians of {arguments.repeats} repeats in turn\n")
+    print(f"{record.processor()}, one core, CPU seconds, medians of {arguments.repeats} repeats in turn\n")
     print_row("", "measured", "aim")
     for name, values in measured.items():
         print_row(name, f"{statistics.median(values):,.0f}", AIMS[name])
     print_ratio(measured)
     print_memory()
     print_gpu(arguments.repeats)
+    record.write(arguments.json, "environment", ROWS)
 
 
 def repeat(works: dict[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
@@ -138,6 +143,7 @@ def ask(football: "subprocess.Popen[str]") -> float:
 def print_row(name: str, value: str, aim: str) -> None:
     """Print one line of the table."""
     print(f"{name:78}{value:>20}{aim:>12}")
+    ROWS.append({"work": name.strip(), "measured": value, "aim": "" if aim == "-" else aim})
 
 
 def print_ratio(measured: dict[str, list[float]]) -> None:
@@ -193,12 +199,6 @@ def copying_bandwidth(repeats: int) -> float:
         target.copy_(source)
         seconds.append(gpu_clock() - start)
     return 2 * COPIED_BYTES / statistics.median(seconds[1:])
-
-
-def processor() -> str:
-    """What the machine calls its processor."""
-    names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    return names[0].partition(": ")[2] if names else platform.machine()
 
 
 if __name__ == "__main__":

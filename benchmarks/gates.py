@@ -14,6 +14,7 @@ from scipy.special import expit
 
 from arena.evaluation.sprt import GateConfig, stop
 from arena.ratings.glicko2 import SCALE
+from benchmarks import record
 
 DRAW_HALF_WIDTH = np.log(2.0)  # in log-odds: a third of even games are drawn
 LUCK = 100.0  # standard deviation, in points, of what a seed favours one of the two by
@@ -24,12 +25,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tests", type=int, default=1_000)
     parser.add_argument("--pairs", type=int, default=4_000, help="give up after so many")
+    record.add_json_option(parser)
     arguments = parser.parse_args()
+    rows = []
     print(f"{arguments.tests} tests a line; alpha = beta = 0.05")
     print(f"{'elo0':>6}{'elo1':>6}{'true':>6}{'accepted':>10}{'rejected':>10}{'games':>8}{'90 % within':>13}")
     for elo0, elo1 in ((0.0, 20.0), (0.0, 50.0), (0.0, 100.0)):
         for lead in (elo0 - elo1, elo0, 0.5 * (elo0 + elo1), elo1, 2.0 * elo1, 4.0 * elo1):
-            print(_line(GateConfig(elo0, elo1), lead, arguments), flush=True)
+            line, row = _measure(GateConfig(elo0, elo1), lead, arguments)
+            rows.append(row)
+            print(line, flush=True)
+    record.write(arguments.json, "gates", rows)
 
 
 def paired_scores(lead: float, tests: int, pairs: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -49,15 +55,18 @@ def _inner_lead(lead: float) -> float:
     return float(np.interp(expit(lead / SCALE), score, inner))
 
 
-def _line(config: GateConfig, lead: float, arguments: argparse.Namespace) -> str:
+def _measure(config: GateConfig, lead: float, arguments: argparse.Namespace) -> tuple[str, record.Row]:
     rng = np.random.default_rng(0)
     stops = [stop(paired_scores(lead, 1, arguments.pairs, rng)[0], config) for _ in range(arguments.tests)]
     decisions, games = [each.decision for each in stops], np.array([each.games for each in stops])
     accepted, rejected = (decisions.count(each) / len(stops) for each in ("accept", "reject"))
-    return (
+    line = (
         f"{config.elo0:>6.0f}{config.elo1:>6.0f}{lead:>6.0f}{accepted:>10.1%}{rejected:>10.1%}"
         f"{games.mean():>8,.0f}{np.quantile(games, 0.9):>13,.0f}"
     )
+    work = f"gate with elo0 {config.elo0:.0f}, elo1 {config.elo1:.0f}, true lead {lead:.0f}"
+    measured = f"{accepted:.1%} accepted, {rejected:.1%} rejected, {games.mean():,.0f} games"
+    return line, {"work": work, "measured": measured}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How fast OpenSpiel's games are as environments, and their exact values, beside OpenSpiel itself in the same run.
 
-    python benchmarks/openspiel.py
+    python -m benchmarks.openspiel
 
 One core, one torch thread, CPU seconds. Both sides step with legal random actions, drawn outside the timed part. Timed
 is what a learner needs: apply the actions, let chance act, and tell whoever acts then its information state (as
@@ -26,6 +26,7 @@ from arena.exploitability import SequenceForm, exploitability, uniform
 from arena.exploitability.tabular_policy import tabulate
 from arena.play.throughput import measure
 from arena.policies import ActorCritic, Architecture
+from benchmarks import record
 
 GAMES = ("openspiel:kuhn_poker", "openspiel:leduc_poker", "openspiel:liars_dice(dice_sides=4)")
 MATCHES_AT_ONCE = 1024
@@ -38,7 +39,9 @@ def main() -> None:
     """Measure and print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
-    repeats = parser.parse_args().repeats
+    record.add_json_option(parser)
+    arguments = parser.parse_args()
+    repeats, rows = arguments.repeats, []
     torch.set_num_threads(1)
 
     print(f"| decisions/s | {MATCHES_AT_ONCE:,} matches at once | OpenSpiel, one after the other | ratio |")
@@ -46,6 +49,13 @@ def main() -> None:
     for name in GAMES:
         ours, theirs = medians(repeats, partial(batched, name), partial(one_by_one, name))
         print(f"| `{name}` | {ours:,.0f} | {theirs:,.0f} | {ours / theirs:.1f} |")
+        rows.append(
+            {
+                "work": f"`{name}`, {MATCHES_AT_ONCE:,} at once, decisions/s",
+                "measured": f"{ours:,.0f}",
+                "reference": f"OpenSpiel: {theirs:,.0f}, {ours / theirs:.1f}",
+            }
+        )
     print()
     print(
         "| ms | unrolling | sequence form | table of a network | exploitability | OpenSpiel's exploitability | ratio |"
@@ -54,6 +64,14 @@ def main() -> None:
     for name in GAMES:
         row = [1000.0 * each for each in medians(repeats, *exact_values(name))]
         print(f"| `{name}` | {' | '.join(f'{each:.2f}' for each in row)} | {row[-1] / row[-2]:.0f} |")
+        rows.append(
+            {
+                "work": f"`{name}`, exact exploitability",
+                "measured": f"{row[-2]:.2f} ms",
+                "reference": f"OpenSpiel: {row[-1]:.2f} ms, {row[-1] / row[-2]:.0f}",
+            }
+        )
+    record.write(arguments.json, "openspiel", rows)
 
 
 def medians(repeats: int, *works: Callable[[], float]) -> list[float]:

@@ -23,6 +23,7 @@ from arena.environments.mech.observation_spec import make_spec
 from arena.policies import ActorCritic, Architecture, NetworkPolicy, RecurrentState
 from arena.policies.ensemble.ensemble import PolicyEnsemble
 from arena.policies.ensemble.torch_backend import TorchBackend
+from benchmarks import record
 
 GAMES = ("mech-duel", "mech-company")
 ROWS = (64, 256, 1280)
@@ -55,7 +56,8 @@ def main() -> None:
     parser.add_argument("--games", nargs="+", default=GAMES, choices=list(PRESETS))
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--rounds", type=int, default=21)
-    arguments = parser.parse_args()
+    record.add_json_option(parser)
+    arguments, results = parser.parse_args(), []
 
     print(f"one decision in microseconds, {torch.get_num_threads()} thread(s), torch {torch.__version__}")
     print(f"{'game':13}{'rows':>5}{'one policy':>12}{'16 apart':>10}{'':3}", end="")
@@ -66,7 +68,16 @@ def main() -> None:
             error = largest_error(scene)
             if error > AGREEMENT:
                 raise SystemExit(f"one call differs by {error:.1e} from the policies alone: its speed says nothing")
-            report(game, scene, error, timed_rounds(variants(scene), arguments.rounds, max(4, ROWS_TIMED // rows)))
+            times = timed_rounds(variants(scene), arguments.rounds, max(4, ROWS_TIMED // rows))
+            report(game, scene, error, times)
+            results.append(
+                {
+                    "work": f"`{game}`, {rows} rows: 16 different opponents in place of one",
+                    "measured": f"{ratio(times, '16 in one', '1 in one'):.2f}",
+                    "aim": "1.3",
+                }
+            )
+    record.write(arguments.json, "opponents", results)
 
 
 def make_scene(spec: EnvironmentSpec, rows: int) -> Scene:

@@ -18,6 +18,7 @@ from scipy.special import expit
 
 from arena.ratings.bradley_terry import NO_PARENT, Fit, fit
 from arena.ratings.glicko2 import SCALE, Ratings, Results, newcomers, rate_period
+from benchmarks import record
 
 TAU, EPSILON = 0.5, 1e-9
 LEAGUES = (1_000, 5_000, 20_000)
@@ -34,6 +35,7 @@ def main() -> None:
     parser.add_argument("--periods", type=int, default=100)
     parser.add_argument("--loop-periods", type=int, default=2, help="how many of them the plain loop rates")
     parser.add_argument("--repeats", type=int, default=5)
+    record.add_json_option(parser)
     arguments = parser.parse_args()
 
     periods = play(arguments.players, arguments.games, arguments.periods)
@@ -54,9 +56,23 @@ def main() -> None:
     ):
         print(f"{name:24}{count:>8}{rate:>14,.0f}{1e3 * arguments.games / rate:>11.2f}")
     print(f"ratio {array_rate / loop_rate:,.0f}; largest difference {difference:.1e} rating points")
+    rows = [
+        {
+            "work": f"Glicko-2 of {arguments.players:,} players, {arguments.games:,} games, one core",
+            "measured": f"{1e3 * arguments.games / array_rate:.2f} ms",
+            "reference": f"a plain loop: {1e3 * arguments.games / loop_rate:.2f} ms, {array_rate / loop_rate:,.0f}",
+        }
+    ]
     for players in LEAGUES:
         seconds = fit_seconds(players), fit_seconds(players, CIRCLES)
         print(f"fit of the whole history, {players:,} snapshots: {seconds[0]:.2f} s, with circles {seconds[1]:.2f} s")
+        rows.append(
+            {
+                "work": f"fit of the whole history, {players:,} snapshots",
+                "measured": f"{seconds[0]:.2f} s, with circles {seconds[1]:.2f} s",
+            }
+        )
+    record.write(arguments.json, "ratings", rows)
 
 
 @dataclass(frozen=True, eq=False)

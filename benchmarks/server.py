@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import service
+from benchmarks import record, service
 from benchmarks.stage import databases
 from benchmarks.stage.stage import Row, Stage
 
@@ -30,11 +30,17 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", choices=ROWS, default=ROWS, metavar="ROW", help=f"of {', '.join(ROWS)}")
     parser.add_argument("--backend", choices=databases.BACKENDS, nargs="+", default=databases.BACKENDS)
     parser.add_argument("--core", type=int, help="that each server keeps to")
-    arguments = parser.parse_args()
+    record.add_json_option(parser)
+    arguments, results = parser.parse_args(), []
     for backend in arguments.backend:
         with databases.server(backend) as server_url:
             for name in arguments.rows:
-                _print(backend, _measure(name, backend, server_url, arguments.core))
+                rows = _measure(name, backend, server_url, arguments.core)
+                _print(backend, rows)
+                results += [
+                    {"work": f"{row.work}, {backend}", "measured": row.measured, "aim": row.aim} for row in rows
+                ]
+    record.write(arguments.json, "server", results)
 
 
 def _measure(name: str, backend: str, server_url: str, core: int | None) -> list[Row]:

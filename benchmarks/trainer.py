@@ -11,14 +11,14 @@ are other settings of the same libraries.
 """
 
 import argparse
-import json
+from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 
+from benchmarks import record
 from benchmarks.contest import acting, company, iteration
 from benchmarks.contest.contestant import ContestantError
 from benchmarks.contest.entries import PEERS, VARIANTS, Scene, other, own
@@ -40,8 +40,18 @@ def main() -> None:
             report[part] = MEASURES[part](console, arguments)
     except ContestantError as error:
         raise SystemExit(f"nothing more can be measured: {error}") from error
-    if arguments.json:
-        arguments.json.write_text(json.dumps(report, indent=2))
+    record.write(arguments.json, "trainer", [*_rows(report)])
+
+
+def _rows(report: dict[str, Any]) -> Iterator[record.Row]:
+    """One row for each number of the report, named by its place in it; lists of repeats are left out."""
+    for part, results in report.items():
+        for result in results if isinstance(results, list) else [results]:
+            for line in result.get("rows", [result]):
+                name = ", ".join(str(value) for value in line.values() if isinstance(value, str))
+                numbers = {key: value for key, value in line.items() if isinstance(value, float | int)}
+                measured = ", ".join(f"{key} {value:,.4g}" for key, value in numbers.items())
+                yield {"work": f"{part}: {name}" if name else part, "measured": measured, "details": line}
 
 
 def measure_iterations(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]]:
@@ -87,7 +97,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--end-chance", type=float, nargs="+", default=[0.01])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--no-gate", action="store_true", help="count every iteration, on a crowded machine")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    record.add_json_option(parser)
     parser.add_argument("--processor-time", action="store_true", help="of one thread, where the machine is crowded")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="of the part `company`")
     arguments = parser.parse_args()

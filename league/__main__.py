@@ -1,5 +1,12 @@
-"""`python -m league` is the `league` command."""
+"""The `league` command, also as `python -m league`."""
 
-from league.cli import main
+from arena.extras import run_program
 
-main()
+
+def main() -> None:
+    """Run the command line, or name the extra that it needs."""
+    run_program("league", "server")
+
+
+if __name__ == "__main__":
+    main()

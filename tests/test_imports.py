@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 SERVER_SIDE = ("league.client", "league.cli", "league.app", "league.background.process")
 TORCH_FREE_ARENA = (
     "arena.ratings.glicko2",
@@ -42,6 +44,7 @@ for module in modules:
 """
 
 
+@pytest.mark.holds("I7")
 @pytest.mark.parametrize(
     ("modules", "unwanted"),
     [

@@ -139,7 +139,7 @@ def wrong_with(command: str) -> str | None:
         words = shlex.split(command, comments=True)
     except ValueError:  # prose in a block of code
         return None
-    benchmark = re.match(r"python (?:-m (benchmarks[\w.]*)|(benchmarks/\w+)\.py)", command)
+    benchmark = re.match(r"python (?:-m ((?:benchmarks|studies)[\w.]*)|(benchmarks/\w+)\.py)", command)
     if benchmark:
         module = benchmark[1] or benchmark[2].replace("/", ".")
         return None if importlib.util.find_spec(module) else f"no module {module}"

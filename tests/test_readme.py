@@ -15,6 +15,8 @@ import pytest
 from league.client import LeagueClient
 from league.home import address_file
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).parents[1]
 PROGRAMS = Path(sys.executable).parent
 

@@ -1,5 +1,12 @@
-"""`python -m trainer` is the `trainer` command."""
+"""The `trainer` command, also as `python -m trainer`."""
 
-from trainer.cli import main
+from arena.extras import run_program
 
-main()
+
+def main() -> None:
+    """Run the command line, or name the extra that it needs."""
+    run_program("trainer", "train")
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,8 @@ from arena.errors import ArenaError
 class ExternalPolicyError(ArenaError):
     """A policy from outside cannot be opened, or failed to answer: it ended, was late, or gave no answer at all."""
 
+    code = "external-policy-failed"
+
 
 EXCERPT_LENGTH = 160
 

@@ -36,6 +36,8 @@ _RECORDINGS: TypeAdapter[Recording] = TypeAdapter(
 class RecordingError(ArenaError):
     """A recording cannot be read or written."""
 
+    code = "invalid-recording"
+
 
 def write_recording(path: str | Path, recording: Recording) -> int:
     """Write a recording, all of it or nothing, and say how many bytes it took.

@@ -16,6 +16,7 @@ from league import wire
 from league.client import LeagueClient
 from league.db import schema
 from league.db.engine import Database
+from league.services.audit.log import Cause
 from league.services.rating_periods import closing
 from league.services.rating_periods.rebuild import rebuild
 from league.services.ratings.period import RatingConfig
@@ -42,7 +43,7 @@ def _standings(stage: Stage) -> list[Row]:
     for matches in (MATCHES // 10, MATCHES):
         history.play(database, matches - played)
         played = matches
-        closing.close(database, settings, history.ENVIRONMENT, actor="benchmark", reason="", now=history.NOW)
+        closing.close(database, settings, history.ENVIRONMENT, Cause("benchmark", "", history.NOW))
         with stage.league(_url(database), aggregation_interval_s=3600) as server:
             address = f"{server.url}{wire.PREFIX}/standings?limit=100"
             seconds = statistics.median(_timed(partial(_read, address)) for _ in range(CALLS))

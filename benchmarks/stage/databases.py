@@ -5,9 +5,8 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+import postgres_server
 from sqlalchemy import create_engine, make_url, text
-
-from tests.support import postgres_server
 
 BACKENDS = ("sqlite", "postgresql")
 

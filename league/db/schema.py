@@ -100,6 +100,13 @@ def _current(connection: Connection) -> str | None:
 
 def _config() -> Config:
     config = Config()
-    location = Path(str(files("migrations")))
+    location = _migrations()
     config.set_main_option("script_location", str(location).replace("%", "%%"))
     return config
+
+
+def _migrations() -> Path:
+    """Return the folder of the migrations: inside the installed package, or beside the package in a checkout."""
+    package = Path(str(files("league")))
+    installed = package / "migrations"
+    return installed if installed.is_dir() else package.parent / "migrations"

@@ -5,20 +5,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi import APIRouter, Form, Query, Response
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
 from league import wire
-from league.api.dependencies import TEXT, Now, Running, Word
+from league.api.dependencies import TEXT, Running, Word
 from league.api.state import AppState
 from league.services.trust import quarantine as trust_quarantine
 from league.services.trust import review
 from league.services.workers import activity
 from league.services.workers import service as workers
 from league.services.workers.activity import Activity
-from league.web.actions import Reason, done
-from league.web.cookies import Actor
+from league.web.actions import Changing
 from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
 
@@ -79,54 +78,35 @@ def now(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
 
 @router.post("/workers/{worker_id}/quarantine")
 def quarantine(
-    worker_id: Word,
-    request: Request,
-    league: Running,
-    now: Now,
-    caller: Actor,
-    reason: Reason,
-    since_h: Annotated[Literal["", "1", "24", "168"], Form()],
+    worker_id: Word, changing: Changing, since_h: Annotated[Literal["", "1", "24", "168"], Form()]
 ) -> Response:
-    """Stop trusting a worker, with what it reported in so many hours, or ever."""
-    with league.database.read() as session:
+    """Stop trusting a worker, with the results of its last hours, or with all of them."""
+    database, cause = changing.league.database, changing.cause
+    with database.read() as session:
         registered_at = workers.require(session, worker_id).registered_at
-    since = max(registered_at, now - timedelta(hours=int(since_h))) if since_h else registered_at
-    asked = wire.WorkerQuarantine(since=since, reason=reason)
-    trust_quarantine.impose(league.database, worker_id, asked, caller.name, now)
-    return done(request, "/workers")
+    since = max(registered_at, cause.now - timedelta(hours=int(since_h))) if since_h else registered_at
+    asked = wire.WorkerQuarantine(since=since, reason=cause.reason)
+    trust_quarantine.impose(database, worker_id, asked, cause.actor, cause.now)
+    return changing.done("/workers")
 
 
 @router.post("/workers/{worker_id}/reinstate")
-def reinstate(
-    worker_id: Word,
-    request: Request,
-    league: Running,
-    now: Now,
-    caller: Actor,
-    reason: Reason,
-    restore: Annotated[bool, Form()] = False,
-) -> Response:
-    """Trust a worker again, from now on or as if it had always been."""
-    asked = wire.WorkerReinstatement(reason=reason, restore=restore)
-    trust_quarantine.lift(league.database, worker_id, asked, caller.name, now)
-    return done(request, "/workers")
+def reinstate(worker_id: Word, changing: Changing, restore: Annotated[bool, Form()] = False) -> Response:
+    """Trust a worker again, from now on or as if it had always been trusted."""
+    cause = changing.cause
+    asked = wire.WorkerReinstatement(reason=cause.reason, restore=restore)
+    trust_quarantine.lift(changing.league.database, worker_id, asked, cause.actor, cause.now)
+    return changing.done("/workers")
 
 
 @router.post("/workers/{worker_id}/command")
-def command(
-    worker_id: Word,
-    request: Request,
-    league: Running,
-    now: Now,
-    caller: Actor,
-    reason: Reason,
-    command: Annotated[wire.Command, Form()],
-) -> Response:
-    """Set what a worker is told at its next heartbeat."""
-    asked = wire.CommandRequest(command=command, reason=reason)
+def command(worker_id: Word, changing: Changing, command: Annotated[wire.Command, Form()]) -> Response:
+    """Set the command that a worker receives with its next heartbeat."""
+    league, cause = changing.league, changing.cause
+    asked = wire.CommandRequest(command=command, reason=cause.reason)
     with league.database.write() as session:
-        workers.command(session, league.settings, worker_id, asked, caller.name, now)
-    return done(request, "/workers")
+        workers.command(session, league.settings, worker_id, asked, cause.actor, cause.now)
+    return changing.done("/workers")
 
 
 def _table(league: AppState, visit: Visit, asked: Asked) -> dict[str, Any]:

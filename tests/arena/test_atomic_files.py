@@ -34,6 +34,7 @@ def test_what_cannot_be_written_leaves_the_old_file_and_nothing_beside_it(
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.holds("H1")
 def test_what_is_written_is_on_the_disk_before_it_takes_its_name_and_its_name_is_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -103,6 +103,7 @@ def test_every_command_of_an_imported_module_is_in_the_list(program):
             assert typer.main.get_group(app).commands.keys() <= group.lazy.keys()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("package", ["numpy", "scipy", "sqlalchemy", "alembic", "httpx2", "torch"])
 @pytest.mark.parametrize("module", APPS.values())
 def test_the_list_of_commands_needs_no_heavy_package(module, package):

@@ -221,6 +221,7 @@ def test_every_peer_has_its_script():
     assert all((SCRIPTS / peer.script).is_file() for peer in PEERS.values())
 
 
+@pytest.mark.integration
 def test_a_peer_that_is_not_installed_says_so():
     with pytest.raises(ContestantError, match=r"it ended: .*No module named"):
         Contestant([sys.executable, str(SCRIPTS / "puffer.py")], SMALL, {})
@@ -240,6 +241,7 @@ def recipe():
     contestant.close()
 
 
+@pytest.mark.integration
 def test_a_contestant_times_its_parts_and_is_exact_at_learning_rate_0(recipe):
     answers = [recipe.ask("iterate") for _ in range(2)]
     assert all(answer["rollout_s"] > 0.0 and answer["update_s"] > 0.0 for answer in answers)
@@ -247,6 +249,7 @@ def test_a_contestant_times_its_parts_and_is_exact_at_learning_rate_0(recipe):
     assert recipe.ask("act 16")["act_s"] > 0.0
 
 
+@pytest.mark.integration
 def test_what_a_contestant_has_started_counts_as_its_own():
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     child = int(parent.stdout.readline())

@@ -20,6 +20,7 @@ from league.auth import Scope
 from league.client import LeagueClient
 from league.db import schema
 from league.db.engine import Database
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 from league.settings import Settings
 from league.web.cookies import cookie_at
@@ -94,7 +95,7 @@ def served(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     database = Database(settings.database_address)
     with database.write() as session:
         now = datetime.now(UTC)
-        made = {scope.word: tokens.create(session, scope.word, scope.word, now, actor="test") for scope in Scope}
+        made = {scope.word: tokens.create(session, scope.word, scope.word, Cause("test", "", now)) for scope in Scope}
     database.close()
     app = create_app(settings)
     with TestClient(app), listening(app) as url:

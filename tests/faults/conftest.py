@@ -10,8 +10,8 @@ from typing import Any
 import postgres_server
 import pytest
 from distant_league import League
+from kills.witness import Witness
 
-from benchmarks.kills.witness import Witness
 from league.settings import Settings
 
 

@@ -7,9 +7,9 @@ import postgres_server
 import psycopg
 import pytest
 from distant_league import League, until
+from kills.witness import Witness
 from league_scene import Scene, result
 
-from benchmarks.kills.witness import Witness
 from league.client import LeagueClient
 from league.errors import DatabaseUnavailableError
 

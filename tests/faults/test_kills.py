@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-
-from benchmarks.kills.campaign import Campaign, run
-from benchmarks.kills.fleet import WEIGHTS, Size
+from kills.campaign import Campaign, run
+from kills.fleet import WEIGHTS, Size
 
 SMALL = Size(servers=2, roles=("main",), evaluators=1, snapshot_steps=2000)
 WHOLE = Size(servers=2, roles=("main", "main_exploiter", "league_exploiter"), evaluators=2, snapshot_steps=5000)

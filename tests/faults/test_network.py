@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from distant_league import League, until
+from kills.processes import Command
+from kills.witness import Witness
 from small_runs import logged, spooled, waiting
 
-from benchmarks.kills.processes import Command
-from benchmarks.kills.witness import Witness
 from league.client import LeagueClient
 from league.errors import LeagueUnreachable
 

@@ -12,12 +12,12 @@ import pytest
 import s3_server
 from distant_league import address, until
 from fault_proxy import Address, passing_on
+from kills.fleet import ENVIRONMENT, PACE, SERVER, SMALL
+from kills.processes import Command
+from kills.verdict import Keeper, judge
 from league_tokens import make_token
 
 from arena.policies.checkpoint import decode
-from benchmarks.kills.fleet import ENVIRONMENT, PACE, SERVER, SMALL
-from benchmarks.kills.processes import Command
-from benchmarks.kills.verdict import Keeper, judge
 from league.client import LeagueClient
 from league.errors import LeagueError
 

@@ -8,13 +8,13 @@ import pytest
 import weather
 from distant_league import address, until
 from fault_proxy import passing_on
+from kills.fleet import ENVIRONMENT, PACE, SMALL
+from kills.processes import Command
 from league_tokens import make_token
 from served import serving
 from small_runs import logged, spooled, waiting
 from sqlalchemy import func, select
 
-from benchmarks.kills.fleet import ENVIRONMENT, PACE, SMALL
-from benchmarks.kills.processes import Command
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Lease

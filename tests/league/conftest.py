@@ -27,6 +27,7 @@ from league.background.task import PeriodicTask
 from league.client import LeagueClient, patience_of
 from league.db import schema
 from league.db.engine import Database
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 from league.settings import Settings
 
@@ -300,7 +301,7 @@ def connect(http: TestClient, database: Database, time: Clock) -> Callable[..., 
 
     def make(scope: str, name: str | None = None, **terms: Any) -> LeagueClient:
         with database.write() as session:
-            secret = tokens.create(session, name or scope, scope, time.now, actor="test", **terms)
+            secret = tokens.create(session, name or scope, scope, Cause("test", "", time.now), **terms)
         return LeagueClient(http=http, token=secret, patience=patience_of(0.0))
 
     return make

@@ -22,6 +22,7 @@ from league.errors import (
     UnauthenticatedError,
     UnknownTokenError,
 )
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -40,7 +41,7 @@ def documented() -> dict[Call, Scope | None]:
 
 def make(database: Database, scope: str, name: str | None = None) -> str:
     with database.write() as session:
-        return tokens.create(session, name or scope, scope, NOW, actor="test")
+        return tokens.create(session, name or scope, scope, Cause("test", "", NOW))
 
 
 def described(http: TestClient) -> dict[Call, Scope | None]:
@@ -96,7 +97,7 @@ def test_a_server_is_open_until_the_first_token_and_closed_for_good_after_it(
         league.players()
     assert LeagueClient(http=http, token=secret).players().items == []
     with database.write() as session:
-        tokens.revoke(session, "wall", NOW, actor="test")
+        tokens.revoke(session, "wall", Cause("test", "", NOW))
     with pytest.raises(UnauthenticatedError, match="unknown or revoked"):
         LeagueClient(http=http, token=secret).players()
     with pytest.raises(UnauthenticatedError, match="this server requires authentication"):
@@ -130,7 +131,7 @@ def test_tokens_have_a_known_scope_and_a_name_of_their_own(database: Database) -
     with pytest.raises(InvalidRequestError, match="read, worker, admin"):
         make(database, "king")
     with database.write() as session, pytest.raises(UnknownTokenError, match="nobody"):
-        tokens.revoke(session, "nobody", NOW, actor="test")
+        tokens.revoke(session, "nobody", Cause("test", "", NOW))
 
 
 @ON_SQLITE

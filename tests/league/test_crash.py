@@ -18,6 +18,8 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import LeagueError
 
+pytestmark = pytest.mark.integration
+
 SENDERS = 4
 RESULTS_EACH = 60
 BUSY = {"LEAGUE_AGGREGATION_INTERVAL_S": "0.02", "LEAGUE_PERIOD_GAMES": "1", "LEAGUE_PERIOD_SPACING_S": "0"}

@@ -16,6 +16,7 @@ from served import serving
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import LeagueError
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -28,9 +29,9 @@ STORE_SECRET = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY"
 def secrets(database: Database) -> list[str]:
     """Tokens of every scope, one that was revoked, and one that nobody made."""
     with database.write() as session:
-        made = [tokens.create(session, scope, scope, NOW, actor="test") for scope in ("read", "worker", "admin")]
-        made.append(tokens.create(session, "old", "admin", NOW, actor="test"))
-        tokens.revoke(session, "old", NOW, actor="test")
+        made = [tokens.create(session, scope, scope, Cause("test", "", NOW)) for scope in ("read", "worker", "admin")]
+        made.append(tokens.create(session, "old", "admin", Cause("test", "", NOW)))
+        tokens.revoke(session, "old", Cause("test", "", NOW))
     return [*made, UNKNOWN]
 
 
@@ -69,6 +70,7 @@ def test_answers_and_logs_of_a_server_hold_no_token(
         assert secret not in caplog.text
 
 
+@pytest.mark.integration
 @ON_SQLITE
 def test_a_running_server_prints_no_secret(
     database: Database, database_url: str, secrets: list[str], tmp_path: Path
@@ -88,6 +90,7 @@ def test_a_running_server_prints_no_secret(
         assert secret not in printed
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("password", [PASSWORD, "p%40ss-hunter2"])
 def test_a_database_that_is_away_is_named_without_its_password(tmp_path: Path, password: str) -> None:
     environment = os.environ | {"LEAGUE_DATABASE_URL": f"postgresql://league:{password}@127.0.0.1:9/league"}

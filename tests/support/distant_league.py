@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 from fastapi.testclient import TestClient
 from fault_proxy import Address, Proxy, passing_on
+from kills.witness import Memory
 from live_server import listening
 from sqlalchemy import select
 
-from benchmarks.kills.witness import Memory
 from league.app import create_app
 from league.db import schema
 from league.db.engine import Database

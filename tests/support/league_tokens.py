@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from league.db import schema
 from league.db.engine import Database
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 
 
@@ -12,6 +13,6 @@ def make_token(url: str) -> str:
     database = Database(url)
     schema.upgrade(database)
     with database.write() as session:
-        secret = tokens.create(session, "test", "admin", datetime.now(UTC), actor="test")
+        secret = tokens.create(session, "test", "admin", Cause("test", "", datetime.now(UTC)))
     database.close()
     return secret

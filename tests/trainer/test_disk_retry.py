@@ -38,7 +38,7 @@ def test_a_failed_write_is_logged_once_as_is_its_recovery():
     assert recovered == "metrics can be written again"
 
 
-def test_what_the_disk_refuses_waits_and_the_file_stays_whole(tmp_path):
+def test_refused_writes_wait_and_the_file_stays_whole(tmp_path):
     path = tmp_path / "lines"
     file = LineFile(path)
     file.add(b"one")

@@ -83,8 +83,9 @@ def leave(process, number):
     return process.returncode, said.decode().splitlines(), wrong.decode()
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells of a parent's death")
-def test_a_parents_death_is_heard_once():
+def test_a_parents_death_is_signalled_once():
     """The kernel signals it for each of its threads; a second one would be taken for the wish to leave at once."""
     process = start(TETHERED)
     assert process.stdout.readline() == f"{int(signal.SIGTERM)}\n".encode()
@@ -93,12 +94,14 @@ def test_a_parents_death_is_heard_once():
     assert said[-1] == "0"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("number", SIGNALS)
 def test_the_first_signal_lets_the_process_leave_by_itself(number):
     status, said, _ = leave(start(WATCHFUL), number)
     assert (status, said[0].partition(":")[0], said[1:]) == (0, number.name, ["saved"])
 
 
+@pytest.mark.integration
 def test_a_call_to_the_league_is_cut_short():
     process = start(IN_A_CALL)
     assert process.stdout.readline() == b"calling\n"
@@ -106,7 +109,8 @@ def test_a_call_to_the_league_is_cut_short():
     assert (status, said[-2:]) == (0, ["cut short", "saved"])
 
 
-def test_native_code_that_hears_no_signal_is_ended_in_time():
+@pytest.mark.integration
+def test_native_code_that_ignores_signals_is_ended_in_time():
     """As while a kernel is compiled: the main thread is not there to heed anything."""
     process, began = start(IN_NATIVE_CODE, within_s=0.5), time.monotonic()
     status, _, wrong = leave(process, signal.SIGTERM)
@@ -119,6 +123,7 @@ def test_the_end_comes_before_supervisors_kill():
     assert GRACE_S < LEAVE_WITHIN_S < 10.0
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_second_signal_ends_the_process_at_once(number):
     process = start("    time.sleep(600)\n")
@@ -127,6 +132,7 @@ def test_the_second_signal_ends_the_process_at_once(number):
     assert leave(process, number)[0] == -number
 
 
+@pytest.mark.integration
 def test_a_terminal_that_hangs_up_twice_lets_the_process_save():
     """A shell passes its SIGHUP on, and when it has left the system sends another."""
     process = start(STILL_SAVING)
@@ -136,7 +142,8 @@ def test_a_terminal_that_hangs_up_twice_lets_the_process_save():
     assert (status, said) == (0, ["saved"])
 
 
-def test_who_outlives_the_terminal_still_does():
+@pytest.mark.integration
+def test_an_ignored_hangup_stays_ignored():
     """As under `nohup`: what is ignored from the start stays so, also after another signal."""
     process = start(WATCHFUL, hanging_up="SIG_IGN")
     process.send_signal(signal.SIGHUP)
@@ -146,7 +153,7 @@ def test_who_outlives_the_terminal_still_does():
     assert (status, said[0].partition(":")[0], said[1:]) == (0, "SIGTERM", ["saved"])
 
 
-def test_what_heeded_signals_before_heeds_them_again():
+def test_previous_signal_handlers_are_restored():
     before = [signal.getsignal(number) for number in SIGNALS]
     threads = threading.active_count()
     with ShutdownSignals(lambda _: None).entered() as run_context:

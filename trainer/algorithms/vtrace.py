@@ -158,10 +158,9 @@ class VTrace(Learner):
             clip_c=self.clip_c,
         )
         builder = self.target_builder
-        normalised = builder.normalise_advantages(transitions.restore(advantage), targets.valid)
         return replace(
             targets,
-            advantage=normalised if penalty is None else normalised + penalty,
+            advantage=builder.normalise_advantages(transitions.restore(advantage), targets.valid, penalty),
             returns=transitions.restore(builder.values.normalise(value + errors)),
         )
 

@@ -29,6 +29,8 @@ NodeSurvey = tuple[str, frozenset[str]]
 class CapacityError(TrainerError):
     """The cluster is too small or too busy for the fleet, or one of its nodes cannot run it."""
 
+    code = "no-capacity"
+
 
 @dataclass(frozen=True)
 class Resources:

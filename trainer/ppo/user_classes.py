@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from arena.user_code import import_user_module
+from arena.user_code import find_in_user_module
 from trainer.errors import ConfigError
 
 
@@ -17,9 +17,8 @@ def load_class(path: str, key: str, known: Sequence[str] = ()) -> Callable[..., 
     Raises:
         ConfigError: There is no such class, or its module does not load.
     """
-    module, _, name = path.partition(":")
     try:
-        found = getattr(import_user_module(module), name, None) if module and name else None
+        found = find_in_user_module(path)
     except Exception as error:  # the user's code can raise anything
         raise ConfigError(
             f"{key} names {path!r}, which does not load ({type(error).__name__}: {error}): write MODULE:CLASS of a "

@@ -248,7 +248,8 @@ class VectorWorker:
             ArenaError: An observation or a reward is NaN or infinite.
         """
         total = step.observation.values.sum() + step.reward.sum()
-        if self.environment.device == HOST and not bool(self._episode_start.any() | ~total.isfinite()):
+        # x - x is 0 unless x is NaN or infinite; `isfinite` takes four times as long on a single number.
+        if self.environment.device == HOST and not bool(self._episode_start.any() | (total - total != 0.0)):
             return NO_ENDINGS
         total = total + step.final_observation.values.sum()
         over, outcome = step.over, step.outcome

@@ -31,20 +31,22 @@ struct Call {
     Member *member, *members;
 };
 enum Direction { FORWARD, BACKWARD, QUERY_BFLOAT16 };
-struct Sizes { int direction, half, to_features, units, features, steps, parts; };
+struct Sizes { int direction, half, tiles, to_features, units, features, steps, parts; };
 const Call call = *(const Call*)addresses.data;
 const Sizes size = *(const Sizes*)sizes.data;
-if (size.direction == QUERY_BFLOAT16) {  // does this processor have bfloat16 dot products?
+if (size.direction == QUERY_BFLOAT16) {  // does this processor have bfloat16 dot products, and tiles of them?
+    sizes.data[0] = sizes.data[1] = 0;
 #if defined(__AVX512BF16__)
     sizes.data[0] = 1;
-#else
-    sizes.data[0] = 0;
+#if defined(__AMX_BF16__)
+    sizes.data[1] = 1;
+#endif
 #endif
     return;
 }
 const int units = size.units, gate_columns = 4 * size.units, inputs = size.features + size.units;
 const bool half = size.half;
-const Panels panels = {call.panels, size.direction == FORWARD ? inputs : gate_columns, half};
+const Panels panels = {call.panels, size.direction == FORWARD ? inputs : gate_columns, half, size.tiles != 0};
 
 // Unrolls one thread's share of the runs over all steps.
 auto take = [&](int part) {

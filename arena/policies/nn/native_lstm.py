@@ -26,7 +26,7 @@ ROW_MULTIPLE = 64
 MIN_RUNS_PER_THREAD = 24
 """Fewest runs per thread; below that, starting a thread costs more than it saves."""
 
-SIZES, POINTERS = 7, 20
+SIZES, POINTERS = 8, 20
 """Number of sizes and addresses of a call, as in `lstm.h`."""
 
 wp.set_module_options({"enable_backward": False})
@@ -56,7 +56,17 @@ class Direction(IntEnum):
 @functools.cache
 def supports_bfloat16() -> bool:
     """Whether this processor has bfloat16 dot products; using them requires an even number of inputs."""
-    return bool(_launcher()((Direction.QUERY_BFLOAT16, *[0] * (SIZES - 1)), [0] * POINTERS)[0])
+    return bool(_query_bfloat16()[0])
+
+
+@functools.cache
+def supports_tiles() -> bool:
+    """Whether this processor multiplies bfloat16 in tiles (Intel AMX), and the system lets this process use them."""
+    return bool(_query_bfloat16()[1]) and torch.cpu._init_amx()
+
+
+def _query_bfloat16() -> list[int]:
+    return _launcher()((Direction.QUERY_BFLOAT16, *[0] * (SIZES - 1)), [0] * POINTERS)
 
 
 class ForwardResult(NamedTuple):
@@ -338,7 +348,7 @@ def _call(
     parted = torch.tensor(balance_runs(starts, parts), dtype=torch.int32)
     panels = weights[0].new_empty(4 * units, round_up(width, PANEL) + units)
     own = (first, *(each.contiguous() for each in weights), panels)
-    setting = (direction, half, to_features, units, width, len(starts) - 1, parts)
+    setting = (direction, half, half and supports_tiles(), to_features, units, width, len(starts) - 1, parts)
     return Call(setting, (*own, *tensors, parted), team or (0, 0, 0))
 
 

@@ -18,7 +18,7 @@ from arena.environments.spec import Channels, ChoiceBlock, EnvironmentSpec, Imag
 from arena.errors import CheckpointError, NetworkModuleError
 from arena.policies.nn.packed_runs import PackedRuns, RecurrentState
 from arena.policies.nn.set_encoder import PRESENT_ABOVE
-from arena.user_code import import_user_module
+from arena.user_code import find_in_user_module
 
 ALLOWED_MODULES_VARIABLE = "ARENA_MODULES"
 """Environment variable with the comma-separated modules that checkpoints may import."""
@@ -244,10 +244,9 @@ def require_allowed(path: str, named: Collection[str], source: str) -> None:
 
 
 def _find(path: str) -> Callable[..., object]:
-    """Import a class by its path; like `python`, search the working directory too."""
-    module, _, name = path.partition(":")
+    """Import a class by its path."""
     try:
-        found: object = getattr(import_user_module(module), name, None) if module else None
+        found = find_in_user_module(path)
     except Exception as error:  # whatever the user's code raises
         raise NetworkModuleError(
             f"network module {path!r} does not load ({error}): name a module that Python finds, and install its "

@@ -6,6 +6,7 @@ from league import wire
 from league.api.dependencies import Admin, Before, Filter, Limit, Now, Reader, Running
 from league.api.routes import ApiRoute
 from league.pagination import Page
+from league.services.audit.log import Cause
 from league.services.environments import lookup as environments
 from league.services.lifecycle import champions, transitions
 from league.services.ratings import rated_players
@@ -34,8 +35,6 @@ def list_champions(
 def set_champion(body: wire.ChampionRequest, league: Running, now: Now, caller: Admin) -> wire.Champion:
     """Make a commander the champion of its environment; a candidate becomes a commander by it."""
     with league.database.write() as session:
-        transitions.set_champion(
-            session, body.player_id, actor=caller.name, reason=body.reason, now=now, expected=body.expected
-        )
+        transitions.set_champion(session, body.player_id, Cause(caller.name, body.reason, now), expected=body.expected)
         player, _ = rated_players.require(session, body.player_id)
         return champions.show(session, league.settings, player.environment)

@@ -1,6 +1,5 @@
 """Checkpoint bytes: kept in a folder and sent from here, or in a bucket, whose signed addresses are given out."""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -13,7 +12,6 @@ from league.api import errors as api_errors
 from league.api.dependencies import Now, Reader, Running, Worker
 from league.api.routes import ApiRoute
 from league.api.state import AppState
-from league.auth import Principal
 from league.errors import InvalidRequestError, UnsatisfiableRangeError
 from league.services.checkpoints import quotas
 from league.storage.base import Stored
@@ -76,10 +74,10 @@ async def upload_checkpoint(
     kept = league.store
     if isinstance(kept, S3Store):
         size_bytes = _declared_bytes(request)
-        await run_in_threadpool(_announce, league, caller, sha256, size_bytes, now)
+        await run_in_threadpool(_announce, league, quotas.Upload(caller, sha256, size_bytes, now))
         return RedirectResponse(await run_in_threadpool(kept.bare_upload_address, sha256, size_bytes), headers=_ONCE)
-    size_bytes = _most_bytes(request, league)
-    counted = quotas.counted(league.database, league.settings, kept, caller, sha256, size_bytes, now)
+    announced = quotas.Upload(caller, sha256, _most_bytes(request, league), now)
+    counted = quotas.counted(league.database, league.settings, kept, announced)
     async with contextmanager_in_threadpool(counted), contextmanager_in_threadpool(kept.receive(sha256)) as upload:
         async for chunk in request.stream():
             await run_in_threadpool(upload.write, chunk)
@@ -98,7 +96,7 @@ def create_checkpoint_upload(
         with league.database.read() as session:
             quotas.require_room(session, league.settings, caller, body.size_bytes, now)
         return wire.Upload(stored=False, url=None, headers={})
-    _announce(league, caller, sha256, body.size_bytes, now)
+    _announce(league, quotas.Upload(caller, sha256, body.size_bytes, now))
     address = league.store.upload_address(sha256, body.size_bytes)
     return wire.Upload(stored=False, url=address.url, headers=address.headers)
 
@@ -114,9 +112,9 @@ def complete_checkpoint_upload(sha256: Sha256, league: Running, now: Now, _: Wor
     return _described(stored)
 
 
-def _announce(league: AppState, caller: Principal, sha256: str, size_bytes: int, now: datetime) -> None:
+def _announce(league: AppState, upload: quotas.Upload) -> None:
     with league.database.write() as session:
-        quotas.announce(session, league.settings, caller, sha256, size_bytes, now)
+        quotas.announce(session, league.settings, upload)
 
 
 class _Bytes(FileResponse):

@@ -10,6 +10,7 @@ from league.api.responses import created
 from league.api.routes import ApiRoute
 from league.pagination import Page
 from league.services.gates import service as gates
+from league.services.gates.service import GateFilter
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/gates", tags=["gates"])
@@ -35,10 +36,9 @@ def list_gates(
     cursor: Before = None,
 ) -> Page[wire.Gate]:
     """List gates, newest first; `player` is either of the two."""
-    given = {"environment": environment, "state": state}
-    filters = {name: value for name, value in given.items() if value is not None}
+    wanted = GateFilter(environment, state, player)
     with league.database.read() as session:
-        return gates.list_gates(session, league.settings, filters, player, limit, cursor, now)
+        return gates.list_gates(session, league.settings, wanted, limit, cursor, now)
 
 
 @router.get("/{gate_id}")

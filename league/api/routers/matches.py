@@ -93,7 +93,8 @@ async def upload_replay(match_id: Id, request: Request, league: Running, now: No
     def take_in() -> wire.Replay:
         header = replays.read_header(league.settings.replays, match_id, bytes(data))
         with league.database.write() as session:
-            return replays.store(session, league.settings.replays, caller, match_id, header, bytes(data), now)
+            recording = replays.Recording(header, bytes(data))
+            return replays.store(session, league.settings.replays, caller, match_id, recording, now)
 
     return await run_in_threadpool(take_in)
 

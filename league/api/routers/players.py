@@ -25,6 +25,7 @@ from league.api.routes import ApiRoute
 from league.api.state import AppState
 from league.auth import Principal
 from league.pagination import Page
+from league.services.audit.log import Cause
 from league.services.auth import ownership
 from league.services.checkpoints import quotas
 from league.services.leaderboard import lineage, player_profile
@@ -142,7 +143,7 @@ def dismiss_player_reports(
     """Resolve the open reports about a player as false; tokens that made them are flagged."""
     reason = "" if body is None else body.reason
     with league.database.write() as session:
-        found = false_reports.dismiss(session, player_id, actor=caller.name, reason=reason, now=now)
+        found = false_reports.dismiss(session, player_id, Cause(caller.name, reason, now))
     return wire.Page(items=found, next_cursor=None)
 
 
@@ -181,14 +182,7 @@ def _change(
     asked = body or wire.LifecycleRequest()
     with league.database.write() as session:
         return transitions.transition(
-            session,
-            league.settings,
-            player_id,
-            name,
-            actor=caller.name,
-            reason=asked.reason,
-            now=now,
-            expected=asked.expected,
+            session, league.settings, player_id, name, Cause(caller.name, asked.reason, now), expected=asked.expected
         )
 
 

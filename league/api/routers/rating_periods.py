@@ -9,6 +9,7 @@ from league.api.dependencies import ID_LIMIT, Admin, Before, Filter, Id, Limit, 
 from league.api.responses import created
 from league.api.routes import ApiRoute
 from league.pagination import Page
+from league.services.audit.log import Cause
 from league.services.environments import lookup as environments
 from league.services.rating_periods import closing
 from league.services.rating_periods import queries as period_queries
@@ -25,9 +26,7 @@ def close_rating_period(
     asked = body or wire.PeriodCreate()
     with league.database.read() as session:
         environment = asked.environment or environments.only(session)
-    period = closing.close(
-        league.database, league.settings, environment, actor=caller.name, reason=asked.reason, now=now
-    )
+    period = closing.close(league.database, league.settings, environment, Cause(caller.name, asked.reason, now))
     return created(period, f"/rating-periods/{period.id}")
 
 

@@ -106,7 +106,12 @@ def _require_allowed(name: str, holdings: Holdings, force: bool, archive: Path |
 def _export(settings: Settings, connection: Database, file: Path, *, allow_missing: bool) -> None:
     with shown_progress() as progress:
         manifest = export.export(
-            connection, open_store(settings), file, datetime.now(UTC), progress, allow_missing=allow_missing
+            connection,
+            open_store(settings),
+            file,
+            datetime.now(UTC),
+            progress,
+            export.ExportOptions(allow_missing=allow_missing),
         )
     typer.echo(f"{file}: the whole league, {file.stat().st_size:,} bytes; restore it with `league import`")
     for sha256 in manifest.missing:

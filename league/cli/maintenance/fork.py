@@ -12,6 +12,7 @@ from league.cli.maintenance.database import DatabaseUrl, Home, Options
 from league.cli.maintenance.transfer import shown_progress
 from league.cli.output.tables import moment
 from league.db.engine import Database
+from league.services.audit.log import Cause
 from league.services.operations import fork as operations_fork
 from league.services.operations.fork import Place
 from league.settings import Settings
@@ -58,8 +59,7 @@ def fork(
             Place(target, open_store(new)),
             at,
             destination,
-            database.person(),
-            datetime.now(UTC),
+            Cause(database.person(), "", datetime.now(UTC)),
             progress,
         )
     rows = manifest.rows

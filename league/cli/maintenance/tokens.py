@@ -19,6 +19,7 @@ from league.cli.output import tables
 from league.cli.output.durations import UNITS
 from league.cli.output.grid import Grid
 from league.errors import ConfigurationError
+from league.services.audit.log import Cause
 from league.services.auth import ownership, tokens
 from league.services.auth.tokens import TokenListing
 from league.services.environments import lookup as environments
@@ -88,7 +89,7 @@ def create(
         if source is not None and _holds(session, source, name):
             typer.echo(f"the league already has the token {name} of {source}", err=True)
             return
-        secret = tokens.create(session, name, scope, now, actor=person(), expires_at=expires_at, secret=secret)
+        secret = tokens.create(session, name, scope, Cause(person(), "", now), expires_at=expires_at, secret=secret)
         unowned = ownership.unowned(session) if scope == Scope.WORKER.word else []
         _keep(to, secret)
     _show({"name": name, "scope": scope, "token": secret, "expires_at": expires_at}, to or source, as_json=as_json)
@@ -113,7 +114,7 @@ def renew(
     with database.current(settings) as connection, connection.write() as session:
         if to is not None:
             _holds(session, to, name)
-        secret = tokens.renew(session, name, now, actor=person(), expires_at=expires_at)
+        secret = tokens.renew(session, name, Cause(person(), "", now), expires_at=expires_at)
         _keep(to, secret)
     _show({"name": name, "token": secret, "expires_at": expires_at}, to, as_json=as_json)
 
@@ -154,7 +155,7 @@ def revoke(name: TokenName, home: Home = None, database_url: DatabaseUrl = None)
     """Revoke a token within a second on all servers; without valid tokens authentication stays on."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
-        tokens.revoke(session, name, datetime.now(UTC), actor=person())
+        tokens.revoke(session, name, Cause(person(), "", datetime.now(UTC)))
     typer.echo(f"revoked {name}")
 
 
@@ -163,7 +164,7 @@ def clear(name: TokenName, home: Home = None, database_url: DatabaseUrl = None) 
     """Clear a token's false reports, so that its reports of unplayable players count again."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
-        count = false_reports.clear(session, name, actor=person(), now=datetime.now(UTC))
+        count = false_reports.clear(session, name, Cause(person(), "", datetime.now(UTC)))
     typer.echo(f"cleared {name} of {count} false report{'' if count == 1 else 's'}")
 
 

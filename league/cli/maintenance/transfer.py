@@ -51,8 +51,10 @@ def export(
             file,
             datetime.now(UTC),
             progress,
-            allow_missing=allow_missing,
-            view=lambda _: operations_export.WITHOUT_REPLAYS if without_replays else operations_export.WHOLE,
+            operations_export.ExportOptions(
+                allow_missing=allow_missing,
+                view=lambda _: operations_export.WITHOUT_REPLAYS if without_replays else operations_export.WHOLE,
+            ),
         )
     typer.echo(f"{file}: {_summary(manifest)}, {file.stat().st_size:,} bytes")
     for sha256 in manifest.missing:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from league.cli.maintenance import database
 from league.errors import UnauthenticatedError
 from league.private_files import write_private
+from league.services.audit.log import Cause
 from league.services.auth import ownership, tokens
 from league.services.environments import listing as environment_listing
 from league.settings import Settings
@@ -49,5 +50,5 @@ def create_environment(settings: Settings, environment: str) -> None:
 def _renew_or_create(session: Session, name: str | None, now: datetime) -> str:
     """Renew the token with this name, which owns the run's learners, or create one."""
     if name is not None:
-        return tokens.renew(session, name, now, actor=_ACTOR)
-    return tokens.create(session, f"up-{secrets.token_hex(4)}", "worker", now, actor=_ACTOR)
+        return tokens.renew(session, name, Cause(_ACTOR, "", now))
+    return tokens.create(session, f"up-{secrets.token_hex(4)}", "worker", Cause(_ACTOR, "", now))

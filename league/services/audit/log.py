@@ -1,7 +1,7 @@
 """The audit log: written, read, filtered, with the names of the players in it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -18,6 +18,9 @@ from league.services.player_names import display_name
 
 _PLAYERS = {"champion": ("from", "to"), "gate": ("against",)}
 """Which details of a kind of event are ids of players."""
+
+RULE = "rule"
+"""Actor of changes that no person made."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +76,24 @@ class AuditEntry:
     created_at: datetime
 
 
+@dataclass(frozen=True)
+class Cause:
+    """Actor, reason and time of a change, with details for its audit entry."""
+
+    actor: str
+    reason: str
+    now: datetime
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
 def record(
     session: Session,
     kind: str,
+    cause: Cause,
     *,
-    environment: str | None,
-    player_id: int | None,
-    actor: str,
-    reason: str,
-    details: dict[str, Any],
-    now: datetime,
+    environment: str | None = None,
+    player_id: int | None = None,
+    details: Mapping[str, Any] | None = None,
 ) -> int:
     """Append an event to the audit log as the last statement of a transaction; return its id."""
     locks.acquire(session, Lock.EVENTS)
@@ -90,10 +101,10 @@ def record(
         kind=kind,
         environment=environment,
         player_id=player_id,
-        actor=actor,
-        reason=reason,
-        details=details,
-        created_at=now,
+        actor=cause.actor,
+        reason=cause.reason,
+        details={**cause.details, **(details or {})},
+        created_at=cause.now,
     )
     session.add(event)
     session.flush()

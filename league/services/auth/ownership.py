@@ -18,6 +18,7 @@ from league.auth import Principal, Scope
 from league.db.models import Learner, Player, Worker
 from league.errors import ForbiddenError, InvalidRequestError, UnknownLearnerError
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 
 Owned = TypeVar("Owned", Worker, Learner)
@@ -136,12 +137,10 @@ def assign(session: Session, token: str, environment: str, learner: str, *, acto
     audit_log.record(
         session,
         "token",
+        Cause(actor, "", now),
         environment=environment,
         player_id=session.scalar(select(Player.id).where(Player.learner_id == row.id, Player.kind == "learner")),
-        actor=actor,
-        reason="",
         details={"change": "assigned", "token": token, "learner": learner, "before": before},
-        now=now,
     )
 
 

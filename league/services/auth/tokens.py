@@ -13,6 +13,7 @@ from league.db.models import Token
 from league.db.upsert import insert_into
 from league.errors import InvalidRequestError, NameTakenError, OpenServerError, UnauthenticatedError, UnknownTokenError
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.unplayable_reports import false_reports
 from league.settings import Settings
 
@@ -45,9 +46,8 @@ def create(
     session: Session,
     name: str,
     scope: str,
-    now: datetime,
+    cause: Cause,
     *,
-    actor: str,
     expires_at: datetime | None = None,
     secret: str | None = None,
 ) -> str:
@@ -63,18 +63,18 @@ def create(
     if not (name.isprintable() and name.strip() and len(name) <= NAME_MAX_CHARS):
         rule = f"a name is one line of text of at most {NAME_MAX_CHARS} characters"
         raise InvalidRequestError(f"token name {name!r:.80}", rule, "choose another name")
-    _require_future(expires_at, now)
+    _require_future(expires_at, cause.now)
     secret = secret or new_secret()
-    row = {"name": name, "digest": digest(secret), "scope": scope, "created_at": now, "expires_at": expires_at}
+    row = {"name": name, "digest": digest(secret), "scope": scope, "created_at": cause.now, "expires_at": expires_at}
     statement = insert_into(session, Token).values(row).on_conflict_do_nothing().returning(Token.id)
     if session.scalar(statement) is None:
         way_out = f"choose another name, or renew that token with `league token renew {quote(name)}`"
         raise NameTakenError(name, "a token, possibly an expired or revoked one, has this name", way_out)
-    _record(session, "created", name, scope, expires_at, actor, now)
+    _record(session, cause, "created", name, scope, expires_at)
     return secret
 
 
-def renew(session: Session, name: str, now: datetime, *, actor: str, expires_at: datetime | None = None) -> str:
+def renew(session: Session, name: str, cause: Cause, *, expires_at: datetime | None = None) -> str:
     """Give a token, even a revoked one, a new secret and expiry; it keeps its workers and learners.
 
     Raises:
@@ -82,14 +82,14 @@ def renew(session: Session, name: str, now: datetime, *, actor: str, expires_at:
         UnknownTokenError: There is no token of this name.
     """
     token = require(session, name)
-    _require_future(expires_at, now)
+    _require_future(expires_at, cause.now)
     secret = new_secret()
     token.digest, token.expires_at, token.revoked_at = digest(secret), expires_at, None
-    _record(session, "renewed", name, token.scope, expires_at, actor, now)
+    _record(session, cause, "renewed", name, token.scope, expires_at)
     return secret
 
 
-def revoke(session: Session, name: str, now: datetime, *, actor: str) -> None:
+def revoke(session: Session, name: str, cause: Cause) -> None:
     """Revoke a token; idempotent.
 
     Raises:
@@ -97,8 +97,8 @@ def revoke(session: Session, name: str, now: datetime, *, actor: str) -> None:
     """
     token = require(session, name)
     if token.revoked_at is None:
-        token.revoked_at = now
-        _record(session, "revoked", name, token.scope, token.expires_at, actor, now)
+        token.revoked_at = cause.now
+        _record(session, cause, "revoked", name, token.scope, token.expires_at)
 
 
 def listing(session: Session) -> list[TokenListing]:
@@ -192,21 +192,12 @@ def _require_future(expires_at: datetime | None, now: datetime) -> None:
 
 def _record(
     session: Session,
+    cause: Cause,
     change: Literal["created", "renewed", "revoked"],
     name: str,
     scope: str,
     expires_at: datetime | None,
-    actor: str,
-    now: datetime,
 ) -> None:
     end = None if expires_at is None else expires_at.isoformat()
-    audit_log.record(
-        session,
-        "token",
-        environment=None,
-        player_id=None,
-        actor=actor,
-        reason="",
-        details={"change": change, "token": name, "scope": scope, "expires_at": end},
-        now=now,
-    )
+    details = {"change": change, "token": name, "scope": scope, "expires_at": end}
+    audit_log.record(session, "token", cause, details=details)

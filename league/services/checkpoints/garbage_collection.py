@@ -17,6 +17,7 @@ from league.db.locks import Lock
 from league.db.models import Player
 from league.errors import UnknownCheckpointError
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.checkpoints import quotas
 from league.storage.base import CheckpointStore, Leftover, Stored
 
@@ -94,9 +95,7 @@ def _note(database: Database, some: Sequence[Stored | Leftover], actor: str, now
     hashes = [one.sha256 for one in some if isinstance(one, Stored)]
     details = {"objects": len(some), "bytes": sum(one.size_bytes for one in some), "checkpoints": hashes}
     with database.write() as session:
-        audit_log.record(
-            session, "gc", environment=None, player_id=None, actor=actor, reason=reason, details=details, now=now
-        )
+        audit_log.record(session, "gc", Cause(actor, reason, now), details=details)
 
 
 def damaged(store: CheckpointStore, found: Survey, *, set_aside: bool) -> Iterator[Stored]:

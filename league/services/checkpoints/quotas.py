@@ -6,6 +6,7 @@ presigned URL expires, unless its bytes arrive later. Admins, and all callers wi
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import delete, func, or_, select, update
@@ -58,25 +59,36 @@ def require_room(session: Session, settings: Settings, caller: Principal, size_b
         raise error
 
 
-def announce(
-    session: Session, settings: Settings, caller: Principal, sha256: str, size_bytes: int, now: datetime
-) -> None:
+@dataclass(frozen=True)
+class Upload:
+    """A checkpoint of at most `size_bytes` that a caller begins to send."""
+
+    caller: Principal
+    sha256: str
+    size_bytes: int
+    now: datetime
+
+
+def announce(session: Session, settings: Settings, upload: Upload) -> None:
     """Count an upload of bytes that are not in the store yet; idempotent.
 
     Raises:
         QuotaExceededError: The stored bytes would exceed the quota.
         UnfinishedUploadsError: The unfinished uploads would exceed the quota.
     """
-    if ownership.is_restricted(caller):
-        locks.acquire(session, Lock.UPLOADS, caller.name)
-        if session.scalar(select(Checkpoint.sha256).where(Checkpoint.sha256 == sha256, ~_UNFINISHED)) is not None:
+    if ownership.is_restricted(upload.caller):
+        locks.acquire(session, Lock.UPLOADS, upload.caller.name)
+        if (
+            session.scalar(select(Checkpoint.sha256).where(Checkpoint.sha256 == upload.sha256, ~_UNFINISHED))
+            is not None
+        ):
             return
-        own = Checkpoint.owner == caller.name, _UNFINISHED
-        stale = or_(Checkpoint.sha256 == sha256, Checkpoint.announced_at <= now - _FORGOTTEN)
+        own = Checkpoint.owner == upload.caller.name, _UNFINISHED
+        stale = or_(Checkpoint.sha256 == upload.sha256, Checkpoint.announced_at <= upload.now - _FORGOTTEN)
         session.execute(delete(Checkpoint).where(*own, stale))
-        require_room(session, settings, caller, size_bytes, now)
-    row = {"size_bytes": size_bytes, "owner": ownership.owner(caller), "announced_at": now}
-    statement = insert_into(session, Checkpoint).values(sha256=sha256, state="announced", **row)
+        require_room(session, settings, upload.caller, upload.size_bytes, upload.now)
+    row = {"size_bytes": upload.size_bytes, "owner": ownership.owner(upload.caller), "announced_at": upload.now}
+    statement = insert_into(session, Checkpoint).values(sha256=upload.sha256, state="announced", **row)
     session.execute(statement.on_conflict_do_update(index_elements=["sha256"], set_=row, where=_UNFINISHED))
 
 
@@ -87,32 +99,26 @@ def note_arrival(session: Session, sha256: str, now: datetime) -> None:
 
 
 @contextmanager
-def counted(
-    database: Database,
-    settings: Settings,
-    store: CheckpointStore,
-    caller: Principal,
-    sha256: str,
-    size_bytes: int,
-    now: datetime,
-) -> Iterator[None]:
-    """Count an upload through the server of at most `size_bytes` while the block receives it.
+def counted(database: Database, settings: Settings, store: CheckpointStore, upload: Upload) -> Iterator[None]:
+    """Count an upload through the server while the block receives it.
 
     Raises:
         QuotaExceededError: The stored bytes would exceed the quota.
         UnfinishedUploadsError: The unfinished uploads would exceed the quota.
     """
     with database.write() as session:
-        announce(session, settings, caller, sha256, size_bytes, now)
+        announce(session, settings, upload)
     try:
         yield
     except Exception:  # not GeneratorExit, which the garbage collector may raise inside another write
         with database.write() as session:
-            session.execute(delete(Checkpoint).where(Checkpoint.sha256 == sha256, _UNFINISHED))
+            session.execute(delete(Checkpoint).where(Checkpoint.sha256 == upload.sha256, _UNFINISHED))
         raise
-    known = {"size_bytes": store.find(sha256).size_bytes, "state": "stored", "stored_at": now}
+    size_bytes = store.find(upload.sha256).size_bytes
+    known = {"size_bytes": size_bytes, "state": "stored", "stored_at": upload.now}
     with database.write() as session:
-        row = {"sha256": sha256, "owner": ownership.owner(caller), "announced_at": now, **known}
+        announced = {"owner": ownership.owner(upload.caller), "announced_at": upload.now}
+        row = {"sha256": upload.sha256, **announced, **known}
         statement = insert_into(session, Checkpoint).values(row)  # another upload of the same bytes may have failed
         session.execute(statement.on_conflict_do_update(index_elements=["sha256"], set_=known, where=_UNFINISHED))
 

@@ -15,6 +15,7 @@ from league.db.models import Environment, Learner, Match, Player
 from league.errors import InvalidRequestError
 from league.pagination import Page, paginate
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.environments import admission
 from league.services.environments import lookup as environments
 from league.wire.base import EnvironmentName
@@ -85,9 +86,7 @@ def record(
     The entry has no environment, so that caches of all environments are invalidated.
     """
     all_details = {"change": change, "environment": environment, **details}
-    audit_log.record(
-        session, admission.KIND, environment=None, player_id=None, actor=actor, reason="", details=all_details, now=now
-    )
+    audit_log.record(session, admission.KIND, Cause(actor, "", now), details=all_details)
 
 
 def _counts(session: Session, column: InstrumentedAttribute[str]) -> dict[str, int]:

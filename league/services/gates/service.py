@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.orm import Session
 
 from arena.evaluation.sprt import Decision, GateConfig
@@ -20,9 +20,10 @@ from league.db.locks import Lock
 from league.db.models import Gate, Lease, Match, Player, Quarantine, Worker
 from league.errors import GateConflictError, InvalidRequestError
 from league.pagination import Page, paginate
+from league.services.audit.log import RULE
 from league.services.environments import lookup as environments
 from league.services.gates import sprt as gate_sprt
-from league.services.gates.sprt import NUMBERS, RULE, STATES, Ending
+from league.services.gates.sprt import NUMBERS, STATES, Ending
 from league.services.player_names import display_name
 from league.services.ratings import rated_players
 from league.settings import Settings
@@ -87,26 +88,36 @@ def show(session: Session, settings: Settings, gate_id: int, now: datetime) -> w
     return _bodies(session, settings, [gate_sprt.require(session, gate_id)], now)[0]
 
 
+@dataclass(frozen=True)
+class GateFilter:
+    """Which gates to list; None for all. `player_id` is the candidate or its opponent."""
+
+    environment: str | None = None
+    state: wire.GateState | None = None
+    player_id: int | None = None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return the conditions of a query."""
+        equalities = (Gate.environment, self.environment), (Gate.state, self.state)
+        found = [column == value for column, value in equalities if value is not None]
+        if self.player_id is not None:
+            found.append((Gate.candidate_id == self.player_id) | (Gate.champion_id == self.player_id))
+        return found
+
+
 def list_gates(
-    session: Session,
-    settings: Settings,
-    filters: dict[str, str],
-    player_id: int | None,
-    limit: int,
-    cursor: int | None,
-    now: datetime,
+    session: Session, settings: Settings, wanted: GateFilter, limit: int, cursor: int | None, now: datetime
 ) -> Page[wire.Gate]:
-    """List gates, newest first, before the given one; `filters` are equalities on environment and state.
+    """List gates, newest first, before the given one.
 
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not the one that is asked for.
         UnknownPlayerError: There is no such player.
     """
-    environments.require_known(session, filters.get("environment"))
-    query = select(Gate).filter_by(**filters)
-    if player_id is not None:
-        rated_players.require(session, player_id)
-        query = query.where((Gate.candidate_id == player_id) | (Gate.champion_id == player_id))
+    environments.require_known(session, wanted.environment)
+    if wanted.player_id is not None:
+        rated_players.require(session, wanted.player_id)
+    query = select(Gate).where(*wanted.conditions())
     found = session.scalars(paginate(query, Gate.id, cursor, limit, newest_first=True)).all()
     return Page.cut(_bodies(session, settings, found, now), limit, attrgetter("id"))
 

@@ -22,11 +22,11 @@ from league.db.locks import Lock
 from league.db.models import Gate, Lease, Player, Quarantine
 from league.errors import UnknownGateError
 from league.services.audit import log as audit_log
+from league.services.audit.log import RULE, Cause
 from league.services.gates import pairs as gate_pairs
 from league.services.gates.pairs import GateScores
 from league.services.matches import counting
 
-RULE = "rule"
 """Who opens the gates of the rule of promotion, and closes all."""
 
 NUMBERS = ("elo0", "elo1", "alpha", "beta", "least_games")
@@ -233,12 +233,10 @@ def record(session: Session, gate: Gate, actor: str, reason: str, now: datetime)
     audit_log.record(
         session,
         counting.GATE,
+        Cause(actor, reason, now),
         environment=gate.environment,
         player_id=gate.candidate_id,
-        actor=actor,
-        reason=reason,
         details={"gate": gate.id, "state": gate.state, "against": gate.champion_id},
-        now=now,
     )
 
 

@@ -24,6 +24,7 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player
 from league.services.audit import log as audit_log
+from league.services.audit.log import RULE, Cause
 from league.services.environments import lookup as environments
 from league.services.matches import log as match_log
 from league.services.player_names import display_name
@@ -33,7 +34,6 @@ from league.services.population.cache import REMARKS, Population
 from league.services.ratings import rated_players
 from league.settings import Settings
 
-ACTOR = "rule"
 FOUND, OVER = REMARKS
 """Kinds of events."""
 
@@ -145,14 +145,7 @@ def _record(session: Session, environment: str, kind: str, looked: _Looked, oppo
         reason = f"against {name}: {_words(earlier)}, then {_words(recent)}"
         details |= {"earlier": earlier.model_dump(), "recent": recent.model_dump()}
     audit_log.record(
-        session,
-        kind,
-        environment=environment,
-        player_id=looked.learner_id,
-        actor=ACTOR,
-        reason=reason,
-        details=details,
-        now=now,
+        session, kind, Cause(RULE, reason, now), environment=environment, player_id=looked.learner_id, details=details
     )
 
 

@@ -1,9 +1,7 @@
 """Compare-and-set changes of standings and the champion, recorded in the audit log with actor and reason."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
@@ -15,6 +13,7 @@ from league.db.locks import Lock
 from league.db.models import Player
 from league.errors import ChampionConflictError, StandingConflictError
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.lifecycle import champions
 from league.services.player_names import display_name
 from league.services.ratings import rated_players
@@ -23,16 +22,6 @@ from league.settings import Settings
 from league.wire import Standing
 
 Change = Literal["promote", "retire", "reinstate", "quarantine"]
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Actor, reason, time and details of a change for the audit log."""
-
-    actor: str
-    reason: str
-    now: datetime
-    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,12 +52,8 @@ def transition(
     settings: Settings,
     player_id: int,
     name: Change,
-    *,
-    actor: str,
-    reason: str,
-    now: datetime,
+    cause: Cause,
     expected: Standing | None = None,
-    details: Mapping[str, Any] | None = None,
 ) -> wire.Player:
     """Change a snapshot's standing if it allows the change. A champion that is no commander any more loses the title.
 
@@ -79,11 +64,8 @@ def transition(
         settings: Settings of the league.
         player_id: The player.
         name: The change.
-        actor: Actor for the audit log.
-        reason: Reason for the audit log.
-        now: The time of the change.
+        cause: Actor, reason and time, with further details for the audit log.
         expected: The expected standing; None for any that allows the change.
-        details: Further details for the audit log, or None.
 
     Raises:
         UnknownPlayerError: The player does not exist.
@@ -91,33 +73,24 @@ def transition(
     """
     locks.acquire(session, Lock.EVENTS)
     before = rated_players.require(session, player_id)[0].standing
-    player = _set_standing(session, player_id, name, Cause(actor, reason, now, details or {}), expected)
+    player = _set_standing(session, player_id, name, cause, expected)
     if name == "quarantine":
-        reports.resolve(session, player_id, "confirmed", now)
+        reports.resolve(session, player_id, "confirmed", cause.now)
     if before == "quarantined":
-        false_reports.dismiss_reinstated(session, player, actor=actor, reason=reason, now=now)
+        false_reports.dismiss_reinstated(session, player, cause)
     if player.standing != "commander" and champions.champion_id(session, player.environment) == player_id:
-        _set_holder(session, player.environment, player_id, None, Cause(actor, f"{name}: {reason}", now))
+        lost = Cause(cause.actor, f"{name}: {cause.reason}", cause.now)
+        _set_holder(session, player.environment, player_id, None, lost)
     return rated_players.show(session, settings, player_id)
 
 
-def set_champion(
-    session: Session,
-    player_id: int,
-    *,
-    actor: str,
-    reason: str,
-    now: datetime,
-    expected: int | None,
-) -> None:
+def set_champion(session: Session, player_id: int, cause: Cause, expected: int | None) -> None:
     """Make a commander, or a candidate that is promoted by this, the champion of its environment.
 
     Args:
         session: A write transaction.
         player_id: The new champion.
-        actor: Actor for the audit log.
-        reason: Reason for the audit log.
-        now: The time of the change.
+        cause: Actor, reason and time for the audit log.
         expected: Player id of the expected champion; None for no champion.
 
     Raises:
@@ -126,7 +99,6 @@ def set_champion(
         ChampionConflictError: The player is already the champion, or the champion is not the expected one.
     """
     locks.acquire(session, Lock.EVENTS)
-    cause = Cause(actor, reason, now)
     player, _ = rated_players.require(session, player_id)
     if player.kind == "external":
         raise _standing_conflict(player, "promote", TRANSITIONS["promote"], None)
@@ -153,29 +125,15 @@ def _set_standing(
         raise _standing_conflict(player, name, transition, expected)
     if name == "promote" and player.call_sign is None:
         player.call_sign = _call_sign(session, player)
-    details = {**cause.details, "from": before, "to": transition.target, "call_sign": player.call_sign}
-    _record(session, name, player.environment, player_id, details, cause)
+    details = {"from": before, "to": transition.target, "call_sign": player.call_sign}
+    audit_log.record(session, name, cause, environment=player.environment, player_id=player_id, details=details)
     return player
 
 
 def _set_holder(session: Session, environment: str, old: int | None, new: int | None, cause: Cause) -> None:
     champions.set_holder(session, environment, new, actor=cause.actor, reason=cause.reason, now=cause.now)
-    _record(session, "champion", environment, new or old, {"from": old, "to": new}, cause)
-
-
-def _record(
-    session: Session, kind: str, environment: str, player_id: int | None, details: dict[str, Any], cause: Cause
-) -> None:
-    audit_log.record(
-        session,
-        kind,
-        environment=environment,
-        player_id=player_id,
-        actor=cause.actor,
-        reason=cause.reason,
-        details=details,
-        now=cause.now,
-    )
+    details = {"from": old, "to": new}
+    audit_log.record(session, "champion", cause, environment=environment, player_id=new or old, details=details)
 
 
 def _call_sign(session: Session, player: Player) -> str:

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from arena.matchmaking.rating_matches import pairs_with, rating_pairs
 from league.db.models import Gate
-from league.services.gates.sprt import RULE
+from league.services.audit.log import RULE
 from league.services.matches import counting, pair_records
 from league.services.matchmaking import pfsp
 from league.services.matchmaking.explanations import DistributionRecord, filters_as_json, group_shares

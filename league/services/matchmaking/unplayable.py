@@ -20,6 +20,7 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Lease, Player, UnplayableReport
 from league.errors import InvalidRequestError, StoreUnavailableError, UnknownCheckpointError
+from league.services.audit.log import Cause
 from league.services.lifecycle import transitions
 from league.services.unplayable_reports import reports
 from league.services.unplayable_reports.reports import Reporter
@@ -110,9 +111,7 @@ def _quarantine_broken(
         return False
     reason = f"the server's check found: {finding}"
     details = {"finding": finding, **reports.details(found)}
-    transitions.transition(
-        session, settings, player_id, "quarantine", actor=SERVER, reason=reason, now=now, details=details
-    )
+    transitions.transition(session, settings, player_id, "quarantine", Cause(SERVER, reason, now, details))
     return True
 
 
@@ -130,9 +129,7 @@ def _quarantine_corroborated(
     found = reports.resolve(session, player_id, "corroborated", now)
     summary = f"workers of {len(owners)} tokens could not play it, the last one: {reason}"
     details = reports.details(found)
-    transitions.transition(
-        session, settings, player_id, "quarantine", actor=WORKERS, reason=summary, now=now, details=details
-    )
+    transitions.transition(session, settings, player_id, "quarantine", Cause(WORKERS, summary, now, details))
     return True
 
 

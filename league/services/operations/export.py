@@ -43,15 +43,29 @@ WHOLE = View({}, true())
 WITHOUT_REPLAYS = View({"replays": []}, true())
 
 
+@dataclass(frozen=True)
+class ExportOptions:
+    """Content of an archive.
+
+    Attributes:
+        allow_missing: Leave out checkpoints that the store lacks, and name them in the manifest.
+        view: Returns the rows to export, given the session.
+    """
+
+    allow_missing: bool = False
+    view: Callable[[Session], View] = lambda _: WHOLE
+
+
+EVERYTHING = ExportOptions()
+
+
 def export(
     database: Database,
     store: CheckpointStore,
     path: Path,
     now: datetime,
     progress: Progress,
-    *,
-    allow_missing: bool = False,
-    view: Callable[[Session], View] = lambda _: WHOLE,
+    options: ExportOptions = EVERYTHING,
 ) -> Manifest:
     """Write tables and checkpoints into an archive, which appears when it is complete.
 
@@ -64,8 +78,7 @@ def export(
         path: The file to make; it must not exist.
         now: The time of the export.
         progress: Told how far it is.
-        allow_missing: Whether checkpoints that the store does not have are left out and named in the manifest.
-        view: What of the league goes into it, as the session sees it; all unless told otherwise.
+        options: Content of the archive; everything by default.
 
     Returns:
         What was written.
@@ -79,11 +92,11 @@ def export(
     revision = schema.revision(database)
     with _appearing(path) as file, ArchiveWriter(file) as archive:
         with database.read() as session:
-            chosen = view(session)
+            chosen = options.view(session)
             rows = _write_tables(session.connection(), chosen, archive, progress)
             published = select(Player.checkpoint).where(Player.kind == "snapshot", chosen.players).distinct()
             named = [str(sha256) for sha256 in session.scalars(published.order_by(Player.checkpoint))]
-        missing = _write_checkpoints(store, named, archive, progress, allow_missing)
+        missing = _write_checkpoints(store, named, archive, progress, options.allow_missing)
         manifest = Manifest(
             format=FORMAT,
             revision=revision,

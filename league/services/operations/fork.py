@@ -7,7 +7,7 @@ today it does not trust there either, because today's ratings of that time are w
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ from league.db.models import (
 )
 from league.errors import UnknownPeriodError
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.pair_records import PairRecords
@@ -85,7 +86,7 @@ class Place:
 
 
 def fork(
-    source: Place, destination: Place, period_id: int, scratch: Path, actor: str, now: datetime, progress: Progress
+    source: Place, destination: Place, period_id: int, scratch: Path, cause: Cause, progress: Progress
 ) -> tuple[Cut, Manifest]:
     """Make a new league of what another was at the end of a rating period. The other stays, and may be running.
 
@@ -96,8 +97,7 @@ def fork(
         destination: A database without rows, and a store.
         period_id: The period, of any environment; the others are as of the same time.
         scratch: A folder with room for the tables and checkpoints once more.
-        actor: Who forks.
-        now: The time.
+        cause: Actor and time for the audit log of the new league.
         progress: Told how far it is.
 
     Raises:
@@ -111,22 +111,23 @@ def fork(
     path.unlink(missing_ok=True)  # a fork that was killed may have left its own
     try:
         manifest = export.export(
-            source.database, source.store, path, now, progress, view=lambda session: view_of(session, cut)
+            source.database,
+            source.store,
+            path,
+            cause.now,
+            progress,
+            export.ExportOptions(view=lambda session: view_of(session, cut)),
         )
         with ArchiveReader(path) as archive:
-            import_.load(archive, destination.database, destination.store, now, progress)
+            import_.load(archive, destination.database, destination.store, cause.now, progress)
     finally:
         path.unlink(missing_ok=True)
     with destination.database.write() as session:
         audit_log.record(
             session,
             "fork",
-            environment=None,
-            player_id=None,
-            actor=actor,
-            reason=f"as of period {period_id} of {cut.environment}",
+            replace(cause, reason=f"as of period {period_id} of {cut.environment}"),
             details={"period": period_id, "closed_at": cut.at.isoformat(), "source": str(source.database)},
-            now=now,
         )
     return cut, manifest
 

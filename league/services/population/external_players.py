@@ -22,6 +22,7 @@ from league.errors import (
     StandingConflictError,
 )
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.auth import ownership
 from league.services.environments import admission
 from league.services.environments import lookup as environments
@@ -58,12 +59,10 @@ def enter(
         audit_log.record(
             session,
             ENTERED,
+            Cause(caller.name, "", now),
             environment=request.environment,
             player_id=player.id,
-            actor=caller.name,
-            reason="",
             details=told,
-            now=now,
         )
     else:
         _require_same(player, request, caller)

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.auth import Principal
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.population import learners, role_config
 from league.settings import Settings
 
@@ -37,11 +38,9 @@ def register(
     audit_log.record(
         session,
         KIND,
+        Cause(caller.name, "", now),
         environment=learner.environment,
         player_id=found.player_id,
-        actor=caller.name,
-        reason="",
         details={"learner": learner.name, "role": learner.role, "from": before, "to": given},
-        now=now,
     )
     return learners.show(session, settings, learner)

@@ -23,13 +23,13 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player, SnapshotDecision
 from league.services.audit import log as audit_log
+from league.services.audit.log import RULE, Cause
 from league.services.population import learners, roles
 from league.services.population.cache import Population, PopulationCache
 from league.services.population.roles import LearnerRole
 from league.services.population.rule_inputs import LearnerInputs, load_inputs
 from league.settings import Settings
 
-ACTOR = "rule"
 KIND = "snapshot"
 _SEED_LIMIT = 2**63
 _DIGITS = 6
@@ -214,12 +214,10 @@ def _write(session: Session, verdict: Verdict, now: datetime) -> wire.SnapshotDe
     event_id = audit_log.record(
         session,
         KIND,
+        Cause(RULE, answer.reason, now),
         environment=verdict.environment,
         player_id=verdict.player_id,
-        actor=ACTOR,
-        reason=answer.reason,
         details={**verdict.evidence, "reset": answer.reset, "start": answer.start},
-        now=now,
     )
     session.add(
         SnapshotDecision(

@@ -14,8 +14,8 @@ from arena.population import promotion as rule
 from arena.population.promotion import Decision, GateResult, Record, Roster, Trial
 from arena.ratings.glicko2 import Ratings, expected_score
 from league import wire
+from league.services.audit.log import RULE, Cause
 from league.services.gates import service as gates
-from league.services.gates.sprt import RULE
 from league.services.lifecycle import champions, transitions
 from league.services.matches import pair_records
 from league.services.player_names import display_name
@@ -24,8 +24,6 @@ from league.services.population.cache import Member, Population
 from league.services.promotion import redundancy
 from league.services.ratings import rated_players
 from league.settings import Settings
-
-ACTOR = "rule"
 
 
 def apply(session: Session, settings: Settings, population: Population, now: datetime) -> None:
@@ -57,7 +55,7 @@ def _retire_redundant(session: Session, settings: Settings, population: Populati
     found = redundancy.find(session, settings, population)
     for alike in found:
         player_id, reason = alike.player.id, alike.words()
-        transitions.transition(session, settings, player_id, "retire", actor=ACTOR, reason=reason, now=now)
+        transitions.transition(session, settings, player_id, "retire", Cause(RULE, reason, now))
     return bool(found)
 
 
@@ -95,14 +93,14 @@ def _update_champion(
     if decision is None or not decision.approved:
         return roster
     player = ids[decision.player]
-    transitions.set_champion(session, player, expected=champion, actor=ACTOR, reason=decision.reason, now=now)
+    transitions.set_champion(session, player, Cause(RULE, decision.reason, now), expected=champion)
     return replace(roster, champion=_mask([decision], len(ids)))
 
 
 def _change(
     session: Session, settings: Settings, ids: list[int], name: transitions.Change, decision: Decision, now: datetime
 ) -> None:
-    transitions.transition(session, settings, ids[decision.player], name, actor=ACTOR, reason=decision.reason, now=now)
+    transitions.transition(session, settings, ids[decision.player], name, Cause(RULE, decision.reason, now))
 
 
 def _mask(decisions: Sequence[Decision], players: int) -> NDArray[np.bool_]:

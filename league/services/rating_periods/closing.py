@@ -21,6 +21,7 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Match, Period, Player, Rating
 from league.services.audit import log as audit_log
+from league.services.audit.log import RULE, Cause
 from league.services.environments import lookup as environments
 from league.services.matches import counting, pair_records
 from league.services.matches import log as match_log
@@ -76,9 +77,7 @@ class _PreparedPeriod:
     present: Version
 
 
-def close(
-    database: Database, settings: Settings, environment: str, *, actor: str, reason: str, now: datetime
-) -> wire.RatingPeriod:
+def close(database: Database, settings: Settings, environment: str, cause: Cause) -> wire.RatingPeriod:
     """Rate everything that has been reported; a period without matches lets idle learners' deviations grow.
 
     Raises:
@@ -88,7 +87,10 @@ def close(
     while period is None:  # whoever comes first has closed one; what is left is for the next
         with database.read() as session:
             environments.require(session, environment)
-        period = _close(database, settings, environment, actor, reason, now)
+        watermark = _watermark(database, environment)
+        with database.read() as session:
+            draft = _draft(session, settings, environment, watermark)
+        period = _write_if_first(database, settings, environment, draft, cause)
     return period
 
 
@@ -100,7 +102,7 @@ def close_if_due(database: Database, settings: Settings, environment: str, now: 
         if reason is None:
             return None
         draft = _draft(session, settings, environment, watermark)
-    return _write_if_first(database, settings, environment, draft, "rule", reason, now)
+    return _write_if_first(database, settings, environment, draft, Cause(RULE, reason, now))
 
 
 def due(database: Database, settings: Settings, environment: str, now: datetime) -> str | None:
@@ -203,30 +205,18 @@ def _enough_games(
     return f"games: {home.size} matches of {active} players" if 2 * home.size >= games * active else None
 
 
-def _close(
-    database: Database, settings: Settings, environment: str, actor: str, reason: str, now: datetime
-) -> wire.RatingPeriod | None:
-    """Compute a period and write it; None where another process was first."""
-    watermark = _watermark(database, environment)
-    with database.read() as session:
-        draft = _draft(session, settings, environment, watermark)
-    return _write_if_first(database, settings, environment, draft, actor, reason, now)
-
-
 def _write_if_first(
     database: Database,
     settings: Settings,
     environment: str,
     draft: _PreparedPeriod,
-    actor: str,
-    reason: str,
-    now: datetime,
+    cause: Cause,
 ) -> wire.RatingPeriod | None:
     """Write a period unless another process changed what it rests on; None where one did."""
     with database.write() as session:
         if not input_version.unchanged(session, environment, draft.ground):
             return None
-        return _write(session, settings, environment, draft, actor, reason, now)
+        return _write(session, settings, environment, draft, cause)
 
 
 def _draft(session: Session, settings: Settings, environment: str, watermark: int) -> _PreparedPeriod:
@@ -252,14 +242,9 @@ def _draft(session: Session, settings: Settings, environment: str, watermark: in
 
 
 def _write(
-    session: Session,
-    settings: Settings,
-    environment: str,
-    draft: _PreparedPeriod,
-    actor: str,
-    reason: str,
-    now: datetime,
+    session: Session, settings: Settings, environment: str, draft: _PreparedPeriod, cause: Cause
 ) -> wire.RatingPeriod:
+    now = cause.now
     unchanged = population_cache.version(session) == draft.present
     period = Period(
         environment=environment,
@@ -270,7 +255,7 @@ def _write(
         players=len(draft.games.players),
         rule=draft.rule.stored(),
         refitted=draft.closing.refitted,
-        reason=reason,
+        reason=cause.reason,
         closed_at=now if draft.not_before is None else max(now, draft.not_before),
     )
     session.add(period)
@@ -286,12 +271,9 @@ def _write(
     audit_log.record(
         session,
         "period",
+        cause,
         environment=environment,
-        player_id=None,
-        actor=actor,
-        reason=reason,
         details=body.model_dump(mode="json", include={"id", "number", "matches", "players"}),
-        now=now,
     )
     return body
 

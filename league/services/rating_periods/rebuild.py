@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from league.db.engine import Database
 from league.db.models import Period, Player, Rating, SideRating
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.environments import lookup as environments
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
@@ -240,11 +241,8 @@ def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -
     audit_log.record(
         session,
         "rebuild",
+        Cause("league rebuild", "computed again from the match log", now),
         environment=environment,
-        player_id=None,
-        actor="league rebuild",
-        reason="computed again from the match log",
         details={"periods": len(audit.corrections), "differing": audit.outcome.differing},
-        now=now,
     )
     return audit.outcome

@@ -15,6 +15,7 @@ from league.db.engine import Database
 from league.db.models import Period, Player
 from league.errors import ConfigurationError, InvalidRequestError, reason
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.log import MatchArrays
@@ -290,10 +291,7 @@ def _write(session: Session, environment: str, rerated: _Rerated, actor: str, re
     audit_log.record(
         session,
         "rerate",
+        Cause(actor, reason, now),
         environment=environment,
-        player_id=None,
-        actor=actor,
-        reason=reason,
         details={"version": last.version, "periods": len(rerated.periods), "config": last.rule},
-        now=now,
     )

@@ -6,7 +6,7 @@ baseline, which anchors the scale, is held by the mean of its two.
 
 The overall rating knows nothing of sides: the league swaps them on every pair, so that what a side gives cancels. Where
 results of one side went missing it does not cancel, and where players had one side far more often than the other, only
-59 % and 33 % of 95 % intervals held the truth (`benchmarks.sides`); taking off what sides gave held 96 %, at twice the
+59 % and 33 % of 95 % intervals held the truth (`studies.sides`); taking off what sides gave held 96 %, at twice the
 time of a period.
 """
 

@@ -85,14 +85,16 @@ def read_header(config: ReplayConfig, match_id: int, data: bytes) -> Header:
         ) from error
 
 
+@dataclass(frozen=True)
+class Recording:
+    """The file of a recorded match and its header."""
+
+    header: Header
+    data: bytes
+
+
 def store(
-    session: Session,
-    config: ReplayConfig,
-    caller: Principal,
-    match_id: int,
-    header: Header,
-    data: bytes,
-    now: datetime,
+    session: Session, config: ReplayConfig, caller: Principal, match_id: int, recording: Recording, now: datetime
 ) -> wire.Replay:
     """Store the recording of a match and delete others above the limits; idempotent.
 
@@ -101,8 +103,7 @@ def store(
         config: Limits of recordings.
         caller: Owner of the worker that played the match, or an admin.
         match_id: The match.
-        header: Header of the recording.
-        data: The recording's file.
+        recording: The recording.
         now: The time.
 
     Raises:
@@ -113,15 +114,17 @@ def store(
     """
     match, home, away = _match(session, match_id)
     ownership.require_worker(session, caller, match.worker_id)
-    _require_same(match, home, away, header)
-    replay = wire.Replay(match_id=match_id, sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data))
+    _require_same(match, home, away, recording.header)
+    replay = wire.Replay(
+        match_id=match_id, sha256=hashlib.sha256(recording.data).hexdigest(), size_bytes=len(recording.data)
+    )
     row = {
         "match_id": match_id,
         "sha256": replay.sha256,
         "size_bytes": replay.size_bytes,
         "notable": _notable(session, match),
         "stored_at": now,
-        "content": data,
+        "content": recording.data,
     }
     if insert_new(session, Replay, [row], returning=(Replay.match_id,)):
         _make_room(session, config)

@@ -30,7 +30,7 @@ from league.services.matches import behaviours
 from league.services.matches.behaviours import Packed
 from league.services.matchmaking.lease_cache import LeaseCache, LeaseTerms
 from league.services.results import validation
-from league.services.results.validation import Reporter
+from league.services.results.validation import Reporter, Submission
 from league.services.workers import service as workers
 from league.settings import Settings
 
@@ -116,7 +116,8 @@ def _submit(
         terms = cache.terms(session, lease_ids)
         before = _told(session, reporter.worker_id, lease_ids) if refused_before else {}
         limits = cache.limits(session, {each.environment for each in terms.values()})
-        places = _sort(batch.results, terms, before, limits, reporter, settings, now)
+        submission = Submission(reporter, now, settings.lease_grace_s)
+        places = _sort(batch.results, terms, before, limits, submission)
         doubted = {place: readable[place] for place in places.doubtful}
         verdicts = places.settled | _compare(session, doubted, places.doubtful)
     rows = {place: _row(readable[place], terms[lease_id], now) for (lease_id, _), place in sorted(places.fresh.items())}
@@ -132,9 +133,7 @@ def _sort(
     terms: Mapping[str, LeaseTerms],
     told: Mapping[bytes, Verdict],
     limits: Mapping[str, int],
-    reporter: Reporter,
-    settings: Settings,
-    now: datetime,
+    submission: Submission,
 ) -> _Sorted:
     places, seeds = _Sorted(), _seeds(results, terms)
     for place, result in enumerate(results):
@@ -144,13 +143,11 @@ def _sort(
             places.settled[place] = before
         elif isinstance(result, wire.UnreadableResult):
             places.settled[place] = Verdict("rejected", None, result.detail)
-        elif own is None or own.worker_id != reporter.worker_id:
+        elif own is None or own.worker_id != submission.reporter.worker_id:
             places.settled[place] = Verdict("rejected", None, validation.not_owned(result, own))
         else:
-            longest = limits.get(own.environment)
-            reason = validation.refusal(
-                result, own, seeds.get(place, own.seed), reporter, longest, settings.lease_grace_s, now
-            )
+            seed, max_decisions = seeds.get(place, own.seed), limits.get(own.environment)
+            reason = validation.refusal(result, own, seed, max_decisions, submission)
             if reason is None:
                 places.fresh.setdefault(_key(result), place)
             else:

@@ -25,6 +25,15 @@ class Reporter:
     signatures: Collection[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A batch's worker, its time, and for how long after a lease's end a result still counts, in seconds."""
+
+    reporter: Reporter
+    now: datetime
+    grace_s: float
+
+
 def not_owned(result: wire.Result, terms: LeaseTerms | None) -> str:
     """Say why somebody who does not hold the result's lease cannot report it."""
     if terms is None:
@@ -33,30 +42,23 @@ def not_owned(result: wire.Result, terms: LeaseTerms | None) -> str:
 
 
 def refusal(
-    result: wire.Result,
-    terms: LeaseTerms,
-    seed: int,
-    reporter: Reporter,
-    max_decisions: int | None,
-    grace_s: float,
-    now: datetime,
+    result: wire.Result, terms: LeaseTerms, seed: int, max_decisions: int | None, submission: Submission
 ) -> str | None:
-    """Say why a new result of an own lease cannot be taken; None where it can.
+    """Return the reason to reject a new result of a worker's own lease, or None to accept it.
 
     Args:
-        result: What is reported.
+        result: The reported match.
         terms: Its lease.
-        seed: That of the match, by the lease and the sequence.
-        reporter: Who reports.
-        max_decisions: The environment's longest match; None where nobody declared it.
-        grace_s: How long after its lease's end a result still counts, in seconds.
-        now: Time of the report.
+        seed: Seed of the match, derived from the lease and the sequence.
+        max_decisions: The environment's longest match; None if no learner declared it.
+        submission: The worker and the time of the report.
     """
-    if terms.signature not in reporter.signatures:
+    if terms.signature not in submission.reporter.signatures:
         rule = f"it is of {terms.environment} with signature {terms.signature}, which this worker did not register"
         return f"lease {terms.lease_id}: {rule}; register with the signatures that you play"
-    if now > terms.expires_at + timedelta(seconds=grace_s):
-        rule = f"it expired at {terms.expires_at:%Y-%m-%dT%H:%M:%SZ}, more than {grace_s:g} s before the report"
+    if submission.now > terms.expires_at + timedelta(seconds=submission.grace_s):
+        expired_at = f"{terms.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+        rule = f"it expired at {expired_at}, more than {submission.grace_s:g} s before the report"
         return f"expired lease {terms.lease_id}: {rule}; drop the result and lease anew"
     if not 0 <= result.sequence < terms.budget:
         return f"sequence {result.sequence}: the lease is for matches 0 to {terms.budget - 1}; lease anew for more"

@@ -14,6 +14,7 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Quarantine
 from league.errors import InvalidRequestError, WorkerConflictError
+from league.services.audit.log import Cause
 from league.services.gates import sprt as gate_sprt
 from league.services.rating_periods import rebuild
 from league.services.workers import service as workers
@@ -56,7 +57,7 @@ def impose(
         )
         session.add(imposed)
         details = {"since": request.since.isoformat()}
-        workers.record(session, "quarantine-worker", worker, details, actor=actor, reason=request.reason, now=now)
+        workers.record(session, "quarantine-worker", worker, details, Cause(actor, request.reason, now))
         body = workers.quarantine_body(imposed)
     _rate(database, Quarantine.pending_since.is_not(None), now)
     return body
@@ -84,7 +85,7 @@ def lift(
             each.pending_since = now
         body = workers.quarantine_body(lifted[-1])
         details = {"since": lifted[0].since.isoformat(), "until": max(each.until or now for each in lifted).isoformat()}
-        workers.record(session, "reinstate-worker", worker, details, actor=actor, reason=request.reason, now=now)
+        workers.record(session, "reinstate-worker", worker, details, Cause(actor, request.reason, now))
     _rate(database, Quarantine.pending_since.is_not(None), now)
     return body
 

@@ -16,10 +16,9 @@ from league.db.models import Learner, Match, Player, Token, UnplayableReport, Wo
 from league.db.models.base import Resolution
 from league.errors import InvalidRequestError, UnknownPlayerError, UnknownTokenError
 from league.services.audit import log as audit_log
+from league.services.audit.log import RULE, Cause
 from league.services.unplayable_reports import reports
 from league.services.unplayable_reports.reports import FALSE
-
-_BY_RULE = "rule"
 
 
 def of_tokens(session: Session) -> dict[str, int]:
@@ -29,7 +28,7 @@ def of_tokens(session: Session) -> dict[str, int]:
     return {str(owner): count for owner, count in session.execute(query)}
 
 
-def dismiss(session: Session, player_id: int, *, actor: str, reason: str, now: datetime) -> list[wire.PlayerReport]:
+def dismiss(session: Session, player_id: int, cause: Cause) -> list[wire.PlayerReport]:
     """Resolve a player's open reports as false, and flag the tokens that made them.
 
     Raises:
@@ -40,40 +39,29 @@ def dismiss(session: Session, player_id: int, *, actor: str, reason: str, now: d
     player = session.get(Player, player_id)
     if player is None:
         raise UnknownPlayerError(player_id, "no player has this id", "list them with GET /players")
-    found = _dismiss(session, player, (None,), actor, reason, now)
+    found = _dismiss(session, player, (None,), cause)
     if not found:
         rule = "it has no open unplayable report"
         raise InvalidRequestError(f"player {player_id}", rule, "`league show` lists the reports about a player")
     return found
 
 
-def dismiss_reinstated(session: Session, player: Player, *, actor: str, reason: str, now: datetime) -> None:
+def dismiss_reinstated(session: Session, player: Player, cause: Cause) -> None:
     """Resolve unconfirmed reports as false after an admin lifted the quarantine that they caused."""
-    _dismiss(session, player, (None, "corroborated"), actor, f"reinstated: {reason}", now)
+    _dismiss(session, player, (None, "corroborated"), Cause(cause.actor, f"reinstated: {cause.reason}", cause.now))
 
 
 def _dismiss(
-    session: Session,
-    player: Player,
-    among: Sequence[Resolution | None],
-    actor: str,
-    reason: str,
-    now: datetime,
+    session: Session, player: Player, among: Sequence[Resolution | None], cause: Cause
 ) -> list[wire.PlayerReport]:
     before = of_tokens(session).keys()
-    found = reports.resolve(session, player.id, "dismissed", now, among)
+    found = reports.resolve(session, player.id, "dismissed", cause.now, among)
     if found:
+        details = reports.details(found)
         audit_log.record(
-            session,
-            "dismiss",
-            environment=player.environment,
-            player_id=player.id,
-            actor=actor,
-            reason=reason,
-            details=reports.details(found),
-            now=now,
+            session, "dismiss", cause, environment=player.environment, player_id=player.id, details=details
         )
-        _flag(session, {each.token for each in found} - before, player, actor, reason, now)
+        _flag(session, {each.token for each in found} - before, player, cause)
     return found
 
 
@@ -96,10 +84,10 @@ def refute(session: Session, environment: str, after: int, until: int, now: date
         if len(others) >= len(owners):
             player, before = session.get_one(Player, player_id), of_tokens(session).keys()
             reports.resolve(session, player_id, "refuted", now)
-            _flag(session, owners - before, player, _BY_RULE, f"played by {_named(others)}", now)
+            _flag(session, owners - before, player, Cause(RULE, f"played by {_named(others)}", now))
 
 
-def clear(session: Session, token: str, *, actor: str, now: datetime) -> int:
+def clear(session: Session, token: str, cause: Cause) -> int:
     """Clear a token's false reports; return their number.
 
     Raises:
@@ -113,8 +101,8 @@ def clear(session: Session, token: str, *, actor: str, now: datetime) -> int:
     if not found:
         raise InvalidRequestError(f"token {token!r}", "it has no false reports", "there is nothing to clear")
     own = UnplayableReport.owner == token, UnplayableReport.resolution.in_(FALSE)
-    session.execute(update(UnplayableReport).where(*own).values(resolution="cleared", resolved_at=now))
-    _record(session, {"change": "cleared", "token": token, "reports": found}, None, actor, "", now)
+    session.execute(update(UnplayableReport).where(*own).values(resolution="cleared", resolved_at=cause.now))
+    audit_log.record(session, "token", cause, details={"change": "cleared", "token": token, "reports": found})
     return found
 
 
@@ -132,26 +120,10 @@ def _publishers_of(session: Session, player_id: int) -> set[str | None]:
     return set(session.scalars(query))
 
 
-def _flag(
-    session: Session, owners: Collection[str | None], player: Player, actor: str, reason: str, now: datetime
-) -> None:
+def _flag(session: Session, owners: Collection[str | None], player: Player, cause: Cause) -> None:
     for token in sorted(owner for owner in owners if owner is not None):
-        _record(session, {"change": "flagged", "token": token}, player, actor, reason, now)
-
-
-def _record(
-    session: Session, details: dict[str, str | int], player: Player | None, actor: str, reason: str, now: datetime
-) -> None:
-    audit_log.record(
-        session,
-        "token",
-        environment=None if player is None else player.environment,
-        player_id=None if player is None else player.id,
-        actor=actor,
-        reason=reason,
-        details=dict(details),
-        now=now,
-    )
+        details = {"change": "flagged", "token": token}
+        audit_log.record(session, "token", cause, environment=player.environment, player_id=player.id, details=details)
 
 
 def _named(owners: Collection[str | None]) -> str:

@@ -16,6 +16,7 @@ from league.db.models.base import Resolution
 from league.db.upsert import insert_into
 from league.pagination import Page
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 
 FALSE: tuple[Resolution, ...] = ("refuted", "dismissed")
 
@@ -69,12 +70,10 @@ def record(session: Session, reporter: Reporter, named: wire.UnplayablePlayer, n
     audit_log.record(
         session,
         "report",
+        Cause(reporter.owner or "workers", named.reason, now),
         environment=player.environment,
         player_id=player.id,
-        actor=reporter.owner or "workers",
-        reason=named.reason,
         details={"worker_id": reporter.worker_id, "worker": reporter.worker, "token": reporter.owner},
-        now=now,
     )
 
 

@@ -13,6 +13,7 @@ from league import wire
 from league.db.models import Base, Quarantine, UnplayableReport, Worker
 from league.errors import UnknownWorkerError, WorkerQuarantinedError
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.settings import Settings
 
 _SHOWN = ("id", "name", "kind", "version", "signatures", "command", "seen_at")
@@ -55,7 +56,7 @@ def command(
     """
     worker = require(session, worker_id)
     before, worker.command = worker.command, request.command
-    record(session, f"{request.command}-worker", worker, {"from": before}, actor=actor, reason=request.reason, now=now)
+    record(session, f"{request.command}-worker", worker, {"from": before}, Cause(actor, request.reason, now))
     return body(worker, settings, settings.next_poll_s)
 
 
@@ -65,12 +66,9 @@ def present(session: Session, heartbeat_s: float, now: datetime) -> int:
     return session.connection().execute(select(func.count()).where(alive)).scalar_one()
 
 
-def record(
-    session: Session, kind: str, worker: Worker, details: dict[str, str], *, actor: str, reason: str, now: datetime
-) -> None:
-    """Write a line about a worker into the audit log, as the last thing of its transaction."""
-    told = {"worker_id": worker.id, "worker": worker.name, **details}
-    audit_log.record(session, kind, environment=None, player_id=None, actor=actor, reason=reason, details=told, now=now)
+def record(session: Session, kind: str, worker: Worker, details: dict[str, str], cause: Cause) -> None:
+    """Append an event about a worker to the audit log, as the last statement of a transaction."""
+    audit_log.record(session, kind, cause, details={"worker_id": worker.id, "worker": worker.name, **details})
 
 
 def require(session: Session, worker_id: str) -> Worker:

@@ -39,6 +39,7 @@ number = json.loads(question)["id"]
 """
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -60,6 +61,7 @@ def test_a_process_that_fails_is_said_to_and_ended(folder, text, told):
         play_series("rps", open_policy(RPS, name, PATIENT), resolve_policy("rps", "random"), matches=2, seed=0)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("memory", ["NaN", "1e999", "-Infinity"])
 def test_a_process_that_remembers_what_json_has_not_is_said_to(folder, memory):
     answer = f"""
@@ -76,6 +78,7 @@ while question:
         play_series("recall", open_policy(RECALL, name, PATIENT), resolve_policy("recall", "random"), matches=2, seed=0)
 
 
+@pytest.mark.integration
 def test_a_process_that_does_not_start_is_refused(folder):
     for command, told in [
         ("process:/no/such/bot", "'/no/such/bot' does not start .No such file"),
@@ -86,6 +89,7 @@ def test_a_process_that_does_not_start_is_refused(folder):
             open_policy(RPS, command)
 
 
+@pytest.mark.integration
 def test_a_process_that_is_late_is_killed_with_those_that_it_started(folder):
     late = "import subprocess\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
     text = HELLO.replace("sys.stdin.readline()\nquestion", late + "sys.stdin.readline()\nquestion")
@@ -98,12 +102,14 @@ def test_a_process_that_is_late_is_killed_with_those_that_it_started(folder):
         actor.act(Batch(np.zeros((1, 1), np.float32), {}, (None,)))
 
 
+@pytest.mark.integration
 def test_a_process_that_never_reads_does_not_hold_up_whoever_writes(folder):
     name = script(folder, "deaf.py", "import time\ntime.sleep(600)")
     with pytest.raises(ExternalPolicyError, match="to answer the hello"):
         ProcessActor(name.removeprefix("process:"), RPS, start_s=0.1, answer_s=0.1)
 
 
+@pytest.mark.integration
 def test_a_process_ends_with_its_input_and_closing_twice_does_nothing():
     policy = open_policy(RECALL, f"process:{sys.executable} {EXAMPLES / 'bot.py'}", PATIENT)
     process = policy._actor._process
@@ -113,6 +119,7 @@ def test_a_process_ends_with_its_input_and_closing_twice_does_nothing():
     assert process.returncode == 0
 
 
+@pytest.mark.integration
 def test_who_forgets_to_close_a_process_leaves_none_behind():
     policy = open_policy(RECALL, f"process:{sys.executable} {EXAMPLES / 'bot.py'}", PATIENT)
     process = policy._actor._process

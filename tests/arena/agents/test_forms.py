@@ -45,10 +45,12 @@ def test_the_example_in_onnx_remembers(folder):
     assert score_of("recaller.onnx") > 0.7
 
 
+@pytest.mark.integration
 def test_the_example_of_a_process_remembers():
     assert score_of(f"process:{sys.executable} {EXAMPLES / 'bot.py'}") > 0.7
 
 
+@pytest.mark.integration
 def test_the_example_of_a_server_remembers():
     command = [sys.executable, str(EXAMPLES / "server.py"), "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:

@@ -89,6 +89,7 @@ def test_what_a_game_loads_when_it_is_first_made_is_no_part_of_its_pace(
     assert happened.count("clock") == 2
 
 
+@pytest.mark.integration
 def test_processes_change_nothing_that_is_played(capsys: pytest.CaptureFixture[str]):
     game = ("match", "random", "random", "--environment", "pettingzoo:tictactoe_v3", "--matches", "4", "--json")
     alone, apart = (json.loads(run(capsys, *game, *more)[1]) for more in ((), ("--processes", "1")))
@@ -382,14 +383,7 @@ def test_exploitability_needs_a_game_of_openspiel(capsys: pytest.CaptureFixture[
     assert "exact values are for games of OpenSpiel: give openspiel:GAME instead of 'recall'" in err
 
 
-@pytest.mark.parametrize("command", ["environments", "match", "tournament", "bench", "exploitability"])
-def test_every_command_shows_an_example(capsys: pytest.CaptureFixture[str], command: str):
-    code, out, _ = run(capsys, command, "--help")
-
-    assert code == 0
-    assert f"Example: arena {command}" in out
-
-
+@pytest.mark.integration
 def test_help_is_quick_to_come_because_it_loads_no_torch():
     loaded = subprocess.run(
         [sys.executable, "-c", "import arena.cli, sys; sys.exit('torch' in sys.modules)"], check=False

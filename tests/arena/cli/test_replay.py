@@ -103,6 +103,7 @@ def test_replay_writes_an_mp4(capsys: pytest.CaptureFixture[str], match: Path, t
     assert out.read_bytes()[4:8] == b"ftyp"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("module", "out", "told"), [("av", "a.mp4", "PyAV"), ("PIL", "a.gif", "Pillow")])
 def test_what_is_not_installed_is_named_with_the_way_to_install_it(
     match: Path, tmp_path: Path, module: str, out: str, told: str
@@ -174,13 +175,6 @@ def test_series_is_shown_even_if_its_recording_cannot_be_written(capsys: pytest.
     assert code == 1
     assert json.loads(out)["matches"] == 2
     assert err.startswith("arena: cannot write the recording")
-
-
-def test_replay_shows_an_example(capsys: pytest.CaptureFixture[str]):
-    code, out, _ = run(capsys, "replay", "--help")
-
-    assert code == 0
-    assert "Example: arena replay" in out
 
 
 def test_recording_that_a_command_wrote_is_read_again(capsys: pytest.CaptureFixture[str], tmp_path: Path):

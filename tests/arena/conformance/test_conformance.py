@@ -51,6 +51,7 @@ def test_a_game_that_keeps_every_rule_passes(game: str):
     assert report.decisions_per_s > 0.0
 
 
+@pytest.mark.integration
 def test_every_rule_says_something_of_some_game():
     rows = [row for game in ("honest", "broken_walks:Walk", "untold") for row in look_at(game).rows]
     silent = {row.check for row in rows} - {row.check for row in rows if row.verdict is not Verdict.NOT_APPLICABLE}
@@ -243,12 +244,14 @@ def test_illegal_actions_may_be_a_matter_of_the_rules():
     assert said(look_at("honest"), Verdict.PASSED)["illegal actions"].startswith("refused: a forbidden option of ")
 
 
+@pytest.mark.integration
 def test_matches_that_processes_play_differently_are_found():
     failed = said(look_at("broken_walks:Local"), Verdict.FAILED)
     assert [*failed] == ["processes"]
     assert failed["processes"].startswith("what agents see: values of agent ")
 
 
+@pytest.mark.integration
 def test_a_game_that_kills_its_process_is_survived():
     report = look_at("broken_walks:Suicidal")
     failed = said(report, Verdict.FAILED)
@@ -265,6 +268,7 @@ def test_a_spec_that_changes_is_told_field_by_field():
     }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("game", "verdict"), [("unordered", Verdict.FAILED), ("Walk", Verdict.PASSED)])
 def test_a_signature_is_compared_with_those_of_new_processes(game: str, verdict: Verdict):
     row = compare_with_fresh_processes(declare(f"broken_walks:{game}"))
@@ -272,6 +276,7 @@ def test_a_signature_is_compared_with_those_of_new_processes(game: str, verdict:
     assert ("in a new process" in row.said) is (verdict is Verdict.FAILED)
 
 
+@pytest.mark.integration
 def test_new_processes_end_whatever_threads_a_game_starts():
     try:
         assert compare_with_fresh_processes(declare("broken_walks:Lingering")).verdict is Verdict.PASSED
@@ -279,6 +284,7 @@ def test_new_processes_end_whatever_threads_a_game_starts():
         broken_walks.RELEASED.set()
 
 
+@pytest.mark.integration
 def test_a_game_that_a_new_process_does_not_find_is_told():
     spec = replace(declare("broken_walks:Walk"), name="broken_walks:nothing")
     row = compare_with_fresh_processes(spec)

@@ -32,6 +32,7 @@ def chi_square(observed, expected):
     return float(((observed - expected) ** 2 / expected).sum())
 
 
+@pytest.mark.holds("S15")
 @pytest.mark.parametrize(
     ("weighting", "raw"),
     [
@@ -106,6 +107,7 @@ def test_skill_kernel_is_a_gaussian_of_the_rating_difference():
     assert weights == pytest.approx(raw / raw.sum())
 
 
+@pytest.mark.holds("J4")
 def test_skill_kernel_does_not_underflow_thousands_of_points_away():
     weights = skill_weights(1500.0, [6500.0, 6600.0, 20_000.0])
     assert weights[0] == pytest.approx(1 / (1 + np.exp(-(5100**2 - 5000**2) / (2 * 200**2))))
@@ -119,6 +121,7 @@ def test_skill_weights_sum_to_one_for_any_finite_ratings(rating, ratings, sigma)
     assert weights.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.holds("J5")
 @pytest.mark.parametrize(
     ("games", "ratings", "met"),
     [
@@ -238,6 +241,7 @@ def test_lineages_of_other_opponents_are_refused():
         replace(pool([1500] * 3), lineage=np.array([1, 2]))
 
 
+@pytest.mark.holds("S15")
 def test_skill_weighting_serves_warm_learners_too():
     config = MatchmakingConfig(weighting="skill", uniform_share=0.0, self_play_share=0.0, skill_sigma=100.0)
     distribution = opponent_distribution(pool([1400, 1800], [0.9, 0.1]), config)
@@ -274,6 +278,7 @@ def test_single_draws_follow_the_distribution():
     assert chi_square(observed, expected) < 4 + 5 * np.sqrt(8) + 10
 
 
+@pytest.mark.holds("J4")
 def test_skill_matched_draws_follow_a_kernel_of_sigma_200():
     ratings = np.arange(900.0, 2101.0, 150.0)
     config = MatchmakingConfig(weighting="skill", self_play_share=0.0, uniform_share=0.0)

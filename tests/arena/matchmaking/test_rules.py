@@ -125,6 +125,7 @@ def test_propensities_of_any_mixture_make_one(win_rates, mixture, self_play):
         assert (distribution.probabilities > 0.0).all()
 
 
+@pytest.mark.integration
 def test_solvers_are_loaded_by_the_rules_that_need_them_only():
     """Every call of the command line loads this module."""
     heavy = "{'clarabel', 'scipy.optimize', 'scipy.stats'}"

@@ -66,6 +66,7 @@ def test_scores_are_those_of_the_first_player_on_either_side():
     assert series.decisions == 4
 
 
+@pytest.mark.holds("B2")
 def test_matches_are_played_in_inference_mode():
     assert len(play_series("rps", Careful(PAPER), Careful(ROCK), matches=2, seed=3).matches) == 2
 

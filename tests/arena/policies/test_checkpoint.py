@@ -149,6 +149,7 @@ def test_policies_of_a_game_play_rounds_of_it_and_the_reverse():
         assert checkpoint.decode_for(plays, data).environment == made_for.name
 
 
+@pytest.mark.holds("T9")
 @pytest.mark.parametrize("core", [CoreKind.LSTM, CoreKind.FEEDFORWARD])
 @pytest.mark.parametrize("encoder", list(EncoderKind))
 def test_round_trip_keeps_the_player_bit_by_bit(
@@ -194,6 +195,7 @@ def test_saving_again_replaces_the_file(network: ActorCritic, spec: EnvironmentS
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.holds("H1")
 @pytest.mark.parametrize("broken", ["fsync", "replace"])
 def test_interrupted_save_leaves_the_old_file_and_no_other(
     network: ActorCritic, spec: EnvironmentSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
@@ -222,6 +224,7 @@ def test_a_header_whose_length_begins_like_a_pickle_is_read(spec: EnvironmentSpe
     assert all(torch.equal(tensor, loaded[name]) for name, tensor in network.state_dict().items())
 
 
+@pytest.mark.holds("T8")
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_pickle_is_refused_unread(protocol: int):
     class Bomb:
@@ -247,6 +250,7 @@ def test_truncated_file_is_refused(data: bytes, share: float):
         checkpoint.decode(data[: int(share * len(data))], source="x")
 
 
+@pytest.mark.holds("H3")
 @pytest.mark.parametrize("version", ["4", "99", "0", "-1", "one", "", pytest.param("9" * 5000, id="of 5000 digits")])
 def test_other_format_version_is_refused(data: bytes, version: str):
     with pytest.raises(CheckpointError, match=rf"format version '{version}'; this version reads up to 3: upgrade"):
@@ -260,6 +264,7 @@ def test_other_safetensors_file_is_refused(data: bytes):
         checkpoint.decode(save_tensors({"weight": torch.zeros(2)}))
 
 
+@pytest.mark.holds("H2")
 @pytest.mark.parametrize("into_a_network", [False, True])
 def test_every_difference_is_named(data: bytes, network: ActorCritic, into_a_network: bool):
     strange = rewritten(data, drop="critic.bias", tensors={"actor.bias": torch.zeros(9), "head.scale": torch.ones(1)})
@@ -345,6 +350,7 @@ def test_impossible_architecture_is_refused(data: bytes, strange: dict, problem:
         checkpoint.decode(rewritten(data, architecture=json.dumps(architecture)), source="x")
 
 
+@pytest.mark.holds("T9")
 @pytest.mark.parametrize("field", ["environment", "signature", "architecture"])
 def test_missing_metadata_is_named(data: bytes, field: str):
     with pytest.raises(CheckpointError, match=f"lacks metadata {field}"):
@@ -373,6 +379,7 @@ def test_missing_file_is_named(tmp_path: Path):
         checkpoint.load(tmp_path)
 
 
+@pytest.mark.holds("G4", "H3")
 def test_policy_of_format_1_can_be_read():
     """The file was written when format 1 was the only one; whoever makes another writes the way from this one."""
     policy = checkpoint.load(Path(__file__).parent / "vectors" / "policy_v1.safetensors")

@@ -196,6 +196,7 @@ def test_only_candidates_are_judged():
     assert promotions(full_house((2500, 30, 90, "retired"), (2500, 30, 90, "baseline")), THREE) == ()
 
 
+@pytest.mark.holds("J7")
 def test_the_worst_conservative_ratings_beyond_capacity_retire():
     house = full_house((1520, 80, 90, "commander"), (1590, 30, 90, "commander"))
     decisions = retirements(house, THREE)
@@ -209,6 +210,7 @@ def test_nobody_retires_within_capacity(capacity):
     assert retirements(full_house(), PromotionConfig(capacity=capacity)) == ()
 
 
+@pytest.mark.holds("J7")
 def test_baselines_and_players_under_twenty_games_never_retire():
     protected = [(900, 40, 500, "scripted commander"), (1000, 40, 19, "commander")]
     assert approved(retirements(full_house(*protected), THREE)) == [0, 1]

@@ -303,6 +303,7 @@ def test_match_that_is_not_over_has_no_recording():
         FirstMatch().finish(("a", "b"))
 
 
+@pytest.mark.integration
 def test_recordings_are_read_without_torch_or_warp():
     program = "import sys, arena.replay, arena.replay.render.terminal, arena.replay.render.summary; "
     program += "import arena.environments.mech.replay.frames; "

@@ -13,6 +13,7 @@ from league.api import dependencies
 from league.api.routers import leases, results, workers
 from league.client import LeagueClient
 from league.db.engine import Database
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 from league.services.matchmaking.leases import LeaseService
 
@@ -73,7 +74,9 @@ def test_both_ways_let_the_same_callers_in(
 ) -> None:
     worker = Scene(LeagueClient(http=http)).trainer.id
     with database.write() as session:
-        made = {f"of {word}": tokens.create(session, word, word, time.now, actor="test") for word in ("read", "worker")}
+        made = {
+            f"of {word}": tokens.create(session, word, word, Cause("test", "", time.now)) for word in ("read", "worker")
+        }
     for path, body in ((WORKERS, ATTACH | {"name": "new"}), (f"{WORKERS}/{worker}/heartbeat", {})):
         straight, round_about = (send(http, path, body, kind, made.get(str(secret), secret)) for kind in BOTH)
         assert straight == round_about

@@ -40,6 +40,7 @@ def test_readiness_names_a_schema_of_another_version(http: TestClient, database:
     assert http.get("/healthz").status_code == 200
 
 
+@pytest.mark.integration
 @ON_SQLITE
 def test_readiness_says_where_no_books_are_kept_and_calls_are_answered(
     configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch

@@ -13,7 +13,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from league.client import LeagueClient
 from league.db.engine import Database
+from league.services.audit.log import Cause
 from league.services.auth import tokens
+
+pytestmark = pytest.mark.integration
 
 EXAMPLES = 10
 UNLIMITED = {"rate_per_s": 1e6, "rate_burst": 10**9}
@@ -40,7 +43,7 @@ def test_made_up_calls_find_no_breach_of_the_interface(
     serve: Callable[..., TestClient], database: Database, backend: str
 ) -> None:
     with database.write() as session:
-        secret = tokens.create(session, "boss", "admin", datetime(2030, 1, 1, tzinfo=UTC), actor="test")
+        secret = tokens.create(session, "boss", "admin", Cause("test", "", datetime(2030, 1, 1, tzinfo=UTC)))
     http = serve(**UNLIMITED)
     http.app.state.league.ending.set()  # the stream of events ends at once
     populate(LeagueClient(http=http, token=secret))

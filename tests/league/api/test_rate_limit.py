@@ -14,6 +14,7 @@ from league.db.engine import Database
 from league.errors import (
     RateLimitedError,
 )
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -40,7 +41,7 @@ def test_whoever_looks_too_often_can_still_beat_and_report(
 ) -> None:
     http = serve(rate_per_s=1.0, rate_burst=30)
     with database.write() as session:
-        secret = tokens.create(session, "ann", "worker", NOW, actor="test")
+        secret = tokens.create(session, "ann", "worker", Cause("test", "", NOW))
     client = LeagueClient(http=http, token=secret, patience=patience_of(0.0))
     scene = Scene(client)
     (lease,) = scene.opponent_leases(1)
@@ -87,7 +88,7 @@ def test_too_many_calls_are_a_problem_that_says_when_to_call_again(
 ) -> None:
     http = serve(rate_per_s=1.0, rate_burst=3)
     with database.write() as session:
-        secrets = [tokens.create(session, name, "read", NOW, actor="test") for name in ("ann", "bob")]
+        secrets = [tokens.create(session, name, "read", Cause("test", "", NOW)) for name in ("ann", "bob")]
     ann, bob = ({"Authorization": f"Bearer {secret}"} for secret in secrets)
     answers = [http.get("/api/v1/players", headers=ann) for _ in range(4)]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
@@ -107,7 +108,7 @@ def test_whoever_tries_tokens_is_slowed_down_and_good_tokens_from_there_are_not(
 ) -> None:
     http = serve(rate_per_s=100.0, rate_burst=5 * REFUSED_COST)
     with database.write() as session:
-        secret = tokens.create(session, "ann", "read", NOW, actor="test")
+        secret = tokens.create(session, "ann", "read", Cause("test", "", NOW))
     tried = [http.get("/api/v1/players", headers={"Authorization": f"Bearer guess{n}"}) for n in range(6)]
     assert [answer.status_code for answer in tried] == [401] * 5 + [429]
     assert http.get("/api/v1/players", headers={"Authorization": f"Bearer {secret}"}).status_code == 200

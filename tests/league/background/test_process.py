@@ -22,7 +22,7 @@ HASTY = {
     "LEAGUE_PERIOD_SPACING_S": "0",
 }
 
-pytestmark = ON_SQLITE
+pytestmark = [ON_SQLITE, pytest.mark.integration]
 
 
 @pytest.fixture(autouse=True)

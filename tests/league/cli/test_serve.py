@@ -61,6 +61,7 @@ def address(line: str) -> str:
     return line.split("listening on ")[1].split(";")[0]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_migrates_says_where_it_is_and_stops_cleanly_at_a_signal(
     server: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
@@ -75,6 +76,7 @@ def test_it_migrates_says_where_it_is_and_stops_cleanly_at_a_signal(
     assert server.wait() == 0
 
 
+@pytest.mark.integration
 def test_somebody_who_follows_the_events_does_not_keep_it_from_stopping(server: subprocess.Popen[str]) -> None:
     url = address(read_until(server, "listening on ")[-1])
     with httpx2.stream("GET", f"{url}/api/v1/events") as events:
@@ -86,6 +88,7 @@ def test_somebody_who_follows_the_events_does_not_keep_it_from_stopping(server: 
     assert server.wait() == 0
 
 
+@pytest.mark.integration
 def test_a_caller_who_goes_away_in_the_middle_of_an_upload_is_no_defect(server: subprocess.Popen[str]) -> None:
     url = httpx2.URL(address(read_until(server, "listening on ")[-1]))
     head = f"PUT /api/v1/checkpoints/{'0' * 64} HTTP/1.1\r\nHost: league\r\nContent-Length: 100\r\n\r\n"
@@ -105,6 +108,7 @@ def test_clients_drop_idle_connections_before_the_server_does() -> None:
         assert client._http._transport._pool._keepalive_expiry < serve._KEEP_ALIVE_S  # type: ignore[attr-defined]
 
 
+@pytest.mark.integration
 def test_the_first_token_closes_a_running_server(server: subprocess.Popen[str], command: Run, tmp_path: Path) -> None:
     url = address(read_until(server, "listening on ")[-1])
     token = command("token", "create", "me", "--scope", "read", "--home", tmp_path).out.strip()
@@ -123,6 +127,7 @@ def test_a_server_whose_database_is_away_says_so_and_that_it_may_be_started_late
     assert "database unavailable postgresql://nobody@127.0.0.1:1/league: it cannot be used" in outcome.one_line_error
 
 
+@pytest.mark.integration
 def test_so_does_one_whose_database_goes_away_between_its_preparation_and_its_start(tmp_path: Path) -> None:
     code = "from league import cli; from league.cli import serve; serve.prepare = lambda _: None; cli.main()"
     words = "serve", "--port", "0", "--home", str(tmp_path), "--database-url", AWAY
@@ -154,6 +159,7 @@ def test_an_address_beyond_loopback_needs_a_token_and_creates_nothing_without(
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.integration
 def test_an_address_beyond_loopback_leaves_a_database_without_tables_as_it_is(
     command: Run, postgres_url: str, tmp_path: Path
 ) -> None:
@@ -258,6 +264,7 @@ def test_a_server_does_not_start_with_a_mistyped_setting(
     assert f"{variable}: there is no such setting; use {hint}" in outcome.one_line_error
 
 
+@pytest.mark.integration
 def test_it_logs_json_lines_where_that_is_set(server_with: Callable[..., subprocess.Popen[str]]) -> None:
     server = server_with(LEAGUE_LOG_FORMAT="json", LEAGUE_LOG_LEVEL="debug")
     url = address(read_until(server, "listening on ")[-1])

@@ -32,6 +32,7 @@ def test_the_most_explicit_address_wins(monkeypatch: pytest.MonkeyPatch) -> None
     assert find_league("http://given") == "http://given"
 
 
+@pytest.mark.integration
 def test_a_client_without_an_address_calls_the_running_league(tmp_path: Path) -> None:
     with serving(tmp_path) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEAGUE_HOME", str(tmp_path))

@@ -62,6 +62,7 @@ def test_afterwards_signals_do_what_they_did_before() -> None:
     assert [signal.getsignal(number) for number in ENDING] == before
 
 
+@pytest.mark.integration
 def test_a_signal_may_come_at_any_moment_of_a_wait() -> None:
     command = [sys.executable, "-c", SIGNALLED_AT_EVERY_LINE]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120.0)

@@ -44,6 +44,7 @@ def wait_for_output(child: SupervisedProcess, line: str) -> None:
     raise AssertionError(f"{line!r} never came; log: {child.last_lines(5)}")
 
 
+@pytest.mark.integration
 def test_a_death_is_reported_with_its_last_lines_and_started_again_after_the_delay(job: Callable[..., Job]) -> None:
     child = SupervisedProcess(job("import sys; print('one'); print('two'); sys.exit(3)"), RULE)
     child.start(now_s=0.0)
@@ -58,6 +59,7 @@ def test_a_death_is_reported_with_its_last_lines_and_started_again_after_the_del
     child.wait(120.0)
 
 
+@pytest.mark.integration
 def test_it_gives_up_after_too_many_short_lives(job: Callable[..., Job]) -> None:
     child = SupervisedProcess(job("raise SystemExit(1)"), RULE)
     child.start(now_s=0.0)
@@ -70,6 +72,7 @@ def test_it_gives_up_after_too_many_short_lives(job: Callable[..., Job]) -> None
     assert child.state == "failed"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("status", [2, 78])
 def test_a_permanent_error_is_not_tried_again(job: Callable[..., Job], status: int) -> None:
     child = SupervisedProcess(job(f"raise SystemExit({status})"), RULE)
@@ -79,6 +82,7 @@ def test_a_permanent_error_is_not_tried_again(job: Callable[..., Job], status: i
     assert death.delay_s is None
 
 
+@pytest.mark.integration
 def test_what_waits_for_something_that_is_away_is_started_again_for_as_long_as_that_takes(
     job: Callable[..., Job], tmp_path: Path
 ) -> None:
@@ -103,6 +107,7 @@ def test_what_waits_for_something_that_is_away_is_started_again_for_as_long_as_t
     assert delays == [1.0, 2.0, 4.0, 8.0, 1.0]
 
 
+@pytest.mark.integration
 def test_a_worker_that_ends_well_is_finished_but_a_server_is_started_again(job: Callable[..., Job]) -> None:
     worker, server = SupervisedProcess(job("pass"), RULE), SupervisedProcess(job("pass", permanent=True), RULE)
     worker.start(now_s=0.0)
@@ -113,6 +118,7 @@ def test_a_worker_that_ends_well_is_finished_but_a_server_is_started_again(job: 
     assert server.state == "restarting"
 
 
+@pytest.mark.integration
 def test_a_process_that_ignores_sigterm_is_killed_with_all_it_started(job: Callable[..., Job], tmp_path: Path) -> None:
     grandchild = tmp_path / "grandchild"
     code = (
@@ -131,6 +137,7 @@ def test_a_process_that_ignores_sigterm_is_killed_with_all_it_started(job: Calla
     assert_gone(int(grandchild.read_text()))
 
 
+@pytest.mark.integration
 def test_a_process_that_heeds_sigterm_ends_by_itself(job: Callable[..., Job]) -> None:
     child = SupervisedProcess(job(SLEEP), RULE)
     child.start(now_s=0.0)
@@ -139,6 +146,7 @@ def test_a_process_that_heeds_sigterm_ends_by_itself(job: Callable[..., Job]) ->
     assert child.wait(timeout_s=120.0) is True
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
 def test_a_supervisor_killed_with_9_leaves_no_process(tmp_path: Path) -> None:
     code = (

@@ -18,6 +18,7 @@ from league.db.engine import Database
 from league.errors import (
     HashMismatchError,
 )
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 
 
@@ -160,7 +161,7 @@ def test_uploads_past_the_server_count_for_their_token_from_their_address_on(
     serve: Callable[..., TestClient], in_bucket: Kept, database: Database
 ) -> None:
     with database.write() as session:
-        secret = tokens.create(session, "ann", "worker", datetime(2030, 1, 1, tzinfo=UTC), actor="test")
+        secret = tokens.create(session, "ann", "worker", Cause("test", "", datetime(2030, 1, 1, tzinfo=UTC)))
     first, second, third = (safetensors(content) for content in range(3))
     limits = {"checkpoint_max_bytes": len(first), "token_unfinished_max_bytes": len(first)}
     http = serve(**in_bucket.settings, **limits)

@@ -11,6 +11,7 @@ from league_scene import Scene
 from league import web
 from league.auth import Scope
 from league.db.engine import Database
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 from league.web.cookies import COOKIE
 from league.web.layout import PageRoute
@@ -55,7 +56,7 @@ def test_every_address_needs_its_scope_and_no_more(
 ) -> None:
     http = serve(rate_burst=1_000_000)  # each refused call counts as a hundred, and the clock stands still
     with database.write() as session:
-        made = {scope: tokens.create(session, scope.word, scope.word, scene.learner.created_at, actor="test")
+        made = {scope: tokens.create(session, scope.word, scope.word, Cause("test", "", scene.learner.created_at))
                 for scope in Scope}  # fmt: skip
     for call, needed in documented().items():
         for secret in (None, "unknown"):

@@ -16,6 +16,7 @@ from live_server import listening
 
 from league.client import LeagueClient
 from league.db.engine import Database
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 from league.web.cookies import cookie_at
 
@@ -104,7 +105,7 @@ def test_a_stream_ends_with_the_token_of_its_page(
     http = serve(events_poll_s=POLL_S)
     with database.write() as session:
         ends = time.now + timedelta(minutes=1)
-        secret = tokens.create(session, "wall", "read", time.now, actor="test", expires_at=ends)
+        secret = tokens.create(session, "wall", "read", Cause("test", "", time.now), expires_at=ends)
 
     async def follow(url: str) -> None:
         cookie = {"Cookie": f"{cookie_at(urlsplit(url).port)}={secret}"}

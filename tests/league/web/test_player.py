@@ -10,6 +10,7 @@ from league_scene import Scene, safetensors
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 from league.web.cookies import COOKIE
 
@@ -183,7 +184,7 @@ def test_a_reader_sees_no_buttons_and_is_refused(
 ) -> None:
     assert "<dialog" in http.get(f"/players/{player.id}").text
     with database.write() as session:
-        made = {scope: tokens.create(session, scope, scope, player.created_at, actor="test") for scope in
+        made = {scope: tokens.create(session, scope, scope, Cause("test", "", player.created_at)) for scope in
                 ("read", "worker", "admin")}  # fmt: skip
     for scope, secret in made.items():
         http.cookies.set(COOKIE, secret)

@@ -13,6 +13,7 @@ from league_scene import Scene
 
 from league.api.dependencies import clock
 from league.db.engine import Database
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 from league.web.cookies import COOKIE, cookie_at, visitor_lasts
 
@@ -30,7 +31,7 @@ def secret(scene: Scene, database: Database, time: Any) -> Callable[[str], str]:
 
     def make(scope: str) -> str:
         with database.write() as session:
-            return tokens.create(session, scope, scope, time.now, actor="test")
+            return tokens.create(session, scope, scope, Cause("test", "", time.now))
 
     return make
 
@@ -148,7 +149,7 @@ def test_revoking_a_token_ends_the_session(
 ) -> None:
     sign_in(http, secret("read"))
     with database.write() as session:
-        tokens.revoke(session, "read", time.now, actor="test")
+        tokens.revoke(session, "read", Cause("test", "", time.now))
     assert http.get("/", follow_redirects=False).status_code == 303
 
 

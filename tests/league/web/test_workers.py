@@ -10,6 +10,7 @@ from sqlalchemy import delete
 
 from league.db.engine import Database
 from league.db.models import Match
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 from league.services.trust import review
 from league.services.workers import activity
@@ -116,7 +117,7 @@ def test_other_sites_change_nothing(http: TestClient, scene: Scene) -> None:
 
 def test_readers_see_no_buttons_and_are_refused(http: TestClient, scene: Scene, database: Database, time: Any) -> None:
     with database.write() as session:
-        secret = tokens.create(session, "reader", "read", time.now, actor="test")
+        secret = tokens.create(session, "reader", "read", Cause("test", "", time.now))
     http.cookies.set(COOKIE, secret)
     page = http.get("/workers").text
     assert "trainer-1" in page

@@ -69,7 +69,7 @@ def test_errors_are_the_sum_in_the_paper(seed):
     torch.testing.assert_close(advantages, transitions.reward + gamma * target[1:] - transitions.value)
 
 
-def test_a_decision_that_the_current_policy_never_makes_leaves_the_critic_alone_and_stops_what_follows():
+def test_an_action_of_probability_0_has_no_error_and_cuts_the_recursion():
     transitions = random_transitions(3)
     ratio = torch.ones(STEPS, ROWS)
     ratio[4] = 0.0

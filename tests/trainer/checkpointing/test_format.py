@@ -38,6 +38,7 @@ def test_missing_state_loads_as_none(tmp_path):
     assert state.load(tmp_path / "state") is None
 
 
+@pytest.mark.holds("H3", "T8")
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
@@ -82,6 +83,7 @@ def test_a_state_with_numbers_that_are_not_finite_is_refused_by_the_tensors_name
         state.load(path)
 
 
+@pytest.mark.holds("H1")
 def test_no_changed_bit_of_a_state_goes_unnoticed(tmp_path):
     path = tmp_path / "state"
     state.save(path, {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(True)}, {"steps": 7})
@@ -122,6 +124,7 @@ def test_a_digest_depends_on_everything():
     assert state.digest(dict(reversed(one.items())), "{}") == state.digest(one, "{}")
 
 
+@pytest.mark.holds("D5", "H4")
 def test_a_learner_comes_back_with_everything_that_learning_changed(play, never):
     one, other = play(), play(run={"seed": 5})
     for _ in range(2):
@@ -135,6 +138,7 @@ def test_a_learner_comes_back_with_everything_that_learning_changed(play, never)
     assert (other.learner.steps, other.learner.updates) == (72, 2)
 
 
+@pytest.mark.holds("H2")
 def test_weights_of_another_size_are_refused_by_name(play):
     one, other = play(), play(network={"recurrent_size": 7})
     with pytest.raises(StateError, match=r"actor.weight is \(7, 6\), not \(7, 7\).*choose another --run"):
@@ -192,6 +196,8 @@ def test_rng_is_seeded_again_on_another_kind_of_device(play):
     assert not torch.equal(one, torch.rand(4, generator=play().learner.rng))
 
 
+@pytest.mark.integration
+@pytest.mark.holds("H1")
 @pytest.mark.skipif(sys.platform != "linux", reason="a process is ended where its file has so many bytes")
 def test_kill_9_during_a_save_leaves_a_complete_state(tmp_path):
     """Two savers end while they write, one before what it wrote is on the disk, one before that takes its place."""
@@ -203,6 +209,7 @@ def test_kill_9_during_a_save_leaves_a_complete_state(tmp_path):
     assert (state.load(path).tensors["numbers"] == 0.0).all()
 
 
+@pytest.mark.holds("H3")
 def test_state_of_format_2_can_be_resumed(play, never):
     """The file was written when its format was the latest."""
     saved = state.load(Path(__file__).parent / "vectors" / "state_v2.safetensors")

@@ -57,7 +57,7 @@ def git(folder, *arguments):
     subprocess.run(["git", "-C", str(folder), *own, *arguments], check=True, capture_output=True)
 
 
-def test_a_checkout_tells_its_revision_and_whether_it_was_changed(tmp_path):
+def test_provenance_has_the_revision_of_a_checkout_and_whether_it_was_changed(tmp_path):
     assert revision(tmp_path) is None
     git(tmp_path, "init")
     assert revision(tmp_path) is None  # nothing is committed

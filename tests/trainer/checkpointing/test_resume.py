@@ -28,6 +28,7 @@ def test_settings_that_changed_are_named_with_both_values(folder):
     ]
 
 
+@pytest.mark.holds("H2")
 @pytest.mark.parametrize(
     "assignment", ["network.encoder_sizes=[8, 8]", "network.core=lstm", "run.seed=1", "league.role=main_exploiter"]
 )

@@ -39,12 +39,6 @@ def test_help_explains_every_setting_and_gives_an_example(capsys):
         assert line in text
 
 
-@pytest.mark.parametrize("command", ["run", "evaluate", "fleet", "enter", "bench", "doctor"])
-def test_every_command_has_help_with_an_example(capsys, command):
-    run(command, "--help")
-    assert f"Example: trainer {command}" in capsys.readouterr().out
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_the_gpu_preset_without_a_gpu_is_refused_in_one_line(capsys):
     run("run", "--environment", "mech-duel", "--preset", "gpu", "--dry-run", expect=2)
@@ -116,6 +110,7 @@ def test_the_run_folder_is_named_after_the_game_and_the_learner(capsys, tmp_path
     assert folders == ["var/runs/race+Race/main", "var/runs/rps+rounds=2/third", "var/runs/rps+rounds=2/fourth"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("command", "missing"),
     [("run", "jaxtyping"), ("run", "torch"), ("evaluate", "warp"), ("run", "tensorboard")],
@@ -264,7 +259,7 @@ def test_a_missing_gpu_is_refused(capsys):
 
 
 @pytest.mark.parametrize("arguments", [["run", "--league", "localhost:8000"], ["evaluate", "--name", "/etc"]])
-def test_bad_usage_names_what_is_wrong(capsys, arguments):
+def test_bad_usage_names_the_mistake(capsys, arguments):
     run(*arguments, "--environment", "rps", expect=2)
     assert arguments[-1] in capsys.readouterr().err
 
@@ -320,6 +315,7 @@ def test_bench_refuses_options_without_effect(capsys, arguments):
     assert message.count("\n") == 1
 
 
+@pytest.mark.integration
 def test_the_module_is_the_command():
     finished = subprocess.run([sys.executable, "-m", "trainer", "--help"], capture_output=True, text=True, check=False)
     assert finished.returncode == 0

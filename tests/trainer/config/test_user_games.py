@@ -48,6 +48,7 @@ def test_a_short_run_reports_publishes_and_can_be_played_with(worker_of, client,
     assert len(play_series(game, trained, random, matches=2, seed=0).matches) == 2
 
 
+@pytest.mark.integration
 def test_a_run_asks_for_as_many_processes_as_its_settings_say():
     config = resolve("zoo_games:relay", None, [*SHORT, "environment.processes=2", "run.threads=2"])
     batches = make_env_batches(config.environment, config.run)
@@ -82,7 +83,8 @@ def played_by(processes):
     return parts, [(each.assignment.seed, each.score, each.decisions, each.mean_return) for each in episodes]
 
 
-def test_the_number_of_processes_changes_nothing_of_what_a_trainer_collects():
+@pytest.mark.integration
+def test_rollouts_do_not_depend_on_the_number_of_processes():
     (one, played), (three, again) = played_by(1), played_by(3)
     assert all(map(torch.equal, one, three))
     assert played == again

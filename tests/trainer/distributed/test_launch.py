@@ -105,6 +105,7 @@ def started(monkeypatch):
 PATIENCE = timedelta(seconds=9)
 
 
+@pytest.mark.holds("I5")
 def test_nccl_calls_block_so_that_failures_are_raised(started):
     device = torch.device("cuda:1")
     torchrun.start_group(device, PATIENCE)

@@ -47,6 +47,7 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.mark.holds("I5")
 @pytest.mark.usefixtures("_one_thread")
 def test_two_ranks_are_bit_identical_to_one_process_over_both_halves(tmp_path, rollouts):
     """What goes between processes, and in which order it is added, changes nothing."""
@@ -65,6 +66,7 @@ def precision(request, monkeypatch):
     torch.set_default_dtype(torch.float32)
 
 
+@pytest.mark.holds("I5")
 def test_two_halves_equal_the_whole_up_to_rounding(rollouts, precision):
     """A sum over all decisions is that of two sums but for its last bits: in double precision those are far smaller."""
     dtype, near = precision
@@ -82,6 +84,7 @@ def test_two_halves_equal_the_whole_up_to_rounding(rollouts, precision):
         )
 
 
+@pytest.mark.holds("I5")
 def test_ranks_are_weighted_by_their_samples(tmp_path, rollouts):
     """An idle half of one rank's decisions: means of means would be another gradient."""
     for rollout in rollouts:
@@ -108,6 +111,7 @@ def test_predictions_are_weighted_by_their_number_on_each_rank(tmp_path, rollout
         torch.testing.assert_close(one[name], alone[name], atol=2e-6, rtol=2e-5)
 
 
+@pytest.mark.holds("I5")
 def test_a_rank_without_decisions_gets_the_same_update(tmp_path, rollouts):
     """Two minibatches: it goes through both with nothing, and moves as they do."""
     for rollout in rollouts:
@@ -130,6 +134,7 @@ def test_entropy_floors_apply_to_the_same_heads_as_in_one_process(tmp_path, roll
     assert one["under_floor"].tolist() == alone["under_floor"].tolist() == [False, False, True]
 
 
+@pytest.mark.holds("I5")
 def test_the_kl_stop_uses_the_kl_of_all_ranks(tmp_path, rollouts):
     """Ranks that stopped by their own figures would wait for each other for ever, or part."""
     config = settings(3, target_kl=1e-5, update_epochs=8)
@@ -138,6 +143,7 @@ def test_the_kl_stop_uses_the_kl_of_all_ranks(tmp_path, rollouts):
     assert_equal_ranks(one, other)
 
 
+@pytest.mark.holds("I5")
 def test_nan_on_one_rank_changes_no_weights(tmp_path, rollouts):
     mine, theirs = halves(rollouts)
     theirs[1].reward[3, 1] = torch.nan

@@ -579,6 +579,7 @@ def test_a_live_learner_is_not_rated_as_if_frozen(worker_of):
         _load_player(worker._pools["rps"], wire.Seat(player_id=1, checkpoint=None, name="main"))
 
 
+@pytest.mark.integration
 def test_processes_are_reused_between_rounds_and_play_the_same_matches():
     game, grounds = "zoo_games:relay", EnvironmentCache(2)
     players = [RandomPolicy(declare(game).heads) for _ in range(2)]

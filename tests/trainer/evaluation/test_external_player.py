@@ -127,6 +127,7 @@ def test_it_is_entered_plays_both_sides_of_its_pairs_and_goes_on_as_the_same_pla
     assert (worker.kind, worker.results) == ("entrant", 18)
 
 
+@pytest.mark.integration
 def test_a_process_plays_in_a_league(enter, client, tmp_path):
     text = (EXAMPLES / "bot.py").read_text(encoding="utf-8")
     counting = text.replace('"answer": choices', '"choice": [0] * len(cues)')
@@ -158,7 +159,7 @@ def test_a_policy_that_shows_its_fault_at_once_is_not_entered(enter, client):
     assert client.workers(name="entry-stone").items == []
 
 
-def test_a_policy_that_fails_ends_the_entry_and_what_was_played_before_counts(enter, client):
+def test_a_failing_policy_ends_the_entry_and_earlier_matches_count(enter, client):
     printed = enter("entered_bots:Failing", expect=1)
     assert "it failed with RuntimeError: out of ideas. Its unfinished matches do not count" in printed
     assert "Traceback" not in printed

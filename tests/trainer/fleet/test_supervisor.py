@@ -73,6 +73,7 @@ def running(launch: Launch) -> Iterator[tuple[Supervisor, list[int]]]:
         thread.join()
 
 
+@pytest.mark.integration
 def test_a_member_runs_with_its_variables_and_saves_when_it_is_stopped(
     launch: Callable[..., Launch], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,6 +85,7 @@ def test_a_member_runs_with_its_variables_and_saves_when_it_is_stopped(
     assert capfd.readouterr().out.splitlines()[1:] == lines
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("end", [Supervisor.kill, lambda _: None])
 def test_a_member_that_is_killed_ends_with_its_signal(
     launch: Callable[..., Launch], end: Callable[[Supervisor], None]
@@ -95,11 +97,13 @@ def test_a_member_that_is_killed_ends_with_its_signal(
     assert [describe_exit(status) for status in statuses] == ["signal SIGKILL"]
 
 
+@pytest.mark.integration
 def test_a_member_that_refuses_its_settings_runs_once(launch: Callable[..., Launch]) -> None:
     assert Supervisor().run(launch("misused")) == 2
     assert describe_exit(2) == "status 2"
 
 
+@pytest.mark.integration
 def test_a_member_starts_again_until_the_league_answers(
     launch: Callable[..., Launch], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,6 +121,7 @@ def test_a_stopped_supervisor_starts_nothing(launch: Callable[..., Launch]) -> N
     assert not (launch().member.folder / "output.log").exists()
 
 
+@pytest.mark.integration
 def test_a_node_without_the_run_folder_refuses_a_restart(launch: Callable[..., Launch]) -> None:
     begun = launch("misused", begun=True)
     with pytest.raises(TrainerError, match="give --runs a folder that all nodes share"):

@@ -165,7 +165,7 @@ def test_expired_leases_are_not_played(book_of, league):
     assert keys([book.next_match(0)]) == [("lease2", 0)]
 
 
-def test_expired_leases_are_passed_over_wherever_they_are_in_the_queue(book_of, league):
+def test_expired_leases_are_skipped_at_any_position_of_the_queue(book_of, league):
     league.seats, league.lifetime_s = [RANDOM, BROKEN], 900.0
     book = book_of()
     assert keys([book.next_match(0)]) == [("lease0", 0)]

@@ -345,6 +345,7 @@ while True:
 """
 
 
+@pytest.mark.integration
 def test_kill_9_loses_nothing_that_was_synced(opened, tmp_path, server):
     """A writer is killed twice in the middle of its work: every sequence that it called safe is delivered, once."""
     safe = 0

@@ -89,6 +89,7 @@ def test_reset_to_other_weights_keeps_observation_statistics(play):
 # --- in a run --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.holds("J6")
 def test_exploiter_takes_a_snapshot_and_is_reset(worker_of, client, tmp_path):
     config, lines = rps("run.total_timesteps=128", *EXPLOITER), []
     worker = worker_of(client, config, lines=lines)
@@ -177,7 +178,7 @@ def before_it_is_saved(worker):
 
 
 @pytest.mark.parametrize("kill", [before_the_snapshot, before_the_new_beginning, before_it_is_saved])
-def test_a_run_that_is_killed_on_the_way_hears_the_same_decision_again(worker_of, client, tmp_path, kill):
+def test_a_killed_run_receives_the_same_decision_again(worker_of, client, tmp_path, kill):
     config = rps("run.total_timesteps=128", *EXPLOITER)
     worker = worker_of(client, config)
     kill(worker)

@@ -13,6 +13,8 @@ from trainer.config.loading import resolve
 from trainer.opponents.pool import SELF, Opponent
 from trainer.rollout.collector import RolloutCollector
 
+pytestmark = pytest.mark.integration
+
 
 def earned_after(updates, *settings):
     """Mean reward of a match of `recall` in the last of so many updates, in self-play with the preset."""

@@ -55,17 +55,20 @@ def share_of_wins(*settings):
     return sum(episode.learner_score == 1.0 for episode in episodes) / len(episodes)
 
 
+@pytest.mark.holds("K5")
 @pytest.mark.slow
 def test_a_single_match_is_learned_by_heart():
     """Six seeds of six won 0.98 or more."""
     assert share_of_wins() > 0.9
 
 
+@pytest.mark.holds("K5")
 @pytest.mark.slow
 def test_who_only_explores_does_not_learn_it():
     assert share_of_wins("ppo.normalized_ent_coef=10.0", "ppo.normalized_ent_coef_final=10.0") < UNTRAINED
 
 
+@pytest.mark.holds("K5")
 @pytest.mark.slow
 def test_who_learns_from_the_wrong_sign_does_not_learn_it(monkeypatch):
     targets = Learner.targets

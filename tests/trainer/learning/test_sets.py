@@ -23,6 +23,7 @@ def test_rollout_and_update_agree_on_teams_that_are_read_as_sets():
     assert max(errors) < 1e-5
 
 
+@pytest.mark.holds("G5")
 def test_members_share_their_statistics_and_empty_places_do_not_count():
     network = ActorCritic(Architecture.of(PACK, encoder_sizes=(4,), recurrent_size=4, member_size=4))
     normalizer = ObservationNormalizer(network.architecture, 0.01, CPU)

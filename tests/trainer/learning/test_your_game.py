@@ -43,6 +43,7 @@ def test_the_page_has_the_example_and_it_is_short():
     assert len([line for line in CODE[1].splitlines() if line.strip()]) < 30
 
 
+@pytest.mark.integration
 def test_it_is_played_and_trained_by_name_from_the_readers_folder(game, capsys, worker_of, client, tmp_path):
     run_arena("match", "random", "random", "--environment", game, "--matches", "20", "--json")
     played = json.loads(capsys.readouterr().out)
@@ -53,6 +54,7 @@ def test_it_is_played_and_trained_by_name_from_the_readers_folder(game, capsys, 
     assert game not in names()
 
 
+@pytest.mark.integration
 def test_all_chance_follows_from_the_seed(game):
     walks = {"action": torch.full((2, 2), 2)}
     for env in (make(game, num_envs=2), make(game, num_envs=2, processes=1)):

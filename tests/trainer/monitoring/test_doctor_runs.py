@@ -8,6 +8,8 @@ from short_runs import alerts_of, as_lines, train
 
 from trainer.monitoring.report.doctor import as_json, diagnose
 
+pytestmark = pytest.mark.integration
+
 GAMES = ["rps", "recall"]
 
 
@@ -34,7 +36,7 @@ def test_a_run_at_learning_rate_0_has_one_finding_which_names_the_learning_rate(
     assert {each["losses/ratio_alarms"] for each in metrics} == {0.0}
 
 
-def test_a_run_at_learning_rate_0_1_is_told_to_lower_it():
+def test_a_run_at_learning_rate_0_1_is_advised_to_lower_it():
     """Three seeds of three were frozen within 35 updates."""
     rate = ["optimizer.learning_rate=0.1", "optimizer.learning_rate_final=0.1"]
     found = alerts_of(*train("rps", 60, *rate))
@@ -49,7 +51,7 @@ def test_a_run_at_learning_rate_0_1_is_told_to_lower_it():
 
 
 @pytest.mark.parametrize("environment", GAMES)
-def test_a_game_that_never_pays_is_told_so_and_the_rest_follows(environment, tmp_path):
+def test_a_game_without_rewards_is_named_as_the_cause_of_other_alerts(environment, tmp_path):
     config, metrics = train(environment, 40, pays=False)
     found = alerts_of(config, metrics)
     assert names(found)[0] == "no_reward"

@@ -91,6 +91,7 @@ def test_a_run_writes_every_metric_that_a_rule_reads(play, never):
     assert {plain(name) for name in (*read, "charts/episodic_return")} <= {plain(name) for name in metrics}
 
 
+@pytest.mark.holds("E7", "E10")
 @pytest.mark.parametrize("name", WRONG)
 def test_broken_metrics_raise_their_own_alert_once_and_healthy_ones_end_it(name):
     monitor = after_health()
@@ -104,6 +105,7 @@ def test_broken_metrics_raise_their_own_alert_once_and_healthy_ones_end_it(name)
     assert [alert.ended for alert in begun + ended if alert.name == name][1] is not None
 
 
+@pytest.mark.holds("L2")
 def test_a_frozen_policy_is_reported_within_ten_updates():
     monitor = Monitor(SETUP)
     (alert,) = watch(monitor, 10, **FROZEN)
@@ -198,6 +200,7 @@ def test_causes_come_before_their_consequences_in_the_table():
         assert all(order.index(cause) < order.index(name) for cause in rule.causes)
 
 
+@pytest.mark.holds("L2")
 @pytest.mark.parametrize(
     "moves",
     [
@@ -210,6 +213,7 @@ def test_a_policy_that_changes_in_any_way_is_not_frozen(moves):
     assert watch(Monitor(SETUP), 50, **{**FROZEN, **moves}) == []
 
 
+@pytest.mark.holds("L2")
 def test_a_policy_whose_entropy_changes_is_not_frozen():
     monitor = Monitor(SETUP)
     for update in range(50):
@@ -220,6 +224,7 @@ def test_one_optimiser_step_per_update_measures_no_kl_and_is_not_frozen():
     assert watch(Monitor(replace(SETUP, optimizer_steps=1)), 50, **FROZEN) == []
 
 
+@pytest.mark.holds("L2")
 def test_a_healthy_recorded_run_raises_no_alert():
     monitor = Monitor(SETUP)
     lines = [json.loads(line) for line in recorded_lines()]
@@ -259,6 +264,7 @@ def test_a_frozen_policy_whose_return_never_rose_is_not_solved():
     assert names(watch(monitor, 40, **still)) == ["frozen_policy"]
 
 
+@pytest.mark.holds("K1")
 def test_the_cap_on_a_components_share_is_a_setting():
     def alerts_of(cap, share):
         monitor = Monitor(replace(SETUP, component_share=cap))
@@ -270,6 +276,7 @@ def test_the_cap_on_a_components_share_is_a_setting():
     assert watch(Monitor(SETUP), 100, **{"reward_share/all": 1.0}) == []
 
 
+@pytest.mark.holds("K1")
 def test_a_dominant_terminal_bonus_is_reported():
     """The components of recorded matches, with the win's weight as it is and twenty times as large."""
 
@@ -287,6 +294,7 @@ def test_a_dominant_terminal_bonus_is_reported():
     assert alert.evidence["share of win"] > 0.8
 
 
+@pytest.mark.holds("L1")
 def test_undefined_explained_variance_raises_no_alert():
     assert watch(Monitor(SETUP), 100, **{"losses/explained_variance": None}) == []
 
@@ -328,6 +336,7 @@ def test_an_ended_alert_has_its_first_and_last_update():
     assert over.line == "health: gradient_vanishing of update 21 is over at update 30"
 
 
+@pytest.mark.holds("K6")
 @pytest.mark.parametrize("name", ["advantage", "value", "reward"])
 def test_a_batch_with_ten_times_the_usual_deviation_is_reported(name):
     monitor = after_health()
@@ -361,6 +370,7 @@ def test_entropy_has_not_collapsed_while_one_head_explores():
     assert watch(after_health(), 50, first=21, **{"heads/move/std": 0.02}) == []
 
 
+@pytest.mark.holds("E10")
 def test_gradients_slightly_above_their_limit_raise_no_alert():
     assert watch(Monitor(SETUP), 100, **{"losses/gradient_norm": 1.2, "losses/gradient_clipped": 1.0}) == []
 
@@ -415,6 +425,7 @@ def test_the_documentation_explains_every_health_rule():
     assert set(re.findall(r"^\| `([a-z_]+)` \|", text, flags=re.MULTILINE)) == set(HEALTH_RULES)
 
 
+@pytest.mark.integration
 def test_monitor_and_doctor_load_no_torch():
     script = "import sys, trainer.monitoring.report.doctor; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -69,6 +69,7 @@ def test_self_play_matches_are_counted_without_a_score():
     assert scores.win_rates() == {"one": 1.0}
 
 
+@pytest.mark.holds("K1")
 def test_reward_components_add_up_to_the_return():
     scores = MatchStatistics()
     scores.add(episode(earned=2.0, zone=3.0, damage=-1.0))
@@ -78,6 +79,7 @@ def test_reward_components_add_up_to_the_return():
     assert metrics["reward/zone"] + metrics["reward/damage"] == metrics["charts/episodic_return"]
 
 
+@pytest.mark.holds("K1")
 def test_reward_shares_ignore_signs():
     scores = MatchStatistics()
     scores.add(episode(zone=3.0, damage=-1.0, win=1.0))

@@ -1,5 +1,6 @@
 """Opponents in one batch: each acts, with its own recurrent state, as if it were alone."""
 
+import pytest
 import torch
 from fake_games import FakeGame, tagged
 
@@ -9,6 +10,7 @@ from trainer.opponents.batch import OpponentBatch
 from trainer.opponents.pool import Opponent
 
 
+@pytest.mark.holds("J1")
 def test_an_opponent_swap_leaves_every_other_row_bit_equal():
     agents = AgentIndex(FakeGame(4).spec, 4, torch.device("cpu"))
     opponents = OpponentBatch(agents, 0)
@@ -45,6 +47,7 @@ def test_random_numbers_of_opponents_do_not_depend_on_earlier_opponents():
     assert torch.equal(*acts)
 
 
+@pytest.mark.holds("J3")
 def test_grouped_opponents_act_as_they_would_one_by_one():
     game, rng = FakeGame(4), torch.Generator().manual_seed(0)
     observation, starts = game.reset(), torch.ones(4, dtype=torch.bool)

@@ -197,6 +197,7 @@ def test_offline_checkpoints_are_listed_in_sorted_order(pool_of, store, spec):
     assert pool.available_offline() == sorted([*names, "baseline:random"])
 
 
+@pytest.mark.holds("D6")
 def test_an_opponent_brings_its_own_observation_statistics(pool_of, store, spec):
     network = ActorCritic(Architecture.of(spec, encoder_sizes=(4,), recurrent_size=4))
     network.observation_mean.fill_(3.0)

@@ -5,14 +5,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
-from torch._dynamo.exc import BackendCompilerFailed
 
 from trainer.ppo.compiled import CompiledOrEager
 
 COMPARE = Path(__file__).parents[2] / "support" / "compiled_update.py"
 
 
+@pytest.mark.integration
+@pytest.mark.holds("G10", "I6")
 def test_loss_compiles_without_graph_breaks_and_with_the_same_result():
     command = [sys.executable, "-W", "error::UserWarning", str(COMPARE), "eager", "16", "64"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
@@ -46,6 +48,7 @@ def test_too_many_graphs_fall_back_to_eager_with_one_warning(caplog):
 
 def test_update_falls_back_to_eager_if_the_backend_fails(play, never, monkeypatch, caplog):
     """As inductor does where there is no C++ compiler."""
+    from torch._dynamo.exc import BackendCompilerFailed  # here, because it loads the compiler, which takes a second
 
     def compiled(function, **_):
         def failing(*_):

@@ -33,8 +33,9 @@ def observed(device: torch.device) -> tuple[Tensor, Tensor]:
     return values, torch.ones(ROWS, dtype=torch.bool, device=device)
 
 
+@pytest.mark.holds("T10")
 @pytest.mark.parametrize("member_size", [0, 8])
-def test_a_players_memory_lives_where_its_weights_do(device: torch.device, member_size: int):
+def test_a_players_state_is_on_the_device_of_its_weights(device: torch.device, member_size: int):
     policy = NetworkPolicy(network_of(member_size=member_size).to(device), "mech-duel", SPEC.signature)
     state, (values, all_active) = policy.initial_state(ROWS), observed(device)
 
@@ -44,8 +45,9 @@ def test_a_players_memory_lives_where_its_weights_do(device: torch.device, membe
         assert tensor.device.type == device.type
 
 
+@pytest.mark.holds("T10")
 @pytest.mark.parametrize("member_size", [0, 8])
-def test_an_opponents_memory_lives_where_it_acts_wherever_it_was_loaded(device: torch.device, member_size: int):
+def test_an_opponents_state_is_on_the_device_that_it_acts_on(device: torch.device, member_size: int):
     loaded = NetworkPolicy(network_of(member_size=member_size), "mech-duel", SPEC.signature)
     opponent = Opponent("key", "name", loaded)
     actor = make_actor(opponent, SPEC.num_agents, device, 2**20)
@@ -59,7 +61,7 @@ def test_an_opponents_memory_lives_where_it_acts_wherever_it_was_loaded(device: 
         assert tensor.device.type == device.type
 
 
-def test_the_work_item_lives_where_it_is_learned_from(device: torch.device):
+def test_the_synthetic_environment_is_on_the_learners_device(device: torch.device):
     item = SyntheticSpec()
     env = Synthetic(num_envs=ROWS, seed=0, item=item, device=str(device))
     observation = env.reset()
@@ -72,6 +74,7 @@ def test_the_work_item_lives_where_it_is_learned_from(device: torch.device):
         assert tensor.device.type == device.type
 
 
+@pytest.mark.holds("H4")
 def test_the_optimisers_state_follows_the_weights_and_nothing_is_left_behind(device: torch.device):
     trained, moved = (
         FlatAdamW(trainable_parameters(each), OptimizerSettings()) for each in (network_of(), network_of().to(device))

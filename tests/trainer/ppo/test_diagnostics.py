@@ -9,6 +9,7 @@ def test_saturated_actions_have_a_squashed_value_above_0_99():
     assert saturated(raw) == 0.5
 
 
+@pytest.mark.holds("A5", "L4")
 def test_update_logs_gradient_norms_per_head(play, never):
     played = play(ppo={"update_epochs": 1, "num_minibatches": 1})
     metrics = played.learner.learn(played.collect(), never)
@@ -21,6 +22,7 @@ def test_update_logs_gradient_norms_per_head(play, never):
     assert "heads/switch/std" not in metrics
 
 
+@pytest.mark.holds("L4")
 def test_head_without_samples_has_gradient_norm_nan(play):
     network = play().learner.network
     network.actor(torch.ones(1, network.actor.in_features)).sum().backward()

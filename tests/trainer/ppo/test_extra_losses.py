@@ -54,8 +54,9 @@ def test_a_decision_is_followed_by_the_next_of_its_run_and_the_last_by_none():
     assert after.tolist() == [3, 4, 5]
 
 
+@pytest.mark.holds("G11")
 @pytest.mark.parametrize("agents", [1, 3])
-def test_what_follows_is_the_agents_next_decision_in_its_episode_and_chunk(play, agents):
+def test_the_successor_is_the_agents_next_decision_in_its_episode_and_chunk(play, agents):
     rollout = play((agents, agents)).collect()
     sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
     before, after = (sequences.flat_index[each] for each in successive(sequences.runs))
@@ -79,6 +80,7 @@ def loss_of(network, loss, seen, features, lengths, counts):
     return loss(*inputs(network, seen, features, lengths, counts))
 
 
+@pytest.mark.holds("G11")
 def test_the_next_observation_loss_is_the_squared_error_per_number_and_decision_with_loss():
     network = network_of()
     network.observation_mean.fill_(1.0)
@@ -110,6 +112,7 @@ def test_empty_places_of_a_set_are_not_predicted():
     assert error.item() == pytest.approx(9.0 / (4 * 2))
 
 
+@pytest.mark.holds("G11")
 def test_without_a_coefficient_nothing_is_built_and_nothing_changes(play, never):
     plain, weighted, off = play(), play(ppo=WEIGHTED), play(ppo={"extra_losses": {NEXT_OBSERVATION: 0.0}})
     assert plain.learner.ppo.extra_losses == off.learner.ppo.extra_losses == []
@@ -124,6 +127,7 @@ def test_without_a_coefficient_nothing_is_built_and_nothing_changes(play, never)
     assert plain.learner.tensors().keys() == weighted.learner.tensors().keys() - own
 
 
+@pytest.mark.holds("G11")
 def test_the_next_observation_loss_teaches_the_core_and_its_own_layer(play, never):
     played = play(ppo={**WEIGHTED, "target_kl": 1e9}, optimizer={"learning_rate": 1e-2})
     learner, rollout = played.learner, played.collect()
@@ -142,6 +146,7 @@ def test_the_next_observation_loss_teaches_the_core_and_its_own_layer(play, neve
         assert reached == name.startswith(("encoder", "core.lstm.weight_ih", "core.lstm.bias", "norm")), name
 
 
+@pytest.mark.holds("G11")
 def test_saved_states_keep_an_extra_loss_and_snapshots_leave_it_out(play, never):
     one, other, plain = play(ppo=WEIGHTED), play(ppo=WEIGHTED, run={"seed": 5}), play()
     one.learner.learn(one.collect(), never)

@@ -106,7 +106,7 @@ def test_choices_are_not_predicted_as_quantities():
     assert torch.equal(first, second)
 
 
-def test_a_game_that_shows_sets_has_them_read_as_such_unless_its_preset_says_otherwise():
+def test_sets_have_an_encoder_unless_the_preset_turns_it_off():
     assert Learner(config_of(), BAZAAR).network.architecture.sets[0].width == MEMBER_SIZE
     assert not Learner(config_of("network.member_size=0"), BAZAAR).network.architecture.sets
     for game in ("mech-duel", "mech-pack", "mech-company"):
@@ -127,7 +127,7 @@ def test_networks_that_there_are_not_are_refused_at_start(settings, reason):
         estimate_run(config_of(*settings))
 
 
-def test_a_plan_says_what_reads_which_part():
+def test_a_dry_run_counts_the_parameters_of_each_encoder():
     parameters = estimate_run(config_of()).parameters
     assert parameters["embeddings"] == 100 * 16
     assert parameters["images"] == 16 * (3 * 9 + 1)
@@ -157,7 +157,7 @@ def test_opponents_that_need_code_are_refused_unless_the_user_named_it(pool_of):
     assert pool_of(data, "space_games:Rememberer").resolve("an0pp", "one").policy.network.core.state_size == 6
 
 
-def test_the_header_of_a_checkpoint_says_which_module_it_needs():
+def test_the_header_of_a_checkpoint_names_the_module_that_it_needs():
     network = Learner(config_of(*REMEMBERER), BAZAAR).network
     header = checkpoints._header(checkpoints.encode(network, BAZAAR))["__metadata__"]
     assert json.loads(header["architecture"])["module"]["path"] == "space_games:Rememberer"

@@ -8,6 +8,7 @@ from trainer.ppo.learner import Learner
 from trainer.ppo.sequences import split_into_sequences
 
 
+@pytest.mark.holds("D5", "L1", "L3")
 def test_scales_are_logged_before_anything_is_normalised(play, never):
     """Without discount a return is its reward: what is logged can be worked out from rewards and values."""
     played = play(ppo={"gamma": 0.0, "gae_lambda": 0.0})
@@ -29,6 +30,7 @@ def test_scales_are_logged_before_anything_is_normalised(play, never):
     assert abs(metrics["scales/advantage_std"] - 1.0) > 0.1
 
 
+@pytest.mark.holds("L3")
 def test_normalisation_scales_are_logged(play, never):
     """One rollout, without discount: a return is its reward, and its units are those of this rollout alone."""
     played = play(ppo={"gamma": 0.0, "gae_lambda": 0.0})
@@ -39,6 +41,7 @@ def test_normalisation_scales_are_logged(play, never):
         assert metrics[f"scales/critic_{name}"] == pytest.approx(metrics[f"scales/return_{name}"], rel=1e-4)
 
 
+@pytest.mark.holds("D1")
 @pytest.mark.parametrize("turn_based", [False, True])
 def test_advantages_are_normalised_once_per_update_over_valid_decisions(play, turn_based):
     """Whichever minibatch a decision comes into, its advantage is that of the whole."""
@@ -58,6 +61,7 @@ def test_advantages_are_normalised_once_per_update_over_valid_decisions(play, tu
         assert targets.valid.flatten()[batch.index].all()
 
 
+@pytest.mark.holds("D2")
 def test_advantages_below_the_configured_std_are_only_centred(play):
     played = play(normalization={"advantage_std_floor": 1e9})
     targets, metrics = played.learner.targets(played.collect())
@@ -66,6 +70,7 @@ def test_advantages_below_the_configured_std_are_only_centred(play):
     assert advantage.mean().item() == pytest.approx(0.0, abs=1e-4)
 
 
+@pytest.mark.holds("D4")
 def test_values_are_denormalised_before_gae(play):
     """Values, those of final observations and those behind the rollout, after returns of 2 on average, 4 apart."""
     played = play()
@@ -81,6 +86,7 @@ def test_values_are_denormalised_before_gae(play):
     torch.testing.assert_close(transitions.next_value[cut_off], 4.0 * rollout.final_value[cut_off] + 2.0)
 
 
+@pytest.mark.holds("C1", "D4", "S3")
 def test_returns_are_in_the_critics_units_without_gradient(play):
     """Returns of the first rollout are all that its units are made of."""
     played = play()
@@ -93,6 +99,7 @@ def test_returns_are_in_the_critics_units_without_gradient(play):
     assert not targets.advantage.requires_grad
 
 
+@pytest.mark.holds("D5", "D6")
 def test_statistics_cover_active_agents_and_reach_the_network_after_the_update(play, never):
     """Without discount a return is its reward."""
     played = play((2, 2), ppo={"gamma": 0.0})
@@ -107,6 +114,7 @@ def test_statistics_cover_active_agents_and_reach_the_network_after_the_update(p
     assert played.learner.target_builder.rewards.divisor == pytest.approx(float(deviation), rel=1e-5)
 
 
+@pytest.mark.holds("B2")
 def test_network_is_in_evaluation_mode_outside_of_updates(play, never):
     played = play()
     assert not Learner(played.learner.config, played.game.spec).network.training
@@ -114,10 +122,12 @@ def test_network_is_in_evaluation_mode_outside_of_updates(play, never):
     assert not played.learner.network.training
 
 
+@pytest.mark.holds("A5")
 def test_initial_log_std_is_configurable(play):
     assert play(network={"initial_log_std": -1.5}).learner.network.log_std.tolist() == [-1.5, -1.5]
 
 
+@pytest.mark.holds("G12", "S12")
 def test_coefficients_follow_their_schedules_and_stay_at_the_end(play):
     learner = play(
         schedules={"horizon_steps": 100}, optimizer={"learning_rate": 4e-4, "learning_rate_final": 1e-4}
@@ -130,6 +140,7 @@ def test_coefficients_follow_their_schedules_and_stay_at_the_end(play):
         assert now == pytest.approx(expected)
 
 
+@pytest.mark.holds("G4")
 @pytest.mark.parametrize("encoder", list(EncoderKind))
 def test_encoder_kind_is_configurable(play, encoder):
     network = play(network={"encoder": encoder.value}).learner.network

@@ -17,6 +17,7 @@ from trainer.ppo.loss import (
 )
 
 
+@pytest.mark.holds("E1")
 @pytest.mark.parametrize(
     ("ratio", "advantage", "expected"),
     [
@@ -39,6 +40,7 @@ def test_surrogate_clips_only_improvements(ratio, advantage, expected):
     assert loss.item() == pytest.approx(expected)
 
 
+@pytest.mark.holds("E5", "S7")
 @given(st.floats(-1e3, 1e3))
 def test_kl_estimate_is_finite_and_never_negative_up_to_rounding(log_ratio):
     estimate = approx_kl(torch.tensor([log_ratio], dtype=torch.float64)).item()
@@ -54,11 +56,13 @@ def test_kl_estimate_is_precise_for_small_log_ratios_in_float32():
     assert estimate.mean().item() == pytest.approx((log_ratio.square() / 2).mean().item(), rel=0.01)
 
 
+@pytest.mark.holds("E5")
 def test_kl_estimate_by_hand():
     ratio = torch.tensor([2.0]).log()
     assert approx_kl(ratio).item() == pytest.approx(1.0 - math.log(2.0))
 
 
+@pytest.mark.holds("E7")
 def test_huge_log_ratios_give_finite_ratios():
     assert torch.isfinite(probability_ratio(torch.tensor([1e6, -1e6]))).all()
 
@@ -69,6 +73,7 @@ def test_masked_mean_ignores_masked_entries():
     assert masked_mean(values, mask).tolist() == [2.0, 0.0]
 
 
+@pytest.mark.holds("E6")
 @given(st.integers(0, 5))
 def test_masked_mean_does_not_depend_on_padding(extra):
     values, mask = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([True, True, False])
@@ -86,6 +91,7 @@ def test_value_loss_is_half_the_squared_error():
     assert errors([3.0], [1.0]).item() == 2.0
 
 
+@pytest.mark.holds("E2", "S8")
 def test_value_clip_takes_the_larger_error_sample_by_sample():
     """One sample gains by moving too far, the other loses: the mean of the larger is not the larger mean."""
     value, target, old = [1.0, 1.0], [1.0, 3.0], [0.0, 2.0]
@@ -95,6 +101,7 @@ def test_value_clip_takes_the_larger_error_sample_by_sample():
     assert result.mean().item() > max(sum(plain), sum(clipped_alone)) / 2
 
 
+@pytest.mark.holds("E2")
 def test_value_clip_ignores_small_changes():
     assert errors([1.1, -2.0], [5.0, 0.0], [1.0, -2.2], clip=0.3).tolist() == errors([1.1, -2.0], [5.0, 0.0]).tolist()
 
@@ -106,6 +113,7 @@ def test_value_clip_applies_in_both_directions(sign, value, expected):
     assert errors([sign * value], [sign * 5.0], [sign * 1.0], clip=0.25).item() == pytest.approx(expected)
 
 
+@pytest.mark.holds("E3")
 def test_huber_gradient_is_bounded_by_its_threshold():
     value = torch.tensor([100.0, 0.5, -100.0], requires_grad=True)
     error = value_loss(value, torch.zeros(3), value.detach(), clip=0.0, huber=2.0)
@@ -114,12 +122,14 @@ def test_huber_gradient_is_bounded_by_its_threshold():
     assert value.grad.tolist() == pytest.approx([2.0, 0.5, -2.0])
 
 
+@pytest.mark.holds("E7")
 def test_clip_range_and_ratio_outliers():
     ratio = torch.tensor([0.05, 0.5, 0.9, 1.1, 1.3, 6.0])
     assert is_clipped(ratio, 0.2).tolist() == [True, True, False, False, True, True]
     assert is_ratio_outlier(ratio).tolist() == [True, False, False, False, False, True]
 
 
+@pytest.mark.holds("L1")
 def test_explained_variance_of_perfect_constant_and_wrong_predictions():
     actual = torch.tensor([1.0, 2.0, 3.0, 4.0])
     assert explained_variance(actual, actual) == pytest.approx(1.0)
@@ -127,6 +137,7 @@ def test_explained_variance_of_perfect_constant_and_wrong_predictions():
     assert explained_variance(-actual, actual) < 0.0
 
 
+@pytest.mark.holds("L1")
 @pytest.mark.parametrize("constant", [0.0, 7.3, 1e6])
 def test_explained_variance_of_constant_returns_is_undefined(constant):
     assert explained_variance(torch.randn(5), torch.full((5,), constant)) is None

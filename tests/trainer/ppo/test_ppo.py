@@ -39,6 +39,7 @@ def test_update_changes_the_weights_and_returns_metrics(play, never):
     assert {"scales/advantage_std", "scales/return_mean", "losses/explained_variance"} <= metrics.keys()
 
 
+@pytest.mark.holds("E5", "S7")
 def test_kl_stop_leaves_the_parameters_bit_equal(play, never, monkeypatch):
     played = play(optimizer={"learning_rate": 1.0, "learning_rate_final": 1.0})
     calls = []
@@ -59,6 +60,7 @@ def test_kl_stop_leaves_the_parameters_bit_equal(play, never, monkeypatch):
     assert metrics["losses/approx_kl"] > 0.0  # the stopped minibatch is in the metrics
 
 
+@pytest.mark.holds("E5")
 def test_kl_stop_is_a_multiple_of_the_target(play, never):
     """Of a policy that is moved away from the one that acted, so that its KL is known before anything is learned."""
 
@@ -76,6 +78,7 @@ def test_kl_stop_is_a_multiple_of_the_target(play, never):
         assert metrics["losses/approx_kl"] == pytest.approx(kl)
 
 
+@pytest.mark.holds("E5")
 def test_kl_stop_does_not_apply_adams_moments(play, never):
     """Its moments would move weights also where there is no gradient."""
     played = play(ppo={"update_epochs": 1, "num_minibatches": 1, "target_kl": 1e-9})
@@ -91,6 +94,7 @@ def test_kl_stop_does_not_apply_adams_moments(play, never):
     assert same(moments, played.learner.ppo.optimizer.tensors())
 
 
+@pytest.mark.holds("E9")
 def test_nan_reward_changes_neither_weights_nor_statistics(play, never):
     played = play()
     played.learner.learn(played.collect(), never)
@@ -103,6 +107,7 @@ def test_nan_reward_changes_neither_weights_nor_statistics(play, never):
     assert metrics["losses/rejected_steps"] == 1.0
 
 
+@pytest.mark.holds("E9")
 def test_nonfinite_gradient_never_changes_the_weights(play, never):
     played = play(ppo={"nonfinite_limit": 100})
     rollout = played.collect()
@@ -115,6 +120,7 @@ def test_nonfinite_gradient_never_changes_the_weights(play, never):
     assert played.learner.ppo.rejected_steps == 4
 
 
+@pytest.mark.holds("E9")
 def test_nonfinite_loss_never_changes_the_weights(play, never):
     played = play(ppo={"update_epochs": 1, "num_minibatches": 1})
     rollout = played.collect()
@@ -128,6 +134,7 @@ def test_nonfinite_loss_never_changes_the_weights(play, never):
     assert same(before, parameters(played.learner))
 
 
+@pytest.mark.holds("E9")
 def test_training_stops_after_nonfinite_updates_in_a_row(play, never):
     played = play(ppo={"nonfinite_limit": 3})
     rollout = played.collect()
@@ -139,6 +146,7 @@ def test_training_stops_after_nonfinite_updates_in_a_row(play, never):
         played.learner.learn(rollout, never)
 
 
+@pytest.mark.holds("E9")
 def test_finite_update_resets_the_nonfinite_count(play, never):
     played = play(ppo={"nonfinite_limit": 2})
     for _ in range(3):
@@ -151,6 +159,7 @@ def test_finite_update_resets_the_nonfinite_count(play, never):
     assert played.learner.ppo.rejected_steps == 3
 
 
+@pytest.mark.holds("E10")
 def test_logged_gradient_norm_is_before_clipping(play, never):
     loose = play(optimizer={"max_grad_norm": 1e9}, ppo={"update_epochs": 1, "num_minibatches": 1})
     tight = play(optimizer={"max_grad_norm": 1e-3}, ppo={"update_epochs": 1, "num_minibatches": 1})
@@ -162,6 +171,7 @@ def test_logged_gradient_norm_is_before_clipping(play, never):
     assert (one["losses/gradient_clipped"], other["losses/gradient_clipped"]) == (0.0, 1.0)
 
 
+@pytest.mark.holds("D4")
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
 def test_update_is_invariant_to_the_reward_scale(play, never, factor):
     plain, scaled = play(), play()
@@ -175,6 +185,7 @@ def test_update_is_invariant_to_the_reward_scale(play, never, factor):
         torch.testing.assert_close(theirs[name], tensor, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.holds("E4")
 def test_entropy_bonus_raises_entropy(play, never):
     def entropy_after(coefficient):
         bonus = {"normalized_ent_coef": coefficient, "normalized_ent_coef_final": coefficient}
@@ -186,6 +197,7 @@ def test_entropy_bonus_raises_entropy(play, never):
     assert entropy_after(5.0) > entropy_after(0.0) + 0.05
 
 
+@pytest.mark.holds("A4", "S5")
 def test_entropy_bonus_has_a_gradient_for_means(play):
     played = play()
     rollout = played.collect()
@@ -197,6 +209,7 @@ def test_entropy_bonus_has_a_gradient_for_means(play):
     assert played.learner.network.actor.weight.grad[move].abs().max() > 0
 
 
+@pytest.mark.holds("E6", "F5")
 def test_head_without_a_choice_gets_no_gradient_and_no_metrics(play, never):
     played = play()
     rollout = played.collect()
@@ -211,6 +224,7 @@ def test_head_without_a_choice_gets_no_gradient_and_no_metrics(play, never):
     assert played.learner.network.actor.weight.grad[layout.parts[0].parameters].abs().max() == 0.0
 
 
+@pytest.mark.holds("D1", "T4")
 def test_inactive_entries_do_not_affect_the_update(play, never):
     """Whatever stands in the entries of agents that did not act: the update is the same bit for bit."""
     one, other = play((2, 2)), play((2, 2))
@@ -227,6 +241,7 @@ def test_inactive_entries_do_not_affect_the_update(play, never):
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in mine.items())
 
 
+@pytest.mark.holds("B8")
 def test_each_epoch_shuffles_all_decisions_by_the_seed(play, never):
     def minibatches_of(seed):
         played = play((2, 2), run={"seed": seed}, ppo={"target_kl": 1e9})
@@ -250,6 +265,7 @@ def test_each_epoch_shuffles_all_decisions_by_the_seed(play, never):
     assert minibatches_of(2)[0] != minibatches
 
 
+@pytest.mark.holds("E8")
 def test_gradients_of_minibatches_add_up(play):
     played = play()
     rollout = played.collect()
@@ -271,6 +287,7 @@ def test_gradients_of_minibatches_add_up(play):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.holds("E8")
 def test_each_minibatch_starts_from_zero_gradient(play, never):
     """Under weights that stay, the gradients of two minibatches are together that of one of all their decisions."""
 
@@ -292,6 +309,7 @@ def test_each_minibatch_starts_from_zero_gradient(play, never):
     torch.testing.assert_close(sum(parts), whole, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.holds("E8", "I3")
 @pytest.mark.parametrize("options", [{}, {"burn_in": 2}, {"extra_losses": NEXT_OBSERVATION}])
 def test_micro_batches_give_the_gradient_and_metrics_of_the_minibatch(play, never, options):
     """Parts of at most seven decisions; some of them hold none that carries loss."""
@@ -312,6 +330,7 @@ def test_micro_batches_give_the_gradient_and_metrics_of_the_minibatch(play, neve
     torch.testing.assert_close(gradient, of_parts, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.holds("C4")
 def test_all_epochs_use_the_same_targets(play, never):
     played = play(ppo={"update_epochs": 3, "num_minibatches": 1, "target_kl": 1e9})
     used, step = [], played.learner.ppo._update_minibatch
@@ -339,6 +358,7 @@ def at_a_time(monkeypatch):
     return counts
 
 
+@pytest.mark.holds("I3")
 def test_forward_passes_are_no_larger_than_a_micro_batch(play, never, at_a_time):
     """A part may be longer than it should by one run of four decisions."""
     played = play(ppo={"micro_batch_size": 8, "num_minibatches": 1, "target_kl": 1e9})
@@ -381,6 +401,7 @@ def test_head_metric_is_nan_if_it_is_nan_in_one_micro_batch(play, never):
     assert "heads/choice/entropy" in metrics
 
 
+@pytest.mark.holds("G12")
 def test_schedules_set_the_learning_rate_of_the_optimiser(play, never):
     rates = {"learning_rate": 1e-3, "learning_rate_final": 0.0}
     played = play(schedules={"horizon_steps": 72}, optimizer=rates, ppo={"normalized_ent_coef": 0.2})
@@ -403,6 +424,7 @@ def test_should_stop_ends_the_update_between_minibatches(play):
     assert played.learner.ppo.optimizer.steps == 1
 
 
+@pytest.mark.holds("B11")
 def test_buffers_are_reused_without_leaks_from_earlier_rollouts(play, never, either_way):
     clean, dirty = play(network=either_way), play(network=either_way)
     address = dirty.rollout.observation.data_ptr()
@@ -416,6 +438,7 @@ def test_buffers_are_reused_without_leaks_from_earlier_rollouts(play, never, eit
     assert dirty.rollout.observation.data_ptr() == address
 
 
+@pytest.mark.holds("G8")
 def test_critic_has_its_own_learning_rate(play, never):
     def moved(factor):
         played = play(optimizer={"critic_lr_scale": factor}, ppo={"update_epochs": 1, "num_minibatches": 1})
@@ -429,6 +452,7 @@ def test_critic_has_its_own_learning_rate(play, never):
         torch.testing.assert_close(fast[name], factor * step, rtol=1e-3, atol=1e-7)
 
 
+@pytest.mark.holds("G9", "S13")
 def test_weight_decay_applies_to_the_critic_only(play):
     learner = play(optimizer={"critic_weight_decay": 0.5}).learner
     before = parameters(learner)
@@ -439,6 +463,7 @@ def test_weight_decay_applies_to_the_critic_only(play):
         torch.testing.assert_close(after, factor * before[name])
 
 
+@pytest.mark.holds("E3")
 def test_value_coefficient_warms_up(play, never):
     """A rollout is 36 environment steps."""
     played = play(ppo={"vf_coef": 0.8, "vf_coef_warm_up_steps": 144})
@@ -450,6 +475,7 @@ def test_value_coefficient_warms_up(play, never):
     assert play().learner.coefficients().value == 0.5
 
 
+@pytest.mark.holds("A5")
 @pytest.mark.parametrize(("push", "bound"), [(1.0, LOG_STD_RANGE[1]), (-1.0, LOG_STD_RANGE[0])])
 def test_log_std_stays_at_its_bound_and_can_leave_it(play, never, either_way, push, bound):
     """Of actions at the mean, good ones narrow a distribution and bad ones widen it."""

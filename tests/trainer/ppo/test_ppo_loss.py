@@ -40,6 +40,7 @@ def entropy_gradients(play, coefficients=(0.1, 0.1), raised=(), **ppo):
     return {part.head.name: gradient[part.parameters] for part in played.learner.network.layout.parts}
 
 
+@pytest.mark.holds("F6")
 def test_entropy_coefficient_of_a_head_changes_only_its_gradient(play):
     plain, scaled = entropy_gradients(play), entropy_gradients(play, ent_coef_per_head={"switch": 0.25})
     for name, gradient in plain.items():
@@ -47,6 +48,7 @@ def test_entropy_coefficient_of_a_head_changes_only_its_gradient(play):
         assert gradient.abs().max() > 0.0
 
 
+@pytest.mark.holds("F6")
 def test_head_below_its_entropy_floor_gets_the_initial_coefficient(play):
     plain = entropy_gradients(play, (0.1, 0.3))
     raised = entropy_gradients(play, (0.1, 0.3), raised=["choice"])
@@ -54,6 +56,7 @@ def test_head_below_its_entropy_floor_gets_the_initial_coefficient(play):
         torch.testing.assert_close(raised[name], gradient * (3.0 if name == "choice" else 1.0))
 
 
+@pytest.mark.holds("F6")
 @pytest.mark.parametrize("micro_batch_size", [0, 5])
 def test_entropy_floors_apply_to_means_over_whole_minibatches(play, never, micro_batch_size):
     """For any micro-batches, the mean of a minibatch is below a floor just above it, not below one just under it."""
@@ -72,6 +75,7 @@ def test_entropy_floors_apply_to_means_over_whole_minibatches(play, never, micro
 FALLING = {"normalized_ent_coef": 0.3, "normalized_ent_coef_final": 0.0}
 
 
+@pytest.mark.holds("F6")
 def test_entropy_floors_take_effect_in_the_next_minibatch_and_after_a_resume(play, never):
     options = {
         "ppo": {"update_epochs": 1, "num_minibatches": 1, "entropy_floors": {"choice": 2.0}, **FALLING},
@@ -98,6 +102,7 @@ def test_unknown_head_in_the_settings_is_rejected_by_name(play, key):
         play(ppo={key: {"comm": 1.0}})
 
 
+@pytest.mark.holds("E2", "E3")
 @pytest.mark.parametrize("setting", ["clip_range_vf", "huber_delta"])
 def test_value_loss_uses_its_settings(play, never, setting):
     """A range so small that it always binds changes what the critic learns."""
@@ -107,6 +112,7 @@ def test_value_loss_uses_its_settings(play, never, setting):
     assert not torch.equal(plain.learner.network.critic.weight, bound.learner.network.critic.weight)
 
 
+@pytest.mark.holds("E7")
 def test_clip_fractions_are_per_head_and_ratio_alarms_are_counted(play):
     """Only the head whose old log-probabilities are changed has a clip fraction."""
     played = play()
@@ -122,6 +128,7 @@ def test_clip_fractions_are_per_head_and_ratio_alarms_are_counted(play):
     assert metrics["losses/ratio_alarms"] == float(decided.sum()) > 0.0
 
 
+@pytest.mark.holds("E1", "E2")
 @pytest.mark.parametrize(
     "ppo", [{}, {"clip_coef": 0.05}, {"clip_range_vf": 0.3}, {"huber_delta": 0.1, "clip_coef": 0.5}], ids=str
 )
@@ -141,6 +148,7 @@ def test_losses_are_means_over_samples_with_the_configured_clip_ranges(play, ppo
     torch.testing.assert_close(metrics.single("value_loss"), of_critic.mean())
 
 
+@pytest.mark.holds("E6", "L4")
 def test_head_metrics_are_means_over_samples_with_a_choice(play):
     played = play()
     rollout = played.collect()
@@ -155,6 +163,7 @@ def test_head_metrics_are_means_over_samples_with_a_choice(play):
         torch.testing.assert_close(metrics.per_head("approx_kl")[head], divergence, atol=1e-9, rtol=1e-4)
 
 
+@pytest.mark.holds("E3")
 def test_value_loss_is_weighted_by_its_coefficient(play):
     """Its own layer has no gradient but that of its loss."""
 

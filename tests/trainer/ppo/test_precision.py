@@ -29,6 +29,7 @@ def evaluated(played):
     return batch, loss.detach(), torch.cat([each.grad.flatten() for each in learner.network.core.parameters()])
 
 
+@pytest.mark.holds("I2")
 @pytest.mark.parametrize("units", [6, 64])
 def test_bfloat16_loss_is_within_two_percent_of_float32(play, units):
     batch, loss, gradient = evaluated(at(play, "float32", units))
@@ -39,6 +40,7 @@ def test_bfloat16_loss_is_within_two_percent_of_float32(play, units):
     torch.testing.assert_close(half_batch.value, batch.value, rtol=0.02, atol=0.02)
 
 
+@pytest.mark.holds("I2")
 @pytest.mark.parametrize("units", [6, 64])
 def test_loss_terms_and_gradients_stay_in_float32(play, units):
     played = at(play, "bfloat16", units)

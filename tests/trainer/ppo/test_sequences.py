@@ -39,6 +39,7 @@ def in_sequences(net, values, sequences):
     return torch.cat([output.parameters, output.value.unsqueeze(-1)], dim=-1)
 
 
+@pytest.mark.holds("B7")
 @given(
     start_chance=st.sampled_from([0.0, 0.05, 0.3, 1.0]),
     active_chance=st.sampled_from([0.0, 0.4, 1.0]),
@@ -93,6 +94,7 @@ def test_split_puts_each_sequence_into_one_part(count):
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
+@pytest.mark.holds("B7")
 @pytest.mark.parametrize("units", [WIDTH, UNITS])
 def test_gradients_equal_those_of_the_step_loop(units):
     torch.manual_seed(3)
@@ -112,6 +114,7 @@ def test_gradients_equal_those_of_the_step_loop(units):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.holds("G7")
 @pytest.mark.parametrize("native", [False, True])
 def test_no_gradient_flows_between_sequences_or_from_padding(native, monkeypatch):
     monkeypatch.setattr(cores, "has_native_lstm", lambda units: native)
@@ -127,6 +130,7 @@ def test_no_gradient_flows_between_sequences_or_from_padding(native, monkeypatch
     assert values.grad[1:].abs().sum() == 0
 
 
+@pytest.mark.holds("B8")
 def test_minibatches_contain_each_sequence_once_and_repeat_with_the_seed():
     active = torch.ones(8, 6, dtype=torch.bool)
     state = torch.zeros(4, 6, WIDTH)
@@ -141,6 +145,7 @@ def test_minibatches_contain_each_sequence_once_and_repeat_with_the_seed():
     assert sorted(index for part in minibatches(1) for index in part) == list(range(48))
 
 
+@pytest.mark.holds("B8")
 @given(weights=st.lists(st.integers(0, 16), max_size=60), count=st.integers(1, 9), seed=st.integers(0, 1000))
 @settings(deadline=None)
 def test_minibatches_differ_by_at_most_one_sequence(weights, count, seed):
@@ -182,6 +187,7 @@ def test_minibatches_of_an_update_have_balanced_numbers_of_loss_decisions(play, 
         assert max(loss_decisions) - min(loss_decisions) <= 4.0, "decisions of one sequence"
 
 
+@pytest.mark.holds("B6", "T7")
 @pytest.mark.parametrize(
     ("agents_per_side", "turn_based"), [((1, 1), False), ((2, 2), False), ((1, 3), False), ((1, 1), True)]
 )
@@ -200,6 +206,7 @@ def test_ratio_is_one_in_every_chunk_under_the_weights_that_acted(play, either_w
     assert len(batch.index) == int(targets.valid.sum())
 
 
+@pytest.mark.holds("A1", "S4")
 def test_ratio_is_one_for_saturated_actions(play, never, either_way):
     """Squashed, these actions are 1 in single precision: what was drawn is to be known from nothing but the rollout."""
     played = play(network=either_way)
@@ -218,6 +225,7 @@ def test_ratio_is_one_for_saturated_actions(play, never, either_way):
     assert played.learner.learn(rollout, never)["losses/first_ratio_error"] < 1e-5
 
 
+@pytest.mark.holds("B9")
 def test_burn_in_updates_the_state_and_carries_no_loss(play):
     """Sequences that start from a stored state lose their first two decisions, those at an episode start none."""
     played = play(ppo={"burn_in": 2})

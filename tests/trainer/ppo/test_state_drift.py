@@ -7,6 +7,7 @@ from arena.policies import RecurrentState
 from trainer.ppo.diagnostics import MAX_ROWS, state_drift
 
 
+@pytest.mark.holds("B10")
 def test_state_drift_is_zero_under_the_weights_that_acted(play):
     played = play((2, 2))
     for _ in range(2):  # the second rollout begins inside episodes
@@ -14,6 +15,7 @@ def test_state_drift_is_zero_under_the_weights_that_acted(play):
     assert float(state_drift(played.learner.network, rollout)) < 1e-6
 
 
+@pytest.mark.holds("B10", "S11")
 def test_state_drift_grows_with_the_learning_rate(play, never):
     def drift(rate):
         played = play(optimizer={"learning_rate": rate, "learning_rate_final": rate}, ppo={"target_kl": 1e9})

@@ -24,6 +24,7 @@ from trainer.rollout.thread_team import ThreadTeam
 NATIVE = {"encoder_sizes": [16], "recurrent_size": 16}
 
 
+@pytest.mark.holds("B6")
 def test_stored_log_probabilities_are_those_of_the_stored_actions_in_every_chunk(play):
     """The outputs of the native step equal those of the training network, step by step from the stored states."""
     played = play(network=NATIVE, environment={"self_play": 0.5})
@@ -55,6 +56,7 @@ def test_every_rollout_acts_with_the_current_weights(play, network):
     )
 
 
+@pytest.mark.holds("B3")
 @pytest.mark.parametrize("agents_per_side", [(1, 1), (2, 2), (1, 3)])
 def test_the_native_step_equals_storing_acting_and_scattering_in_torch(play, agents_per_side):
     def played_by(*, native):
@@ -283,6 +285,7 @@ def watching_the_learner(monkeypatch):
         yield watch
 
 
+@pytest.mark.holds("I4")
 @pytest.mark.parametrize("agents_per_side", [(1, 1), (1, 3)])
 def test_a_step_synchronises_with_the_device_once(play, monkeypatch, agents_per_side):
     """Matches that end, or are truncated, add no further synchronisation."""
@@ -300,6 +303,7 @@ def test_a_step_synchronises_with_the_device_once(play, monkeypatch, agents_per_
     assert watch.waits == {LOOK: 8}
 
 
+@pytest.mark.holds("I4")
 def test_on_a_device_endings_are_copied_without_a_check_first(config, play, monkeypatch):
     """The code path of a GPU gives the same results as that of the host."""
     on_host = played_by(config, 1)
@@ -313,6 +317,7 @@ def test_on_a_device_endings_are_copied_without_a_check_first(config, play, monk
     assert not watch.waits
 
 
+@pytest.mark.holds("I4", "S16")
 def test_rollout_and_update_pin_no_memory_and_empty_no_cache(play, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("it costs, and gains nothing")

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 from fake_games import FakeGame, tagged
 
 from trainer.ppo.targets.gae import masked_gae
 
 
+@pytest.mark.holds("B1")
 def test_the_bootstrap_does_not_advance_the_acting_state(play, either_way):
     played = play(network=either_way)
     rollout = played.collect()
@@ -23,6 +25,7 @@ def test_the_bootstrap_values_the_observation_after_the_rollout(play):
     torch.testing.assert_close(played.collect().value[0], last)
 
 
+@pytest.mark.holds("C3")
 def test_truncation_values_the_final_observation_with_the_state_before_the_reset(play):
     """A match cut after 5 decisions: its final value is what a longer match would have predicted there."""
     cut = play(sides=1, game=FakeGame(3, length=lambda seed: 5, limited=lambda seed: True), opponents=[tagged(1.0)])
@@ -33,6 +36,7 @@ def test_truncation_values_the_final_observation_with_the_state_before_the_reset
     assert one.final_value[~one.truncated].abs().max() == 0.0
 
 
+@pytest.mark.holds("C3")
 def test_matches_that_the_game_ends_have_no_final_value(play):
     rollout = play().collect()
     ended = rollout.terminated | rollout.truncated
@@ -89,6 +93,7 @@ def returns_of(played):
     return advantages
 
 
+@pytest.mark.holds("C3")
 def test_truncation_bootstraps_the_final_value_unless_the_limit_decides(play):
     """In the data `terminated` and `truncated` are those of the game, either way."""
     cutting, deciding = (FakeGame(3, limited=lambda seed: True, limit_decides=decides) for decides in (False, True))

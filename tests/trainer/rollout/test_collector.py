@@ -21,6 +21,7 @@ from trainer.rollout.collector import RolloutCollector
 ROW, DECISION, SEED, AGENT = range(4)
 
 
+@pytest.mark.holds("B3")
 def test_every_entry_of_a_rollout_belongs_to_the_same_decision(play, either_way):
     played = play(sides=1, network=either_way)
     rollout = played.collect()
@@ -45,6 +46,7 @@ def test_sampled_actions_are_played_by_the_learners_side(play):
         assert torch.equal(played.game.played[0]["move"][row, side[row]], moves[row])
 
 
+@pytest.mark.holds("J1", "S6")
 def test_every_environment_keeps_its_opponent_until_its_own_match_ends(play):
     opponents = [tagged(float(tag)) for tag in range(1, 6)]
     game = FakeGame(4, length=lambda seed: 2 + seed % 5)
@@ -63,6 +65,7 @@ def test_every_environment_keeps_its_opponent_until_its_own_match_ends(play):
     assert sum(position) == len(played.episodes) > 12
 
 
+@pytest.mark.holds("J2")
 def test_results_belong_to_the_opponent_that_played(play):
     played = play(sides=2)
     played.collect()
@@ -189,6 +192,7 @@ def test_an_environment_without_itemised_rewards_has_no_components(play):
     assert all(episode.components == {} for episode in played.episodes)
 
 
+@pytest.mark.holds("J1", "T6")
 def test_an_opponents_state_is_reset_at_its_own_episode_start(play):
     opponents = [tagged(float(tag)) for tag in range(1, 4)]
     played = play(opponents=opponents)
@@ -201,6 +205,7 @@ def test_an_opponents_state_is_reset_at_its_own_episode_start(play):
         assert torch.equal(episode_start, observation.values[:, DECISION] == 0)
 
 
+@pytest.mark.holds("B4")
 def test_the_learners_state_is_reset_for_exactly_the_rows_that_ended(play, either_way):
     """Rows whose episode goes on are bit-equal to a run in which no other row ever ends."""
     lengths = {0: 5, 1: 100, 2: 100}
@@ -217,6 +222,7 @@ def test_the_learners_state_is_reset_for_exactly_the_rows_that_ended(play, eithe
     assert not torch.isclose(one.value[t, 1:], forgetful.value[1:]).any()
 
 
+@pytest.mark.holds("B5")
 def test_state_crosses_rollouts_inside_an_episode(play, either_way):
     """Two rollouts of T equal one of 2T."""
     long = play(game=FakeGame(3, length=lambda seed: 9), rollout={"num_steps": 24}, network=either_way)
@@ -228,6 +234,7 @@ def test_state_crosses_rollouts_inside_an_episode(play, either_way):
         assert torch.equal(torch.cat([first[name], second[name]]), getattr(whole, name)), name
 
 
+@pytest.mark.holds("B1", "B2", "S2", "S3")
 def test_a_rollout_records_no_graph_and_acts_in_inference_mode(play, either_way):
     class Watching(TaggedPolicy):
         def act(self, observation, state, episode_start, rng):
@@ -279,6 +286,7 @@ def test_stopping_takes_effect_at_the_next_step(play):
     assert len(played.game.played) == 2
 
 
+@pytest.mark.holds("B3", "G6")
 @pytest.mark.parametrize(
     ("field", "change", "problem"),
     [
@@ -306,6 +314,7 @@ def test_an_observation_of_the_wrong_shape_is_rejected_with_its_name(play, field
         play(game=Wrong(3))
 
 
+@pytest.mark.holds("B3")
 @pytest.mark.parametrize(
     ("field", "change", "problem"),
     [
@@ -331,6 +340,7 @@ def test_a_step_of_the_wrong_shape_is_rejected_with_its_name(play, field, change
         play(game=Wrong(3)).collect()
 
 
+@pytest.mark.holds("F4")
 def test_stored_masks_are_the_environments_and_actions_obey_them(play):
     class Watched(FakeGame):
         def reset(self, seeds=None):
@@ -352,6 +362,7 @@ def test_stored_masks_are_the_environments_and_actions_obey_them(play):
         assert not bool((actions["switch"] & ~masks["switch"][:, 0]).any())
 
 
+@pytest.mark.holds("F3")
 def test_an_active_agent_without_a_legal_option_is_rejected_by_head_and_environment(play):
     class Stuck(FakeGame):
         def _masks(self):
@@ -408,6 +419,7 @@ def test_system_exit_in_an_environment_is_reported(play):
         play(game=Leaving(3)).collect()
 
 
+@pytest.mark.holds("F3")
 def test_an_inactive_agent_needs_no_legal_option(play):
     class Emptied(FakeGame):
         def _masks(self):
@@ -417,6 +429,7 @@ def test_an_inactive_agent_needs_no_legal_option(play):
     assert not rollout.action_mask[~rollout.active].any()
 
 
+@pytest.mark.holds("B1")
 def test_rollouts_leak_no_tensors(play, either_way):
     """Three matches in each of them, of which every second one is cut off by a limit."""
     opponent = tagged(1.0)
@@ -440,6 +453,7 @@ def test_rollouts_leak_no_tensors(play, either_way):
         gc.unfreeze()
 
 
+@pytest.mark.holds("B11")
 def test_buffer_tensors_are_never_reallocated(play):
     played = play()
     places = {name: tensor.data_ptr() for name, tensor in vars(played.collect()).items()}

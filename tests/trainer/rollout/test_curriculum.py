@@ -31,6 +31,7 @@ def match():
     return MatchAssignment(tagged(1.0), away=False, seed=0, lease=None, sequence=0, self_play_match=False)
 
 
+@pytest.mark.holds("J9")
 @pytest.mark.parametrize(
     ("matches", "team_share", "map_share"), [(0, 0.2, 0.5), (50, 0.6, 0.75), (100, 1.0, 1.0), (1000, 1.0, 1.0)]
 )
@@ -75,6 +76,7 @@ def test_an_environment_without_lessons_is_refused_by_name():
         CurriculumSchedule.from_settings([FakeGame(3, (1, 1))], HALF)
 
 
+@pytest.mark.holds("J9")
 def test_the_mech_arena_plays_fewer_mechs_and_then_all():
     env = make("mech-pack", num_envs=2, device="cpu", seed=0)
     course = CurriculumSchedule.from_settings([env], HALF)

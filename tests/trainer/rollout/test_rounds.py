@@ -90,7 +90,7 @@ def test_rollouts_are_those_of_the_game_round_by_round(games, config, either_way
     assert sum(int(each["truncated"].sum()) for each in matches) > 3
 
 
-def test_a_match_is_told_once_and_is_the_sum_of_its_rounds(games, config):
+def test_a_match_is_reported_once_and_is_the_sum_of_its_rounds(games, config):
     _, finished, dealer = play(games[0], config(), lambda matches: matches)
     _, rounds, _ = play(games[1], config(), SingleRounds)
     assert len(finished) >= E

@@ -21,7 +21,7 @@ def test_the_share_of_self_play_is_always_the_same_environments_evenly_spread(sh
     assert EnvironmentSettings(num_envs=8, self_play=share).self_play_rows == rows
 
 
-def test_both_sides_act_are_stored_and_play_what_they_drew(play):
+def test_both_sides_act_are_stored_and_play_their_sampled_actions(play):
     played = play(environment=HALF, opponents=[tagged(7.0)])
     rollout = played.collect()
     assert played.learner.rows == played.collector.rows == 6

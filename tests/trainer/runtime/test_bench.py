@@ -40,6 +40,7 @@ def test_opponents_with_different_weights_are_assigned_in_turn():
     assert not torch.equal(weights["opponent 0"], weights["opponent 1"])
 
 
+@pytest.mark.holds("B6")
 @pytest.mark.parametrize("end_chance", [0.0, 0.05, 0.5])
 def test_rollout_and_update_agree_in_every_chunk(end_chance):
     errors = Bench(resolve(SYNTHETIC, None, [*SMALL, *STILL]), SyntheticSpec(end_chance=end_chance)).ratio_errors()
@@ -47,11 +48,13 @@ def test_rollout_and_update_agree_in_every_chunk(end_chance):
     assert max(errors) < 1e-5
 
 
+@pytest.mark.holds("F4")
 def test_rollout_and_update_agree_on_teams_with_masks_on_every_kind_of_head():
     errors = Bench(resolve("mech-pack", None, [*SMALL, *STILL]), SyntheticSpec()).ratio_errors()
     assert max(errors) < 1e-5
 
 
+@pytest.mark.holds("B6")
 def test_a_lost_state_between_chunks_is_detected(monkeypatch):
     """The measure detects a wrong recurrent state."""
     item = Bench(resolve(SYNTHETIC, None, [*SMALL, *STILL]), SyntheticSpec())

@@ -26,6 +26,7 @@ def planned():
     return estimate_run(resolve("recall", None, [*RECALL, "schedules.horizon_steps=1000"]))
 
 
+@pytest.mark.holds("C5")
 def test_an_estimate_has_the_sizes_of_an_update(planned):
     assert planned.env_steps_per_update == 320
     assert planned.agent_steps_per_update == 384  # both sides of two of the ten environments learn

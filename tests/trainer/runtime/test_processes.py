@@ -18,6 +18,8 @@ from league.errors import LeagueError
 from trainer.checkpointing import format as state
 from trainer.shutdown import ENDED_BY_SIGTERM
 
+pytestmark = pytest.mark.integration
+
 COMPILING_S = 600.0
 """Kernels of the mech arena may have to be compiled first, on a machine that does other things too."""
 
@@ -141,6 +143,7 @@ def until(condition, *needed):
         time.sleep(0.05)
 
 
+@pytest.mark.holds("T11")
 @pytest.mark.timeout(STARTING_S)
 def test_killing_either_process_loses_no_accepted_result_and_counts_none_twice(tmp_path, start, port):
     url = f"http://127.0.0.1:{port}"

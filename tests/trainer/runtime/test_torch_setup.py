@@ -42,6 +42,7 @@ def flags():
     return torch.are_deterministic_algorithms_enabled(), cudnn.deterministic, cudnn.benchmark
 
 
+@pytest.mark.holds("I1")
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
@@ -57,6 +58,7 @@ def test_settings_choose_cudnn_benchmark_and_determinism(settings, expected):
     assert ("CUBLAS_WORKSPACE_CONFIG" in os.environ) == settings.get("deterministic", False)
 
 
+@pytest.mark.holds("I1")
 def test_a_run_resets_the_settings_of_an_earlier_one():
     configure_torch(RunSettings(deterministic=True, threads=2, matmul_precision="high"))
     configure_torch(RunSettings(cudnn_benchmark=True))
@@ -65,6 +67,7 @@ def test_a_run_resets_the_settings_of_an_earlier_one():
     assert torch.get_num_threads() == 1
 
 
+@pytest.mark.holds("I1")
 def test_the_cublas_workspace_is_deterministic_for_torch_and_cudnn():
     """torch accepts `:4096:8` or `:16:8` for its own products, and asks for `:4096:2` or `:16:8` for an LSTM."""
     configure_torch(RunSettings(deterministic=True))
@@ -82,6 +85,7 @@ def allowed_tf32():
     return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
 
 
+@pytest.mark.holds("I1")
 @pytest.mark.parametrize(("settings", "allowed"), [({}, False), ({"matmul_precision": "high"}, True)])
 def test_acting_and_learning_have_the_same_matmul_precision(settings, allowed):
     assert allowed_tf32() == (False, True), "torch's own would have them differ"
@@ -127,6 +131,7 @@ says_memory = pytest.mark.skipif(
 )
 
 
+@pytest.mark.integration
 @says_memory
 def test_peak_memory_does_not_include_the_parent_process():
     code = "held = b'x' * 2**26; held = None; print(flush=True); input()"
@@ -170,6 +175,7 @@ print(next(int(line.split()[1]) // 1024 for line in lines if line.startswith("Vm
 """
 
 
+@pytest.mark.integration
 @says_memory
 def test_half_precision_minibatches_of_many_sizes_do_not_fill_the_memory():
     def most_mb(when: str) -> int:

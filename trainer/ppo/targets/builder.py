@@ -113,9 +113,8 @@ class TargetBuilder:
         rescaling.rescale_layer(critic)
         metrics = _scale_metrics(advantage[valid], returns[valid], value[valid], transitions.reward[valid])
         restored = transitions.restore(valid)
-        normalised = self.normalise_advantages(transitions.restore(advantage), restored)
         targets = Targets(
-            advantage=normalised if advantage_penalty is None else normalised + advantage_penalty,
+            advantage=self.normalise_advantages(transitions.restore(advantage), restored, advantage_penalty),
             returns=transitions.restore(self.values.normalise(returns)),
             old_value=rescaling.rescale_values(rollout.value),
             valid=restored,
@@ -173,13 +172,15 @@ class TargetBuilder:
         self.dead_agent_value.restore(tensors)
         self._longest_wait = tensors["longest_wait"].to(self._device)
 
-    def normalise_advantages(self, advantages: Tensor, valid: Tensor) -> Tensor:
-        """Normalise advantages (T, R) over the valid decisions of all agents, or per role."""
+    def normalise_advantages(self, advantages: Tensor, valid: Tensor, penalty: Tensor | None) -> Tensor:
+        """Normalise advantages (T, R) over the valid decisions of all agents, or per role; then add the penalty."""
         floor = self._scales.advantage_std_floor
         if self._role is None:
-            return normalise_advantages(advantages, valid, floor, self._ranks)
-        min_samples = self._scales.norm_adv_per_role_min_samples
-        return normalise_advantages_by_role(advantages, valid, self._role, floor, min_samples, self._ranks)
+            normalised = normalise_advantages(advantages, valid, floor, self._ranks)
+        else:
+            min_samples = self._scales.norm_adv_per_role_min_samples
+            normalised = normalise_advantages_by_role(advantages, valid, self._role, floor, min_samples, self._ranks)
+        return normalised if penalty is None else normalised + penalty
 
 
 def _role_of_row(spec: EnvironmentSpec, rows: int) -> Tensor:

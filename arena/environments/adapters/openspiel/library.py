@@ -45,6 +45,8 @@ def load_game(name: str) -> "Game":
 class NoTablesError(ArenaError):
     """A game is not played from tables, and has no exact values."""
 
+    code = "no-game-tables"
+
 
 def tells_information_states(game: "Game") -> bool:
     """Whether players are told all that they ever saw, and not only what they see."""

@@ -39,6 +39,8 @@ class ObservationMode(StrEnum):
 class CompositionError(ArenaError):
     """A composition that cannot be played."""
 
+    code = "invalid-composition"
+
 
 @dataclass(frozen=True)
 class MechConfig:

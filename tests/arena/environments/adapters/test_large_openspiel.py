@@ -132,6 +132,7 @@ def test_sides_wait_for_each_other_in_turns_and_act_together_otherwise():
         assert (env.reset().active.sum(dim=1) == (1 if in_turns else 2)).all()
 
 
+@pytest.mark.integration
 def test_chance_follows_from_the_seed_and_the_number_of_processes_changes_nothing():
     alone, apart = (make(BACKGAMMON, num_envs=E, processes=processes) for processes in (0, 2))
     seeds, player = torch.tensor([5, 6, 5, 6]), make_baseline(BACKGAMMON, "random")

@@ -68,6 +68,7 @@ def same(here: StepResult, there: StepResult) -> None:
     assert torch.equal(here.outcome.decisions, there.outcome.decisions)
 
 
+@pytest.mark.integration
 def test_the_number_of_processes_changes_nothing_that_is_played():
     for count in (1, 2):
         one, other = (make("zoo_games:relay", num_envs=E, seed=3, processes=processes) for processes in (0, count))
@@ -77,6 +78,7 @@ def test_the_number_of_processes_changes_nothing_that_is_played():
         assert int(one._episodes.min()) >= 3
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("game", ["zoo_games:relay", "zoo_games:relay:rounds=2"])
 def test_halves_of_a_batch_are_matches_like_others_though_both_are_under_way_at_a_time(game: str):
     halves = make(game, num_envs=E, seed=3, processes=3).halves()  # two of them begin with an odd row
@@ -118,11 +120,13 @@ def played_on_demand(env: AwaitedEnvironment | MatchBatch) -> tuple[Callable[[],
     return begin, finish
 
 
+@pytest.mark.integration
 def test_a_batch_of_one_match_has_no_halves():
     (env,) = make("zoo_games:relay", num_envs=1, processes=1).halves()
     assert env.num_envs == 1
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("other", "lost_now", "lost_next"),
     [("idle", None, True), ("told after it", True, False), ("told before it", False, True)],
@@ -162,6 +166,7 @@ def next_step(begin: Callable[[], None], finish: Callable[[], StepResult]) -> St
     return finish()
 
 
+@pytest.mark.integration
 def test_decisions_are_begun_and_waited_for_in_turn():
     (one, _) = make("zoo_games:relay", num_envs=4, seed=1, processes=1).halves()
     begin, finish = played_on_demand(one)
@@ -176,6 +181,7 @@ def test_decisions_are_begun_and_waited_for_in_turn():
     assert next_step(begin, finish).outcome.decisions.tolist() == [1, 1]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("way", "cause"),
     [
@@ -212,6 +218,7 @@ def test_matches_of_a_process_that_dies_are_played_anew_and_not_scored(trap: Pat
     assert over_at[~rows].tolist() == [1] * int((~rows).sum())
 
 
+@pytest.mark.integration
 def test_a_match_in_turns_that_is_lost_ends_with_what_each_agent_was_shown_last(trap: Path):
     """Three have had a turn, the fourth has it: what they are owed is what they then hoped for."""
     env = make("zoo_games:brittle", num_envs=E, seed=1, processes=1)
@@ -230,6 +237,7 @@ def test_a_match_in_turns_that_is_lost_ends_with_what_each_agent_was_shown_last(
         assert torch.equal(lost.final_observation.masks["action"][:, agent], step.observation.masks["action"][:, agent])
 
 
+@pytest.mark.integration
 def test_a_game_that_breaks_again_and_again_is_given_up_with_the_cause(trap: Path):
     trap.write_text("killed always")
     env = make(FRAGILE, num_envs=E, seed=1, processes=2)
@@ -239,6 +247,7 @@ def test_a_game_that_breaks_again_and_again_is_given_up_with_the_cause(trap: Pat
         list(play(env, 20))
 
 
+@pytest.mark.integration
 def test_a_process_that_does_not_answer_in_time_is_replaced_and_says_what_it_was_at(
     trap: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -268,6 +277,7 @@ def test_a_process_that_does_not_answer_in_time_is_replaced_and_says_what_it_was
     assert bool(list(played)[4].over.all()), "a whole match, from its start"
 
 
+@pytest.mark.integration
 def test_a_game_whose_decisions_never_end_is_given_up_with_the_cause():
     env = make("zoo_games:endless", num_envs=E, processes=1, step_limit_s=0.2)
     with pytest.raises(LostMatchesError, match=r"died 3 times before any of them ended \(no answer within 0.2 s"):
@@ -280,6 +290,7 @@ def test_a_limit_of_a_step_that_makes_no_sense_is_refused(limit_s: float):
         make("zoo_games:relay", num_envs=1, processes=1, step_limit_s=limit_s)
 
 
+@pytest.mark.integration
 def test_a_game_that_another_process_does_not_find_is_refused_at_once(monkeypatch: pytest.MonkeyPatch):
     env = make(FRAGILE, num_envs=1)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("support")])
@@ -295,6 +306,7 @@ def test_a_mistake_in_a_game_says_in_which_match_it_was_made(trap: Path):
     assert raised.value.__notes__ == [f"in decision 3 of match 0 of {FRAGILE}"]
 
 
+@pytest.mark.integration
 def test_processes_end_with_the_environment(trap: Path):
     env = make(FRAGILE, num_envs=E, processes=3)
     processes = [worker._process.pid for worker in env._workers.each]
@@ -303,6 +315,7 @@ def test_processes_end_with_the_environment(trap: Path):
     wait_until_gone(processes)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("game", "ending"), [("zoo_games:endless", signal.SIGKILL), ("zoo_games:relay", signal.SIGINT)]
 )
@@ -351,6 +364,7 @@ def test_numbers_of_processes_that_make_no_sense_are_refused():
         make("zoo_games:relay", num_envs=0, processes=2)
 
 
+@pytest.mark.integration
 def test_rounds_that_are_lost_with_a_process_are_played_anew(trap: Path):
     env = make(f"{FRAGILE}:rounds=2", num_envs=E, seed=1, processes=1)
     played = play(env, 14)

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from arena.environments import make
@@ -40,6 +41,7 @@ def test_only_the_question_can_be_answered():
     assert observation.masks["answer"][0, 0].tolist() == [False, True, True, True, True]
 
 
+@pytest.mark.holds("T13")
 def test_right_answer_pays_and_decides_the_match():
     env, cues = play_to_the_question(4)
     right, wrong = cues + 1, (cues + 1) % 4 + 1
@@ -75,6 +77,7 @@ def test_episode_follows_from_its_seed_in_a_batch_of_any_size():
     assert seen == again
 
 
+@pytest.mark.holds("T3")
 def test_final_observation_belongs_to_the_episode_that_ended():
     env, _ = play_to_the_question(3)
 

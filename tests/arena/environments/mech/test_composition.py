@@ -15,6 +15,7 @@ def test_limit_that_never_comes_is_refused(limit_s: float):
     assert str(error.value) == f"mine: limit_s {limit_s}: give a positive multiple of 0.25 s"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("arguments", "refusal"),
     [

@@ -198,6 +198,7 @@ def test_tensors_of_a_step_are_not_changed_by_later_ones(config: MechConfig):
     assert all(torch.equal(a, b) for a, b in zip(returned, kept, strict=True))
 
 
+@pytest.mark.holds("T3")
 @every_preset
 def test_truncation_keeps_the_last_observation_apart_from_the_next_match(config: MechConfig):
     env = build(config, 3)

@@ -77,6 +77,7 @@ def test_a_class_follows_as_many_contacts_as_its_suite_has_slots(viewer: str, us
     assert [one["hostile"] for one in found] == ([1.0] * 6 + [0.0] * 5)[:used]
 
 
+@pytest.mark.holds("A6")
 def test_target_options_are_the_contact_slots_of_the_last_observation():
     scene = open_scene([("medium",), ("medium",)], {0: at(0, 0), 1: at(-4, 0), 2: at(9, 0), 3: at(5, 0)})
     step = scene.play()
@@ -87,6 +88,7 @@ def test_target_options_are_the_contact_slots_of_the_last_observation():
         assert scene["focus"][0] == focus
 
 
+@pytest.mark.holds("A6")
 def test_the_chosen_target_shows_in_the_next_observation_and_no_more_once_it_is_destroyed():
     scene = open_scene([("medium",), ("medium",)], {0: at(0, 0), 1: at(-4, 0), 2: at(9, 0), 3: at(5, 0)})
 

@@ -76,6 +76,7 @@ def test_edge_of_the_zone_belongs_to_it():
     assert scene["zone_tick"].tolist() == [1.0, 0.0]
 
 
+@pytest.mark.holds("T2")
 @pytest.mark.parametrize(
     ("arrays", "score", "reason"),
     [
@@ -119,6 +120,7 @@ def test_match_goes_on_while_nothing_is_decided():
     assert component(scene, "win") == [0.0, 0.0]
 
 
+@pytest.mark.holds("T1")
 def test_death_of_one_of_two_does_not_end_the_match():
     scene = start([("medium", "medium")], {0: at(-2, 0), 1: at(-20, 0), 2: at(2, 0, WEST), 3: at(20, 0)})
     scene["hp"][2] = 5.0
@@ -168,6 +170,7 @@ def test_paint_of_another_pack_is_no_assist():
     assert component(scene, "assist") == [0.0] * 4
 
 
+@pytest.mark.holds("T15")
 def test_splash_on_friends_and_oneself_never_pays():
     scene = start(
         [("heavy", "scout")], {0: at(0, 0), 1: at(2.0, 1.6), 2: at(3.6, 0, WEST), 3: at(25, 25)}, hp=[200, 4.0, 200, 60]
@@ -294,6 +297,7 @@ def test_a_fight_of_equals_pays_both(brawled: tuple):
     assert WEIGHTS.hurt < WEIGHTS.damage
 
 
+@pytest.mark.holds("K2")
 def test_discounted_approach_telescopes_to_the_first_potential():
     components, _, potential = play_out("mech-duel", 240, fight=False)
     discount = WEIGHTS.gamma ** torch.arange(240, dtype=torch.float64).view(-1, 1, 1)
@@ -303,6 +307,7 @@ def test_discounted_approach_telescopes_to_the_first_potential():
     torch.testing.assert_close(discounted, -WEIGHTS.approach * potential.double(), atol=1e-4, rtol=0.0)
 
 
+@pytest.mark.holds("K2")
 def test_standing_still_never_pays():
     components, rewards, _ = play_out("mech-duel", 240, fight=False)
 
@@ -330,6 +335,7 @@ def test_waiting_to_be_shot_never_pays():
     assert float(earned.max()) < -1.0
 
 
+@pytest.mark.holds("K1")
 def test_who_leads_all_the_time_earns_its_zone_weight():
     scene = start(DUEL, {0: at(0, 0), 1: at(20, 20)})
     total, ended = torch.zeros(2), False
@@ -343,6 +349,7 @@ def test_who_leads_all_the_time_earns_its_zone_weight():
     assert REASONS[step.outcome.reason.item()] == "zone"
 
 
+@pytest.mark.holds("K3")
 @pytest.mark.parametrize("alpha", [1.0, 0.7, 0.0])
 def test_shares_are_mixed_over_those_who_acted(alpha: float):
     placed = {0: at(-3, 0), 1: at(-20, 0), 3: at(3, 0, WEST), 4: at(20, 0), 5: at(20, 5)}
@@ -359,6 +366,7 @@ def test_shares_are_mixed_over_those_who_acted(alpha: float):
     assert own[2] == 0.0
 
 
+@pytest.mark.holds("K4")
 def test_mate_in_the_zone_takes_nobodys_approach_away():
     def approach_of_a_walker(mate: dict) -> float:
         scene = start([("medium", "medium")], {0: at(-20, 0), 1: mate, 2: at(20, 10, WEST), 3: at(20, -10, WEST)})

@@ -177,6 +177,7 @@ CONFIGS = {
 }
 
 
+@pytest.mark.holds("D8")
 @pytest.mark.parametrize("name", CONFIGS)
 def test_declared_ranges_hold_and_no_stale_number_is_left(name: str):
     envs = [MechEnvironment(CONFIGS[name], RewardWeights(), num_envs=4, device="cpu", seed=5) for _ in range(2)]

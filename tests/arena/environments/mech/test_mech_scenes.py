@@ -307,6 +307,7 @@ def test_glass_stops_shells_and_foliage_stops_looks(monkeypatch, material: int, 
     assert bool(scene["painted_ticks"][1] > 0) == sees
 
 
+@pytest.mark.holds("T14")
 def test_focus_is_hit_although_another_is_nearer():
     placed = {0: at(0, 0), 1: at(0, -20), 2: at(3, 1, NORTH), 3: at(5, -1, NORTH)}
     scene = open_scene([("medium", "medium")], placed)

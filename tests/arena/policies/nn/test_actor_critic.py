@@ -66,6 +66,7 @@ def test_whole_sequence_equals_the_loop_of_steps(network: ActorCritic):
         state = step.state
 
 
+@pytest.mark.holds("B4")
 def test_rows_at_an_episode_start_forget_and_no_others(recurrent: ActorCritic):
     values, state = torch.randn(R, 7), random_state(recurrent, R)
     start = torch.tensor([False, True, False, False, True])
@@ -102,6 +103,7 @@ def test_memory_reaches_across_steps_only_with_recurrence():
         assert (values[0] != values[1]) == remembers
 
 
+@pytest.mark.holds("G7")
 def test_rows_never_look_at_each_other(network: ActorCritic):
     values, state = torch.randn(R, 7), random_state(network, R)
     changed = values.clone()
@@ -119,6 +121,7 @@ def assert_orthogonal(weight: torch.Tensor, gain: float) -> None:
     torch.testing.assert_close(narrow @ narrow.t(), gain**2 * torch.eye(len(narrow)), atol=1e-5, rtol=0.0)
 
 
+@pytest.mark.holds("G1", "G2")
 def test_weights_start_orthogonal_with_their_gains(recurrent: ActorCritic):
     for layer in (recurrent.encoder[0], recurrent.encoder[2]):
         assert_orthogonal(layer.weight, 2.0**0.5)
@@ -131,6 +134,7 @@ def test_weights_start_orthogonal_with_their_gains(recurrent: ActorCritic):
     assert_orthogonal(forgetful.core.layer.weight, 2.0**0.5)
 
 
+@pytest.mark.holds("G2", "S9")
 def test_forget_gate_starts_open_by_one_in_all(recurrent: ActorCritic):
     lstm, size = recurrent.core.lstm, SIZES["recurrent_size"]
 
@@ -141,12 +145,14 @@ def test_forget_gate_starts_open_by_one_in_all(recurrent: ActorCritic):
     assert torch.equal(bias, expected)
 
 
+@pytest.mark.holds("G1")
 def test_policy_starts_mild(network: ActorCritic):
     output = network.step(torch.randn(500, 7), network.initial_state(500), nobody(500), ~nobody(500))
 
     assert output.parameters.detach().abs().mean().item() < 0.05
 
 
+@pytest.mark.holds("A5")
 @pytest.mark.parametrize(("raw", "bounded"), [(-100.0, LOG_STD_RANGE[0]), (100.0, LOG_STD_RANGE[1]), (-0.7, -0.7)])
 def test_log_std_stays_in_its_range_and_the_loss_finite(recurrent: ActorCritic, raw: float, bounded: float):
     with torch.no_grad():
@@ -159,10 +165,12 @@ def test_log_std_stays_in_its_range_and_the_loss_finite(recurrent: ActorCritic, 
     assert bool(policy.log_prob(sample).isfinite().all())
 
 
+@pytest.mark.holds("A5")
 def test_log_std_starts_where_the_architecture_says(recurrent: ActorCritic):
     assert recurrent.log_std.tolist() == [-0.5, -0.5]
 
 
+@pytest.mark.holds("A5", "S1")
 def test_every_dimension_has_a_log_std_of_its_own(recurrent: ActorCritic):
     mask = torch.ones(3, 6, dtype=torch.bool)
     mask[:, 1] = False
@@ -175,6 +183,7 @@ def test_every_dimension_has_a_log_std_of_its_own(recurrent: ActorCritic):
     assert second == 0.0
 
 
+@pytest.mark.holds("G7")
 def test_every_parameter_receives_a_gradient(network: ActorCritic):
     output = network.sequence(torch.randn(L * R, 7), network.initial_state(R), whole_runs(L, R))
     policy = network.distribution(output.parameters, torch.ones(L * R, 6, dtype=torch.bool))
@@ -188,6 +197,7 @@ def test_every_parameter_receives_a_gradient(network: ActorCritic):
         assert float(parameter.grad.abs().sum()) > 0.0, name
 
 
+@pytest.mark.holds("D6")
 def test_observations_are_normalised_and_clipped(network: ActorCritic):
     network.observation_mean.fill_(2.0)
     network.observation_std.fill_(4.0)
@@ -217,6 +227,7 @@ def share_that_passes_gradient(kind: EncoderKind, scale: float) -> float:
     return float((scale * mapped.grad.abs() > 0.01).float().mean())
 
 
+@pytest.mark.holds("G4")
 def test_rectified_features_pass_gradient_however_large_their_input():
     assert share_that_passes_gradient(EncoderKind.TANH, 1.0) > 0.9
     assert share_that_passes_gradient(EncoderKind.TANH, 100.0) < 0.1
@@ -224,6 +235,7 @@ def test_rectified_features_pass_gradient_however_large_their_input():
         assert share_that_passes_gradient(EncoderKind.RELU_NORM, scale) > 0.4
 
 
+@pytest.mark.holds("G4")
 def test_rectified_features_are_a_layer_norm_and_a_relu():
     linear, norm, _ = encoder = make_layers(EncoderKind.RELU_NORM, (7, 64))
     torch.nn.init.normal_(norm.weight)
@@ -237,6 +249,7 @@ def test_rectified_features_are_a_layer_norm_and_a_relu():
     torch.testing.assert_close(encoder(seen), expected, atol=1e-5, rtol=0.0)
 
 
+@pytest.mark.holds("G3")
 def test_what_heads_and_critic_read_is_bounded_and_centred_however_small_or_large_the_cores_output(
     network: ActorCritic, monkeypatch: pytest.MonkeyPatch
 ):
@@ -261,6 +274,7 @@ def observe(rows: int) -> Observation:
     )
 
 
+@pytest.mark.holds("B2", "D6")
 def test_player_acts_without_a_graph_in_evaluation_mode_and_within_its_masks(network: ActorCritic):
     policy = NetworkPolicy(network.train(), "game", "0" * 16)
     assert not policy.network.training
@@ -319,6 +333,7 @@ def test_torch_casts_an_lstm_to_float16_under_autocast_on_a_gpu_alone():
         assert not cores.casts_lstm_to_float16("cpu")
 
 
+@pytest.mark.holds("I2")
 @pytest.mark.parametrize("training", [True, False])
 def test_on_a_gpu_an_lstm_in_half_precision_runs_in_bfloat16(recurrent, calls, training):
     values, state = torch.randn(L * R, 7), random_state(recurrent, R)

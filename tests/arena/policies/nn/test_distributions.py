@@ -46,6 +46,7 @@ def mixed(rows: int, rng: torch.Generator, scale: float = 3.0) -> ActionDistribu
     return ActionDistribution(MIXED, parameters, torch.tensor([-0.5, 0.3]), random_masks(rows, rng))
 
 
+@pytest.mark.holds("A1")
 @pytest.mark.parametrize("mean", [0.0, 3.0, 8.0])
 def test_stored_action_keeps_its_log_probability_in_saturation(mean: float):
     u = torch.linspace(-12.0, 12.0, 481)
@@ -64,6 +65,7 @@ def exact_slope(u: torch.Tensor) -> torch.Tensor:
     return -2.0 * (u.abs() + torch.log1p(torch.exp(-2.0 * u.abs())) - math.log(2.0))
 
 
+@pytest.mark.holds("A2")
 @given(st.floats(min_value=-20.0, max_value=20.0, width=32))
 def test_squash_slope_is_accurate_and_has_a_finite_gradient(u: float):
     value = torch.tensor(u, requires_grad=True)
@@ -75,6 +77,7 @@ def test_squash_slope_is_accurate_and_has_a_finite_gradient(u: float):
     assert value.grad.item() == pytest.approx(-2.0 * math.tanh(u), abs=1e-5)
 
 
+@pytest.mark.holds("A2")
 @given(st.floats(min_value=-1.0, max_value=1.0, width=32), st.floats(min_value=-3.0, max_value=3.0, width=32))
 def test_an_action_from_outside_has_a_finite_log_probability_and_gradient(action: float, mean: float):
     """Exactly +-1 included, where no raw value squashes to the action."""
@@ -90,6 +93,7 @@ def test_an_action_from_outside_has_a_finite_log_probability_and_gradient(action
         assert number.isfinite().all()
 
 
+@pytest.mark.holds("A2")
 def test_actions_of_every_head_come_back_from_their_raw_form(rng: torch.Generator):
     policy = mixed(100, rng)
     actions = MIXED.to_actions(policy.sample(rng))
@@ -99,6 +103,7 @@ def test_actions_of_every_head_come_back_from_their_raw_form(rng: torch.Generato
         torch.testing.assert_close(again, actions[name], atol=1e-6, rtol=0.0)
 
 
+@pytest.mark.holds("F1")
 @pytest.mark.parametrize("chance", [0.0, 1.0 - 2.0**-24])
 def test_no_draw_however_extreme_lets_an_illegal_option_win(chance: float, monkeypatch: pytest.MonkeyPatch):
     """A uniform draw of exactly 0 has no logarithm: without care the one legal option would lose to all others."""
@@ -124,6 +129,7 @@ def test_squashed_density_integrates_to_one():
     assert torch.trapezoid(density, action).item() == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.holds("A3")
 @pytest.mark.parametrize(
     ("mean", "std", "entropy"),
     [(0.0, 1.0, 0.670), (0.0, 0.6065, 0.599), (0.0, 2.0, -0.002), (2.0, 1.0, -1.368), (4.0, 1.0, -5.20)],
@@ -137,6 +143,7 @@ def test_entropy_is_that_of_the_squashed_distribution(mean: float, std: float, e
     assert estimate == pytest.approx(-policy.log_prob(policy.sample(rng)).mean().item(), abs=0.02)
 
 
+@pytest.mark.holds("A4", "S5")
 def test_entropy_bonus_moves_the_mean_and_the_spread(rng: torch.Generator):
     mean = torch.full((400_000,), 1.5, requires_grad=True)
     log_std = torch.zeros(1, requires_grad=True)
@@ -149,6 +156,7 @@ def test_entropy_bonus_moves_the_mean_and_the_spread(rng: torch.Generator):
     assert abs(log_std.grad.item() - 1.0) > 0.2, "the squash must be felt by the spread"
 
 
+@pytest.mark.holds("A5")
 def test_unsquashed_directions_of_the_log_std_are_independent(rng: torch.Generator):
     log_std = torch.tensor([-0.5, 0.3], requires_grad=True)
     policy = mixed(50, rng)
@@ -161,6 +169,7 @@ def test_unsquashed_directions_of_the_log_std_are_independent(rng: torch.Generat
     assert log_std.grad[1].item() == 0.0
 
 
+@pytest.mark.holds("A6")
 @given(st.lists(st.floats(-30.0, 30.0, width=32), min_size=5, max_size=5), st.integers(1, 31))
 def test_probabilities_of_the_options_sum_to_one_and_illegal_ones_have_none(logits: list[float], legal: int):
     mask = torch.tensor([[bool(legal >> k & 1) for k in range(5)]]).expand(5, 5)
@@ -190,6 +199,7 @@ def test_switches_have_the_probabilities_of_their_logits():
     assert total == pytest.approx(1.0, abs=1e-5)
 
 
+@pytest.mark.holds("F1")
 def test_illegal_actions_are_never_sampled(rng: torch.Generator):
     rows = 200_000
     policy = mixed(rows, rng, scale=20.0)
@@ -200,6 +210,7 @@ def test_illegal_actions_are_never_sampled(rng: torch.Generator):
         assert not bool((actions["trigger"] & ~policy.mask[:, 2:5]).any())
 
 
+@pytest.mark.holds("F2")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_masks_hold_in_half_precision(dtype: torch.dtype, rng: torch.Generator):
     """Whatever precision logits come in, everything made of them is that of single precision."""
@@ -233,6 +244,7 @@ def test_samples_follow_the_probabilities(rng: torch.Generator):
     torch.testing.assert_close(torch.bincount(chosen, minlength=4) / 200_000, expected, atol=5e-3, rtol=0.0)
 
 
+@pytest.mark.holds("F3")
 @pytest.mark.parametrize("legal", range(1, 6))
 def test_entropy_of_options_is_a_share_of_the_most_that_the_legal_ones_can_have(legal: int, rng: torch.Generator):
     mask = torch.arange(5).unsqueeze(0) < legal
@@ -248,6 +260,7 @@ def test_entropy_of_options_is_a_share_of_the_most_that_the_legal_ones_can_have(
     assert uneven == pytest.approx(nats / math.log(max(legal, 2)), abs=1e-6)
 
 
+@pytest.mark.holds("F3")
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_entropy_of_an_unmasked_choice_counts_all_options(size: int, rng: torch.Generator):
     layout = ActionLayout((ActionHead("choice", HeadKind.CATEGORICAL, size, masked=False),))
@@ -256,6 +269,7 @@ def test_entropy_of_an_unmasked_choice_counts_all_options(size: int, rng: torch.
     assert policy.entropy(rng).item() == pytest.approx(1.0 if size > 1 else 0.0, abs=1e-6)
 
 
+@pytest.mark.holds("F3")
 def test_a_choice_of_one_has_neither_log_probability_nor_entropy_nor_gradient(rng: torch.Generator):
     """Whatever the network says: nothing of it may reach the loss, not even rounding."""
     logits = (30.0 * torch.randn(200, 5, generator=rng)).requires_grad_()
@@ -299,6 +313,7 @@ def test_only_a_masked_choice_can_leave_no_option():
     assert not unmasked.no_legal_option(torch.ones(4, 0).bool()).any()
 
 
+@pytest.mark.holds("F5")
 def test_what_does_not_matter_adds_nothing_and_gets_no_gradient(rng: torch.Generator):
     parameters = torch.randn(64, MIXED.parameter_size, generator=rng, requires_grad=True)
     mask = torch.zeros(64, MIXED.mask_size, dtype=torch.bool)
@@ -360,6 +375,7 @@ def test_masks_are_packed_in_the_order_of_the_heads():
     assert unmasked.pack_masks(bare).shape == (4, 2, 0)
 
 
+@pytest.mark.holds("A6")
 def test_policy_gradient_finds_the_option_that_pays(rng: torch.Generator):
     logits = torch.zeros(TARGET.size, requires_grad=True)
     optimiser = torch.optim.Adam([logits], lr=0.1)

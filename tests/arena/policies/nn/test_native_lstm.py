@@ -44,6 +44,7 @@ def drawn(runs: PackedRuns) -> tuple[torch.Tensor, RecurrentState, torch.Tensor]
     return torch.randn(decisions, FEATURES), RecurrentState(*torch.randn(2, RUNS, UNITS)), torch.randn(decisions, UNITS)
 
 
+@pytest.mark.holds("B7")
 @pytest.mark.parametrize("longest", [1, 5, STEPS])
 def test_native_code_and_the_padded_call_agree_in_outputs_and_every_gradient(core, longest, monkeypatch):
     _, runs = random_runs(longest)
@@ -119,6 +120,7 @@ def test_threads_share_the_runs_and_change_no_bit(core, threads):
         torch.testing.assert_close(result[1], results[0][1], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.holds("I2")
 @pytest.mark.skipif(not native_lstm.supports_bfloat16(), reason="this processor does not multiply bfloat16")
 def test_half_precision_rounds_factors_and_not_sums(core):
     """Outputs and gradients are off by a few roundings to eight bits, however many terms their sums have."""
@@ -130,6 +132,20 @@ def test_half_precision_rounds_factors_and_not_sums(core):
     for one, other in zip(half, full, strict=True):
         assert one.dtype is torch.float32
         assert 0.0 < float((one - other).norm()) < 2.0**-7 * float(other.norm())
+
+
+@pytest.mark.skipif(not native_lstm.supports_tiles(), reason="this processor has no AMX")
+@pytest.mark.parametrize("lengths", [[1], [9], [2] * 32, [2] * 33, [3] * 15 + [1] * 40])
+def test_tiles_and_dot_products_of_bfloat16_agree(lengths, monkeypatch):
+    core, runs = LSTMCore(64, UNITS), PackedRuns.of(torch.tensor(lengths), STEPS)
+    decisions, state = sum(lengths), RecurrentState(*torch.randn(2, len(lengths), UNITS))
+    given = torch.randn(decisions, 64), state, runs, torch.randn(decisions, UNITS)
+    with torch.autocast("cpu", torch.bfloat16):
+        by_tiles = learned(core, *given)
+        monkeypatch.setattr(native_lstm, "supports_tiles", lambda: False)
+        by_dot_products = learned(core, *given)
+    for one, other in zip(by_tiles, by_dot_products, strict=True):
+        assert float((one - other).norm()) < 2.0**-8 * float(other.norm())
 
 
 def test_parts_of_the_runs_are_equally_long_and_leave_none_out():

@@ -73,6 +73,7 @@ def output(network: ActorCritic, values: torch.Tensor) -> tuple[torch.Tensor, to
     return parameters, value, after.hidden
 
 
+@pytest.mark.holds("G5")
 def test_members_may_change_places_and_only_the_choice_among_them_follows(network: ActorCritic):
     values, order = observed(torch.randint(0, M + 1, (50,))), torch.randperm(M)
     parameters, value, hidden = output(network, values)
@@ -88,6 +89,7 @@ def test_members_may_change_places_and_only_the_choice_among_them_follows(networ
     assert not torch.equal(moved[:, first : first + M], parameters[:, first : first + M])
 
 
+@pytest.mark.holds("G5")
 @pytest.mark.parametrize("garbage", [1e30, torch.nan, torch.inf])
 def test_what_stands_in_empty_places_has_no_meaning(network: ActorCritic, garbage: float):
     count = torch.arange(R) % (M + 1)
@@ -106,6 +108,7 @@ def test_what_stands_in_empty_places_has_no_meaning(network: ActorCritic, garbag
             assert bool(parameter.grad.isfinite().all()), name
 
 
+@pytest.mark.holds("G5")
 def test_an_empty_set_is_finite_and_is_not_one_of_zeros(network: ActorCritic):
     empty, one = (observed(torch.full((R,), count)) for count in (0, 1))
     for values in (empty, one):
@@ -118,6 +121,7 @@ def test_an_empty_set_is_finite_and_is_not_one_of_zeros(network: ActorCritic):
     assert not torch.equal(nothing[1], something[1])
 
 
+@pytest.mark.holds("G5")
 def test_a_summary_is_the_largest_the_mean_and_the_share_of_places():
     layout = SetLayout(members=3, mask=0, blocks=((3, 2),), heads=(), width=2)
     members = torch.tensor([[[1.0, -4.0], [3.0, -2.0], [9.0, 9.0]]])
@@ -165,6 +169,7 @@ def share_of_right_choices(member_size: int) -> float:
     return float((output(network, values)[0][:, TARGET].argmax(dim=1) == loudest + 1).float().mean())
 
 
+@pytest.mark.holds("G5")
 def test_a_head_knows_a_member_in_a_place_where_it_never_saw_one_like_it():
     assert share_of_right_choices(member_size=8) > 0.95
     assert share_of_right_choices(member_size=0) < 0.2

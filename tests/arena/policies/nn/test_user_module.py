@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from refused import refused
 
 from arena.cli import main
 from arena.environments import declare
@@ -93,7 +94,7 @@ def test_a_module_with_a_flaw_is_refused_with_the_reason(module: str, reason: st
 
 
 def test_a_module_that_python_does_not_find_is_refused(tmp_path, monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(NetworkModuleError, match=r"'nopackage.nets:Net' does not load \(No module named 'nopackage'\)"):
+    with refused("invalid-network-module", "nopackage.nets:Net", "nopackage"):
         ActorCritic(architecture_of("nopackage.nets:Net"))
     (tmp_path / "broken_nets.py").write_text("class Net(", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -161,14 +162,14 @@ def test_invalid_module_name_is_rejected(monkeypatch: pytest.MonkeyPatch, name: 
 
 def test_a_named_module_that_is_not_here_is_refused_by_name(stranger: bytes, tmp_path):
     (tmp_path / "strangers_net.py").unlink()
-    with pytest.raises(CheckpointError, match="here: network module 'strangers_net:Forgetful' does not load"):
+    with refused("invalid-checkpoint", "strangers_net:Forgetful"):
         checkpoints.decode(stranger, source="here", modules=["strangers_net:Forgetful"])
 
 
 def test_a_module_that_has_changed_since_is_refused_by_its_weights(stranger: bytes, tmp_path):
     code = "from space_games import Flawed as Forgetful\n"
     (tmp_path / "strangers_net.py").write_text(code, encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"does not fit its architecture: missing core\.module\.layer\.bias"):
+    with refused("invalid-checkpoint", "core.module.layer.bias"):
         checkpoints.decode(stranger, modules=["strangers_net:Forgetful"])
 
 

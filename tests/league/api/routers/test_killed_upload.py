@@ -14,6 +14,8 @@ from served import serving
 
 from league.client import LeagueClient
 
+pytestmark = pytest.mark.integration
+
 PIECE = 2**18
 
 

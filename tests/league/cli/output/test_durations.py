@@ -56,13 +56,6 @@ def test_a_span_is_written_as_it_is_read_and_never_shorter(seconds: int, shown: 
     assert durations.parse_span(shown, "--older-than", timedelta(0)) >= span
 
 
-@pytest.mark.parametrize(("command_name", "default"), [("gc", "24h"), ("prune", "90d")])
-def test_gc_and_prune_show_the_same_units_in_their_help(command: Run, command_name: str, default: str) -> None:
-    shown = " ".join(command(command_name, "--help").out.replace("│", "").split())
-    assert "12h, 30d or 8w." in shown
-    assert f"[default: {default}]" in shown
-
-
 @pytest.mark.parametrize("command_name", ["gc", "prune"])
 def test_gc_and_prune_refuse_a_number_without_a_unit(command: Run, command_name: str, tmp_path: Path) -> None:
     outcome = command(command_name, "--older-than", "30", "--home", tmp_path)

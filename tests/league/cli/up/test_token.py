@@ -11,6 +11,7 @@ from league.cli.up.token import own_credential
 from league.db import schema
 from league.db.engine import Database
 from league.errors import ForbiddenError
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 from league.services.population import learners
 from league.settings import Settings
@@ -30,7 +31,7 @@ def settings(tmp_path: Path) -> Settings:
 def close(settings: Settings) -> None:
     database = Database(settings.database_address)
     with database.write() as session:
-        tokens.create(session, "person", "admin", NOW, actor="test")
+        tokens.create(session, "person", "admin", Cause("test", "", NOW))
     database.close()
 
 
@@ -44,10 +45,10 @@ def test_one_that_ended_is_renewed_so_that_the_run_keeps_its_learner(
     with database.write() as session:
         name = tokens.name_of(session, str(first))
         if ended == "revoked":
-            tokens.revoke(session, str(name), NOW, actor="test")
+            tokens.revoke(session, str(name), Cause("test", "", NOW))
         else:
             early = NOW - timedelta(days=2)
-            first = tokens.renew(session, str(name), early, actor="test", expires_at=NOW - timedelta(days=1))
+            first = tokens.renew(session, str(name), Cause("test", "", early), expires_at=NOW - timedelta(days=1))
             (tmp_path / "token").write_text(first)
     second = own_credential(settings, tmp_path / "token", "rps", "main")
     with database.read() as session:

@@ -22,6 +22,8 @@ from league.errors import LeagueUnreachable
 from league.home import address_file
 from league.settings import Settings
 
+pytestmark = pytest.mark.integration
+
 PLAYING = """
 import os, pathlib, signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

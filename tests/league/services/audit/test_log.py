@@ -24,6 +24,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Token
 from league.errors import BusyError, InvalidRequestError
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -167,7 +168,7 @@ SOME, MANY = 200, 20_000
 
 
 def revoke(session: Session) -> None:
-    tokens.revoke(session, "wall", START, actor="test")
+    tokens.revoke(session, "wall", Cause("test", "", START))
 
 
 def expire(session: Session) -> None:
@@ -188,7 +189,7 @@ def test_a_stream_ends_with_its_token(
     http: TestClient, address: str, database: Database, end: Callable[[Session], None]
 ) -> None:
     with database.write() as session:
-        secrets = [tokens.create(session, name, "read", START, actor="test") for name in ("wall", "desk")]
+        secrets = [tokens.create(session, name, "read", Cause("test", "", START)) for name in ("wall", "desk")]
     wall, desk = ({"Authorization": f"Bearer {secret}"} for secret in secrets)
     with (
         httpx2.stream("GET", f"{address}/api/v1/events", headers=wall, timeout=120) as ending,
@@ -208,5 +209,5 @@ def test_a_stream_of_an_open_league_ends_when_it_is_closed(address: str, databas
         lines = ending.iter_lines()
         assert next(lines) == ": keep-alive"
         with database.write() as session:
-            tokens.create(session, "wall", "read", START, actor="test")
+            tokens.create(session, "wall", "read", Cause("test", "", START))
         assert ends(lines)

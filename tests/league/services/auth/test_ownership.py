@@ -23,6 +23,7 @@ from league.errors import (
     UnknownLearnerError,
     UnknownTokenError,
 )
+from league.services.audit.log import Cause
 from league.services.auth import ownership, tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -201,8 +202,8 @@ def test_workers_of_one_name_and_two_tokens_are_two_workers(
 def test_a_renewed_token_keeps_what_is_its_own(connect: Connect, http: TestClient, database: Database) -> None:
     scene = Scene(connect("worker", "ann"))
     with database.write() as session:
-        tokens.revoke(session, "ann", NOW, actor="test")
-        renewed = tokens.renew(session, "ann", NOW, actor="test")
+        tokens.revoke(session, "ann", Cause("test", "", NOW))
+        renewed = tokens.renew(session, "ann", Cause("test", "", NOW))
     again = Scene(LeagueClient(http=http, token=renewed))
     assert again.learner.id == scene.learner.id
     assert again.trainer.id == scene.trainer.id

@@ -17,6 +17,7 @@ from league.errors import (
     UnauthenticatedError,
 )
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -40,10 +41,10 @@ def test_a_renewed_token_has_a_new_secret_alone(
     old = connect("read", "wall", expires_at=NOW + timedelta(hours=1))
     if ended == "revoked":
         with database.write() as session:
-            tokens.revoke(session, "wall", NOW, actor="test")
+            tokens.revoke(session, "wall", Cause("test", "", NOW))
     time.advance(7200 if ended == "expired" else 0)
     with database.write() as session:
-        renewed = tokens.renew(session, "wall", time.now, actor="test")
+        renewed = tokens.renew(session, "wall", Cause("test", "", time.now))
     assert LeagueClient(http=http, token=renewed).players().items == []
     with pytest.raises(UnauthenticatedError, match="unknown or revoked"):
         old.players()
@@ -58,7 +59,7 @@ def test_a_token_cannot_end_before_it_begins(database: Database, connect: Connec
         connect("read", expires_at=NOW)
     connect("read", "wall")
     with database.write() as session, pytest.raises(InvalidRequestError):
-        tokens.renew(session, "wall", NOW, actor="test", expires_at=NOW)
+        tokens.renew(session, "wall", Cause("test", "", NOW), expires_at=NOW)
     connect("read", "my wall")
     for name, quoted in (("wall", "wall"), ("my wall", "'my wall'")):
         with pytest.raises(NameTakenError, match=f"league token renew {quoted}`"):
@@ -78,10 +79,10 @@ def test_the_last_use_of_a_token_is_noted_now_and_then(connect: Connect, databas
 
 def test_every_change_of_a_token_is_in_the_audit_log(database: Database) -> None:
     with database.write() as session:
-        tokens.create(session, "wall", "read", NOW, actor="ann", expires_at=NOW + timedelta(days=1))
-        tokens.renew(session, "wall", NOW, actor="bob")
+        tokens.create(session, "wall", "read", Cause("ann", "", NOW), expires_at=NOW + timedelta(days=1))
+        tokens.renew(session, "wall", Cause("bob", "", NOW))
         for _ in range(2):
-            tokens.revoke(session, "wall", NOW, actor="cat")
+            tokens.revoke(session, "wall", Cause("cat", "", NOW))
     with database.read() as session:
         log = audit_log.read_after(session, 0, 100)
     assert [(event.kind, event.actor, event.details["change"]) for event in log] == [
@@ -105,7 +106,7 @@ def test_what_became_of_a_token_is_known_within_the_time_it_is_remembered(
     everybody = LeagueClient(http=http)
     everybody.players()
     with database.write() as session:
-        secret = tokens.create(session, "wall", "read", NOW, actor="test")
+        secret = tokens.create(session, "wall", "read", Cause("test", "", NOW))
     client = LeagueClient(http=http, token=secret)
     for call in (everybody.players, client.players):
         call()
@@ -114,7 +115,7 @@ def test_what_became_of_a_token_is_known_within_the_time_it_is_remembered(
         everybody.players()
     client.players()
     with database.write() as session:
-        tokens.revoke(session, "wall", NOW, actor="test")
+        tokens.revoke(session, "wall", Cause("test", "", NOW))
     time.advance(0.5)
     client.players()
     time.advance(0.5)
@@ -128,10 +129,10 @@ def test_a_clock_that_is_set_back_makes_no_token_last_longer(
 ) -> None:
     http = serve(token_memory_s=60.0)
     with database.write() as session:
-        client = LeagueClient(http=http, token=tokens.create(session, "wall", "read", NOW, actor="test"))
+        client = LeagueClient(http=http, token=tokens.create(session, "wall", "read", Cause("test", "", NOW)))
     client.players()
     with database.write() as session:
-        tokens.revoke(session, "wall", NOW, actor="test")
+        tokens.revoke(session, "wall", Cause("test", "", NOW))
     client.players()
     time.advance(-3600)
     with pytest.raises(UnauthenticatedError, match="unknown or revoked"):
@@ -144,15 +145,15 @@ def test_a_token_expires_at_once_and_a_new_one_works_at_once(
 ) -> None:
     http = serve(token_memory_s=60.0)
     with database.write() as session:
-        ends = tokens.create(session, "a", "read", NOW, actor="test", expires_at=NOW + timedelta(seconds=1))
-        first = tokens.create(session, "b", "read", NOW, actor="test")
+        ends = tokens.create(session, "a", "read", Cause("test", "", NOW), expires_at=NOW + timedelta(seconds=1))
+        first = tokens.create(session, "b", "read", Cause("test", "", NOW))
     client, later = LeagueClient(http=http, token=ends), LeagueClient(http=http, token=first)
     client.players()
     time.advance(1)
     with pytest.raises(UnauthenticatedError, match="expired"):
         client.players()
     with database.write() as session:
-        second = tokens.renew(session, "b", NOW, actor="test")
+        second = tokens.renew(session, "b", Cause("test", "", NOW))
     again = LeagueClient(http=http, token=second)
     with pytest.raises(UnauthenticatedError):
         LeagueClient(http=http, token=f"{second}x").players()

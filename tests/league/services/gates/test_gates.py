@@ -25,8 +25,8 @@ from league.errors import (
     UnknownGateError,
     UnknownPlayerError,
 )
+from league.services.audit.log import RULE
 from league.services.gates import service as gates
-from league.services.gates.sprt import RULE
 from league.services.operations import integrity
 from league.settings import Settings
 from league.storage.local import DirectoryStore

@@ -76,6 +76,7 @@ def test_an_unknown_player_is_named(scene: Scene) -> None:
         scene.client.promote(999)
 
 
+@pytest.mark.holds("T12")
 def test_of_racing_promoters_one_wins_and_the_others_are_told_the_state(serve: Callable[..., TestClient]) -> None:
     servers = [serve(), serve()]
     scene = Scene(LeagueClient(http=servers[0]))

@@ -21,6 +21,7 @@ from league.errors import (
     UnknownCheckpointError,
     UnknownTokenError,
 )
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 from league.services.unplayable_reports import false_reports
 from league.storage.local import DirectoryStore
@@ -200,7 +201,7 @@ def test_reports_of_quarantined_workers_and_revoked_tokens_do_not_count(
     lease = eve.leases(snapshot)[0]
     bob.report(snapshot)
     with database.write() as session:
-        tokens.revoke(session, "bob", time.now, actor="test")
+        tokens.revoke(session, "bob", Cause("test", "", time.now))
     closed.admin.quarantine_worker(eve.worker.id, time.now, "reports what never was")
     assert report(eve.client, eve.worker, lease, snapshot).quarantined == []
     assert mia.report(snapshot) == []
@@ -361,12 +362,12 @@ def test_dismissing_reports_flags_their_tokens_until_an_admin_clears_them(
     with database.write() as session:
         listed = {each.name: each.false_reports for each in tokens.listing(session)}
         assert listed == {"boss": 0, "ann": 0, "bob": 1}
-        assert false_reports.clear(session, "bob", actor="keeper", now=time.now) == 1
+        assert false_reports.clear(session, "bob", Cause("keeper", "", time.now)) == 1
         assert false_reports.of_tokens(session) == {}
         with pytest.raises(InvalidRequestError, match="it has no false reports"):
-            false_reports.clear(session, "bob", actor="keeper", now=time.now)
+            false_reports.clear(session, "bob", Cause("keeper", "", time.now))
         with pytest.raises(UnknownTokenError, match="nobody"):
-            false_reports.clear(session, "nobody", actor="keeper", now=time.now)
+            false_reports.clear(session, "nobody", Cause("keeper", "", time.now))
     assert [event.details["change"] for event in closed.events("token")][:2] == ["cleared", "flagged"]
 
 

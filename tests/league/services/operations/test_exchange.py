@@ -32,6 +32,7 @@ from league.errors import (
     RefusedArchiveError,
     UnknownCheckpointError,
 )
+from league.services.audit.log import Cause
 from league.services.auth import tokens
 from league.services.operations import export, import_
 from league.services.operations.archive import ArchiveReader, Manifest
@@ -53,7 +54,7 @@ def store_at(folder: Path) -> DirectoryStore:
 
 
 def take_out(database: Database, store: DirectoryStore, path: Path, **options: bool) -> Manifest:
-    return export.export(database, store, path, NOW, silent, **options)
+    return export.export(database, store, path, NOW, silent, export.ExportOptions(**options))
 
 
 def take_in(path: Path, database: Database, store: DirectoryStore) -> None:
@@ -91,9 +92,9 @@ def fill(league: LeagueClient, database: Database) -> str:
         scene.report(result(held, score=1 / 3))  # of no period yet
         league.release(wire.ReleaseRequest(worker_id=scene.trainer.id, lease_ids=[given_back.lease_id]))
     with database.write() as session:
-        tokens.create(session, "revoked", "worker", NOW, actor="test")
-        tokens.revoke(session, "revoked", NOW, actor="test")
-        return tokens.create(session, "admin", "admin", NOW, actor="test")
+        tokens.create(session, "revoked", "worker", Cause("test", "", NOW))
+        tokens.revoke(session, "revoked", Cause("test", "", NOW))
+        return tokens.create(session, "admin", "admin", Cause("test", "", NOW))
 
 
 @pytest.fixture
@@ -209,7 +210,7 @@ def test_recordings_stay_behind_where_nobody_wants_them(
     secret: str, database: Database, store: DirectoryStore, other: Database, tmp_path: Path
 ) -> None:
     view = export.WITHOUT_REPLAYS
-    export.export(database, store, tmp_path / "small.zip", NOW, silent, view=lambda _: view)
+    export.export(database, store, tmp_path / "small.zip", NOW, silent, export.ExportOptions(view=lambda _: view))
     take_in(tmp_path / "small.zip", other, store_at(tmp_path / "there"))
     with database.read() as here, other.read() as there:
         assert replays.usage(here).count == len(ENVIRONMENTS)

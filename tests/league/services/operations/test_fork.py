@@ -19,6 +19,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Base, Payoff, Rating
 from league.errors import OccupiedLeagueError, UnknownPeriodError
+from league.services.audit.log import Cause
 from league.services.operations import fork as operations_fork
 from league.services.operations import integrity
 from league.services.operations.fork import Place
@@ -40,7 +41,7 @@ def fork(
     def make(period_id: int) -> tuple[Database, DirectoryStore]:
         here = Place(database, DirectoryStore(tmp_path / "checkpoints", 2**20))
         there = Place(twin, DirectoryStore(tmp_path / "twin-checkpoints", 2**20))
-        operations_fork.fork(here, there, period_id, tmp_path, "test", time.now, silent)
+        operations_fork.fork(here, there, period_id, tmp_path, Cause("test", "", time.now), silent)
         return twin, DirectoryStore(tmp_path / "twin-checkpoints", 2**20)
 
     yield make

@@ -16,6 +16,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Rating
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.population import cache as population_cache
 from league.services.population import snapshots
 from league.services.population.cache import Population, PopulationCache
@@ -61,8 +62,7 @@ def test_ratings_that_were_computed_again_are_drawn_by_at_once(
 
 def note(database: Database, time: Any, kind: str, environment: str | None) -> None:
     with database.write() as session:
-        details = {"actor": "test", "reason": "", "details": {}, "now": time.now}
-        audit_log.record(session, kind, environment=environment, player_id=None, **details)
+        audit_log.record(session, kind, Cause("test", "", time.now), environment=environment)
 
 
 def everybody(cache: PopulationCache, database: Database, scene: Scene) -> Population:

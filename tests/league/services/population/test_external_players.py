@@ -19,6 +19,7 @@ from league.errors import (
     UnknownEnvironmentError,
     UnknownPlayerError,
 )
+from league.services.audit.log import Cause
 from league.services.operations import fork, integrity
 from league.services.rating_periods import rebuild
 from league.services.ratings import rated_players
@@ -222,7 +223,7 @@ def test_the_books_are_right_and_travel_with_it(scene, stone, entrant, database,
     twin = Database(twin_database_url)
     try:
         source, goal = fork.Place(database, store), fork.Place(twin, far)
-        fork.fork(source, goal, period.id, tmp_path, "test", NOW, lambda *_: None)
+        fork.fork(source, goal, period.id, tmp_path, Cause("test", "", NOW), lambda *_: None)
         with twin.read() as session:
             there = rated_players.show(session, Settings(), stone.id)
         assert (there.kind, there.standing, there.games) == ("external", "candidate", 8)

@@ -62,6 +62,7 @@ def chances(scene: Scene, learner: wire.Learner) -> dict[str, float | None]:
 # --- whom ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.holds("J6")
 def test_a_main_exploiter_meets_the_mains_as_they_are_now(scene: Scene) -> None:
     exploiter = found(scene, "finder", "main_exploiter")
     assert scene.client.preview(exploiter.player_id).self_play == 1.0
@@ -260,6 +261,7 @@ def test_a_decision_that_its_evidence_does_not_lead_to_is_found(scene: Scene, da
         assert snapshot_schedule.inconsistent(session, scene.environment) == [event_id]
 
 
+@pytest.mark.holds("J6")
 def test_the_same_payoffs_make_the_same_decision_in_another_league(
     scene: Scene, serve: Any, configure: Any, tmp_path: Any, twin_database_url: str
 ) -> None:

@@ -16,6 +16,7 @@ from league.cli import connection, main
 from league.db.engine import Database
 from league.db.models import Behaviour, MeasureSet
 from league.errors import InvalidRequestError, UnknownPlayerError
+from league.services.audit.log import Cause
 from league.services.matches import behaviours
 from league.services.operations import export, fork, import_, integrity
 from league.services.operations.archive import ArchiveReader
@@ -216,7 +217,7 @@ def test_a_fork_knows_what_players_were_like(
     scene.client.close_period()
     store, other = (DirectoryStore(tmp_path / name, 2**20) for name in ("checkpoints", "other"))
     twin = Database(twin_database_url)
-    fork.fork(Place(database, store), Place(twin, other), cut.id, tmp_path, "test", time.now, silent)
+    fork.fork(Place(database, store), Place(twin, other), cut.id, tmp_path, Cause("test", "", time.now), silent)
     assert sums(twin) == then != sums(database)
     twin.close()
 

@@ -21,6 +21,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Match
 from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.matches import log as match_log
 from league.services.population import cache as population_cache
 from league.services.rating_periods import closing as rating_periods_closing
@@ -394,12 +395,11 @@ def test_a_period_is_computed_anew_where_the_log_s_meaning_changed_meanwhile(
         drafts.append(draft(*arguments))
         if len(drafts) == 1:
             with database.write() as session:
-                about = {"environment": None, "player_id": None, "actor": "me", "reason": "", "details": {}}
-                audit_log.record(session, "something", **about, now=time.now)
+                audit_log.record(session, "something", Cause("me", "", time.now))
         return drafts[-1]
 
     monkeypatch.setattr(rating_periods_closing, "_draft", disturbed)
-    closed = rating_periods_closing.close(database, configure(), scene.environment, actor="me", reason="", now=time.now)
+    closed = rating_periods_closing.close(database, configure(), scene.environment, Cause("me", "", time.now))
     assert len(drafts) == 2
     assert closed.matches == 20
 

@@ -23,6 +23,7 @@ from league.cli.players import description
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Base, SidePayoff, SideRating
+from league.services.audit.log import Cause
 from league.services.matches.log import MatchArrays
 from league.services.operations import fork, integrity
 from league.services.operations.fork import Place
@@ -310,7 +311,7 @@ def test_a_fork_has_the_sides_of_then(
     here = Place(database, DirectoryStore(tmp_path / "checkpoints", 2**20))
     twin = Database(twin_database_url)
     there = Place(twin, DirectoryStore(tmp_path / "twin-checkpoints", 2**20))
-    fork.fork(here, there, cut.id, tmp_path, "test", time.now, lambda _what, _done, _of: None)
+    fork.fork(here, there, cut.id, tmp_path, Cause("test", "", time.now), lambda _what, _done, _of: None)
     assert 0 < rows(twin, SideRating) < rows(database, SideRating)
     assert [told.differing for told in recomputed(twin)] == [0]
     assert any(then.values())

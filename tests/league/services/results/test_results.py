@@ -171,6 +171,7 @@ def test_a_transaction_that_stood_still_for_too_long_is_sent_again(
     assert scene.client.report(batch).items[0].status == "accepted"
 
 
+@pytest.mark.holds("T12")
 def test_of_32_racing_senders_of_one_result_one_is_accepted(serve: Callable[..., TestClient]) -> None:
     servers = [serve(), serve()]
     scene = Scene(LeagueClient(http=servers[0]))

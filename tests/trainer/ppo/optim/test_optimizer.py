@@ -45,6 +45,7 @@ def step(optimizer, named, seed):
     return norm
 
 
+@pytest.mark.holds("G8")
 @pytest.mark.usefixtures("_either_layout")
 @pytest.mark.parametrize(("factor", "decay"), [(3.0, 0.5), (1.0, 0.0)])
 def test_steps_equal_torch_adamw(network, factor, decay):
@@ -117,6 +118,7 @@ def test_state_saved_on_a_cpu_restores_in_the_gpu_layout(network, optimizer, mon
     assert all(torch.equal(tensor, saved[name]) for name, tensor in elsewhere.tensors().items())
 
 
+@pytest.mark.holds("H4")
 def test_gpu_layout_keeps_lstm_weights_in_their_cudnn_buffer(network, monkeypatch):
     """cuDNN needs them contiguous from the start of a storage, as `flatten_parameters` allocates them."""
     monkeypatch.setattr(optimizers, "uses_flat_storage", lambda device: False)
@@ -140,6 +142,7 @@ def lose_the_gradient(parameter):
     parameter.grad = torch.zeros_like(parameter)
 
 
+@pytest.mark.holds("H4")
 @pytest.mark.parametrize(
     ("change", "error"),
     [

@@ -3,6 +3,7 @@ import pytest
 from trainer.ppo.optim.schedules import Shape, anneal, linear_warmup, progress
 
 
+@pytest.mark.holds("G12")
 @pytest.mark.parametrize(
     ("shape", "at_start", "half_way", "at_end"),
     [(Shape.LINEAR, 4e-4, 2.2e-4, 4e-5), (Shape.COSINE, 4e-4, 2.2e-4, 4e-5)],
@@ -12,6 +13,7 @@ def test_anneal_goes_from_start_to_final_and_stays_there(shape, at_start, half_w
     assert values == pytest.approx([at_start, half_way, at_end, at_end])
 
 
+@pytest.mark.holds("G12")
 def test_cosine_is_slower_than_linear_at_both_ends():
     assert anneal(Shape.COSINE, 1.0, 0.0, 0.25) == pytest.approx(0.5 + 0.5**1.5)
     assert anneal(Shape.COSINE, 1.0, 0.0, 0.25) > anneal(Shape.LINEAR, 1.0, 0.0, 0.25)
@@ -38,6 +40,7 @@ def test_settings_choose_shape_final_value_and_warmup(play):
     assert rates == pytest.approx([0.0, *early, 5.5e-4, 1e-4, 1e-4])
 
 
+@pytest.mark.holds("G12")
 def test_schedule_continues_after_a_resume(play, never):
     whole, resumed = (play(schedules=COSINE, optimizer=RATES) for _ in range(2))
     whole.learner.learn(whole.collect(), never)

@@ -45,6 +45,7 @@ def random_case(steps, width, seed):
     return rewards, values, next_values, terminated, episode_end
 
 
+@pytest.mark.holds("C1")
 def test_gae_by_hand():
     advantage = gae(
         column(1.0, 2.0, 3.0),
@@ -61,12 +62,14 @@ def test_gae_by_hand():
     torch.testing.assert_close(advantage, column(deltas[0] + 0.25 * middle, middle, last))
 
 
+@pytest.mark.holds("C2")
 def test_termination_drops_bootstrap_and_recursion():
     end = flags(True, False)
     advantage = gae(column(1.0, 9.0), column(0.5, 0.0), column(99.0, 0.0), end, end, gamma=0.9, lam=0.9)
     assert advantage[0].item() == pytest.approx(0.5)
 
 
+@pytest.mark.holds("C3")
 def test_truncation_keeps_the_bootstrap_of_the_final_observation_and_cuts_the_recursion():
     advantage = gae(
         column(1.0, 9.0),
@@ -80,6 +83,7 @@ def test_truncation_keeps_the_bootstrap_of_the_final_observation_and_cuts_the_re
     assert advantage[0].item() == pytest.approx(1.0 + 0.9 * 2.0 - 0.5)
 
 
+@pytest.mark.holds("C1")
 @pytest.mark.parametrize("seed", range(3))
 def test_gae_equals_the_sum_of_terms(seed):
     case = random_case(40, 5, seed)
@@ -87,6 +91,7 @@ def test_gae_equals_the_sum_of_terms(seed):
     torch.testing.assert_close(gae(*case, gamma=0.97, lam=0.9).double(), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.holds("C1")
 def test_lambda_zero_is_the_one_step_error():
     rewards, values, next_values, terminated, episode_end = random_case(20, 3, 0)
     errors = rewards + 0.9 * next_values * (~terminated) - values
@@ -94,6 +99,7 @@ def test_lambda_zero_is_the_one_step_error():
     torch.testing.assert_close(result, errors)
 
 
+@pytest.mark.holds("C1")
 def test_lambda_one_is_the_discounted_return_minus_the_value():
     rewards, values = torch.ones(50, 1), torch.full((50, 1), 0.3)
     end = no_flags((50, 1))
@@ -103,12 +109,14 @@ def test_lambda_one_is_the_discounted_return_minus_the_value():
     assert result[0].item() == pytest.approx(returns - 0.3, rel=1e-5)
 
 
+@pytest.mark.holds("C1")
 def test_gamma_zero_is_the_reward_minus_the_value():
     rewards, values, next_values, terminated, episode_end = random_case(10, 2, 1)
     result = gae(rewards, values, next_values, terminated, episode_end, gamma=0.0, lam=0.95)
     torch.testing.assert_close(result, rewards - values)
 
 
+@pytest.mark.holds("C1", "S16")
 def test_long_rollouts_stay_accurate_in_single_precision():
     rewards, values, next_values, _, _ = random_case(4096, 2, 2)
     nothing = no_flags((4096, 2))
@@ -117,6 +125,7 @@ def test_long_rollouts_stay_accurate_in_single_precision():
     assert ((single - double).abs() / double.abs().clamp(min=1.0)).max() < 1e-4
 
 
+@pytest.mark.holds("B12")
 def test_advantages_do_not_depend_on_other_environments():
     rewards, values, next_values, terminated, episode_end = random_case(30, 4, 3)
     before = gae(rewards, values, next_values, terminated, episode_end, gamma=0.99, lam=0.95)
@@ -125,6 +134,7 @@ def test_advantages_do_not_depend_on_other_environments():
     assert torch.equal(before[:, [0, 1, 3]], after[:, [0, 1, 3]])
 
 
+@pytest.mark.holds("C5", "S14")
 @pytest.mark.parametrize(
     ("gamma", "lam", "expected"), [(0.99, 0.95, 16.8), (0.98, 0.90, 8.5), (0.995, 0.97, 28.7), (1.0, 1.0, math.inf)]
 )
@@ -249,6 +259,8 @@ def played_in_turns(steps, rows, longest_wait, rng):
     return active, ended, left == 0
 
 
+@pytest.mark.integration
+@pytest.mark.holds("C1")
 @given(longest_wait=st.integers(1, 5), seed=st.integers(0, 1000))
 def test_valid_turns_depend_on_position_and_not_on_the_action(longest_wait, seed):
     """Neither the end of a game nor the time of the next turn excludes or includes a turn."""
@@ -339,6 +351,7 @@ def test_rewards_of_the_next_match_do_not_reach_the_previous_one():
     assert advantage_of(transitions, gamma=0.5, lam=1.0)[0].item() == pytest.approx(1.0 + 0.5 * 2.0 - 100.0)
 
 
+@pytest.mark.holds("C3")
 @pytest.mark.parametrize("turn_based", [False, True])
 @pytest.mark.parametrize("last", range(6))
 def test_consecutive_matches_are_estimated_independently(turn_based, last):

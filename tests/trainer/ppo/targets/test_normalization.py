@@ -24,6 +24,7 @@ from trainer.process_group import SINGLE_PROCESS, ProcessGroup
 CPU = torch.device("cpu")
 
 
+@pytest.mark.holds("D7")
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=8), st.integers(0, 100))
 def test_running_moments_equal_moments_of_the_concatenated_batches(sizes, seed):
     rng = np.random.default_rng(seed)
@@ -51,6 +52,7 @@ def test_large_float32_batches_keep_precision():
     assert moments.variance[2] < 1e-12
 
 
+@pytest.mark.holds("D7")
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=8), st.integers(1, 20), st.integers(0, 100))
 def test_earlier_samples_decay_at_each_nonempty_update(sizes, window, seed):
     """Empty updates do not decay earlier samples."""
@@ -123,6 +125,7 @@ def test_statistics_decay_once_per_update_for_any_number_of_ranks():
     torch.testing.assert_close(packed(found), packed(expected), rtol=1e-12, atol=0.0)
 
 
+@pytest.mark.holds("D6")
 def test_observation_statistics_are_stored_in_the_network_with_a_floor():
     network = ActorCritic(Architecture.of(fake_spec(), encoder_sizes=(4,), recurrent_size=4))
     normalizer = ObservationNormalizer(network.architecture, 0.01, CPU)
@@ -153,6 +156,7 @@ def test_observation_statistics_exclude_inactive_agents(monkeypatch):
     torch.testing.assert_close(sliced.moments.mean, all_at_once.moments.mean)
 
 
+@pytest.mark.holds("D5", "S10")
 def test_rewards_are_scaled_by_the_discounted_return_and_keep_their_sign():
     scaler = ReturnBasedRewardScaler(2, 0.9, 10.0, CPU)
     reward = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
@@ -164,6 +168,7 @@ def test_rewards_are_scaled_by_the_discounted_return_and_keep_their_sign():
     torch.testing.assert_close(scaler.scale(reward), reward / np.std(traces))
 
 
+@pytest.mark.holds("D5")
 def test_return_traces_cross_rollouts_and_skip_invalid_steps():
     whole, parts = ReturnBasedRewardScaler(1, 0.9, 10.0, CPU), ReturnBasedRewardScaler(1, 0.9, 10.0, CPU)
     reward = torch.arange(6.0).unsqueeze(1)
@@ -201,6 +206,7 @@ def test_return_traces_equal_those_of_a_loop():
         assert scaler.divisor == pytest.approx(np.std(samples), rel=1e-9)
 
 
+@pytest.mark.holds("D5")
 def test_scaled_rewards_are_clipped():
     scaler = ReturnBasedRewardScaler(1, 0.0, 10.0, CPU)
     reward = torch.cat([torch.zeros(998, 1), torch.tensor([[1e6], [-1e6]])])
@@ -221,6 +227,7 @@ def test_denormalised_values_are_zero_before_the_first_return():
     assert ValueNormalizer(CPU).denormalise(torch.tensor([3.0])).item() == 0.0
 
 
+@pytest.mark.holds("D4", "T5")
 @given(st.floats(-1e3, 1e3), st.floats(0.1, 1e3))
 def test_denormalise_inverts_normalise(mean, spread):
     normalizer = ValueNormalizer(CPU)
@@ -231,6 +238,7 @@ def test_denormalise_inverts_normalise(mean, spread):
     torch.testing.assert_close(normalizer.denormalise(normalised), returns)
 
 
+@pytest.mark.holds("D4")
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 @given(mean=st.floats(-10.0, 10.0), spread=st.floats(0.01, 100.0))
 def test_popart_preserves_denormalised_values(decay, mean, spread):
@@ -290,18 +298,21 @@ def test_change_of_the_reward_scale_preserves_values_in_rewards(play, never, fac
     torch.testing.assert_close(in_rewards(targets.old_value), predictions, **close)
 
 
+@pytest.mark.holds("D1")
 def test_advantages_are_normalised_over_valid_samples_alone():
     advantages = torch.tensor([[1.0, 100.0], [3.0, -7.0]])
     valid = torch.tensor([[True, False], [True, False]])
     assert normalise_advantages(advantages, valid, 1e-4).tolist() == [[-1.0, 0.0], [1.0, 0.0]]
 
 
+@pytest.mark.holds("D1")
 def test_normalising_twice_changes_nothing():
     advantages, valid = torch.randn(20, 3), torch.rand(20, 3) < 0.7
     once = normalise_advantages(advantages, valid, 1e-4)
     torch.testing.assert_close(normalise_advantages(once, valid, 1e-4), once, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.holds("D2")
 @pytest.mark.parametrize("samples", [[2.0, 2.0 + 1e-6], [5.0]])
 def test_advantages_with_a_tiny_std_are_only_centred(samples):
     advantages = torch.tensor(samples).unsqueeze(1)
@@ -309,11 +320,13 @@ def test_advantages_with_a_tiny_std_are_only_centred(samples):
     assert result.abs().max() < 1e-5
 
 
+@pytest.mark.holds("D2")
 def test_advantages_without_a_valid_sample_are_zero():
     nothing = normalise_advantages(torch.randn(2, 2), torch.zeros(2, 2, dtype=torch.bool), 1e-4)
     assert nothing.tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
+@pytest.mark.holds("D3")
 def test_advantages_of_one_role_do_not_affect_other_roles():
     role = torch.tensor([0, 1, 0, 2, 1])  # three roles: with two, each is the complement of the other
     advantages, valid = torch.randn(50, 5), torch.rand(50, 5) < 0.8
@@ -326,6 +339,7 @@ def test_advantages_of_one_role_do_not_affect_other_roles():
     assert plain[~valid].abs().max() == 0.0
 
 
+@pytest.mark.holds("D3")
 def test_role_with_few_samples_is_normalised_over_all_roles():
     role = torch.tensor([0, 0, 1])
     advantages, valid = torch.randn(20, 3) + torch.tensor([0.0, 0.0, 5.0]), torch.ones(20, 3, dtype=torch.bool)
@@ -336,6 +350,7 @@ def test_role_with_few_samples_is_normalised_over_all_roles():
     assert result[:, :2].mean().item() == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.holds("D3")
 def test_learner_normalises_advantages_per_role(play, config):
     """Rewards of agent 0 of each side are multiplied by 100: advantages of agent 1 stay the same."""
     settings = config(normalization={"norm_adv_per_role_min_samples": 2})

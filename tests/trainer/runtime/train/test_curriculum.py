@@ -32,6 +32,7 @@ def shares(tmp_path):
     return [(line["charts/episodes"], line["curriculum/team_share"], line["curriculum/map_share"]) for line in lines]
 
 
+@pytest.mark.holds("J9")
 @pytest.mark.timeout(600)
 def test_lessons_grow_with_matches_are_not_reported_and_go_on_after_a_restart(worker_of, client, tmp_path):
     first = worker_of(client, duel("run.total_timesteps=640"))

@@ -100,6 +100,7 @@ EVERYTHING = [
 ]
 
 
+@pytest.mark.holds("G12", "H5")
 @pytest.mark.parametrize(("threads", "options"), [(1, []), (2, []), (2, EVERYTHING), (1, ["algorithm.name=vtrace"])])
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(worker_of, counted, monkeypatch, threads, options):
     """`recall` lasts 8 decisions: after a rollout of 16 every match is at its start, as the saved state assumes."""

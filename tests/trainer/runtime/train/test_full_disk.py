@@ -66,6 +66,7 @@ def full_between(worker, disk, first, last):
     worker.learner.learn = watched
 
 
+@pytest.mark.holds("H1")
 def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_afterwards(
     worker_of, client, disk, tmp_path
 ):
@@ -139,7 +140,7 @@ def test_a_signal_ends_the_wait_and_lost_results_are_reported(worker_of, client,
     assert "conflict" not in again.spool.outcomes
 
 
-def test_an_opponent_that_cannot_be_kept_is_played_all_the_same(worker_of, client, disk, tmp_path, caplog):
+def test_an_opponent_that_cannot_be_cached_is_played(worker_of, client, disk, tmp_path, caplog):
     worker_of(client, rps("run.total_timesteps=256")).run()
     for kept in (tmp_path / "run" / "opponents").iterdir():
         kept.unlink()
@@ -152,7 +153,7 @@ def test_an_opponent_that_cannot_be_kept_is_played_all_the_same(worker_of, clien
     assert caplog.text.count("is not cached on disk") == 1
 
 
-def test_what_was_learned_while_the_disk_was_full_is_what_is_saved(worker_of, client, disk, tmp_path):
+def test_progress_made_while_the_disk_was_full_is_saved(worker_of, client, disk, tmp_path):
     worker = worker_of(client, rps("run.total_timesteps=384"))
     full_between(worker, disk, 1, 5)
     worker.run()

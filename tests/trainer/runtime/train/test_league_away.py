@@ -58,7 +58,7 @@ def test_results_wait_for_a_league_that_speaks_another_protocol(worker_of, clien
     assert worker.spool.outcomes["refused"] == 0
 
 
-def test_a_run_that_speaks_another_protocol_does_not_start_and_says_what_to_update(worker_of, client, monkeypatch):
+def test_a_run_with_another_protocol_does_not_start_and_names_the_update(worker_of, client, monkeypatch):
     monkeypatch.setattr(protocol_version, "_SPOKEN", frozenset({b"2"}))
     with pytest.raises(UnsupportedProtocolError, match=r"this server, version .*; install echelon-league"):
         worker_of(client, rps())
@@ -72,6 +72,7 @@ def test_a_run_that_was_attached_before_starts_without_the_league(worker_of, cli
     assert again.learner.steps == 256
 
 
+@pytest.mark.holds("T11")
 def test_a_new_run_waits_for_a_league_and_then_gives_up_in_one_line(worker_of, client, transport, outside):
     transport.down = True
     with pytest.raises(LeagueUnreachable, match=r"none answered within 60 s.*league serve"):
@@ -79,7 +80,7 @@ def test_a_new_run_waits_for_a_league_and_then_gives_up_in_one_line(worker_of, c
     assert outside.time_s >= 60.0
 
 
-def test_a_signal_ends_the_wait_for_a_league_and_is_what_is_said(worker_of, client, transport, outside):
+def test_a_signal_ends_the_wait_for_a_league_and_is_named(worker_of, client, transport, outside):
     transport.down = outside.asked = True
     with pytest.raises(LeagueUnreachable, match="a signal came before one answered"):
         worker_of(client, rps())

@@ -161,6 +161,7 @@ def test_a_signal_ends_the_run_at_the_next_decision_with_everything_saved(worker
     assert len(spooled(tmp_path)) == 152
 
 
+@pytest.mark.integration
 def test_past_the_grace_everything_is_saved_and_the_last_results_are_the_last_call(
     worker_of, client, tmp_path, outside
 ):
