@@ -105,8 +105,8 @@ def named_extra(error: ModuleNotFoundError, user: str) -> MissingPackageError | 
 
 
 def missing_package(package: str, user: str) -> MissingPackageError:
-    """Return the error for a package of an extra that is not installed."""
-    return _missing(package, EXTRAS[package], user)
+    """Return the error for a package that is not installed; a game `LIBRARY:GAME` needs the extra of its library."""
+    return _missing(package, EXTRAS.get(user.partition(":")[0], EXTRAS[package]), user)
 
 
 def _missing(package: str, extra: str, user: str) -> MissingPackageError:

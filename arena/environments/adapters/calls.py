@@ -9,13 +9,7 @@ from arena.errors import ArenaError
 
 RESET = ("observations", "infos")
 STEP = ("observations", "rewards", "terminations", "truncations", "infos")
-"""What parallel and vector environments return."""
-
-DEFAULT_DECISIONS = 1000
-"""Longest match of a game that does not say how long it lasts, in turns of each agent."""
-
-REASONS = ("end", "limit")
-END, LIMIT = range(len(REASONS))
+"""Return values of a parallel or vector environment's `reset` and `step`."""
 
 
 @contextmanager

@@ -9,6 +9,13 @@ from typing import Any, Protocol, runtime_checkable
 from arena.environments.spec import SIDES
 from arena.errors import ArenaError
 
+DEFAULT_DECISIONS = 1000
+"""Longest match of a game without a limit of its own, in turns of each agent."""
+
+REASONS = ("end", "limit")
+END, LIMIT = range(len(REASONS))
+"""Reasons for the end of a match: the game's rules, or its longest match."""
+
 LEVEL = 1e-6
 """Returns that differ by less are equal: sums of rewards are rounded."""
 

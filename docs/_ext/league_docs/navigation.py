@@ -27,6 +27,7 @@ NAVIGATION: Navigation = {
             "pettingzoo",
             "openspiel",
             "tensor_games",
+            "jax",
             "external_players",
             "verify",
         ],

@@ -199,8 +199,11 @@ for game in ("pettingzoo:connect_four_v3", "mygame:make"):
         print(error)
 """
     told = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
-    needs = "needs gymnasium, which is not installed: pip install 'echelon-league[pettingzoo]'"
-    assert told.splitlines() == [f"pettingzoo:connect_four_v3 {needs}", f"mygame:make {needs}"]
+    needs = "needs gymnasium, which is not installed: pip install 'echelon-league"
+    assert told.splitlines() == [
+        f"pettingzoo:connect_four_v3 {needs}[pettingzoo]'",
+        f"mygame:make {needs}[vector]'",
+    ]
 
 
 def test_unknown_names_are_refused_with_the_known_ones():

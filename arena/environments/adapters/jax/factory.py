@@ -1,6 +1,8 @@
 """`pgx:GAME`, `gymnax:GAME` and `jaxmarl:GAME` as environments."""
 
+import contextlib
 import importlib
+import io
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -87,7 +89,8 @@ LIBRARIES: Mapping[str, Callable[[str, str], TensorGame]] = MappingProxyType(
 
 def _library(name: str, package: str) -> Any:  # noqa: ANN401  a module
     try:
-        return importlib.import_module(package)
+        with contextlib.redirect_stdout(io.StringIO()):  # JaxMARL prints while it is imported, in front of any --json
+            return importlib.import_module(package)
     except ModuleNotFoundError as error:
         raise named_extra(error, name) or MissingPackageError(f"{name} does not load ({error})") from error
 

@@ -87,7 +87,9 @@ class _Adapter:
         given = dict(zip(self.agents, actions, strict=True))
         observations, state, rewards, dones, _ = self.env.step_env(key, before, given)
         over = jnp.asarray(dones["__all__"])
-        late = jnp.zeros((), bool) if self.limit is None else over & (state.step >= self.limit)
+        late = jnp.zeros((), bool)
+        if self.limit is not None and hasattr(state, "step"):
+            late = over & (state.step >= self.limit)
         done = jnp.stack([jnp.asarray(dones[agent]) for agent in self.agents])
         view = self._view(observations, state, ~done | late)
         return Transition(state, view, jnp.stack([rewards[agent] for agent in self.agents]), over & ~late, late)

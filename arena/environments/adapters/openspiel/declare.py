@@ -18,6 +18,7 @@ from arena.environments.adapters.openspiel.library import (
 )
 from arena.environments.adapters.openspiel.probe import Playouts, play_out
 from arena.environments.adapters.openspiel.tree import MAX_NODES, SMALLER, GameTree, unroll
+from arena.environments.adapters.sides import LIMIT, REASONS
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ KEPT_GAMES = 8
 
 CLEARLY = 10.0
 """So many times too large by an estimate is too large without a try."""
-
-REASONS = ("end", "limit")
-END, LIMIT = range(len(REASONS))
 
 
 @lru_cache(maxsize=KEPT_GAMES)

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arena.environments.adapters.match import Ending, Hosted, Row, Sight
-from arena.environments.adapters.openspiel.declare import END, HEAD, LIMIT, declare_openspiel, largest_return
+from arena.environments.adapters.openspiel.declare import HEAD, declare_openspiel, largest_return
 from arena.environments.adapters.openspiel.library import load_game, tell
 from arena.environments.adapters.openspiel.tree import AWAY, HOME, acting
+from arena.environments.adapters.sides import END, LIMIT
 
 if TYPE_CHECKING:
     from pyspiel import Game

@@ -7,8 +7,8 @@ from typing import Any
 
 from gymnasium import spaces
 
-from arena.environments.adapters.calls import DEFAULT_DECISIONS, REASONS, RESET, asking, unpack
-from arena.environments.adapters.sides import TwoSided, prefix, seat
+from arena.environments.adapters.calls import RESET, asking, unpack
+from arena.environments.adapters.sides import DEFAULT_DECISIONS, REASONS, TwoSided, prefix, seat
 from arena.environments.adapters.spaces.actions import Hands, bounds_of, factors_of, heads_for
 from arena.environments.adapters.spaces.flatten import ACTION_MASK, MEMBERS, lay_out, parts_of
 from arena.environments.adapters.spaces.observations import Eyes

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from operator import add
 from typing import Any
 
-from arena.environments.adapters.calls import END, LIMIT, RESET, STEP, unpack
+from arena.environments.adapters.calls import RESET, STEP, unpack
 from arena.environments.adapters.match import BoolArray, Ending, Row, Sight
 from arena.environments.adapters.pettingzoo.declare import Declared
 from arena.environments.adapters.pettingzoo.diagnostics import (
@@ -15,6 +15,7 @@ from arena.environments.adapters.pettingzoo.diagnostics import (
     opened_wrongly,
     stepped_wrongly,
 )
+from arena.environments.adapters.sides import END, LIMIT
 from arena.environments.adapters.spaces.flatten import ACTION_MASK
 from arena.errors import ArenaError
 

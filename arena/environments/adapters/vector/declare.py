@@ -8,7 +8,8 @@ from typing import Any, SupportsIndex
 import torch
 from gymnasium import spaces
 
-from arena.environments.adapters.calls import DEFAULT_DECISIONS, REASONS, RESET, asking, unpack
+from arena.environments.adapters.calls import RESET, asking, unpack
+from arena.environments.adapters.sides import DEFAULT_DECISIONS, REASONS
 from arena.environments.adapters.spaces.actions import bounds_of, factors_of, heads_for
 from arena.environments.adapters.spaces.flatten import ACTION_MASK, parts_of
 from arena.environments.adapters.vector.game import Opening, TensorGame

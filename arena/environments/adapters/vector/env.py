@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.environments.adapters.calls import END, LIMIT, STEP, unpack
+from arena.environments.adapters.calls import STEP, unpack
+from arena.environments.adapters.sides import END, LIMIT
 from arena.environments.adapters.spaces.actions import require_no_addend
 from arena.environments.adapters.spaces.flatten import ACTION_MASK
 from arena.environments.adapters.vector.actions import check_legal, read

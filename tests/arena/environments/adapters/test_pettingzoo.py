@@ -13,10 +13,10 @@ from refused import refused
 from torch import Tensor
 
 from arena.environments import declare, make
-from arena.environments.adapters.calls import END, LIMIT
 from arena.environments.adapters.pettingzoo import HigherReturn, ReturnMargin, TwoSided
 from arena.environments.adapters.pettingzoo.declare import look_at
 from arena.environments.adapters.pettingzoo.library import find_game
+from arena.environments.adapters.sides import END, LIMIT
 from arena.environments.base import Observation, StepResult
 from arena.errors import ArenaError, InvalidActionError, UnknownEnvironmentError
 from arena.play.series import play_series

@@ -1,10 +1,5 @@
 """Games of tensors are played as they are, whoever opens their matches."""
 
-import json
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import ClassVar
 
@@ -337,43 +332,3 @@ def test_pairs_meet_the_same_match_on_swapped_sides():
     lengths = [match.decisions for match in series.matches]
     assert lengths[::2] == lengths[1::2]
     assert len(set(lengths)) > 1
-
-
-def test_games_of_tensors_need_no_pettingzoo():
-    """A fresh process that refuses to import PettingZoo and its games plays one."""
-    program = """
-import sys
-from importlib.abc import MetaPathFinder
-
-class Blocked(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"pettingzoo", "pygame", "rlcard"}:
-            raise ModuleNotFoundError(f"{name} is blocked", name=name)
-
-sys.meta_path.insert(0, Blocked())
-from arena.cli import main
-main(["match", "random", "random", "--environment", "test_vector_plain:Coin", "--matches", "4", "--json"])
-"""
-    game = """
-import numpy as np
-from gymnasium.spaces import Box, Discrete
-
-class Coin:
-    observation_space, action_space, max_decisions = Box(0.0, 1.0, (1,)), Discrete(2), 1
-
-    def __init__(self, num_envs):
-        self.shown = np.zeros((num_envs, 2, 1), np.float32)
-
-    def reset(self, seed, options=None):
-        return self.shown, {}
-
-    def step(self, actions):
-        won = np.float32(actions[:, 0]) - np.float32(actions[:, 1])
-        over = np.ones(len(won), bool)
-        return self.shown, np.stack([won, -won], 1), over, ~over, {}
-"""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "test_vector_plain.py").write_text(game)
-        ran = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["matches"] == 4
