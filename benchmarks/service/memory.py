@@ -23,7 +23,7 @@ CALLS = round(WORKERS * CALLS_PER_S * 3600 * HOURS)  # a third each leases, resu
 TENTHS = 10
 CONNECTIONS = 8
 
-_OK = 200
+_SUCCESSES = (200, 201)  # POST /workers creates
 _TRIES = 5
 _MIB = 2**20
 _HEADERS = {"Content-Type": "application/json"}
@@ -90,7 +90,7 @@ def _post(connection: http.client.HTTPConnection, path: str, body: Body) -> Body
             connection.close()
             continue
         content = answer.read()
-        if answer.status == _OK:
+        if answer.status in _SUCCESSES:
             told: Body = json.loads(content)
             return told
         refusal = f"{answer.status}: {content[:300]!r}"

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-_OK = 200
+_SUCCESSES = (200, 201)  # POST /workers creates
 _BUSY = 503
 _TRIES = 20
 
@@ -68,7 +68,7 @@ class Arrivals:
             except OSError as error:
                 self.failures[f"{kind}: {error!r}"] += 1
                 return None
-            if status == _OK:
+            if status in _SUCCESSES:
                 self.latencies_s[kind].append(self.now_s() - due_s)
                 return answer
             if status != _BUSY or b"retry-after" not in headers:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 _HEADERS = {"Content-Type": "application/json"}
-_OK = 200
+_SUCCESSES = (200, 201)  # POST /workers creates
 
 
 def post_all(url: str, path: str, bodies: Sequence[bytes], connections: int) -> tuple[float, list[bytes]]:
@@ -25,7 +25,7 @@ def post_all(url: str, path: str, bodies: Sequence[bytes], connections: int) -> 
             connection.request("POST", path, bodies[place], _HEADERS)
             answer = connection.getresponse()
             content = answer.read()
-            if answer.status != _OK:
+            if answer.status not in _SUCCESSES:
                 raise SystemExit(f"{path} answered {answer.status}: {content[:300]!r}")
             answers.append((place, content))
         connection.close()
