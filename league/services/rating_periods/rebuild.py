@@ -22,7 +22,7 @@ from league.services.ratings import initial_ratings, sides, sides_store
 from league.services.ratings import state as rating_state
 from league.services.ratings.initial_ratings import Inheritance
 from league.services.ratings.input_version import InputVersion, compute_then_commit
-from league.services.ratings.input_version import read as read_ground
+from league.services.ratings.input_version import read as read_inputs
 from league.services.ratings.period import PlayerRating, RatingConfig, Roster
 from league.services.ratings.state import EMPTY, RatingState, RatingUpdate
 from league.wire import Side
@@ -84,7 +84,7 @@ class _Audit:
     So is `side_records`, those whose sides are kept apart. `starts` has the players that should have started elsewhere.
     """
 
-    ground: InputVersion
+    inputs: InputVersion
     outcome: Rebuilt
     corrections: Sequence[_Correction]
     starts: Mapping[int, PlayerRating]
@@ -144,7 +144,7 @@ def _rebuild(database: Database, environment: str, now: datetime) -> Rebuilt:
 
 def _audit(session: Session, environment: str) -> _Audit:
     """Compare what is stored with what the log says, version by version."""
-    ground = read_ground(session, environment)
+    inputs = read_inputs(session, environment)
     corrections: list[_Correction] = []
     found = Differences()
     state, count, ratings = EMPTY, 0, 0
@@ -172,7 +172,7 @@ def _audit(session: Session, environment: str) -> _Audit:
     kept = sides_store.read_records(session, environment)
     side_records = _right("side payoff", kept, state.sides.records, found)
     outcome = Rebuilt(environment, count, ratings, found.count, found.first)
-    return _Audit(ground, outcome, corrections, moved, records, side_records)
+    return _Audit(inputs, outcome, corrections, moved, records, side_records)
 
 
 def _versions(session: Session, environment: str) -> list[list[Period]]:

@@ -91,7 +91,7 @@ class Comparison:
 class _Rerated:
     """The periods of a new version, computed and not yet written."""
 
-    ground: InputVersion
+    inputs: InputVersion
     periods: Sequence[Period]
     entries: Sequence[Mapping[int, PlayerRating]]
     records: PairRecords

@@ -17,26 +17,26 @@ _QUIET_TRIES = 3
 
 @dataclass(frozen=True)
 class InputVersion:
-    """What a computation from the log rests on: the last period, and the last event that could change the past."""
+    """Version of the inputs of a computation: the last period, and the last event that could change the log."""
 
     period_id: int
     event_id: int
 
 
-class Grounded(Protocol):
-    """An outcome that knows what it rests on."""
+class Versioned(Protocol):
+    """An outcome with the version of its inputs."""
 
     @property
-    def ground(self) -> InputVersion:
-        """What it rests on."""
+    def inputs(self) -> InputVersion:
+        """Version of the inputs that it was computed from."""
 
 
-OutcomeT = TypeVar("OutcomeT", bound=Grounded)
+OutcomeT = TypeVar("OutcomeT", bound=Versioned)
 AnswerT = TypeVar("AnswerT")
 
 
 def read(session: Session, environment: str) -> InputVersion:
-    """Return what a computation from the log rests on, as the session sees it.
+    """Return the present version of the log, as the session sees it.
 
     An event about a player or a period leaves the log as it was. Any other, such as what becomes of a worker, is taken
     to change it.
@@ -50,7 +50,7 @@ def read(session: Session, environment: str) -> InputVersion:
 
 
 def unchanged(session: Session, environment: str, before: InputVersion) -> bool:
-    """Say whether a computation's ground is unchanged; if so it stays until the session's transaction ends."""
+    """Return True if no period or audit event was added since `before`; lock both until the transaction ends."""
     locks.acquire(session, Lock.PERIOD, environment)
     locks.acquire(session, Lock.EVENTS)
     return read(session, environment) == before
@@ -67,8 +67,8 @@ def compute_then_commit(
         with database.read() as session:
             outcome = compute(session)
         with database.write() as session:
-            if unchanged(session, environment, outcome.ground):
+            if unchanged(session, environment, outcome.inputs):
                 return write(session, outcome)
     with database.write() as session:
-        unchanged(session, environment, outcome.ground)
+        unchanged(session, environment, outcome.inputs)
         return write(session, compute(session))
