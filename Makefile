@@ -77,7 +77,7 @@ test-lowest: ## run tests with the lowest versions of all direct dependencies (A
 	tests/smoke/lowest.sh $(ARGS)
 
 lock: $(VENV)/.tools ## pin all dependencies with their hashes in requirements.lock, at the versions of constraints.txt
-	$(TOOLS)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
+	$(TOOLS)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11.5 --generate-hashes \
 	    --constraints constraints.txt $(addprefix --no-emit-package ,$(UNLOCKED)) \
 	    --quiet --no-header --no-annotate --output-file requirements.lock
 	@sed -i '1i # Written by `make lock`, without torch; CONTRIBUTING.md says how to install from it.' requirements.lock
