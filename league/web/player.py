@@ -62,16 +62,18 @@ class Offer:
 
 _OFFERS: dict[Change, Offer] = {
     "promote": Offer("promote", "Promote", "It becomes a commander, with a call-sign.", danger=False),
-    "retire": Offer("retire", "Retire", "It is not drawn any more. Its history stays, and it can return.", danger=True),
-    "reinstate": Offer("reinstate", "Reinstate", "It becomes a candidate again and is drawn.", danger=False),
-    "quarantine": Offer(
-        "quarantine", "Quarantine", "It is taken out of play until somebody reinstates it.", danger=True
+    "retire": Offer(
+        "retire", "Retire", "It is no longer drawn. Its history stays, and you can reinstate it.", danger=True
     ),
+    "reinstate": Offer(
+        "reinstate", "Reinstate", "It becomes a candidate again and is drawn as an opponent.", danger=False
+    ),
+    "quarantine": Offer("quarantine", "Quarantine", "It is not drawn until you reinstate it.", danger=True),
 }
 _DISMISS = Offer(
-    "dismiss", "Dismiss reports", "The reports count as false, and their tokens are flagged.", danger=False
+    "dismiss", "Dismiss reports", "The reports count as false, and the tokens that sent them are flagged.", danger=False
 )
-_CROWN = Offer("champion", "Make champion", "Scripts that ask for the champion are given it.", danger=False)
+_CROWN = Offer("champion", "Make champion", "Scripts that ask for the champion get it.", danger=False)
 
 
 @dataclass(frozen=True)

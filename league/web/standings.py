@@ -97,17 +97,17 @@ class Column:
 
 
 COLUMNS = (
-    Column("rank", "#", "number", "Rank among the players in play, by rating - 2 RD: who is surely strong"),
+    Column("rank", "#", "number", "Rank among active players, by rating - 2 RD"),
     Column("name", "Player", "", "Call-sign, or name"),
     Column("kind", "Kind", "wide", "Learner (in training), snapshot (frozen) or baseline (scripted)"),
-    Column("role", "Role", "wider", "What its lineage is trained for"),
-    Column("standing", "Standing", "wide", "Of a snapshot"),
-    Column("rating", "Rating", "number", "Glicko-2, with the 95 % band: ± 2 RD"),
+    Column("role", "Role", "wider", "Role of its learner"),
+    Column("standing", "Standing", "wide", "Candidate, commander, retired or quarantined"),
+    Column("rating", "Rating", "number", "Glicko-2, with its 95 % interval: ± 2 RD"),
     Column("deviation", "RD", "number wider", "Rating deviation"),
     Column("games", "Games", "number", "Rated games"),
     Column("win_rate", "Win rate", "number wide", "Mean score of the rated games"),
-    Column("lineage", "Lineage", "wider", "Whose snapshots it belongs to"),
-    Column("age", "Age", "number wide", "Since it was published"),
+    Column("lineage", "Lineage", "wider", "Learner that it belongs to"),
+    Column("age", "Age", "number wide", "Time since it was published"),
 )
 
 
@@ -115,8 +115,8 @@ def columns(sides: tuple[str, str] | None) -> list[Column]:
     """Return the columns of the table: where sides are unlike, with what players are rated on each."""
     home, away = sides or ("", "")
     of_sides = (
-        Column("home", f"Home, {home}", "number wide side", "What it is rated at home, against others away"),
-        Column("away", f"Away, {away}", "number wide side", "What it is rated away, against others at home"),
+        Column("home", f"Home, {home}", "number wide side", "Rating at home, against players away"),
+        Column("away", f"Away, {away}", "number wide side", "Rating away, against players at home"),
     )
     after = next(place for place, column in enumerate(COLUMNS, start=1) if column.sort == "rating")
     return [*COLUMNS[:after], *(of_sides if sides else ()), *COLUMNS[after:]]

@@ -32,7 +32,7 @@ CHANGED_MAX = 40
 LATE_BEATS, MISSED_BEATS = 1.25, 3.0
 """So many heartbeats without a sign of life, and a worker is overdue, and away."""
 
-SINCE = {"1": "the last hour", "24": "the last day", "168": "the last week", "": "all that it ever reported"}
+SINCE = {"1": "the last hour", "24": "the last day", "168": "the last week", "": "the beginning"}
 """What of a worker's results may be taken back, by hours."""
 
 State = Literal["quarantined", "suspect", "draining", "stopping", "attached", "overdue", "away"]

@@ -36,7 +36,7 @@ def told(page: str) -> list[str]:
 
 
 def test_an_empty_log_says_what_it_is_for(http: TestClient, scene: Scene) -> None:
-    assert "Nothing like that has happened" in http.get("/events").text
+    assert "No events fit these filters" in http.get("/events").text
 
 
 def test_the_newest_line_comes_first_with_name_reason_and_details(http: TestClient, players: list[int]) -> None:

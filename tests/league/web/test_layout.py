@@ -92,7 +92,7 @@ def test_who_finds_no_room_is_told_when_to_come_back_and_a_page_comes_by_itself(
     page, piece, *problems = answers
     assert all(answer.status_code == 503 and int(answer.headers["retry-after"]) >= 1 for answer in answers)
     assert page.headers["refresh"] == page.headers["retry-after"]
-    assert f"tries again by itself in {page.headers['retry-after']} s" in page.text
+    assert f"reloads in {page.headers['retry-after']} s" in page.text
     assert "content-security-policy" in page.headers
     assert piece.text.startswith("<p")
     assert "refresh" not in piece.headers

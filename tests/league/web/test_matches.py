@@ -198,7 +198,7 @@ def test_what_is_not_there_is_said_on_a_page(
 def test_nobody_has_played_yet(scene: Scene, http: TestClient) -> None:
     text = http.get("/matches", headers=PAGE).text
     assert f"trainer evaluate --environment {scene.environment}" in text
-    assert "No match is like that" in http.get("/matches?kind=gate", headers=PAGE).text
+    assert "No match fits these filters" in http.get("/matches?kind=gate", headers=PAGE).text
 
 
 def test_who_looks_for_replays_before_there_are_any_is_told_how_they_come(played: Scene, http: TestClient) -> None:
@@ -207,7 +207,7 @@ def test_who_looks_for_replays_before_there_are_any_is_told_how_they_come(played
     play_recorded(played, make_steps())
     text = http.get("/matches?recorded=true&kind=gate", headers=PAGE).text
     assert told not in text
-    assert "No match is like that" in text
+    assert "No match fits these filters" in text
 
 
 def test_only_a_list_that_leaves_matches_out_says_so_to_scripts(played: Scene, http: TestClient) -> None:

@@ -104,13 +104,13 @@ def test_the_page_names_the_circle_and_who_is_not_in_play_is_left_out(
     trio: Sequence[wire.Player], http: TestClient, scene: Scene
 ) -> None:
     page = http.get("/payoff").text
-    assert "⟳ circle" in page
-    assert "3 players are tangled here" in page
+    assert "⟳ cycle" in page
+    assert "3 players are in this group" in page
     assert f'data-id="{trio[0].id}"' in page
     scene.client.quarantine(trio[0].id)
     page = http.get("/payoff").text
     assert f'data-id="{trio[0].id}"' not in page
-    assert "No circle among these players" in page
+    assert "No significant cycle among these players" in page
 
 
 def test_a_row_is_a_table_with_links_to_the_matches(trio: Sequence[wire.Player], http: TestClient) -> None:

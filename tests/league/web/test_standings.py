@@ -57,7 +57,7 @@ def test_a_reader_may_filter_search_and_sort(
     assert found(kind="baseline") == ["random"]
     assert found(q="MAIN@", sort="name", order="descending") == ["main@3", "main@2"]
     assert found(q="", kind="", role="", lineage="") == found()
-    assert "Take a filter back" in http.get("/", params={"q": "nobody"}).text
+    assert "Remove a filter" in http.get("/", params={"q": "nobody"}).text
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_lines_that_a_page_has_are_told_as_they_are_now(
 def test_the_champion_the_strongest_and_the_newest_stand_above_the_table(
     http: TestClient, league: LeagueClient, snapshots: list[wire.Player]
 ) -> None:
-    assert http.get("/").text.count("nobody yet") == 1
+    assert http.get("/").text.count("none yet") == 1
     league.crown(snapshots[1].id, "first", expected=None)
     sign = league.player(snapshots[1].id).call_sign
     page = http.get("/").text

@@ -69,9 +69,9 @@ def test_numbers_that_have_gone_astray_take_no_more_room_than_others(http: TestC
 
 def test_a_healthy_learner_is_called_so_only_by_who_looks(http: TestClient, scene: Scene) -> None:
     beat(scene, 64, METRICS)
-    assert "finds nothing wrong" not in http.get("/training").text
+    assert "no findings" not in http.get("/training").text
     beat(scene, 128, METRICS, verdicts=[])
-    assert "finds nothing wrong" in http.get("/training").text
+    assert "no findings" in http.get("/training").text
 
 
 def test_verdicts_of_a_trainer_that_sends_no_words_are_named(http: TestClient, scene: Scene) -> None:
@@ -154,7 +154,7 @@ def test_the_page_shows_both_sides_of_the_draw(http: TestClient, scene: Scene) -
     scene.publish(1)
     scene.train(4)
     page = http.get("/training").text
-    assert "the last 4 matches" in page
+    assert "the last 4 reported matches" in page
     assert ">self-play<" in page
     assert "environments of its own" not in page
 

@@ -105,7 +105,7 @@ def test_a_worker_is_told_to_leave_and_the_log_tells_who_said_so(http: TestClien
     assert (line.kind, line.actor, line.reason) == ("drain-worker", "open", "new version")
     assert line.details == {"worker_id": scene.trainer.id, "worker": "trainer-1", "from": "continue"}
     assert "draining" in http.get("/workers").text
-    assert "Let it go on" in http.get("/workers").text
+    assert "Cancel the drain" in http.get("/workers").text
 
 
 def test_other_sites_change_nothing(http: TestClient, scene: Scene) -> None:

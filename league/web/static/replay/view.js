@@ -185,7 +185,7 @@ class View {
       const own = roles.filter((_, mech) => this.stage.sides[mech] === number).length;
       return `${side} ${scene.mechs.filter((mech) => mech.alive && mech.side === number).length} of ${own} standing`;
     });
-    const zone = scene.holder === "nobody" ? "nobody holds the zone" : `zone: ${scene.holder}`;
+    const zone = scene.holder === "nobody" ? "zone: empty" : `zone: ${scene.holder}`;
     this.#part("[data-state]").textContent = `${clock(scene.timeS)}: ${standing.join(", ")}; ${zone}`;
   }
 

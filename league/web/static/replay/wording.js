@@ -57,5 +57,5 @@ function describeZone({ before, after }) {
   if (after === "nobody" && SIDES.includes(before)) {
     return [[before, SIDES.indexOf(before)], [" leaves the zone", null]];
   }
-  return [[after === "contested" ? "the zone is contested" : "nobody is left in the zone", null]];
+  return [[after === "contested" ? "the zone is contested" : "the zone is empty", null]];
 }
