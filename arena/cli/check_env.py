@@ -18,7 +18,7 @@ MARKS = {
     "passed": ("pass", "green"),
     "failed": ("FAIL", "bold red"),
     "warning": ("warn", "yellow"),
-    "told": ("told", "cyan"),
+    "info": ("info", "cyan"),
     "n/a": ("n/a", "dim"),
     "not reached": ("-", "dim"),
 }
@@ -36,10 +36,10 @@ def verify(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Check a game against what environments promise: spec, ranges, masks, ends, outcomes, repeatability, sides.
+    """Check a game against the environment contract: spec, ranges, masks, ends, outcomes, repeatability, sides.
 
-    Prints a row for each check, and for each failure what was seen, where, the rule and the way out. Ends with 1 if one
-    has failed; a warning is no failure.
+    Prints a row for each check, and for each failure the observation, its place, the rule and a remedy. Exits with 1 if
+    a check fails. A warning is not a failure.
     """
     from arena.conformance import verify as verify_environment
 
@@ -77,7 +77,7 @@ def _describe(report: "Report") -> dict[str, Any]:
 
 
 def _print(console: Console, report: "Report") -> None:
-    table = make_table("check", "", "what was seen")
+    table = make_table("check", "", "result")
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for row in report.rows:
         mark, colour = MARKS[row.verdict]
@@ -87,10 +87,10 @@ def _print(console: Console, report: "Report") -> None:
         if row.finding:
             console.print(_explain(row, row.finding))
     counts = {mark: sum(MARKS[row.verdict][0] == mark for row in report.rows) for mark, _ in MARKS.values()}
-    told = ", ".join(
-        f"{counts[mark]} {what}" for mark, what in (("pass", "passed"), ("FAIL", "failed"), ("warn", "warned"))
+    summary = ", ".join(
+        f"{counts[mark]} {what}" for mark, what in (("pass", "passed"), ("FAIL", "failed"), ("warn", "warnings"))
     )
-    console.print(Text(f"{report.environment}: {told}."))
+    console.print(Text(f"{report.environment}: {summary}."))
 
 
 def _explain(row: "Row", finding: "Finding") -> Table:

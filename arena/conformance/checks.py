@@ -23,9 +23,9 @@ class Rule:
         """It was kept."""
         return Row(self.check, Verdict.PASSED, said, None)
 
-    def told(self, said: str) -> Row:
+    def info(self, said: str) -> Row:
         """There is nothing to keep, and something to know."""
-        return Row(self.check, Verdict.TOLD, said, None)
+        return Row(self.check, Verdict.INFO, said, None)
 
     def failed(self, seen: str, where: str = "") -> Row:
         """It was broken."""

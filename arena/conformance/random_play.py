@@ -103,7 +103,7 @@ class Played:
         if rule in self.faults:
             fault = self.faults[rule]
             if rule is ZERO_SUM and not spec.zero_sum:
-                return rule.told("rewards need not add up to 0, and do not")
+                return rule.info("rewards need not add up to 0, and do not")
             return rule.warned(*fault) if rule in WARNINGS else rule.failed(*fault)
         if why := _without_meaning(rule, spec):
             return rule.not_applicable(why)
@@ -111,7 +111,7 @@ class Played:
             broken = next(each.check for each in self.faults if each in STOPPING)
             return rule.not_reached(f"no fault before {broken!r} was broken")
         if rule is ZERO_SUM and not spec.zero_sum:
-            return rule.told("rewards need not add up to 0, and did: zero_sum=True would say so")
+            return rule.info("rewards need not add up to 0, and did: zero_sum=True would say so")
         return rule.passed(self._said(rule, spec))
 
     def _said(self, rule: Rule, spec: EnvironmentSpec) -> str:

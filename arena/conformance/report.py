@@ -10,7 +10,7 @@ class Verdict(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     WARNING = "warning"
-    TOLD = "told"
+    INFO = "info"
     NOT_APPLICABLE = "n/a"
     NOT_REACHED = "not reached"
 

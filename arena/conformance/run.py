@@ -195,7 +195,7 @@ class _Verification:
         yield judge_scores(played.results)
         yield _guarded(CONTAINED, partial(self._contained, repeating))
         rate = played.decisions / played.stepping_s
-        yield SPEED.told(f"{rate:,.0f} decisions a second of {min(MAX_ROWS, -(-self._matches // 2))} matches at once")
+        yield SPEED.info(f"{rate:,.0f} decisions a second of {min(MAX_ROWS, -(-self._matches // 2))} matches at once")
 
     def _contained(self, repeating: Repeating) -> Row:
         env = repeating.make(num_envs=2, seed=0)

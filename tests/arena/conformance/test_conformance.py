@@ -165,7 +165,7 @@ def test_rewards_of_which_nothing_is_declared_are_told_of():
     for game, told in [("unspoken", "and did: zero_sum=True would say so"), ("unequal", "and do not")]:
         report = look_at(game)
         assert report.passed
-        assert said(report, Verdict.TOLD)["zero-sum"].endswith(told)
+        assert said(report, Verdict.INFO)["zero-sum"].endswith(told)
 
 
 def test_the_report_shows_whether_sides_are_rated_apart():
@@ -358,7 +358,7 @@ def test_the_command_prints_a_row_for_each_check(capsys: pytest.CaptureFixture[s
     code, out, _ = run(capsys, "broken_games:honest", "--matches", "10")
     assert code == 0
     assert ["specification", "pass"] in [line.split()[:2] for line in out.splitlines()]
-    assert "broken_games:honest: 28 passed, 0 failed, 0 warned." in out
+    assert "broken_games:honest: 28 passed, 0 failed, 0 warnings." in out
 
 
 def test_the_command_explains_what_has_failed_and_says_so_to_scripts(capsys: pytest.CaptureFixture[str]):
