@@ -63,7 +63,7 @@ def test_filters_and_search_work_together(visit: Callable[..., Any]) -> None:
     wait_for_table(page, lambda: page.fill("#q", "exploiter@12"))
     assert all("exploiter@12" in each for each in page.locator(f"{ROW} > th").all_text_contents())
     wait_for_table(page, lambda: page.fill("#q", "no such player"))
-    page.wait_for_selector("text=Nobody is like that")
+    page.wait_for_selector("text=No player matches these filters")
     assert page.evaluate("document.activeElement.id") == "q"
 
 
