@@ -233,7 +233,7 @@ def test_nim_of_the_documentation_is_played(tmp_path, monkeypatch: pytest.Monkey
     assert {match.decisions <= 14 for match in series.matches} == {True}
 
 
-def test_a_library_that_prints_while_it_is_imported_is_silent(tmp_path, monkeypatch: pytest.MonkeyPatch, capsys):
+def test_a_library_that_prints_while_it_is_imported_is_silent(tmp_path, monkeypatch: pytest.MonkeyPatch, capfd):
     """JaxMARL takes its standard output anew before it prints."""
     code = "import sys\nprint('one')\nsys.stdout = sys.__stdout__\nprint('two')\n"
     (tmp_path / "loud_library.py").write_text(code)
@@ -243,4 +243,16 @@ def test_a_library_that_prints_while_it_is_imported_is_silent(tmp_path, monkeypa
     factory._library("loud:game", "loud_library")
 
     assert (sys.stdout, sys.__stdout__) == before
-    assert capsys.readouterr().out == ""
+    assert capfd.readouterr().out == ""
+
+
+def test_tug_of_the_documentation_is_played(monkeypatch: pytest.MonkeyPatch):
+    root = Path(__file__).parents[4]
+    page = (root / "docs" / "jax.md").read_text(encoding="utf-8")
+    assert (root / "examples" / "tug_jax.py").read_text(encoding="utf-8") in re.findall(
+        r"```python\n(.+?)```", page, re.DOTALL
+    )
+    monkeypatch.syspath_prepend(root / "examples")
+
+    series = play_series("tug_jax:tug", *(resolve_policy("tug_jax:tug", "random") for _ in range(2)), matches=4, seed=0)
+    assert len(series.matches) == 4
