@@ -1,13 +1,10 @@
 """What an environment of a composition declares: observation blocks, action heads, signature. Torch- and Warp-free."""
 
-from dataclasses import asdict
-from typing import Any
-
-from arena.environments.mech.config import constants as rules
 from arena.environments.mech.config.chassis import CLASSES
 from arena.environments.mech.config.constants import COMM_SIZE, EWAR_OPTIONS, LOCAL_MAP_CELLS, MOVES, REASONS
 from arena.environments.mech.config.scenario import PRESETS, MechConfig, Terrain
-from arena.environments.mech.config.weapons import LOADOUTS, SMOKE, TIMERS, TRIGGERS, WEAPONS
+from arena.environments.mech.config.signature import covered_rules
+from arena.environments.mech.config.weapons import TIMERS, TRIGGERS
 from arena.environments.mech.maps.pool import MAPS_EDITION
 from arena.environments.spec import SIDES, ActionHead, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
 
@@ -90,6 +87,9 @@ is the share of the capacity, at most 2; hp and stability are shares; focus is w
 MATE_FEATURES = ("ahead", "left", "up", "facing_ahead", "facing_left", "hp", "heat", "fallen", "shutdown", *CLASSES)
 """One pack mate, exactly, in the order of the pack without the viewer; all 0 where it is destroyed or there is none."""
 
+SIGNED_FEATURES = (CONDITION_FEATURES, CONTACT_FEATURES, MATE_FEATURES, HULL_FEATURES, PANEL_FEATURES)
+"""Features whose names and order the signature covers; of the other blocks it covers the size."""
+
 
 def observation_blocks(config: MechConfig) -> tuple[ObservationBlock, ...]:
     """Layout of one mech's observation; blocks that a composition cannot fill are left out."""
@@ -149,19 +149,5 @@ def make_spec(config: MechConfig) -> EnvironmentSpec:
         reproducible=True,
         limit_decides=True,
         reasons=REASONS,
-        rules=_declared_rules(config),
+        rules=covered_rules(config, maps_edition=MAPS_EDITION, features=SIGNED_FEATURES),
     )
-
-
-def _declared_rules(config: MechConfig) -> dict[str, Any]:
-    """Everything that decides how a match goes: a changed number is another game."""
-    numbers = {name.lower(): value for name, value in vars(rules).items() if name.isupper()}
-    return {
-        "config": asdict(config),
-        "classes": {mech.name: asdict(mech) for mech in config.team},
-        "weapons": [asdict(weapon) for weapon in (*WEAPONS, SMOKE)],
-        "loadouts": LOADOUTS,
-        "rules": numbers,
-        "maps_edition": MAPS_EDITION,
-        "features": [CONDITION_FEATURES, CONTACT_FEATURES, MATE_FEATURES, HULL_FEATURES, PANEL_FEATURES],
-    }
