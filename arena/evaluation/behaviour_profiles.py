@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from arena.arrays import BoolArray, FloatArray
 
 SIGNIFICANCE = 0.01
 """Share of measures that are taken to tell players apart and do not."""

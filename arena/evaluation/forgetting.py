@@ -3,14 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from arena.arrays import BoolArray, FloatArray
 from arena.evaluation import statistics as discoveries
 from arena.evaluation.payoff import Tally, beta_moments, wilson_interval
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 SIGNIFICANCE = 0.05
 """Share of opponents called forgotten that may not be."""

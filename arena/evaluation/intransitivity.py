@@ -8,16 +8,13 @@ somebody who beats the first.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.special import betainc
 
+from arena.arrays import BoolArray, FloatArray
 from arena.evaluation import statistics as discoveries
 from arena.evaluation.payoff import Tally
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 SIGNIFICANCE = 0.01
 """Share of edges that may be mistaken."""

@@ -9,11 +9,11 @@ Source: Balduzzi, Tuyls, Perolat and Graepel, "Re-evaluating evaluation" (2018),
 
 import clarabel
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 from scipy.sparse import csc_array, hstack, vstack
 
-FloatArray = NDArray[np.float64]
+from arena.arrays import FloatArray
 
 _SYMMETRY = 1e-6  # how far x_ij + x_ji may be from 1
 _TOLERANCE = 1e-9  # of the conic solver, in win rates and probabilities

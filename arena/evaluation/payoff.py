@@ -8,13 +8,10 @@ one side learns multiplies that cell's earlier counts by the decay. Games betwee
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.ratings.glicko2 import Ratings, expected_score
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 DECAY = 0.99
 PRIOR_GAMES = 8.0

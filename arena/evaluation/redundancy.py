@@ -7,14 +7,11 @@ behaviour if their fingerprints do. Of players that are alike the best stays and
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.evaluation.behaviour_profiles import Distances, Fingerprints, apart, root_mean_squares
 from arena.evaluation.payoff import Tally
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from arena.arrays import FloatArray
 from arena.evaluation.brownian import Motion
-
-FloatArray = NDArray[np.float64]
 
 Decision = Literal["accept", "reject", "continue"]
 

@@ -5,9 +5,9 @@ which every server and command would wait for.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-FloatArray = NDArray[np.float64]
+from arena.arrays import FloatArray
 
 
 def adjusted(p_values: ArrayLike) -> FloatArray:

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.matchmaking.pfsp import (
     WEIGHT_FLOOR,
     normalised,
@@ -29,10 +30,6 @@ from arena.matchmaking.pfsp import (
     skill_weights,
 )
 from arena.matchmaking.rules import Candidates, Need, Rule, find_rule
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 Balance = Literal["snapshots", "learners"]
 """Who counts alike, whatever a rule thinks of them: every snapshot, or every learner, however many it left."""

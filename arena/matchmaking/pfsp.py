@@ -6,9 +6,9 @@ Source: Vinyals et al., "Grandmaster level in StarCraft II" (2019), methods, "Pr
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-FloatArray = NDArray[np.float64]
+from arena.arrays import FloatArray
 
 WinRateWeighting = Literal["hard", "variance", "linear", "capped", "uniform"]
 

@@ -11,16 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.matchmaking.pfsp import finite_column
 
 if TYPE_CHECKING:  # scipy is imported where it is used: every command would wait for it
     from scipy.sparse import csr_array
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 _POINTS_A_MEETING = 50.0
 

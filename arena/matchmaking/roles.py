@@ -17,15 +17,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.matchmaking.distribution import Branch, Distribution, MatchmakingConfig, opponent_distribution
 from arena.matchmaking.pfsp import pfsp_weights, rate_column, require_share
 from arena.matchmaking.rules import Candidates
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 Role = Literal["main", "main_exploiter", "league_exploiter"]
 Start = Literal["first", "main"]

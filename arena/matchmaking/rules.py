@@ -24,12 +24,10 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from arena.arrays import FloatArray, IntArray
 from arena.evaluation.payoff import Tally, expected_matrix, tally
 from arena.matchmaking.pfsp import WinRateWeighting, finite_column, pfsp_weights, rate_column, skill_weights
 from arena.ratings.glicko2 import Ratings
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 NO_LINEAGE = -1
 """Lineage of who was left by no learner: of a baseline."""

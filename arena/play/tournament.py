@@ -5,16 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from arena.arrays import FloatArray
 from arena.errors import ArenaError
 from arena.play.runner import ignore_progress
 from arena.play.series import MatchSeries, play_series
 from arena.policies.protocol import Policy
 from arena.ratings.glicko2 import Ratings, Results, newcomers, rate_period
 from arena.seeding import derive
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,16 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.evaluation.sprt import Decision as GateDecision
 from arena.evaluation.sprt import GateConfig
 from arena.ratings.glicko2 import Ratings, conservative
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-
 
 GATES = ("off", "weakest", "champion")
 

@@ -22,15 +22,13 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import splu
 
+from arena.arrays import FloatArray, IntArray
 from arena.ratings.cholesky import inverse
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Times = Callable[[FloatArray, float], FloatArray]
 """Multiplies (F, K) columns by an (F, F) matrix, to a tolerance relative to each column."""
 

@@ -30,16 +30,13 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
+from arena.arrays import FloatArray, IntArray
 from arena.ratings.cholesky import solution
 from arena.ratings.covariance import EXACT, Covariance
 from arena.ratings.low_rank_logistic import AllPairs, polynomials
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _TOLERANCE = 1e-9
 _STEPS = 100

@@ -21,13 +21,10 @@ from typing import Self
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebpts1, chebvander
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from arena.arrays import FloatArray, IntArray
 from arena.ratings.cholesky import solution
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _ERROR = 1e-16
 _WIDTH_MIN = 1.0

@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from arena.arrays import FloatArray, IntArray
 from arena.ratings.volatility import log_volatility_change
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _LOGIT_MAX = 500.0  # as in `arena.ratings.glicko2`: exp(-500) still squares against a deviation of 1e40
 _MAGNITUDE_MAX = 1e40  # as there: a volatility beyond this is computed as this

@@ -4,9 +4,8 @@ Source: Glickman, "Example of the Glicko-2 system" (2022), step 5.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from arena.arrays import FloatArray
 
 _ROOT_TOLERANCE = 1e-11  # of ln(volatility^2)
 _ROOT_STEPS = 400  # the interval at least halves every eighth step: 5,000 wide (tau = 100) to 1e-11 takes 392

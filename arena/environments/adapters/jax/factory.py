@@ -3,7 +3,8 @@
 import contextlib
 import importlib
 import io
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -89,10 +90,25 @@ LIBRARIES: Mapping[str, Callable[[str, str], TensorGame]] = MappingProxyType(
 
 def _library(name: str, package: str) -> Any:  # noqa: ANN401  a module
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # JaxMARL prints while it is imported, in front of any --json
+        with _no_output():
             return importlib.import_module(package)
     except ModuleNotFoundError as error:
         raise named_extra(error, name) or MissingPackageError(f"{name} does not load ({error})") from error
+
+
+@contextlib.contextmanager
+def _no_output() -> Iterator[None]:
+    """Drop what an import prints, which would stand in front of a command's JSON.
+
+    JaxMARL 0.2.0 prints, and sets `sys.stdout` to `sys.__stdout__` before that.
+    """
+    before = sys.__stdout__
+    with contextlib.redirect_stdout(io.StringIO()) as dropped:
+        try:
+            setattr(sys, "__stdout__", dropped)  # noqa: B010  typed as constant
+            yield
+        finally:
+            setattr(sys, "__stdout__", before)  # noqa: B010
 
 
 def _require_known(name: str, game: str, known: Any) -> None:  # noqa: ANN401  names, in the library's own container

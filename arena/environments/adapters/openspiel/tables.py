@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arena.environments.adapters.openspiel.tree import AWAY, HOME, NONE, BoolArray, FloatArray, GameTree, IntArray
+from arena.arrays import BoolArray, FloatArray, IntArray
+from arena.environments.adapters.openspiel.tree import AWAY, HOME, NONE, GameTree
 
 START = 0
 """The move that opens a match."""

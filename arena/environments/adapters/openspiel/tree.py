@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.environments.adapters.openspiel.library import NoTablesError, tell
 
 if TYPE_CHECKING:
     from pyspiel import Game, State
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 MAX_NODES = 600_000
 """Most histories of a game: unrolling so many takes seconds. Tic-tac-toe, the largest usual one, has 549,946."""

@@ -14,7 +14,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 from arena.environments import declare, make  # noqa: E402
-from arena.environments.adapters.jax import from_gymnax, from_jaxmarl, from_pgx  # noqa: E402
+from arena.environments.adapters.jax import factory, from_gymnax, from_jaxmarl, from_pgx  # noqa: E402
 from arena.environments.adapters.vector.declare import look_at  # noqa: E402
 from arena.environments.adapters.vector.env import TensorMatches  # noqa: E402
 from arena.errors import ArenaError, MissingPackageError, UnknownEnvironmentError  # noqa: E402
@@ -231,3 +231,28 @@ def test_nim_of_the_documentation_is_played(tmp_path, monkeypatch: pytest.Monkey
     assert declare(name).unlike_sides is None
     series = play_series(name, *(resolve_policy(name, "random") for _ in range(2)), matches=20, seed=0)
     assert {match.decisions <= 14 for match in series.matches} == {True}
+
+
+def test_a_library_that_prints_while_it_is_imported_is_silent(tmp_path, monkeypatch: pytest.MonkeyPatch, capfd):
+    """JaxMARL takes its standard output anew before it prints."""
+    code = "import sys\nprint('one')\nsys.stdout = sys.__stdout__\nprint('two')\n"
+    (tmp_path / "loud_library.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = sys.stdout, sys.__stdout__
+
+    factory._library("loud:game", "loud_library")
+
+    assert (sys.stdout, sys.__stdout__) == before
+    assert capfd.readouterr().out == ""
+
+
+def test_tug_of_the_documentation_is_played(monkeypatch: pytest.MonkeyPatch):
+    root = Path(__file__).parents[4]
+    page = (root / "docs" / "jax.md").read_text(encoding="utf-8")
+    assert (root / "examples" / "tug_jax.py").read_text(encoding="utf-8") in re.findall(
+        r"```python\n(.+?)```", page, re.DOTALL
+    )
+    monkeypatch.syspath_prepend(root / "examples")
+
+    series = play_series("tug_jax:tug", *(resolve_policy("tug_jax:tug", "random") for _ in range(2)), matches=4, seed=0)
+    assert len(series.matches) == 4
