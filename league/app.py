@@ -35,7 +35,6 @@ from league.api.routers import (
     learners,
     leases,
     matches,
-    matchmaking,
     players,
     rating_periods,
     results,
@@ -122,7 +121,7 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
     for router in (  # routes are matched in this order: the most frequent ones first
         results.router,
         leases.router,
-        matchmaking.router,
+        leases.preview_router,
         workers.router,
         learners.router,
         checkpoints.router,

@@ -13,9 +13,9 @@ from league.api.rate_limit import REFUSED_COST
 from league.api.state import AppState
 from league.auth import OPEN, Principal, Scope, digest
 from league.errors import ForbiddenError, UnauthenticatedError
+from league.request_class import request_class
 from league.services.auth import tokens
 from league.settings import is_loopback
-from league.wire.request_class import request_class
 
 bearer = HTTPBearer(scheme_name="token", auto_error=False, description="Made by `league token create`")
 

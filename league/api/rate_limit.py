@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 
 from league.auth import Principal
 from league.errors import RateLimitedError
-from league.wire.request_class import RequestClass
+from league.request_class import RequestClass
 
 REFUSED_COST = 100
 """A call with an invalid token counts as so many, which slows down attempts to guess tokens."""

@@ -116,7 +116,7 @@ _COMMANDS = {
         "league.cli.analysis:app", "List main learners that lose to snapshots that they used to beat."
     ),
     "retire-redundant": LazyCommand(
-        "league.cli.redundancy:app", "Retire snapshots that score like another snapshot that is no weaker."
+        "league.cli.lifecycle:app", "Retire snapshots that score like another snapshot that is no weaker."
     ),
     "replay": LazyCommand("league.cli.replays:app", "Download the recording of a match."),
     "token": LazyCommand("league.cli.maintenance.tokens:app", "Create, list, renew and revoke tokens."),

@@ -10,8 +10,8 @@ from league import wire
 from league.client import transfer
 from league.client.connection import Connection, raise_for_problem, retriable_rejection
 from league.errors import HashMismatchError
+from league.request_class import request_class
 from league.wire import PREFIX
-from league.wire.request_class import request_class
 
 
 class CheckpointCalls(Connection):

@@ -20,8 +20,8 @@ from league.errors import (
     UnauthenticatedError,
     from_problem,
 )
+from league.request_class import request_class
 from league.wire import PREFIX, PROTOCOL, PROTOCOL_HEADER
-from league.wire.request_class import request_class
 
 _TOO_MANY_REQUESTS = 429
 _PATIENCE_S = 30.0

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from league.wire.request_class import RequestClass
+from league.request_class import RequestClass
 
 
 @dataclass(frozen=True)

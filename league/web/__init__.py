@@ -1,27 +1,38 @@
 """The dashboard: pages for people, made by the server (decision 043)."""
 
-from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from league.api import errors as api_errors
 from league.errors import LeagueError, UnknownRouteError
-from league.web import actions, docs, events, matches, payoff, player, session, standings, training, workers
-from league.web.layout import HEADERS, error_page, is_part
+from league.web import actions, events, matches, payoff, player, session, standings, training, workers
+from league.web.layout import HEADERS, PageRoute, error_page, is_part
+from league.web.templating import render
 from league.wire import PREFIX
 
-PAGES = (session, standings, player, actions, training, payoff, matches, workers, events, docs)
+PAGES = (session, standings, player, actions, training, payoff, matches, workers, events)
 """Modules of pages, each with a router."""
 
 _FOREVER = "public, max-age=31536000, immutable"
+
+
+_reference = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@_reference.get("/docs")
+async def show_reference() -> HTMLResponse:
+    """Show the API reference: Swagger UI over the OpenAPI description, from files of this package."""
+    return HTMLResponse(render("docs.html"))
 
 
 def install(app: FastAPI) -> None:
     """Add all pages, their files, and a page for addresses that a browser finds nothing at."""
     for module in PAGES:
         app.include_router(module.router)
+    app.include_router(_reference)
     app.mount("/static", _Files(packages=[("league.web", "static")]), name="static")
     elsewhere = app.exception_handlers[HTTPException]
 

@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from league.api.metrics import Metrics
 from league.errors import BusyError, LeagueError
+from league.request_class import RequestClass, request_class
 from league.settings.concurrency import ConcurrencyLimits
-from league.wire.request_class import RequestClass, request_class
 
 _SMOOTHING = 0.1  # weight of the newest call in the mean duration
 _SPREAD = 0.5  # a refused call comes back after its time, or up to so much of it later

@@ -1,20 +1,25 @@
 """Leases: granted, released and explained."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from league import wire
-from league.api.dependencies import Now, Reader, Running, Word, Worker
+from league.api.dependencies import ID_LIMIT, Now, PlayerFilter, Reader, Running, Word, Worker
 from league.api.fast_route import FastRoute
 from league.api.responses import json_response
+from league.api.routes import ApiRoute
 from league.api.state import AppState
 from league.auth import Principal
+from league.errors import InvalidRequestError
 from league.services.auth import ownership
 from league.services.matchmaking import leases, unplayable
 from league.services.workers.polling import next_poll_s
 from league.wire import PREFIX
 
 router = APIRouter(route_class=FastRoute, prefix=PREFIX, tags=["matchmaking"])
+preview_router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["matchmaking"])
 
 
 @router.post("/leases", response_model=wire.LeaseAnswer)
@@ -54,3 +59,18 @@ def get_lease(lease_id: Word, league: Running, now: Now, _: Reader) -> wire.Leas
     """Show a lease, what became of it, and the distribution that it was drawn from."""
     with league.database.read() as session:
         return leases.explain(session, lease_id, now)
+
+
+@preview_router.get("/matchmaking/preview")
+def preview_matchmaking(
+    league: Running,
+    _: Reader,
+    player_id: PlayerFilter = None,
+    player: Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="Another name of `player_id`")] = None,
+) -> wire.Preview:
+    """Show the distribution that the next lease of a learner is drawn from, by its player id."""
+    chosen = player if player_id is None else player_id
+    if chosen is None or player not in (None, chosen):
+        raise InvalidRequestError(f"player_id={player_id}", "it is one learner's player id", "see GET /learners")
+    with league.database.read() as session:
+        return league.leases.preview(session, chosen)

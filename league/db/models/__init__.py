@@ -11,13 +11,12 @@ from league.db.models.behaviours import Behaviour, MeasureSet
 from league.db.models.checkpoints import Checkpoint
 from league.db.models.environments import Environment
 from league.db.models.gates import Gate
-from league.db.models.leader_election import LeaderLease
 from league.db.models.learners import Learner, LearnerProgress, MetricPoint, SnapshotDecision
 from league.db.models.leases import Draw, Lease
 from league.db.models.matches import Match, Refusal, Replay
 from league.db.models.pair_records import Payoff, SidePayoff
 from league.db.models.players import Champion, Player
-from league.db.models.ratings import Period, Rating, SideRating
+from league.db.models.ratings import LeaderLease, Period, Rating, SideRating
 from league.db.models.tokens import Token
 from league.db.models.workers import Quarantine, UnplayableReport, Worker
 

@@ -66,3 +66,13 @@ class SideRating(Base):
     volatility: Mapped[float]
     games: Mapped[int]
     score: Mapped[float]
+
+
+class LeaderLease(Base):
+    """The process that is elected for a periodic task, and the end of its term."""
+
+    __tablename__ = "leader_leases"
+
+    duty: Mapped[str] = mapped_column(primary_key=True)
+    holder: Mapped[str]
+    until: Mapped[datetime]

@@ -10,9 +10,9 @@ from league_scene import ON_SQLITE
 
 from league.api.middleware.concurrency import QueueLimiter
 from league.errors import ConfigurationError
+from league.request_class import RequestClass, request_class
 from league.settings import Settings
 from league.settings.concurrency import ConcurrencyLimits
-from league.wire.request_class import RequestClass, request_class
 
 NEVER_WAIT = {"/healthz", "/readyz", "/metrics", "/api/v1/events"}
 BEAT = ("POST", "/api/v1/workers/{worker_id}/heartbeat")
