@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -29,19 +28,3 @@ print(first, pages())
 """
     first, kept = map(int, subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.split())
     assert kept < first / 20
-
-
-@pytest.mark.skipif(
-    not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists(), reason="this system has no huge pages"
-)
-def test_the_heap_and_its_reserve_are_advised_to_use_huge_pages() -> None:
-    code = """
-from pathlib import Path
-from arena.malloc import RESERVED_HEAP, keep_freed_memory_in_huge_pages
-
-keep_freed_memory_in_huge_pages()
-heap = Path("/proc/self/smaps").read_text().split("[heap]\\n")[1].split("VmFlags:")
-print(int(heap[0].split()[1]) * 1024 >= RESERVED_HEAP, "hg" in heap[1].splitlines()[0].split())
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert done.stdout.split() == ["True", "True"]

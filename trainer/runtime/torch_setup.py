@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from arena.malloc import keep_freed_memory_in_huge_pages
+from arena.malloc import keep_freed_memory
 from trainer.config.runtime import MatmulPrecision
 from trainer.config.schema import RunSettings
 from trainer.errors import ConfigError
@@ -52,7 +52,7 @@ def configure_torch(settings: RunSettings) -> None:
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)  # otherwise streams and libraries without an explicit device use cuda:0
     torch.set_num_threads(settings.threads)
-    keep_freed_memory_in_huge_pages()
+    keep_freed_memory()
     for name, value in COMPILE_CACHE_LIMITS.items():
         os.environ.setdefault(name, value)
     if settings.deterministic:

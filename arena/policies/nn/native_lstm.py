@@ -62,7 +62,8 @@ def supports_bfloat16() -> bool:
 @functools.cache
 def supports_tiles() -> bool:
     """Whether this processor multiplies bfloat16 in tiles (Intel AMX), and the system lets this process use them."""
-    return bool(_query_bfloat16()[1]) and torch.cpu._init_amx()
+    init_amx = getattr(torch.cpu, "_init_amx", None)  # private; it asks the kernel for the tiles' state
+    return init_amx is not None and bool(_query_bfloat16()[1]) and init_amx()
 
 
 def _query_bfloat16() -> list[int]:
