@@ -13,9 +13,6 @@ from league.web.layout import HEADERS, PageRoute, error_page, is_part
 from league.web.templating import render
 from league.wire import PREFIX
 
-PAGES = (session, standings, player, actions, training, payoff, matches, workers, events)
-"""Modules of pages, each with a router."""
-
 _FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -28,11 +25,16 @@ async def show_reference() -> HTMLResponse:
     return HTMLResponse(render("docs.html"))
 
 
+ROUTERS = (
+    *(each.router for each in (session, standings, player, actions, training, payoff, matches, workers, events)),
+    _reference,
+)
+
+
 def install(app: FastAPI) -> None:
     """Add all pages, their files, and a page for addresses that a browser finds nothing at."""
-    for module in PAGES:
-        app.include_router(module.router)
-    app.include_router(_reference)
+    for router in ROUTERS:
+        app.include_router(router)
     app.mount("/static", _Files(packages=[("league.web", "static")]), name="static")
     elsewhere = app.exception_handlers[HTTPException]
 

@@ -34,7 +34,7 @@ def documented() -> dict[Call, str]:
 
 
 def served() -> set[Call]:
-    routes = [route for module in web.PAGES for route in module.router.routes]
+    routes = [route for router in web.ROUTERS for route in router.routes]
     assert all(isinstance(route, PageRoute) for route in routes)
     return {(method, route.path) for route in routes for method in route.methods}  # type: ignore[attr-defined]
 
