@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", trylast=True)
-def _sample(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_leave_a_sample(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave a sample of the tests that the other options selected."""
     count = config.option.sample
     if count is not None and count < len(items):
