@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from arena.evaluation.sprt import GateConfig, stop
+from arena.evaluation.sprt import SprtConfig, stop
 from arena.ratings.glicko2 import SCALE
 from benchmarks import record
 
@@ -32,7 +32,7 @@ def main() -> None:
     print(f"{'elo0':>6}{'elo1':>6}{'true':>6}{'accepted':>10}{'rejected':>10}{'games':>8}{'90 % within':>13}")
     for elo0, elo1 in ((0.0, 20.0), (0.0, 50.0), (0.0, 100.0)):
         for lead in (elo0 - elo1, elo0, 0.5 * (elo0 + elo1), elo1, 2.0 * elo1, 4.0 * elo1):
-            line, row = _measure(GateConfig(elo0, elo1), lead, arguments)
+            line, row = _measure(SprtConfig(elo0, elo1), lead, arguments)
             rows.append(row)
             print(line, flush=True)
     record.write(arguments.json, "gates", rows)
@@ -55,7 +55,7 @@ def _inner_lead(lead: float) -> float:
     return float(np.interp(expit(lead / SCALE), score, inner))
 
 
-def _measure(config: GateConfig, lead: float, arguments: argparse.Namespace) -> tuple[str, record.Row]:
+def _measure(config: SprtConfig, lead: float, arguments: argparse.Namespace) -> tuple[str, record.Row]:
     rng = np.random.default_rng(0)
     stops = [stop(paired_scores(lead, 1, arguments.pairs, rng)[0], config) for _ in range(arguments.tests)]
     decisions, games = [each.decision for each in stops], np.array([each.games for each in stops])

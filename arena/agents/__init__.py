@@ -1,24 +1,24 @@
-"""Policies from outside: whoever answers observations with actions plays, in whatever it is written.
+"""External agents: Python callables, ONNX files, processes and HTTP servers that answer observations with actions.
 
-A Python callable, an ONNX file, a process and an HTTP server all become an `Actor`, and every
-`Actor` becomes a `Policy` of the arena by `ExternalPolicy`. docs/external_players.md is the contract for their authors.
+Each becomes an `ExternalAgent`, and `ExternalPolicy` makes it a `Policy` of the arena. docs/external_players.md is the
+contract for their authors.
 """
 
-from arena.agents.base import Actions, Actor, Batch, Reply
+from arena.agents.base import Actions, Batch, ExternalAgent, Reply
 from arena.agents.errors import ExternalPolicyError
-from arena.agents.open import FORMS, USUAL, Patience, form_of, open_policy
+from arena.agents.open import FORMS, USUAL, Timeouts, form_of, open_policy
 from arena.agents.policy import ExternalPolicy
 
 __all__ = [
     "FORMS",
     "USUAL",
     "Actions",
-    "Actor",
     "Batch",
+    "ExternalAgent",
     "ExternalPolicy",
     "ExternalPolicyError",
-    "Patience",
     "Reply",
+    "Timeouts",
     "form_of",
     "open_policy",
 ]

@@ -44,7 +44,7 @@ class Reply(NamedTuple):
     memory: Sequence[Any] = NO_MEMORY
 
 
-class Actor(Protocol):
+class ExternalAgent(Protocol):
     """A policy from outside. It keeps nothing of a match itself: memory goes in and comes out."""
 
     @property

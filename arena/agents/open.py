@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from arena.agents.base import Actor
+from arena.agents.base import ExternalAgent
 from arena.agents.errors import ExternalPolicyError
 from arena.agents.policy import ExternalPolicy, ignore_faults
 from arena.environments.spec import EnvironmentSpec
@@ -21,7 +21,7 @@ _PYTHON = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
-class Patience:
+class Timeouts:
     """How long a process or a server may take, in seconds. What runs in this process cannot be cut short.
 
     Attributes:
@@ -33,7 +33,7 @@ class Patience:
     start_s: float = 60.0
 
 
-USUAL = Patience()
+USUAL = Timeouts()
 """As patient as one is who says nothing about it."""
 
 
@@ -51,7 +51,7 @@ def form_of(name: str) -> Form | None:
 def open_policy(
     spec: EnvironmentSpec,
     name: str,
-    patience: Patience = USUAL,
+    patience: Timeouts = USUAL,
     on_fault: Callable[[str], None] = ignore_faults,
 ) -> ExternalPolicy:
     """Open a policy from outside, to be closed by who opened it.
@@ -71,7 +71,7 @@ def open_policy(
         raise ExternalPolicyError(f"policy {name} cannot be opened: {error}") from error
 
 
-def _actor(spec: EnvironmentSpec, name: str, patience: Patience) -> Actor:
+def _actor(spec: EnvironmentSpec, name: str, patience: Timeouts) -> ExternalAgent:
     """Open an actor; what only one form takes is imported for that form alone."""
     match form_of(name):
         case "http":

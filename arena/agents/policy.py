@@ -9,7 +9,7 @@ from jaxtyping import Bool
 from numpy.typing import NDArray
 from torch import Tensor
 
-from arena.agents.base import Actor, Batch
+from arena.agents.base import Batch, ExternalAgent
 from arena.agents.decode_actions import Choices, choose
 from arena.agents.errors import ExternalPolicyError
 from arena.environments.base import Actions, Observation
@@ -17,7 +17,7 @@ from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
 from arena.policies.protocol import State
 
 
-class Remembered(NamedTuple):
+class AgentMemory(NamedTuple):
     """State of R agents.
 
     Attributes:
@@ -57,7 +57,7 @@ class ExternalPolicy:
     """
 
     def __init__(
-        self, spec: EnvironmentSpec, actor: Actor, name: str, on_fault: Callable[[str], None] = ignore_faults
+        self, spec: EnvironmentSpec, actor: ExternalAgent, name: str, on_fault: Callable[[str], None] = ignore_faults
     ) -> None:
         self._heads, self._actor, self._on_fault = spec.heads, actor, on_fault
         self.name = name
@@ -69,7 +69,7 @@ class ExternalPolicy:
 
     def initial_state(self, rows: int) -> State:
         """State of `rows` agents that have seen nothing."""
-        return _as_state(Remembered(np.full(rows, None, dtype=object), torch.zeros(rows, dtype=torch.bool)))
+        return _as_state(AgentMemory(np.full(rows, None, dtype=object), torch.zeros(rows, dtype=torch.bool)))
 
     def act(
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
@@ -94,7 +94,7 @@ class ExternalPolicy:
                 self._on_fault(f"{self.name}: {fault}")
             if len(kept):
                 memory[acting.numpy()] = _column(kept)
-        return actions, _as_state(Remembered(memory, faults))
+        return actions, _as_state(AgentMemory(memory, faults))
 
     def close(self) -> None:
         """Let go of the actor."""
@@ -128,12 +128,12 @@ def _idle_action(head: ActionHead, observation: Observation) -> Tensor:
     return torch.zeros((rows, head.size), dtype=torch.bool if head.kind is HeadKind.BERNOULLI else torch.float32)
 
 
-def as_remembered(state: State) -> Remembered:
+def as_remembered(state: State) -> AgentMemory:
     """Return the state of an `ExternalPolicy` as what it is."""
-    return cast(Remembered, state)
+    return cast(AgentMemory, state)
 
 
-def _as_state(remembered: Remembered) -> State:
+def _as_state(remembered: AgentMemory) -> State:
     return cast(State, remembered)  # nobody but this module looks into it, and it is not all tensors
 
 

@@ -25,7 +25,7 @@ from arena.cli.output import games_aside, make_table, prepare_torch, print_json,
 from arena.environments.spec import SIDES
 
 if TYPE_CHECKING:
-    from arena.play.recording import FirstMatch
+    from arena.play.recording import RecordFirstMatch
     from arena.play.series import MatchSeries
 
 app = typer.Typer()
@@ -70,14 +70,14 @@ def match(
     """
     # Imported here, as in every command: torch would cost `--help` its start-up time.
     from arena.environments import declare, make
-    from arena.play.recording import FirstMatch
+    from arena.play.recording import RecordFirstMatch
     from arena.play.runner import FORFEIT, NOBODY
     from arena.play.series import play_series, seated
     from arena.policies.greedy import GreedyPolicy, greedy
 
     prepare_torch(threads=1)
     trust(modules)
-    film = None if record is None else FirstMatch()
+    film = None if record is None else RecordFirstMatch()
     with games_aside():
         spec = declare(environment)
         make(environment, num_envs=1)  # what a game loads when it is first made is no part of its pace
@@ -175,7 +175,7 @@ def _tabulate(played: _Played) -> Table:
     return table
 
 
-def _save(path: Path, film: "FirstMatch", players: tuple[str, str]) -> None:
+def _save(path: Path, film: "RecordFirstMatch", players: tuple[str, str]) -> None:
     """Write the recording and say so on stderr, where it does not mix with what scripts read."""
     from arena.replay import write_recording
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from arena.agents import Patience
+    from arena.agents import Timeouts
 
 OWN_PLAYER_HELP = "A baseline of the environment, or the path of a checkpoint or of a run folder."
 PLAYER_HELP = (
@@ -42,11 +42,11 @@ def trust(modules: list[str] | None) -> None:
     allow_modules(modules or ())
 
 
-def patience(answer_s: float) -> "Patience":
+def patience(answer_s: float) -> "Timeouts":
     """How long policies from outside may take; imported late, as torch comes with them."""
-    from arena.agents import Patience
+    from arena.agents import Timeouts
 
-    return Patience(answer_s=answer_s)
+    return Timeouts(answer_s=answer_s)
 
 
 def tell_faults() -> Callable[[str], None]:

@@ -95,10 +95,10 @@ def _cut(recording: Recording, first: int, last: int | None) -> tuple[int, int]:
 
 def _play(recording: MechRecording, stretch: tuple[int, int], speed: float, console: Console) -> None:
     """Show it in time; Ctrl-C ends it early."""
-    from arena.replay.render.interpolate import Stage
+    from arena.replay.render.interpolate import Interpolator
     from arena.replay.render.terminal import TerminalView
 
-    stage, moment, last = Stage(recording), float(stretch[0]), stretch[1]
+    stage, moment, last = Interpolator(recording), float(stretch[0]), stretch[1]
     start = time.monotonic()
     with contextlib.suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
         while moment < last:
@@ -116,10 +116,10 @@ def _write_film(
             f"{out}: a match of {recording.header.environment} has no picture; leave --out away to read its decisions",
             param_hint="--out",
         )
-    from arena.replay.render.interpolate import Stage
-    from arena.replay.render.video import Film, make_gif, make_mp4
+    from arena.replay.render.interpolate import Interpolator
+    from arena.replay.render.video import Clip, make_gif, make_mp4
 
-    film = Film(Stage(recording), *stretch, speed, pictures_per_s, size)
+    film = Clip(Interpolator(recording), *stretch, speed, pictures_per_s, size)
     make = make_gif if out.suffix.lower() == ".gif" else make_mp4
     with progress(f"drawing {out.name}", len(film.moments)) as advance:
         data = make(film, advance)

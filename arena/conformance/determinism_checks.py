@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from arena.conformance.checks import CHANCE, IGNORED, NEXT_MATCH, PROCESSES, REPEATS, RESET, ROWS, Rule
-from arena.conformance.lockstep import Difference, Twins
+from arena.conformance.lockstep import Difference, Lockstep
 from arena.conformance.report import Row
 from arena.conformance.step_checks import parts_of, tensors_of
 from arena.conformance.transitions import describe, draw
@@ -29,7 +29,7 @@ Maker = Callable[..., Environment]
 
 
 @dataclass(frozen=True)
-class Repeating:
+class Determinism:
     """Plays matches twice.
 
     Attributes:
@@ -86,7 +86,7 @@ class Repeating:
         """Open the same matches in both, and play them."""
         seeds = self.seeds("match").to(one.device)
         opened = one.reset(seeds), other.reset(seeds[torch.tensor(rows)])
-        return Twins(one, other, rows).compare(*opened, self._rng(), decisions=self.decisions)
+        return Lockstep(one, other, rows).compare(*opened, self._rng(), decisions=self.decisions)
 
     def _again(self) -> Difference | None:
         return self._compare(self._open(0), self._open(0), range(ROWS_COMPARED))
@@ -110,14 +110,14 @@ class Repeating:
         shown = _play(used, shown, self._rng(), decisions=self.decisions)
         if int(used.seeds[0]) != int(seeds[0]):
             return None  # its match is longer than comparisons are
-        return Twins(one, used, [0]).compare(one.reset(seeds), shown, self._rng(), decisions=self.decisions)
+        return Lockstep(one, used, [0]).compare(one.reset(seeds), shown, self._rng(), decisions=self.decisions)
 
     def _otherwise(self) -> Difference | None:
         one, other = self._open(0), self._open(0)
         seeds = self.seeds("match").to(one.device)
         opened = one.reset(seeds), other.reset(seeds)
         other.next_seeds.copy_(self.seeds("next"))
-        twins = Twins(one, other, range(ROWS_COMPARED))
+        twins = Lockstep(one, other, range(ROWS_COMPARED))
         return twins.compare(*opened, self._rng(), decisions=self.decisions, same_next=False)
 
     def _in_processes(self, one: Environment) -> Row:
@@ -153,7 +153,7 @@ class Repeating:
         def compare() -> Difference | None:
             two, other = self._open(0), self._open(0)
             seeds = self.seeds("match").to(one.device)
-            twins = Twins(two, other, range(ROWS_COMPARED))
+            twins = Lockstep(two, other, range(ROWS_COMPARED))
             shown, again = two.reset(seeds), other.reset(seeds)
             return twins.compare(shown, again, self._rng(), decisions=self.decisions, meddle=meddle)
 

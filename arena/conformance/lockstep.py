@@ -31,7 +31,7 @@ class Difference(NamedTuple):
     where: str
 
 
-class Twins:
+class Lockstep:
     """Two environments whose matches should be the same.
 
     Args:

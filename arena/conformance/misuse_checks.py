@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from arena.conformance.checks import ILLEGAL, REFUSALS
-from arena.conformance.determinism_checks import ROWS_COMPARED, Repeating
-from arena.conformance.lockstep import Twins
+from arena.conformance.determinism_checks import ROWS_COMPARED, Determinism
+from arena.conformance.lockstep import Lockstep
 from arena.conformance.observation_checks import misplaced, out_of_range
 from arena.conformance.report import Row
 from arena.conformance.step_checks import wrong_outcomes, wrong_rewards
-from arena.conformance.transitions import Glance, Moment, describe, draw, first
+from arena.conformance.transitions import ObservationBatch, Transition, describe, draw, first
 from arena.environments.base import Actions, Environment, Observation
 from arena.environments.spec import ActionHead, HeadKind
 from arena.errors import ArenaError, InvalidActionError
@@ -27,7 +27,7 @@ Spoil = Callable[[Actions, Observation], tuple[Actions, int, int] | None]
 """Makes an action wrong, and says of which row and agent; None where nobody can do that now."""
 
 
-def try_illegal_actions(repeating: Repeating, *, in_range: bool) -> Row:
+def try_illegal_actions(repeating: Determinism, *, in_range: bool) -> Row:
     """Choose what is forbidden, and what is no option at all.
 
     Args:
@@ -48,7 +48,7 @@ def try_illegal_actions(repeating: Repeating, *, in_range: bool) -> Row:
     return ILLEGAL.passed("; ".join(f"{became}: {', '.join(what)}" for became, what in said if what))
 
 
-def try_wrong_calls(repeating: Repeating) -> Row:
+def try_wrong_calls(repeating: Determinism) -> Row:
     """Call what should not be called like that."""
     env = repeating.make(num_envs=ROWS_COMPARED, seed=0)
     seeds, head = repeating.seeds("match"), env.spec.heads[0]
@@ -75,7 +75,7 @@ def try_wrong_calls(repeating: Repeating) -> Row:
 
 
 def _try_one(
-    repeating: Repeating,
+    repeating: Determinism,
     head: ActionHead,
     wrong_choice: tuple[str, Spoil],
     became: tuple[list[str], list[str]],
@@ -103,7 +103,7 @@ def _try_one(
             except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises: it has to be InvalidActionError
                 return ILLEGAL.failed(f"{what} of head {head.name!r} raises {describe(error)}", where)
             taken.append(f"{what} of {head.name}")
-            moment = Moment(env, lengths, *before, shown, wrong, step)
+            moment = Transition(env, lengths, *before, shown, wrong, step)
             return _after_taking(moment, f"{what} of head {head.name!r}", where, in_range=in_range)
         step, other = env.step(actions), twin.step(actions)
         lengths = lengths.masked_fill(step.over, 0)
@@ -112,7 +112,7 @@ def _try_one(
 
 
 def _after_refusal(
-    repeating: Repeating,
+    repeating: Determinism,
     one: tuple[Environment, Observation],
     other: tuple[Environment, Observation],
     what: str,
@@ -123,17 +123,17 @@ def _after_refusal(
         return None
     rng = torch.Generator().manual_seed(repeating.seed)
     try:
-        twins = Twins(one[0], other[0], range(ROWS_COMPARED))
+        twins = Lockstep(one[0], other[0], range(ROWS_COMPARED))
         found = twins.compare(one[1], other[1], rng, decisions=repeating.decisions)
     except (Exception, SystemExit) as error:  # noqa: BLE001  as above
         return ILLEGAL.failed(f"after {what} was refused, legal actions raise {describe(error)}", where)
     return None if found is None else ILLEGAL.failed(f"{what} was refused, and changed the match: {found.seen}", where)
 
 
-def _after_taking(moment: Moment, what: str, where: str, *, in_range: bool) -> Row | None:
+def _after_taking(moment: Transition, what: str, where: str, *, in_range: bool) -> Row | None:
     """What came of an action that was taken has to be as ever."""
     everywhere = torch.ones_like(moment.step.over)
-    glance = Glance(moment.env, moment.step.observation, everywhere)
+    glance = ObservationBatch(moment.env, moment.step.observation, everywhere)
     seen = (misplaced(glance) or out_of_range(glance)) if in_range else None
     fault = seen or wrong_rewards(moment) or wrong_outcomes(moment)
     return None if fault is None else ILLEGAL.failed(f"{what} was taken, and then: {fault.seen}", where)

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from arena.conformance.transitions import Fault, Glance, Moment, first
+from arena.conformance.transitions import Fault, ObservationBatch, Transition, first
 from arena.environments.spec import ChoiceBlock, EnvironmentSpec, HeadKind
 
 SIGHTS_KEPT = 4096
 """Observations of a side that are kept to compare."""
 
 
-def misplaced(glance: Glance) -> Fault | None:
+def misplaced(glance: ObservationBatch) -> Fault | None:
     """Shapes, types and devices that are not as declared."""
     spec, seen = glance.env.spec, glance.observation
     agents = (glance.env.num_envs, spec.num_agents)
@@ -35,7 +35,7 @@ def misplaced(glance: Glance) -> Fault | None:
     return None
 
 
-def out_of_range(glance: Glance) -> Fault | None:
+def out_of_range(glance: ObservationBatch) -> Fault | None:
     """Values that are no numbers, or beyond their block's bounds; zeros of who does not act are none."""
     spec, seen = glance.env.spec, glance.observation
     looked_at = glance.rows[:, None, None] & (seen.active[..., None] | (seen.values != 0.0))
@@ -52,7 +52,7 @@ def out_of_range(glance: Glance) -> Fault | None:
     return Fault(f"{spec.name_entry(column)} is {value}: declared is {within}", row, agent)
 
 
-def without_options(glance: Glance) -> Fault | None:
+def without_options(glance: ObservationBatch) -> Fault | None:
     """Agents that act and have nothing to choose."""
     for head in glance.env.spec.heads:
         if head.masked and head.kind is HeadKind.CATEGORICAL:
@@ -62,7 +62,7 @@ def without_options(glance: Glance) -> Fault | None:
     return None
 
 
-def shown_to_absent(glance: Glance) -> Fault | None:
+def shown_to_absent(glance: ObservationBatch) -> Fault | None:
     """What is shown to agents that do not act."""
     seen, absent = glance.observation, ~glance.observation.active & glance.rows[:, None]
     if place := first((seen.values != 0.0) & absent[..., None]):
@@ -78,13 +78,13 @@ def shown_to_absent(glance: Glance) -> Fault | None:
     return None
 
 
-class Returning:
+class NoReactivation:
     """Agents that act again in an episode in which they had stopped to, where sides do not move in turns."""
 
     def __init__(self) -> None:
         self._gone: Tensor | None = None
 
-    def __call__(self, moment: Moment) -> Fault | None:
+    def __call__(self, moment: Transition) -> Fault | None:
         """Look at who acts next."""
         active, ended = moment.step.observation.active, moment.step.ended[:, None]
         before = ~moment.before.active if self._gone is None else self._gone
@@ -93,13 +93,13 @@ class Returning:
         return None if back is None else Fault("it acts again after it was inactive", *back)
 
 
-class UntoldSides:
+class SideIsObservable:
     """What agents of both sides were shown alike, where these are unlike."""
 
     def __init__(self) -> None:
         self._shown: tuple[set[bytes], set[bytes]] = (set(), set())
 
-    def __call__(self, moment: Moment) -> Fault | None:
+    def __call__(self, moment: Transition) -> Fault | None:
         """Look at whoever acts, until enough was seen."""
         spec, before = moment.env.spec, moment.before
         if spec.unlike_sides is None or max(map(len, self._shown)) > SIGHTS_KEPT:
@@ -121,7 +121,7 @@ class Tried:
         self._legal = {head.name: torch.zeros(head.size, dtype=torch.bool) for head in heads}
         self._taken = {head.name: torch.zeros(head.size, dtype=torch.bool) for head in heads}
 
-    def __call__(self, moment: Moment) -> Fault | None:
+    def __call__(self, moment: Transition) -> Fault | None:
         """Note what was chosen; that is never a fault."""
         active = moment.before.active
         for name, legal in self._legal.items():

@@ -30,7 +30,7 @@ from arena.conformance.checks import (
     Rule,
 )
 from arena.conformance.report import Row
-from arena.conformance.transitions import Fault, Glance, Moment, describe, draw
+from arena.conformance.transitions import Fault, ObservationBatch, Transition, describe, draw
 from arena.environments.base import Environment, Observation
 from arena.environments.spec import EnvironmentSpec, HeadKind
 from arena.errors import InvalidActionError
@@ -131,8 +131,8 @@ class Played:
         return ""
 
 
-Look = Callable[[Glance], Fault | None]
-Check = Callable[[Moment], Fault | None]
+Look = Callable[[ObservationBatch], Fault | None]
+Check = Callable[[Transition], Fault | None]
 
 
 class _Journal:
@@ -180,12 +180,12 @@ class Game:
             (OUTCOMES, ending.wrong_outcomes),
             (LENGTHS, ending.wrong_lengths),
             (ACCEPTED, self.played.tried),
-            (RETURNING, observing.Returning()),
+            (RETURNING, observing.NoReactivation()),
             (ZERO_SUM, ending.UnequalSums()),
-            (OWN_SIDE, observing.UntoldSides()),
-            (FINAL, ending.FinalSights()),
+            (OWN_SIDE, observing.SideIsObservable()),
+            (FINAL, ending.FinalObservation()),
             (SEEDS, ending.wrong_seeds),
-            (KEPT, ending.Kept()),
+            (KEPT, ending.NoAliasing()),
         )
 
     def play(self, seeds: Tensor) -> Played:
@@ -215,11 +215,11 @@ class Game:
     def _sees(self, observation: Observation, rows: Tensor, looks: Sequence[tuple[Rule, Look]]) -> bool:
         """Look at what agents perceive; say whether it can be gone on with."""
         for rule, look in looks:
-            if not self._journal.note(rule, look(Glance(self._env, observation, rows))) and rule in STOPPING:
+            if not self._journal.note(rule, look(ObservationBatch(self._env, observation, rows))) and rule in STOPPING:
                 return False
         return True
 
-    def _step(self, observation: Observation) -> Moment | None:
+    def _step(self, observation: Observation) -> Transition | None:
         """Play one decision; None, and why, where the environment cannot."""
         env, journal = self._env, self._journal
         seeds, next_seeds = env.seeds.clone(), env.next_seeds.clone()
@@ -235,10 +235,10 @@ class Game:
         else:
             self.played.stepping_s += time.perf_counter() - start
             self.played.decisions += env.num_envs
-            return Moment(env, journal.lengths, seeds, next_seeds, observation, actions, step)
+            return Transition(env, journal.lengths, seeds, next_seeds, observation, actions, step)
         return None
 
-    def _checks_hold(self, moment: Moment) -> bool:
+    def _checks_hold(self, moment: Transition) -> bool:
         """Look at what came of it; say whether it can be gone on with."""
         for rule, check in self._checks:
             if not self._journal.note(rule, check(moment)) and rule in STOPPING:
@@ -246,7 +246,7 @@ class Game:
         ended = moment.step.ended
         return not bool(ended.any()) or self._sees(moment.step.final_observation, ended, LAST_LOOKS)
 
-    def _count(self, moment: Moment) -> None:
+    def _count(self, moment: Transition) -> None:
         """Note the matches that are over: each row plays as many of those that count as every other, or one more."""
         env, journal, step = self._env, self._journal, moment.step
         self._earned += step.reward

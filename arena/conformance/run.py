@@ -29,7 +29,7 @@ from arena.conformance.checks import (
     STEP_LIMIT,
     Rule,
 )
-from arena.conformance.determinism_checks import WAITING_S, Repeating
+from arena.conformance.determinism_checks import WAITING_S, Determinism
 from arena.conformance.misuse_checks import try_illegal_actions, try_wrong_calls
 from arena.conformance.random_play import Game, Played, Result
 from arena.conformance.report import Report, Row
@@ -179,13 +179,13 @@ class _Verification:
 
     def _later(self, spec: EnvironmentSpec, played: Played) -> Iterator[Row]:
         """What is asked of a game that can be played."""
-        repeating = Repeating(partial(make, self._name), self._seed, min(spec.max_decisions, MOST_COMPARED))
+        repeating = Determinism(partial(make, self._name), self._seed, min(spec.max_decisions, MOST_COMPARED))
         with self._progress("matches played twice", len(LATER)) as advance:
             for row in self._rest(spec, played, repeating):
                 yield row
                 advance(1)
 
-    def _rest(self, spec: EnvironmentSpec, played: Played, repeating: Repeating) -> Iterator[Row]:
+    def _rest(self, spec: EnvironmentSpec, played: Played, repeating: Determinism) -> Iterator[Row]:
         yield from repeating.rows()
         yield repeating.chance()
         yield _guarded(ILLEGAL, partial(try_illegal_actions, repeating, in_range=RANGES not in played.faults))
@@ -197,7 +197,7 @@ class _Verification:
         rate = played.decisions / played.stepping_s
         yield SPEED.info(f"{rate:,.0f} decisions a second of {min(MAX_ROWS, -(-self._matches // 2))} matches at once")
 
-    def _contained(self, repeating: Repeating) -> Row:
+    def _contained(self, repeating: Determinism) -> Row:
         env = repeating.make(num_envs=2, seed=0)
         rng, shown = torch.Generator().manual_seed(0), env.reset()
         with containing.watching() as deeds:

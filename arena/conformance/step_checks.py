@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from arena.conformance.transitions import Fault, Moment, first, unlike
+from arena.conformance.transitions import Fault, Transition, first, unlike
 from arena.environments.base import Observation, StepResult
 
 NOBODY_WINS = 0.5
@@ -13,7 +13,7 @@ ZERO_SUM_TOLERANCE = 1e-4
 """A sum of rewards is 0 within this share of their sizes: float32 rounds."""
 
 
-def wrong_rewards(moment: Moment) -> Fault | None:
+def wrong_rewards(moment: Transition) -> Fault | None:
     """Rewards that are no finite float32 of every agent."""
     reward, shape = moment.step.reward, (moment.env.num_envs, moment.env.spec.num_agents)
     if tuple(reward.shape) != shape or reward.dtype is not torch.float32:
@@ -29,7 +29,7 @@ class UnequalSums:
         self._sum: Tensor | None = None
         self._size: Tensor | None = None
 
-    def __call__(self, moment: Moment) -> Fault | None:
+    def __call__(self, moment: Transition) -> Fault | None:
         """Add up, and look where a match is over."""
         reward, over = moment.step.reward.double(), moment.step.over
         total, size = reward.sum(dim=1), reward.abs().sum(dim=1)
@@ -41,7 +41,7 @@ class UnequalSums:
         return fault
 
 
-def wrong_ends(moment: Moment) -> Fault | None:
+def wrong_ends(moment: Transition) -> Fault | None:
     """Flags of the wrong kind, ends of both kinds, and matches that are too long."""
     step, shape, limit = moment.step, (moment.env.num_envs,), moment.env.spec.max_decisions
     for name, flag in (("terminated", step.terminated), ("truncated", step.truncated), ("over", step.over)):
@@ -56,7 +56,7 @@ def wrong_ends(moment: Moment) -> Fault | None:
     return None
 
 
-def wrong_outcomes(moment: Moment) -> Fault | None:
+def wrong_outcomes(moment: Transition) -> Fault | None:
     """Scores and reasons that are out of range, or that are told of matches that go on."""
     outcome, over, reasons = moment.step.outcome, moment.step.over, len(moment.env.spec.reasons)
     score, reason, shape = outcome.score, outcome.reason, (moment.env.num_envs,)
@@ -73,7 +73,7 @@ def wrong_outcomes(moment: Moment) -> Fault | None:
     return None
 
 
-def wrong_lengths(moment: Moment) -> Fault | None:
+def wrong_lengths(moment: Transition) -> Fault | None:
     """Matches that are over and say another length than was counted."""
     said = moment.step.outcome.decisions
     if tuple(said.shape) != (moment.env.num_envs,) or said.dtype is not torch.int64:
@@ -84,7 +84,7 @@ def wrong_lengths(moment: Moment) -> Fault | None:
     return Fault(f"it says {int(said[place])} decisions: it had {int(moment.lengths[place])}", *place)
 
 
-class FinalSights:
+class FinalObservation:
     """Final observations that are not the match's own last one.
 
     One that always is the next match's first, and never what was seen a decision before, was looked at too late; of a
@@ -95,7 +95,7 @@ class FinalSights:
         self._opening: Tensor | None = None
         self._ends, self._like_openings = 0, 0
 
-    def __call__(self, moment: Moment) -> Fault | None:
+    def __call__(self, moment: Transition) -> Fault | None:
         """Compare what is final with what is next."""
         step = moment.step
         final, after = step.final_observation, step.observation
@@ -108,7 +108,7 @@ class FinalSights:
             return Fault("it was cut off, and nobody is active in its final observation", *place)
         return self._look_for_openings(moment)
 
-    def _look_for_openings(self, moment: Moment) -> Fault | None:
+    def _look_for_openings(self, moment: Transition) -> Fault | None:
         step = moment.step
         pairs = _pairs(step.final_observation, step.observation)
         other = torch.stack([unlike(final, opening).flatten(1).any(dim=1) for _, final, opening in pairs]).any(dim=0)
@@ -123,7 +123,7 @@ class FinalSights:
         return Fault("it is the next match's first, as with every match so far", row)
 
 
-def wrong_seeds(moment: Moment) -> Fault | None:
+def wrong_seeds(moment: Transition) -> Fault | None:
     """Rows that were opened by another seed than was announced, or that changed it within a match."""
     now = moment.env.seeds
     due = torch.where(moment.step.over, moment.next_seeds, moment.seeds)
@@ -135,13 +135,13 @@ def wrong_seeds(moment: Moment) -> Fault | None:
     return Fault(f"{when} {int(now[row])}: {int(due[row])} was due", row)
 
 
-class Kept:
+class NoAliasing:
     """Results that a later step changes."""
 
     def __init__(self) -> None:
         self._last: list[tuple[str, Tensor, Tensor]] = []
 
-    def __call__(self, moment: Moment) -> Fault | None:
+    def __call__(self, moment: Transition) -> Fault | None:
         """Look whether what came of the decision before is still what it was."""
         for name, tensor, copy in self._last:
             if place := first(unlike(tensor, copy)):

@@ -27,7 +27,7 @@ class Fault(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Glance:
+class ObservationBatch:
     """What the agents of some rows perceive.
 
     Attributes:
@@ -42,7 +42,7 @@ class Glance:
 
 
 @dataclass(frozen=True)
-class Moment:
+class Transition:
     """A decision of every row.
 
     Attributes:

@@ -6,7 +6,7 @@ from arena.replay.header import FORMAT, VERSION, Header, Result
 from arena.replay.limits import to_name
 
 
-class Ending:
+class MatchResultTracker:
     """Waits for the end of a row's match, and keeps how it ended."""
 
     def __init__(self, env: Environment, row: int) -> None:

@@ -22,7 +22,7 @@ MOST_MEASURES = 64
 """Measures of one environment."""
 
 
-class Ratios:
+class RatioAccumulator:
     """Adds up what B ratios are made of, for both sides of E matches.
 
     Args:
@@ -52,7 +52,7 @@ class Ratios:
         return ratios
 
 
-class ActionMeter:
+class ActionFrequencies:
     """Measures what agents do of what they may, head by head.
 
     Of a categorical head how often each option is chosen where it may be, of a Bernoulli head how often each switch is
@@ -63,7 +63,7 @@ class ActionMeter:
     def __init__(self, env: Environment) -> None:
         self._heads = _heads_that_fit(env.spec)
         self.measures = tuple(measure for head in self._heads for measure in _measures_of(head))
-        self._ratios = Ratios(env.spec, env.num_envs, len(self.measures), env.device)
+        self._ratios = RatioAccumulator(env.spec, env.num_envs, len(self.measures), env.device)
 
     def opened(self, observation: Observation) -> None:
         """See `Meter.opened`."""
@@ -88,7 +88,7 @@ class ActionMeter:
 
 def meter_of(env: Environment) -> Meter:
     """Measure an environment's matches from its next `reset` on."""
-    return env.measure() if isinstance(env, MeasuredEnvironment) else ActionMeter(env)
+    return env.measure() if isinstance(env, MeasuredEnvironment) else ActionFrequencies(env)
 
 
 def _heads_that_fit(spec: EnvironmentSpec) -> list[ActionHead]:

@@ -16,7 +16,7 @@ from arena.seeding import derive
 SEED_RULE = "a seed is a whole number from 0 to 2**63 - 1"
 
 
-class SeededRows:
+class SeededBatch:
     """E rows of matches, each opened by a seed of its own.
 
     The seed of row k's n-th match follows from (environment seed, k, n): it does not depend on E, nor on how long the

@@ -15,7 +15,7 @@ _TERMS_END = 50.0  # terms smaller than exp(-50) are left out
 
 
 @dataclass(frozen=True)
-class Motion:
+class BoundedBrownianMotion:
     """A Brownian motion that starts at 0 and stops at the first bound it meets.
 
     Attributes:

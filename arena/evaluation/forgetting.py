@@ -7,7 +7,7 @@ from scipy.special import ndtr
 
 from arena.arrays import BoolArray, FloatArray
 from arena.evaluation import statistics as discoveries
-from arena.evaluation.payoff import Tally, beta_moments, wilson_interval
+from arena.evaluation.payoff import WinCounts, beta_moments, wilson_interval
 
 SIGNIFICANCE = 0.05
 """Share of opponents called forgotten that may not be."""
@@ -37,7 +37,9 @@ class Forgetting:
         return np.where(self.forgotten, self.drop, 0.0)
 
 
-def forgetting(earlier: Tally, recent: Tally, *, margin: float = 0.0, significance: float = SIGNIFICANCE) -> Forgetting:
+def forgetting(
+    earlier: WinCounts, recent: WinCounts, *, margin: float = 0.0, significance: float = SIGNIFICANCE
+) -> Forgetting:
     """Compare what a learner scored at two times.
 
     A win rate is known as a Beta distribution of its points and one more of each kind; the difference of two is taken
@@ -75,7 +77,7 @@ def forgetting(earlier: Tally, recent: Tally, *, margin: float = 0.0, significan
     return Forgetting(drop=drop, p_value=p_value, forgotten=p_value < significance)
 
 
-def regressed(earlier: Tally, recent: Tally, *, significance: float = ALARM_SIGNIFICANCE) -> BoolArray:
+def regressed(earlier: WinCounts, recent: WinCounts, *, significance: float = ALARM_SIGNIFICANCE) -> BoolArray:
     """Find the opponents that a learner used to beat and now loses to.
 
     The 95 % interval of its win rate was above a half and is below a half, and the fall is one that `forgetting` finds.

@@ -14,7 +14,7 @@ from scipy.special import betainc
 
 from arena.arrays import BoolArray, FloatArray
 from arena.evaluation import statistics as discoveries
-from arena.evaluation.payoff import Tally
+from arena.evaluation.payoff import WinCounts
 
 SIGNIFICANCE = 0.01
 """Share of edges that may be mistaken."""
@@ -40,7 +40,7 @@ class Cycles:
     shortest: tuple[tuple[int, ...], ...]
 
 
-def significant_cycles(counts: Tally, *, significance: float = SIGNIFICANCE) -> Cycles:
+def significant_cycles(counts: WinCounts, *, significance: float = SIGNIFICANCE) -> Cycles:
     """Find the circles among pairs whose result leaves no doubt.
 
     A pair's p-value is that of so many points in so many even games, two-sided; it is adjusted after Benjamini and
@@ -73,7 +73,7 @@ def significant_cycles(counts: Tally, *, significance: float = SIGNIFICANCE) -> 
     )
 
 
-def _p_values(counts: Tally) -> FloatArray:
+def _p_values(counts: WinCounts) -> FloatArray:
     high, low = np.triu_indices(len(counts.games), 1)
     met = counts.games[high, low] > 0.0
     high, low = high[met], low[met]

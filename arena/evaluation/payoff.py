@@ -20,7 +20,7 @@ _ODDS_MARGIN = 1e-6  # a win rate is kept this far from 0 and 1 before its log-o
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class WinCounts:
     """Decayed counts per cell; all fields have the same shape, (cells,) or (P, P).
 
     Attributes:
@@ -53,7 +53,7 @@ class Payoff:
         cyclic: Share of the log-odds that no ratings can explain, see `cyclic_share`.
     """
 
-    tally: Tally
+    tally: WinCounts
     expected: FloatArray
     win_rate: FloatArray
     low: FloatArray
@@ -63,7 +63,7 @@ class Payoff:
     cyclic: float
 
 
-def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *, decay: float = DECAY) -> Tally:
+def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *, decay: float = DECAY) -> WinCounts:
     """Count results per cell.
 
         weight of a game = decay^(later games of the same cell in which one side learns)
@@ -89,7 +89,7 @@ def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *,
     def total(values: FloatArray | BoolArray) -> FloatArray:
         return np.bincount(place, weights=weight * values, minlength=cells).astype(np.float64, copy=False)
 
-    return Tally(
+    return WinCounts(
         games=total(np.ones_like(points)),
         points=total(points),
         wins=total(points > 0.5),
@@ -98,7 +98,7 @@ def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *,
     )
 
 
-def win_rates(counts: Tally, expected: ArrayLike, *, prior_games: float = PRIOR_GAMES) -> FloatArray:
+def win_rates(counts: WinCounts, expected: ArrayLike, *, prior_games: float = PRIOR_GAMES) -> FloatArray:
     """Estimate mean scores by a Beta prior of a few games that scored as the ratings predict.
 
         x = (points + n0 expected) / (games + n0)
@@ -117,7 +117,7 @@ def win_rates(counts: Tally, expected: ArrayLike, *, prior_games: float = PRIOR_
     return np.clip(prior + surplus / (counts.games + prior_games), 0.0, 1.0)
 
 
-def of_late(counts: Tally, matches: ArrayLike, lineage: ArrayLike, step: ArrayLike) -> Tally:
+def of_late(counts: WinCounts, matches: ArrayLike, lineage: ArrayLike, step: ArrayLike) -> WinCounts:
     """Pool what was counted against the snapshots of each lineage, as one cell of a player that is still learning.
 
         weight of a snapshot's counts = decay^(matches against those that its lineage left later)
@@ -145,10 +145,10 @@ def of_late(counts: Tally, matches: ArrayLike, lineage: ArrayLike, step: ArrayLi
         cells[order] = np.bincount(place, weights=weight * column[order])[place] if place.size else 0.0
         return cells
 
-    return Tally(*(pooled(getattr(counts, field.name)) for field in fields(Tally)))
+    return WinCounts(*(pooled(getattr(counts, field.name)) for field in fields(WinCounts)))
 
 
-def beta_moments(counts: Tally) -> tuple[FloatArray, FloatArray]:
+def beta_moments(counts: WinCounts) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of what the counts alone say of the mean score, a Beta distribution.
 
         Beta(points + 1, games - points + 1)
@@ -161,7 +161,7 @@ def beta_moments(counts: Tally) -> tuple[FloatArray, FloatArray]:
     return mean, mean * (1.0 - mean) / (n + 1.0)
 
 
-def wilson_interval(counts: Tally, *, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
+def wilson_interval(counts: WinCounts, *, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
     """Return the Wilson score interval of the mean score, from the counts alone.
 
         (p + z^2 / 2n  -+  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
@@ -187,7 +187,7 @@ def expected_matrix(ratings: Ratings) -> FloatArray:
     return expected_score(ratings, home.ravel(), away.ravel()).reshape(len(ratings), len(ratings))
 
 
-def payoff(counts: Tally, ratings: Ratings, *, prior_games: float = PRIOR_GAMES) -> Payoff:
+def payoff(counts: WinCounts, ratings: Ratings, *, prior_games: float = PRIOR_GAMES) -> Payoff:
     """Put counts and ratings together.
 
     Args:

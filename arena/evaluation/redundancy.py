@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.evaluation.behaviour_profiles import Distances, Fingerprints, apart, root_mean_squares
-from arena.evaluation.payoff import Tally
+from arena.evaluation.payoff import WinCounts
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Redundant:
 
 
 def redundant(
-    counts: Tally,
+    counts: WinCounts,
     strength: ArrayLike,
     config: RedundancyConfig,
     *,
@@ -158,7 +158,7 @@ def _require_fit(fingerprints: Fingerprints | None, players: int) -> None:
         )
 
 
-def _order(counts: Tally, strength: ArrayLike, keep: ArrayLike | None) -> tuple[IntArray, BoolArray]:
+def _order(counts: WinCounts, strength: ArrayLike, keep: ArrayLike | None) -> tuple[IntArray, BoolArray]:
     """Return players from the strongest down, and who stays in any case."""
     values = np.asarray(strength, dtype=np.float64)
     stays = np.zeros(values.shape, dtype=np.bool_) if keep is None else np.asarray(keep, dtype=np.bool_)
@@ -173,7 +173,7 @@ def _order(counts: Tally, strength: ArrayLike, keep: ArrayLike | None) -> tuple[
     return np.argsort(-values, kind="stable"), stays
 
 
-def _mean_and_variance(counts: Tally) -> tuple[FloatArray, FloatArray]:
+def _mean_and_variance(counts: WinCounts) -> tuple[FloatArray, FloatArray]:
     """Return mean scores and their variances; a win and a loss are added to the latter, or one result would be certain.
 
     Draws spread less than wins and losses of the same mean.

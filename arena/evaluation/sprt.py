@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from arena.arrays import FloatArray
-from arena.evaluation.brownian import Motion
+from arena.evaluation.brownian import BoundedBrownianMotion
 
 Decision = Literal["accept", "reject", "continue"]
 
@@ -43,7 +43,7 @@ _CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class GateConfig:
+class SprtConfig:
     """What is tested, and how surely.
 
     Attributes:
@@ -88,7 +88,7 @@ class GateConfig:
 
 
 @dataclass(frozen=True)
-class Stop:
+class SprtState:
     """Where a test stands.
 
     Attributes:
@@ -109,7 +109,7 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Lead:
+class EloEstimate:
     """By how many points a candidate is better, within 1,000 of 0.
 
     Attributes:
@@ -124,20 +124,20 @@ class Lead:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SprtResult:
     """What a test says: where it stands, and the candidate's lead."""
 
-    stop: Stop
-    lead: Lead
+    stop: SprtState
+    lead: EloEstimate
 
 
-def judge(scores: ArrayLike, config: GateConfig, *, paired: bool = True) -> Verdict:
+def judge(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtResult:
     """Judge a candidate by its scores; see `stop` and `estimate`."""
     where = stop(scores, config, paired=paired)
-    return Verdict(where, estimate(where.counts, config))
+    return SprtResult(where, estimate(where.counts, config))
 
 
-def stop(scores: ArrayLike, config: GateConfig, *, paired: bool = True) -> Stop:
+def stop(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtState:
     """Find the first score that takes the log-likelihood ratio over a bound.
 
     A score between two of the five (or three) values counts as part of each, so that the mean stays: the spread is
@@ -155,7 +155,7 @@ def stop(scores: ArrayLike, config: GateConfig, *, paired: bool = True) -> Stop:
     cells, games_each = (5, 2) if paired else (3, 1)
     counts = np.cumsum(_shared_among(_scores(scores), cells), axis=0)
     if not len(counts):
-        return Stop("continue", 0, (0.0,) * cells, 0.0, config.lower, config.upper)
+        return SprtState("continue", 0, (0.0,) * cells, 0.0, config.lower, config.upper)
     games = games_each * np.arange(1, len(counts) + 1)
     llr = log_likelihood_ratio(counts, config.elo0, config.elo1)
     lower, upper = config.lower + _step_over(-llr), config.upper - _step_over(llr)
@@ -166,7 +166,7 @@ def stop(scores: ArrayLike, config: GateConfig, *, paired: bool = True) -> Stop:
     if over.size:
         decision = "accept" if accepted[last] else "reject"
     seen = tuple(counts[last].tolist())
-    return Stop(decision, int(games[last]), seen, float(llr[last]), float(lower[last]), float(upper[last]))
+    return SprtState(decision, int(games[last]), seen, float(llr[last]), float(lower[last]), float(upper[last]))
 
 
 def log_likelihood_ratio(counts: ArrayLike, elo0: float, elo1: float) -> FloatArray:
@@ -195,7 +195,7 @@ def log_likelihood_ratio(counts: ArrayLike, elo0: float, elo1: float) -> FloatAr
     return np.asarray(np.sum(n * _jumps(n, elo0, elo1), axis=-1))
 
 
-def estimate(counts: ArrayLike, config: GateConfig) -> Lead:
+def estimate(counts: ArrayLike, config: SprtConfig) -> EloEstimate:
     """Estimate the candidate's lead from a test that stopped, or has not stopped yet, with these counts.
 
     An estimate is a lead at which the test ends below what was seen with a given probability: 0.5 for the median,
@@ -218,12 +218,12 @@ def estimate(counts: ArrayLike, config: GateConfig) -> Lead:
         share = _tilted(n, tilt)
         drift = float(share @ jumps)
         variance = float(share @ np.square(jumps - drift))
-        return Motion(config.lower, config.upper, drift, variance).probability_below(time, place)
+        return BoundedBrownianMotion(config.lower, config.upper, drift, variance).probability_below(time, place)
 
     ends = _tilt(n, ELO_LIMIT), _tilt(n, -ELO_LIMIT)
     tail = 0.5 * (1.0 - _CONFIDENCE)
     tilts = (_crossing(below, level, ends) for level in (0.5, 1.0 - tail, tail))
-    return Lead(*(_elo(float(_tilted(n, tilt) @ _values(n))) for tilt in tilts))
+    return EloEstimate(*(_elo(float(_tilted(n, tilt) @ _values(n))) for tilt in tilts))
 
 
 def _tilted(n: FloatArray, tilt: float) -> FloatArray:

@@ -155,7 +155,7 @@ class Distribution:
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class OpponentSample:
     """Opponents drawn for one request.
 
     Attributes:
@@ -213,7 +213,7 @@ def opponent_distribution(candidates: Candidates, config: MatchmakingConfig) -> 
     )
 
 
-def draw(distribution: Distribution, count: int, rng: np.random.Generator) -> Draws:
+def draw(distribution: Distribution, count: int, rng: np.random.Generator) -> OpponentSample:
     """Draw opponents by systematic sampling.
 
     Each draw alone follows the distribution exactly; together they follow it as evenly as `count` allows: an option
@@ -239,7 +239,7 @@ def draw(distribution: Distribution, count: int, rng: np.random.Generator) -> Dr
     propensity = np.append(distribution.probabilities, distribution.self_play)[chosen]
     names = [SELF_PLAY, *(branch.name for branch in distribution.branches)]
     branch_of = np.where(taken == 0, 0, 1 + (taken - 1) // max(opponents, 1))
-    return Draws(opponents=chosen, propensities=propensity, branches=tuple(names[i] for i in branch_of))
+    return OpponentSample(opponents=chosen, propensities=propensity, branches=tuple(names[i] for i in branch_of))
 
 
 def _warm_up_branch(candidates: Candidates, config: MatchmakingConfig) -> Branch:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from arena.arrays import FloatArray, IntArray
-from arena.evaluation.payoff import Tally, expected_matrix, tally
+from arena.evaluation.payoff import WinCounts, expected_matrix, tally
 from arena.matchmaking.pfsp import WinRateWeighting, finite_column, pfsp_weights, rate_column, skill_weights
 from arena.ratings.glicko2 import Ratings
 
@@ -39,7 +39,7 @@ Need = Literal["between", "pasts"]
 
 
 @dataclass(frozen=True, eq=False)
-class Pasts:
+class WinRateHistory:
     """What a learner scored against its K possible opponents, at two times that do not overlap.
 
     Attributes:
@@ -47,11 +47,11 @@ class Pasts:
         recent: (K,) counts of the recent ones.
     """
 
-    earlier: Tally
-    recent: Tally
+    earlier: WinCounts
+    recent: WinCounts
 
     @classmethod
-    def halves(cls, opponent: IntArray, score: FloatArray, opponents: int) -> "Pasts":
+    def halves(cls, opponent: IntArray, score: FloatArray, opponents: int) -> "WinRateHistory":
         """Divide a learner's games against each opponent into an older and a newer half, the odd one being recent.
 
         Args:
@@ -65,7 +65,7 @@ class Pasts:
         number[order] = np.arange(order.size) - np.repeat(np.cumsum(played) - played, played)
         recent = number >= (played // 2)[opponent]
 
-        def counted(chosen: NDArray[np.bool_]) -> Tally:
+        def counted(chosen: NDArray[np.bool_]) -> WinCounts:
             return tally(opponent[chosen], score[chosen], np.zeros(chosen.sum(), dtype=np.bool_), opponents)
 
         return cls(earlier=counted(~recent), recent=counted(recent))
@@ -95,7 +95,7 @@ class Candidates:
     ratings: FloatArray
     win_rates: FloatArray
     between: FloatArray | None = None
-    pasts: Pasts | None = None
+    pasts: WinRateHistory | None = None
     lineage: IntArray | None = None
 
     def __post_init__(self) -> None:

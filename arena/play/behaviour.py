@@ -20,7 +20,7 @@ class Behaviour:
     away: tuple[float | None, ...]
 
 
-class BehaviourWatcher:
+class BehaviourCallback:
     """Measures the behaviour in every match of `arena.play.runner.play`; a watcher of it.
 
     Args:

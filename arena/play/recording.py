@@ -5,7 +5,7 @@ from typing import Protocol
 from torch import Tensor
 
 from arena.environments.base import Actions, Environment, Observation, StepResult
-from arena.environments.match_result import Ending
+from arena.environments.match_result import MatchResultTracker
 from arena.environments.mech.replay.recorder import MechMatches, MechRecorder
 from arena.errors import ArenaError
 from arena.replay.recording import Recording, Step, StepsRecording
@@ -26,7 +26,7 @@ class MatchRecorder(Protocol):
         ...
 
 
-class FirstMatch:
+class RecordFirstMatch:
     """Records the first match of a series: a watcher for `arena.play.series.play`."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class StepsRecorder:
     """Records a match of any game as the list of its decisions."""
 
     def __init__(self, env: Environment, observation: Observation, row: int) -> None:
-        self._ending, self._row = Ending(env, row), row
+        self._ending, self._row = MatchResultTracker(env, row), row
         self._active = observation.active[row].clone()
         self._steps: list[Step] = []
 

@@ -12,7 +12,7 @@ from arena.environments.base import Actions, Environment, Observation, StepResul
 from arena.environments.guards import require_finite, staying
 from arena.environments.registry import make
 from arena.errors import ArenaError
-from arena.play.side_policy import Lineup
+from arena.play.side_policy import SidePolicies
 from arena.policies.protocol import Policy
 
 FORFEIT = "forfeit"
@@ -38,7 +38,7 @@ class MatchResult:
     seed: int
 
 
-class Watcher(Protocol):
+class MatchCallback(Protocol):
     """Sees everything of some matches that are played together, and changes nothing."""
 
     def opened(self, env: Environment, observation: Observation) -> None:
@@ -50,7 +50,7 @@ class Watcher(Protocol):
         ...
 
 
-class Nobody:
+class NoCallback:
     """Watches nothing."""
 
     def opened(self, env: Environment, observation: Observation) -> None:
@@ -60,13 +60,13 @@ class Nobody:
         """Look away."""
 
 
-NOBODY = Nobody()
+NOBODY = NoCallback()
 
 
-class Several:
+class CallbackList:
     """Lets several watchers see the same matches, each thing in their order."""
 
-    def __init__(self, *watchers: Watcher) -> None:
+    def __init__(self, *watchers: MatchCallback) -> None:
         self._watchers = watchers
 
     def opened(self, env: Environment, observation: Observation) -> None:
@@ -94,7 +94,7 @@ def play(
     max_envs: int = MAX_ENVS,
     processes: int = 0,
     on_finished: Callable[[int], None] = ignore_progress,
-    watcher: Watcher = NOBODY,
+    watcher: MatchCallback = NOBODY,
 ) -> list[MatchResult]:
     """Play one match for every seed, up to `max_envs` at once.
 
@@ -133,7 +133,7 @@ def play_pairs(
     seeds: Sequence[int],
     rng: torch.Generator,
     *,
-    watcher: Watcher = NOBODY,
+    watcher: MatchCallback = NOBODY,
 ) -> list[MatchResult]:
     """Play a match of every pair, all at once; for chance see `play`.
 
@@ -162,7 +162,7 @@ def play_pairs_in(
     seeds: Sequence[int],
     rng: torch.Generator,
     *,
-    watcher: Watcher = NOBODY,
+    watcher: MatchCallback = NOBODY,
 ) -> list[MatchResult]:
     """Play a match of every pair in an environment that is there already; see `play_pairs`.
 
@@ -185,11 +185,11 @@ def _play(
     seeds: Sequence[int],
     rng: torch.Generator,
     on_finished: Callable[[int], None],
-    watcher: Watcher,
+    watcher: MatchCallback,
 ) -> list[MatchResult]:
     """Play all seeds; who plays home and away in each row is the same in all matches of that row."""
     schedule = _Schedule(env, seeds)
-    lineups = [Lineup(side, agents) for side, agents in zip(sides, env.spec.agents_per_side, strict=True)]
+    lineups = [SidePolicies(side, agents) for side, agents in zip(sides, env.spec.agents_per_side, strict=True)]
     places = [env.spec.side(away) for away in (False, True)]
     external = any(lineup.external for lineup in lineups)
     with torch.inference_mode():

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import torch
 
-from arena.agents import FORMS, USUAL, ExternalPolicy, Patience, form_of, open_policy
+from arena.agents import FORMS, USUAL, ExternalPolicy, Timeouts, form_of, open_policy
 from arena.agents.policy import ignore_faults
 from arena.environments.registry import declare, make_baseline
 from arena.errors import ArenaError, UnknownPolicyError
-from arena.play.runner import NOBODY, Watcher, ignore_progress, play
+from arena.play.runner import NOBODY, MatchCallback, ignore_progress, play
 from arena.policies.checkpoint import NEWEST, load_for
 from arena.policies.protocol import Policy
 from arena.seeding import derive
@@ -79,7 +79,7 @@ def play_series(
     seed: int,
     processes: int = 0,
     on_finished: Callable[[int], None] = ignore_progress,
-    watcher: Watcher = NOBODY,
+    watcher: MatchCallback = NOBODY,
 ) -> MatchSeries:
     """Play A against B: matches 2i and 2i + 1 share a seed and swap the sides, A at home in the first.
 
@@ -105,7 +105,7 @@ def play_series(
 def seated(
     environment: str,
     names: Sequence[str],
-    patience: Patience = USUAL,
+    patience: Timeouts = USUAL,
     on_fault: Callable[[str], None] = ignore_faults,
 ) -> Iterator[list[Policy]]:
     """Find players by name, as `resolve_policy` does, and close afterwards what was opened for them."""
@@ -122,7 +122,7 @@ def seated(
 def resolve_policy(
     environment: str,
     name: str,
-    patience: Patience = USUAL,
+    patience: Timeouts = USUAL,
     on_fault: Callable[[str], None] = ignore_faults,
 ) -> Policy:
     """Find a player by name: a baseline, a checkpoint's path, the folder of a training run, or a policy from outside.

@@ -15,7 +15,7 @@ from arena.policies.nn.actor_critic import ActorCritic
 from arena.policies.protocol import Policy, State
 
 
-class Lineup:
+class SidePolicies:
     """Who plays a side of E matches, with a memory for every agent: row e * n + i is agent i of match e.
 
     Networks of one architecture act in one call, whatever their weights; they must not learn any more. Every other

@@ -18,7 +18,7 @@ import numpy as np
 
 from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.evaluation.sprt import Decision as GateDecision
-from arena.evaluation.sprt import GateConfig
+from arena.evaluation.sprt import SprtConfig
 from arena.ratings.glicko2 import Ratings, conservative
 
 GATES = ("off", "weakest", "champion")
@@ -76,11 +76,11 @@ class PromotionConfig:
             raise ValueError(f"gate is {self.gate!r}: it must be one of {', '.join(GATES)}")
         if not 0.0 < self.gate_share <= 1.0:
             raise ValueError(f"gate_share is {self.gate_share}: it must be in (0, 1]; 0.5 is usual")
-        GateConfig(self.gate_elo0, self.gate_elo1)
+        SprtConfig(self.gate_elo0, self.gate_elo1)
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class HeadToHead:
     """What a player has scored against K others.
 
     Attributes:
@@ -97,7 +97,7 @@ class GateResult:
     """What became of the gate of a candidate.
 
     Attributes:
-        decision: Of the test, see `arena.evaluation.sprt.Stop`.
+        decision: Of the test, see `arena.evaluation.sprt.SprtState`.
         told: Where it stands, in words.
     """
 
@@ -133,7 +133,7 @@ class Roster:
     commander: BoolArray
     champion: BoolArray
     baseline: BoolArray
-    record: Callable[[int, Sequence[int]], Record]
+    record: Callable[[int, Sequence[int]], HeadToHead]
     gates: Mapping[int, GateResult]
 
     def __post_init__(self) -> None:
@@ -168,7 +168,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Trial(Decision):
+class GateRequest(Decision):
     """A candidate that takes no place yet, but deserves a gate.
 
     Attributes:
@@ -337,7 +337,7 @@ def _judge_against_commanders(player: int, commanders: list[int], roster: Roster
         champion = np.flatnonzero(roster.champion)
         rival = int(champion[0]) if config.gate == "champion" and champion.size else weakest
         told = f"{reason}, once it passes a gate against {roster.names[rival]}"
-        return Trial(player, approved=False, reason=told, rival=rival)
+        return GateRequest(player, approved=False, reason=told, rival=rival)
     return Decision(player, approved=result.decision == "accept", reason=f"{reason}; {result.told}")
 
 

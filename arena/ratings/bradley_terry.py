@@ -45,7 +45,7 @@ from arena.ratings import expected_score as round_robin
 from arena.ratings.bradley_terry_config import RefitConfig
 from arena.ratings.cholesky import solution
 from arena.ratings.covariance import EXACT, Covariance, SparseSystem
-from arena.ratings.expected_score import Meetings
+from arena.ratings.expected_score import PairCounts
 from arena.ratings.glicko2 import SCALE, START_RATING, Results
 
 FloatArray = NDArray[np.float64]
@@ -259,7 +259,7 @@ class _Posterior:
         step: What is usual from parent to child.
     """
 
-    pairs: Meetings
+    pairs: PairCounts
     pattern: "_Pattern"
     free: IntArray
     precision: FloatArray
@@ -321,14 +321,14 @@ def _require_within(name: str, values: NDArray[np.generic], wrong: BoolArray, ru
         raise ValueError(f"{name}[{place}] is {values[place]}: {rule}")
 
 
-def _pairs(results: Results, anchor: BoolArray) -> Meetings:
+def _pairs(results: Results, anchor: BoolArray) -> PairCounts:
     """Sum games and points of each pair of which at least one can move."""
     tells = (results.home != results.away) & ~(anchor[results.home] & anchor[results.away])
     home, away, games = results.home[tells], results.away[tells], results.games[tells].astype(np.float64)
     points = games * results.score[tells]
     low, high = np.minimum(home, away), np.maximum(home, away)
     code, place = np.unique(low * anchor.size + high, return_inverse=True)
-    return Meetings(
+    return PairCounts(
         low=code // anchor.size,
         high=code % anchor.size,
         games=_sums(place, games, code.size),
@@ -336,7 +336,7 @@ def _pairs(results: Results, anchor: BoolArray) -> Meetings:
     )
 
 
-def _learn(theta: FloatArray, pairs: Meetings, free: IntArray, parent: IntArray, config: RefitConfig) -> Covariance:
+def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArray, config: RefitConfig) -> Covariance:
     """Move `theta` to where ratings are and learn the usual step on the way; return the covariance of the free ones."""
     child = np.sort(free[parent[free] != NO_PARENT])
     theta[free] = np.clip(theta[free], _MIDDLE - _START_MAX, _MIDDLE + _START_MAX)
@@ -393,13 +393,13 @@ def _usual_step(posterior: _Posterior, theta: FloatArray, unsure: float, known: 
     return _Step(mean, (weight * known.variance + spread) / (steps.size + weight))
 
 
-def _weighed(pairs: Meetings, correlation: float) -> Meetings:
+def _weighed(pairs: PairCounts, correlation: float) -> PairCounts:
     """Return each pair's games as what they tell: n games count as n / (1 + (n - 1) rho)."""
     share = 1.0 / (1.0 + (pairs.games - 1.0) * correlation)
     return replace(pairs, games=share * pairs.games, points=share * pairs.points)
 
 
-def _correlation(pairs: Meetings, theta: FloatArray, fitted: float) -> float:
+def _correlation(pairs: PairCounts, theta: FloatArray, fitted: float) -> float:
     """Return the correlation of a pair's games at which pairs are as far from what strengths say as is usual by chance.
 
         sum_k (points_k - n_k p_k)^2 / (n_k p_k (1 - p_k) (1 + (n_k - 1) rho))  =  f        f = (K - fitted) R / K

@@ -36,7 +36,7 @@ from scipy.special import expit
 from arena.arrays import FloatArray, IntArray
 from arena.ratings.cholesky import solution
 from arena.ratings.covariance import EXACT, Covariance
-from arena.ratings.low_rank_logistic import AllPairs, polynomials
+from arena.ratings.low_rank_logistic import LowRankLogistic, polynomials
 
 _TOLERANCE = 1e-9
 _STEPS = 100
@@ -46,7 +46,7 @@ _DENSE_PER_POLYNOMIAL = 4  # where somebody is so far off that players are not m
 
 
 @dataclass(frozen=True, eq=False)
-class Meetings:
+class PairCounts:
     """K pairs of players that met: `low` < `high`, games > 0 and what `low` scored in them, each (K,)."""
 
     low: IntArray
@@ -56,7 +56,7 @@ class Meetings:
 
 
 def rate(
-    theta: FloatArray, covariance: Covariance, free: IntArray, meetings: Meetings, correlation: float, hold: float
+    theta: FloatArray, covariance: Covariance, free: IntArray, meetings: PairCounts, correlation: float, hold: float
 ) -> tuple[FloatArray, Covariance]:
     """Return the ratings of a round robin of P players and their covariance, from strengths and games.
 
@@ -79,7 +79,7 @@ def rate(
 
 
 def _rate_few(
-    theta: FloatArray, covariance: Covariance, free: IntArray, meetings: Meetings, correlation: float, hold: float
+    theta: FloatArray, covariance: Covariance, free: IntArray, meetings: PairCounts, correlation: float, hold: float
 ) -> tuple[FloatArray, Covariance]:
     """Rate by matrices of all pairs."""
     chance = expit(theta[:, None] - theta)
@@ -96,13 +96,13 @@ def _rate_few(
 
 
 def _rate_many(
-    theta: FloatArray, covariance: Covariance, free: IntArray, meetings: Meetings, correlation: float, hold: float
+    theta: FloatArray, covariance: Covariance, free: IntArray, meetings: PairCounts, correlation: float, hold: float
 ) -> tuple[FloatArray, Covariance]:
     """Rate by what all pairs do to some columns at a time."""
-    before = AllPairs.of(theta, free, hold)
+    before = LowRankLogistic.of(theta, free, hold)
     share, told = _of_pairs(theta, meetings, correlation)
-    rating = _foretelling(theta, before.score + told, hold, free, lambda at: AllPairs.of(at, free, hold))
-    both = AllPairs.of(rating, free, hold)
+    rating = _foretelling(theta, before.score + told, hold, free, lambda at: LowRankLogistic.of(at, free, hold))
+    both = LowRankLogistic.of(rating, free, hold)
     lead = theta[meetings.low] - theta[meetings.high]
     known = _sparse_laplacian(meetings, share * expit(lead) * expit(-lead), theta.size)[free][:, free]
 
@@ -145,7 +145,7 @@ class _Matrix:
         return solution(self.laplacian.copy(), right)
 
 
-def _of_pairs(theta: FloatArray, meetings: Meetings, correlation: float) -> tuple[FloatArray, FloatArray]:
+def _of_pairs(theta: FloatArray, meetings: PairCounts, correlation: float) -> tuple[FloatArray, FloatArray]:
     """Return k of each pair that met, (K,), and what everybody scores beyond strengths because of whom it met, (P,)."""
     low, high, games = meetings.low, meetings.high, meetings.games
     share = games * correlation / (1.0 + (games - 1.0) * correlation)
@@ -186,7 +186,7 @@ def _laplacian(weights: FloatArray) -> FloatArray:
     return weights
 
 
-def _sparse_laplacian(meetings: Meetings, weights: FloatArray, size: int) -> csr_array:
+def _sparse_laplacian(meetings: PairCounts, weights: FloatArray, size: int) -> csr_array:
     """Return the (P, P) Laplacian of the graph of the K pairs that met, by their (K,) weights."""
     low, high = meetings.low, meetings.high
     places = np.concatenate((low, high, low, high)), np.concatenate((low, high, high, low))

@@ -31,7 +31,7 @@ _WIDTH_MIN = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class AllPairs:
+class LowRankLogistic:
     """Chances of all pairs of P players, and the Laplacian L = D - V V' of their slopes among F that are free to move.
 
     Attributes:

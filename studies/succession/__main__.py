@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.population.promotion import PromotionConfig, Record, Roster, succession
+from arena.population.promotion import PromotionConfig, HeadToHead, Roster, succession
 from arena.ratings.glicko2 import Kind, Ratings, Results, rate_period
 
 FloatArray = NDArray[np.float64]
@@ -97,7 +97,7 @@ def lets_follow(rating: FloatArray, deviation: FloatArray, config: PromotionConf
         commander=both,
         champion=np.array([True, False]),
         baseline=~both,
-        record=lambda _, others: Record(np.full(len(others), 0.5), np.zeros(len(others))),
+        record=lambda _, others: HeadToHead(np.full(len(others), 0.5), np.zeros(len(others))),
         gates={},
     )
     decision = succession(roster, config)

@@ -6,14 +6,14 @@ import torch
 
 from arena.environments import ActionHead, EnvironmentSpec, HeadKind
 from arena.environments.base import Observation, Outcome, StepResult
-from arena.environments.seeded import SeededRows
+from arena.environments.seeded import SeededBatch
 from arena.environments.spec import Channels, ImageBlock
 
 SIDE, PLAYERS = 8, 2
 LEFT, STAY, RIGHT = range(3)
 
 
-class Catch(SeededRows):
+class Catch(SeededBatch):
     """Each of two players has a picture of its own, in which a stone falls into one of eight columns in 7 decisions.
 
     A player begins in column 4 and moves by one column at a time. It earns 1 if it stands below the stone in the end,

@@ -6,7 +6,7 @@ import torch
 
 from arena.environments import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
 from arena.environments.base import Observation, Outcome, StepResult
-from arena.environments.seeded import SeededRows
+from arena.environments.seeded import SeededBatch
 from arena.errors import InvalidActionError
 
 AGENTS, OPTIONS, LIMIT = 4, 3, 6
@@ -14,7 +14,7 @@ MORTAL, DIES_AFTER = 1, 2
 """Agent 1 acts in two decisions."""
 
 
-class Honest(SeededRows):
+class Honest(SeededBatch):
     """Two against two, who choose and earn by what dice make of it; one dies early.
 
     A match lasts 3 or 6 decisions by its seed; the sixth is cut off. A decision pays the home side what its options

@@ -3,10 +3,10 @@
 import sys
 from pathlib import Path
 
-from arena.agents import Patience
+from arena.agents import Timeouts
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "external"
-PATIENT = Patience(answer_s=600.0, start_s=600.0)
+PATIENT = Timeouts(answer_s=600.0, start_s=600.0)
 
 
 def script(folder: Path, name: str, text: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from arena.replay import Header, MechRecording, Result, StepsRecording
 from arena.replay.mech.battlefield import Battlefield, Ground, Hull
-from arena.replay.mech.events import End, Intercept, Kill, Launch, Mishap, Paint, ZoneChange
+from arena.replay.mech.events import End, Intercept, Kill, Launch, Paint, StatusChange, ZoneChange
 from arena.replay.mech.frames import Flag, Frames
 from arena.replay.mech.tables import Beams, Hits, Shells, Smoke
 from arena.replay.recording import Step
@@ -81,7 +81,7 @@ def make_recording(header: Header | None = None, *, flat: bool = False) -> MechR
             Paint("paint", 1, 1, 0),
             Launch("smoke", 1, 0),
             ZoneChange("zone", 3, "nobody", "home"),
-            Mishap("fall", 4, 1),
+            StatusChange("fall", 4, 1),
             Intercept("intercept", 5, 1, 2),
             Kill("kill", 6, 1, 0, ()),
             End("end", 8),

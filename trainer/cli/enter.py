@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from arena.agents import FORMS, USUAL, Patience, form_of, open_policy
+from arena.agents import FORMS, USUAL, Timeouts, form_of, open_policy
 from arena.agents.policy import first_faults
 from arena.environments import declare
 from arena.policies.nn.user_module import allow_modules
@@ -87,7 +87,7 @@ def enter(
     console = make_console()
     spec = declare(environment)
     folder = RunDirectory(run_folder or entry_folder(home_folder(), spec.name, name))
-    patience = Patience(answer_s=answer_s, start_s=start_s)
+    patience = Timeouts(answer_s=answer_s, start_s=start_s)
     with (
         rating_worker(folder, league, token, ShutdownSignals(console.print)) as (client, run_context),
         open_policy(spec, policy, patience, first_faults(console.print)) as own,

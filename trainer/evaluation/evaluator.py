@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from arena.play.behaviour import Behaviour, BehaviourWatcher
-from arena.play.runner import FORFEIT, Several, play_pairs_in
+from arena.play.behaviour import Behaviour, BehaviourCallback
+from arena.play.runner import FORFEIT, CallbackList, play_pairs_in
 from arena.seeding import derive, match_seed
 from league import wire
 from league.errors import LeagueError
@@ -319,9 +319,9 @@ class EvaluationWorker:
         entries = [(each, number) for each in loaded for number in range(each.lease.budget)]
         seeds = [match_seed(each.lease.seed, number) for each, number in entries]
         rng = torch.Generator().manual_seed(derive(seeds[0], "policies", loaded[0].lease.lease_id))
-        watcher, recorder = BehaviourWatcher(len(seeds)), self._replays.start_recording(environment)
+        watcher, recorder = BehaviourCallback(len(seeds)), self._replays.start_recording(environment)
         pairs = [(each.home.policy, each.away.policy) for each, _ in entries]
-        seen_by = watcher if recorder is None else Several(watcher, recorder)
+        seen_by = watcher if recorder is None else CallbackList(watcher, recorder)
         env = self._env_cache.open(environment, len(seeds))
         results = play_pairs_in(env, pairs, seeds, rng, watcher=seen_by)
         if recorder is not None and results[0].reason != FORFEIT:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable
 
-from arena.play.recording import FirstMatch
+from arena.play.recording import RecordFirstMatch
 from arena.replay import Recording, RecordingError, pack_recording
 from league.wire import ResultAnswer
 
@@ -35,13 +35,13 @@ class ReplayUploader:
         self._due_at: dict[str, float] = {}
         self._waiting: dict[Key, tuple[bytes, int | None]] = {}  # with the id of the match once it is accepted
 
-    def start_recording(self, environment: str) -> FirstMatch | None:
+    def start_recording(self, environment: str) -> RecordFirstMatch | None:
         """Return a recorder for the first match of the next round; None if no recording is due."""
         now = self._clock()
         if self._every_s is None or now < self._due_at.get(environment, now):
             return None
         self._due_at[environment] = now + self._every_s
-        return FirstMatch()
+        return RecordFirstMatch()
 
     def add(self, key: Key, recording: Recording) -> None:
         """Add the recording of a match; it waits until the result is accepted."""

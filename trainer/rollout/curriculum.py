@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from arena.environments.base import Environment
-from arena.environments.mech.config.curriculum import Curriculum, Lesson
+from arena.environments.mech.config.curriculum import Curriculum, CurriculumStage
 from trainer.config.schema import CurriculumSettings
 from trainer.errors import ConfigError
 from trainer.opponents.assignment import MatchAssignment
@@ -19,9 +19,9 @@ class CurriculumEnvironment(Protocol):
         lesson: Current lesson; the full game until `teach` is called.
     """
 
-    lesson: Lesson
+    lesson: CurriculumStage
 
-    def teach(self, lesson: Lesson) -> None:
+    def teach(self, lesson: CurriculumStage) -> None:
         """Set the lesson; team sizes and maps change with each environment's next match."""
         ...
 
@@ -86,5 +86,5 @@ class CurriculumSchedule:
         return {"curriculum/team_share": lesson.team_share, "curriculum/map_share": lesson.map_share}
 
     @property
-    def _lesson(self) -> Lesson:
+    def _lesson(self) -> CurriculumStage:
         return self._environments[0].lesson

@@ -14,7 +14,7 @@ BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Sight:
+class ObservationBuffer:
     """What the N agents of a match perceive; see `arena.environments.base.Observation`.
 
     Attributes:
@@ -41,22 +41,24 @@ class Sight:
         for mask in self.masks.values():
             mask[index] = False
 
-    def part(self, index: int | slice) -> "Sight":
+    def part(self, index: int | slice) -> "ObservationBuffer":
         """A view of one match's or of some matches' part, where there is an axis of matches in front."""
         masks = {name: mask[index] for name, mask in self.masks.items()}
-        return Sight(self.values[index], masks, self.active[index])
+        return ObservationBuffer(self.values[index], masks, self.active[index])
 
-    def copy(self) -> "Sight":
+    def copy(self) -> "ObservationBuffer":
         """The same in memory of its own."""
-        return Sight(self.values.copy(), {name: mask.copy() for name, mask in self.masks.items()}, self.active.copy())
+        return ObservationBuffer(
+            self.values.copy(), {name: mask.copy() for name, mask in self.masks.items()}, self.active.copy()
+        )
 
-    def take(self, rows: BoolArray, other: "Sight") -> None:
+    def take(self, rows: BoolArray, other: "ObservationBuffer") -> None:
         """Take some rows, of the first axis, from another."""
         self.values[rows], self.active[rows] = other.values[rows], other.active[rows]
         for name, mask in self.masks.items():
             mask[rows] = other.masks[name][rows]
 
-    def remember(self, other: "Sight") -> None:
+    def remember(self, other: "ObservationBuffer") -> None:
         """Take what another shows to whoever acts in it; of everybody else keep what is here."""
         acting = other.active[..., np.newaxis]
         np.copyto(self.values, other.values, where=acting)
@@ -78,13 +80,13 @@ class Row:
     """
 
     actions: Mapping[str, NDArray[Any]]
-    seen: Sight
-    final: Sight
+    seen: ObservationBuffer
+    final: ObservationBuffer
     reward: FloatArray
 
 
 @dataclass(frozen=True)
-class Ending:
+class MatchEnd:
     """How a match ended.
 
     Attributes:
@@ -111,7 +113,7 @@ class Match(Protocol):
         """
         ...
 
-    def step(self, row: Row, *, last: bool) -> Ending | None:
+    def step(self, row: Row, *, last: bool) -> MatchEnd | None:
         """Play one decision; None while the match goes on.
 
         Args:
@@ -122,7 +124,7 @@ class Match(Protocol):
 
 
 @dataclass(frozen=True)
-class Hosted:
+class SingleMatchGame:
     """A game that plays one match at a time.
 
     Attributes:

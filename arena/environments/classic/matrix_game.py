@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from arena.environments.base import Actions, Observation, Outcome, StepResult
-from arena.environments.seeded import SeededRows
+from arena.environments.seeded import SeededBatch
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
 from arena.errors import InvalidActionError
 
@@ -13,7 +13,7 @@ RPS_PAYOFF = ((0.0, -2.0, 1.0), (2.0, 0.0, -3.0), (-1.0, 3.0, 0.0))
 """What home wins for rock, paper, scissors (rows) against away's rock, paper, scissors (columns)."""
 
 
-class MatrixGame(SeededRows):
+class MatrixGame(SeededBatch):
     """A zero-sum matrix game of one simultaneous decision.
 
     The observation is the constant 1. Rewards are payoffs; home's score is its payoff scaled from the table's

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from arena.environments import counter_rng as randomness
 from arena.environments.base import Actions, Observation, Outcome, StepResult
-from arena.environments.seeded import SeededRows
+from arena.environments.seeded import SeededBatch
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
 
 CUES = 4
@@ -24,7 +24,7 @@ WAIT = 0
 PURPOSE_CUE, PURPOSE_DISTRACTOR = 0, 1
 
 
-class Recall(SeededRows):
+class Recall(SeededBatch):
     """Each side sees a private cue at its first decision, noise while it waits, and a flag when it must answer.
 
     The observation is the cue one-hot (zero after the first decision), the flag, and a random bit.

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from arena.environments.base import Actions, Observation, Outcome, StepResult
-from arena.environments.mech.config.curriculum import Lesson
+from arena.environments.mech.config.curriculum import CurriculumStage
 from arena.environments.mech.config.rewards import COMPONENTS, RewardWeights
 from arena.environments.mech.config.scenario import PRESETS, MechConfig
 from arena.environments.mech.engine import Structs, make_stepping
@@ -15,14 +15,14 @@ from arena.environments.mech.engine import arrays as batch
 from arena.environments.mech.maps.pool import MAPS, build_pool
 from arena.environments.mech.metrics import MechMeter
 from arena.environments.mech.observation_spec import make_spec
-from arena.environments.seeded import SeededRows
+from arena.environments.seeded import SeededBatch
 
 
 def ignore_decision() -> None:
     """Look at nothing between a decision and what follows it."""
 
 
-class MechEnvironment(SeededRows):
+class MechEnvironment(SeededBatch):
     """E matches of one composition.
 
     Attributes:
@@ -62,7 +62,7 @@ class MechEnvironment(SeededRows):
         )
         self.arrays: Mapping[str, Tensor] = self._structs.state.tensors
         self.hulls: Mapping[str, Tensor] = self._structs.hulls.tensors
-        self.teach(Lesson(own_share=weights.own_share))
+        self.teach(CurriculumStage(own_share=weights.own_share))
         self._stepping = make_stepping(self._structs, self.spec, num_envs, where)
 
     @property
@@ -91,7 +91,7 @@ class MechEnvironment(SeededRows):
         """NaN action floats met so far; each counted as 0."""
         return self.arrays["nan_actions"].clone()
 
-    def teach(self, lesson: Lesson, opponent_is_away: Bool[Tensor, " E"] | None = None) -> None:
+    def teach(self, lesson: CurriculumStage, opponent_is_away: Bool[Tensor, " E"] | None = None) -> None:
         """Play by a lesson from now on; who takes part and on which maps changes with each row's next match.
 
         Args:

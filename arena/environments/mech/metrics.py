@@ -17,7 +17,7 @@ from arena.environments.mech.config.constants import DECISION_S, EWAR_OPTIONS
 from arena.environments.mech.config.scenario import MechConfig
 from arena.environments.mech.config.weapons import LOADOUTS, PAINTER, WEAPONS
 from arena.environments.mech.replay.recorder import MechMatches
-from arena.environments.metrics import Ratios
+from arena.environments.metrics import RatioAccumulator
 
 Ratio = tuple[Tensor, Tensor]
 """What every mech did in a decision (E, N), and of how much that is a part (E, N)."""
@@ -35,7 +35,7 @@ class MechMeter:
         self._env, self._hulls = env, hulls
         readers = _readers(env.config)
         self.measures, self._readers = tuple(readers), tuple(readers.values())
-        self._ratios = Ratios(env.spec, env.num_envs, len(self.measures), env.device)
+        self._ratios = RatioAccumulator(env.spec, env.num_envs, len(self.measures), env.device)
         self._others_too = env.on_decided
         env.on_decided = self._keep
 

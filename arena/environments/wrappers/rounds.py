@@ -16,7 +16,7 @@ from arena.environments.base import (
     RoundResult,
     StepResult,
 )
-from arena.environments.seeded import SeededRows
+from arena.environments.seeded import SeededBatch
 from arena.environments.spec import RoundsSpec
 from arena.environments.wrappers import counting
 from arena.native.structs import record, share
@@ -26,7 +26,7 @@ OPTIONAL = ("component_names", "components", "shaping_gamma", "lesson", "teach")
 """What an environment may have beyond the protocol, and what holds of its rounds as well."""
 
 
-class Rounds(SeededRows):
+class Rounds(SeededBatch):
     """E matches of N rounds of a game, between the same players on the same sides.
 
     A round is an episode: memory, advantages and final observations are the game's own. Whoever is ahead after the

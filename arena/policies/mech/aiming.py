@@ -16,7 +16,7 @@ from arena.environments.mech.config.constants import (
     TICKS_PER_DECISION,
 )
 from arena.environments.mech.config.weapons import LOADOUTS, MISSILE, TRIGGERS, WEAPONS, Guidance, Weapon
-from arena.policies.mech.perception import Senses, length
+from arena.policies.mech.perception import Percept, length
 
 VENT_ABOVE = 0.75
 """Share of the heat capacity above which scripted players vent."""
@@ -48,7 +48,7 @@ class Target(NamedTuple):
     visible: Bool[Tensor, " R"]
 
 
-def find_target(senses: Senses) -> Target:
+def find_target(senses: Percept) -> Target:
     """The nearest enemy in sight, else the nearest that is known of."""
     visible, known = senses.hostile & senses.in_sight, senses.hostile[0]
     slot = known.long() - 1
@@ -59,7 +59,7 @@ def find_target(senses: Senses) -> Target:
     return Target(slot, way, length(way), known, visible.gather(0, place)[0])
 
 
-def pull_triggers(senses: Senses, target: Target, mask: Bool[Tensor, "R triggers"]) -> Bool[Tensor, "R triggers"]:
+def pull_triggers(senses: Percept, target: Target, mask: Bool[Tensor, "R triggers"]) -> Bool[Tensor, "R triggers"]:
     """Fire what can hit, as long as that does not shut the mech down; vent when hot."""
     numbers = senses.by_class(_TRIGGER_NUMBERS).view(len(TriggerNumbers._fields), len(ORDER), -1)
     on = TriggerNumbers(*numbers.unbind())
@@ -91,7 +91,7 @@ class TriggerNumbers(NamedTuple):
     heat_share: Float[Tensor, "triggers R"]
 
 
-def _can_hit(senses: Senses, target: Target, on: TriggerNumbers) -> Bool[Tensor, "triggers R"]:
+def _can_hit(senses: Percept, target: Target, on: TriggerNumbers) -> Bool[Tensor, "triggers R"]:
     """Whether there is an enemy whom the weapon on each trigger can be fired at."""
     slots = torch.arange(len(senses.hostile), device=target.slot.device).unsqueeze(-1)
     locks, focused = (flag.unsqueeze(1) > 0.5 for flag in (on.locks, on.focused))

@@ -11,7 +11,7 @@ from torch import Tensor
 from arena.environments.mech.config.chassis import CLASSES, MechClass
 from arena.environments.mech.config.constants import DECISION_S, LOCAL_MAP_PITCH
 from arena.policies.mech.aiming import Target
-from arena.policies.mech.perception import Senses, length
+from arena.policies.mech.perception import Percept, length
 
 STANDOFFS = {"scout": 5.5, "light": 4.0, "medium": 5.5, "heavy": 0.0}
 """Distance to the target below which each class backs off: within a light's flamer; a heavy holds its ground."""
@@ -78,12 +78,12 @@ class Course(NamedTuple):
     lift: Float[Tensor, " R"]
 
 
-def handling(senses: Senses) -> Handling:
+def handling(senses: Percept) -> Handling:
     """Look up how everybody handles."""
     return Handling(*senses.by_class(_HANDLING).unbind())
 
 
-def note_progress(before: Progress, senses: Senses, travelling: Bool[Tensor, " R"]) -> Progress:
+def note_progress(before: Progress, senses: Percept, travelling: Bool[Tensor, " R"]) -> Progress:
     """Count for how long mechs outside the zone have not got on, and begin or go on with detours.
 
     Args:
@@ -103,7 +103,7 @@ def note_progress(before: Progress, senses: Senses, travelling: Bool[Tensor, " R
     )
 
 
-def steer(senses: Senses, target: Target, progress: Progress, close: Bool[Tensor, " R"]) -> Float[Tensor, "2 R"]:
+def steer(senses: Percept, target: Target, progress: Progress, close: Bool[Tensor, " R"]) -> Float[Tensor, "2 R"]:
     """Direction to go in: away from who is too close, else to the zone; 0 for those who have arrived."""
     stop_share = torch.where(target.known, STOP_SHARE, STOP_SHARE_ALONE)
     going = length(senses.zone) > stop_share * senses.zone_radius

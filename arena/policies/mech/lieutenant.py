@@ -23,7 +23,7 @@ from arena.policies.mech.driving import (
     note_progress,
     steer,
 )
-from arena.policies.mech.perception import Reader, Senses
+from arena.policies.mech.perception import Percept, Reader
 from arena.policies.protocol import Policy, State
 from arena.policies.scripted import RandomPolicy
 
@@ -139,7 +139,7 @@ def _move(course: Course, faced: Float[Tensor, "2 R"], handles: Handling) -> Flo
     return torch.stack([*course.throttle, course.lift, (angle * handles.turn).clamp(-1.0, 1.0)], dim=-1)
 
 
-def _jam_while_cool(senses: Senses, mask: Bool[Tensor, "R options"]) -> Int[Tensor, " R"]:
+def _jam_while_cool(senses: Percept, mask: Bool[Tensor, "R options"]) -> Int[Tensor, " R"]:
     ecm, eccm = (EWAR_OPTIONS.index(name) for name in ("ecm", "eccm"))
     return torch.where(senses.heat < ECM_BELOW, ecm, eccm).masked_fill(~mask[:, ecm], 0)
 

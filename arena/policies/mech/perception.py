@@ -38,7 +38,7 @@ OF_CONTACTS = ("ahead", "left", "distance", "hostile", "in_sight", "painted")
 
 
 @dataclass(frozen=True)
-class Senses:
+class Percept:
     """What R mechs perceive, in metres and in their own frames (ahead, left); K contacts, the nearest enemies first.
 
     Everything is 0 for the dead, and for a contact slot without a mech.
@@ -73,7 +73,7 @@ class Reader:
         self._side, self._diagonal = float(config.map_side), config.map_side * math.sqrt(2.0)
         self._columns = torch.tensor([*self._own_columns(), *self._contact_columns()])
 
-    def read(self, values: Float[Tensor, "R D"]) -> Senses:
+    def read(self, values: Float[Tensor, "R D"]) -> Percept:
         """Pick what is heeded, and give it back its units."""
         rows = values.t().index_select(0, self._columns.to(values.device))
         own = len(rows) - len(OF_CONTACTS) * self._contacts
@@ -81,7 +81,7 @@ class Reader:
         contacts = rows[own:].view(len(OF_CONTACTS), self._contacts, -1)
         ahead, left, distance = (contacts[:3] * self._diagonal).unbind()
         hostile, in_sight, painted = (contacts[3:] > 0.5).unbind()
-        return Senses(
+        return Percept(
             kind=(hull[1] + 2.0 * hull[2] + 3.0 * hull[3]).long(),
             heat=heat[0],
             zone=zone * self._side,

@@ -27,7 +27,7 @@ class Kill:
 
 
 @dataclass(frozen=True)
-class Mishap:
+class StatusChange:
     """A mech falls, shuts down or loses its legs."""
 
     kind: Literal["fall", "shutdown", "legs"]
@@ -82,4 +82,4 @@ class End:
     at: int
 
 
-Event = Annotated[Kill | Mishap | Paint | Launch | Intercept | ZoneChange | End, Field(discriminator="kind")]
+Event = Annotated[Kill | StatusChange | Paint | Launch | Intercept | ZoneChange | End, Field(discriminator="kind")]

@@ -26,7 +26,7 @@ FADE_FRAMES = 4.0
 """Smoke thickens and thins for so long."""
 
 
-class Stage:
+class Interpolator:
     """Shows a recording at any moment, counted in frames from 0 to `last`; between frames it blends."""
 
     def __init__(self, recording: MechRecording) -> None:

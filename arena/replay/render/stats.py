@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena.replay.columns import Integers
-from arena.replay.mech.events import Kill, Launch, Mishap, Paint
+from arena.replay.mech.events import Kill, Launch, Paint, StatusChange
 from arena.replay.mech.frames import Flag
 from arena.replay.recording import MechRecording
 
 
 @dataclass(frozen=True)
-class Tally:
+class MechStats:
     """Counts of every mech (N,); damage in tenths of a hit point.
 
     Attributes:
@@ -38,14 +38,14 @@ class Tally:
     zone_frames: Integers
 
 
-def count_up(recording: MechRecording, frame: int) -> Tally:
+def count_up(recording: MechRecording, frame: int) -> MechStats:
     """What came of all decisions up to a frame."""
     events = [event for event in recording.events if event.at <= frame]
     kills = [event for event in events if isinstance(event, Kill)]
     side = recording.header.side
     hostile = [event for event in kills if event.by is not None and side(event.by) != side(event.mech)]
-    mishaps = [event for event in events if isinstance(event, Mishap)]
-    return Tally(
+    mishaps = [event for event in events if isinstance(event, StatusChange)]
+    return MechStats(
         *_sum_damage(recording, frame),
         kills=_count(recording, [event.by for event in hostile if event.by is not None]),
         assists=_count(recording, [who for event in kills for who in event.assists if side(who) != side(event.mech)]),

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from arena.replay.header import SIDES, Header
 from arena.replay.recording import MechRecording, Recording, StepsRecording
-from arena.replay.render.stats import Tally, count_up
+from arena.replay.render.stats import MechStats, count_up
 from arena.replay.render.text import QUIET, describe, describe_outcome, name_mech, write_plainly
 
 MECH_COLUMNS = ("mech", "hp", "damage", "friendly", "taken", "kills", "assists", "paints", "missiles", "zone s")
@@ -51,7 +51,7 @@ def summarise(recording: Recording) -> dict[str, Any]:
     }
 
 
-def _summarise_mech(recording: MechRecording, tally: Tally, agent: int) -> dict[str, Any]:
+def _summarise_mech(recording: MechRecording, tally: MechStats, agent: int) -> dict[str, Any]:
     header = recording.header
     counts = {
         name: int(getattr(tally, name)[agent])

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from arena.replay.header import SIDES
 from arena.replay.mech.frames import Flag
-from arena.replay.render.interpolate import Stage
+from arena.replay.render.interpolate import Interpolator
 from arena.replay.render.palette import DEEP_TEAMS, FAINT, HEAT, INK, LOW, NEUTRAL, TEAMS, TEXT, TROUGH, Colour, mix
 from arena.replay.render.pixels import PixelMap
 from arena.replay.render.scene import LOW_HP, Mech, Scene
@@ -34,7 +34,7 @@ Cell = tuple[str, Colour, Colour]
 class TerminalView:
     """Shows the scenes of one recording in so many columns and lines."""
 
-    def __init__(self, stage: Stage, width: int, height: int) -> None:
+    def __init__(self, stage: Interpolator, width: int, height: int) -> None:
         self._stage, self._recording, self._header = stage, stage.recording, stage.recording.header
         lines = height - SCORE_LINES - TICKER_LINES - 1
         self._with_roster = width >= LEAST_MAP + GAP + ROSTER_WIDTH and lines >= self._header.agents + 2

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from arena.replay.header import SIDES, Header
-from arena.replay.mech.events import End, Event, Intercept, Kill, Launch, Mishap, Paint, ZoneChange
+from arena.replay.mech.events import End, Event, Intercept, Kill, Launch, Paint, StatusChange, ZoneChange
 
 QUIET = ("paint", "missile", "smoke")
 """Kinds of event of which there are too many to read."""
@@ -30,7 +30,7 @@ def describe(event: Event, header: Header) -> tuple[Part, ...]:
     match event:
         case Kill():
             return _describe_kill(event, header)
-        case Mishap():
+        case StatusChange():
             return name_mech(header, event.mech), Part(f" {MISHAPS[event.kind]}", None)
         case Paint():
             return name_mech(header, event.by), Part(" paints ", None), name_mech(header, event.mech)

@@ -11,7 +11,7 @@ from PIL import Image
 
 from arena.replay.render import palette
 from arena.replay.render.image.painter import Painter
-from arena.replay.render.interpolate import Stage
+from arena.replay.render.interpolate import Interpolator
 
 HOLD_S = 2.5
 """How long the last picture stays."""
@@ -24,7 +24,7 @@ SAMPLES = 9
 
 
 @dataclass(frozen=True)
-class Film:
+class Clip:
     """What to film.
 
     Attributes:
@@ -35,7 +35,7 @@ class Film:
         map_size: Edge of the map in pixels.
     """
 
-    stage: Stage
+    stage: Interpolator
     first: int
     last: int
     speed: float
@@ -49,7 +49,7 @@ class Film:
         return [*np.arange(self.first, self.last - 1e-9, step).tolist(), float(self.last)]
 
 
-def make_gif(film: Film, on_drawn: Callable[[int], None]) -> bytes:
+def make_gif(film: Clip, on_drawn: Callable[[int], None]) -> bytes:
     """A GIF that repeats for ever; every picture that is drawn is reported."""
     painter, moments = Painter(film.stage, film.map_size), film.moments
     samples = [painter.draw(moment) for moment in moments[:: max(1, len(moments) // SAMPLES)]]
@@ -79,7 +79,7 @@ def durations_ms(pictures: int, pictures_per_s: int) -> list[int]:
     return [*(10 * (after - before) for before, after in itertools.pairwise(shown_at)), round(1000.0 * HOLD_S)]
 
 
-def make_mp4(film: Film, on_drawn: Callable[[int], None]) -> bytes:
+def make_mp4(film: Clip, on_drawn: Callable[[int], None]) -> bytes:
     """An MP4 in H.264; every picture that is drawn is reported."""
     import av  # an extra of its own
 

@@ -11,7 +11,7 @@ from operator import attrgetter
 from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.orm import Session
 
-from arena.evaluation.sprt import Decision, GateConfig
+from arena.evaluation.sprt import Decision, SprtConfig
 from arena.population.promotion import GateResult
 from league import wire
 from league.db import locks
@@ -128,7 +128,7 @@ def of_candidates(session: Session, settings: Settings, player_ids: Sequence[int
     return _bodies(session, settings, session.scalars(query).all(), now)
 
 
-def of_test(session: Session, candidates: Sequence[int], config: GateConfig) -> list[Gate]:
+def of_test(session: Session, candidates: Sequence[int], config: SprtConfig) -> list[Gate]:
     """Return the gates of some candidates that are of one test and not cancelled, oldest first."""
     same = (getattr(Gate, name) == getattr(config, name) for name in NUMBERS)
     query = select(Gate).where(among(session, Gate.candidate_id, candidates), Gate.state != "cancelled", *same)

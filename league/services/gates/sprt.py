@@ -14,7 +14,7 @@ from sqlalchemy import Select, exists, select
 from sqlalchemy.orm import Session
 
 from arena.evaluation import sprt as arithmetic
-from arena.evaluation.sprt import Decision, GateConfig, Verdict
+from arena.evaluation.sprt import Decision, SprtConfig, SprtResult
 from league import wire
 from league.db import locks
 from league.db.engine import Database
@@ -48,7 +48,7 @@ _WHEN_ALL_IS_OVER = datetime.max.replace(tzinfo=UTC)
 class Judged:
     """Where a gate stands, by what was played so far."""
 
-    verdict: Verdict
+    verdict: SprtResult
     lost: int
     waiting: int
 
@@ -211,13 +211,13 @@ def last_of(session: Session, test: Gate | wire.GateCreate) -> Gate | None:
     return session.scalar(select(Gate).where(*same).order_by(Gate.id.desc()).limit(1))
 
 
-def config(test: Gate | wire.GateCreate) -> GateConfig:
+def config(test: Gate | wire.GateCreate) -> SprtConfig:
     """Return what is tested, and how surely.
 
     Raises:
         ValueError: The numbers are no test.
     """
-    return GateConfig(**{name: getattr(test, name) for name in NUMBERS})
+    return SprtConfig(**{name: getattr(test, name) for name in NUMBERS})
 
 
 def close(session: Session, gate: Gate, ending: Ending, actor: str, now: datetime) -> None:
@@ -246,7 +246,7 @@ def _decision(gate: Gate, seen: GateScores) -> Decision:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _verdict(scores: bytes, numbers: GateConfig) -> Verdict:
+def _verdict(scores: bytes, numbers: SprtConfig) -> SprtResult:
     """Judge float64 scores; most gates are looked at far more often than they change."""
     return arithmetic.judge(np.frombuffer(scores), numbers)
 

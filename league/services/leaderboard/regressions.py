@@ -16,8 +16,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from arena.evaluation.forgetting import regressed
-from arena.evaluation.payoff import Tally, wilson_interval
-from arena.matchmaking.rules import Pasts
+from arena.evaluation.payoff import WinCounts, wilson_interval
+from arena.matchmaking.rules import WinRateHistory
 from league import wire
 from league.db import locks
 from league.db.engine import Database
@@ -49,7 +49,7 @@ class _Looked:
 
     learner_id: int
     opponents: Sequence[int]
-    pasts: Pasts
+    pasts: WinRateHistory
 
     def found(self) -> list[int]:
         """Return the places of whom it used to beat and now loses to."""
@@ -149,7 +149,7 @@ def _record(session: Session, environment: str, kind: str, looked: _Looked, oppo
     )
 
 
-def _score(counts: Tally, place: int) -> wire.Score:
+def _score(counts: WinCounts, place: int) -> wire.Score:
     low, high = wilson_interval(counts)
     games = int(counts.games[place])
     mean = float(counts.points[place]) / games if games else 0.5

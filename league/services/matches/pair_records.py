@@ -151,7 +151,7 @@ def rewrite(session: Session, environment: str, records: PairRecords) -> None:
 
 def against(
     records: PairRecords, player: int, opponents: Sequence[int] | NDArray[np.int64]
-) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
+) -> tuple[arithmetic.WinCounts, NDArray[np.int64]]:
     """Return a player's own records against K others from its view: a tally of shape (K,), and the numbers of matches.
 
     Args:
@@ -175,16 +175,16 @@ def against(
     return _seen(records, column)
 
 
-def matrix(records: PairRecords, players: Sequence[int]) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
+def matrix(records: PairRecords, players: Sequence[int]) -> tuple[arithmetic.WinCounts, NDArray[np.int64]]:
     """Return the records among P players as a tally of shape (P, P), and the plain numbers of matches."""
     return _seen(records, _square(records.low, records.high, players))
 
 
 def _seen(
     records: PairRecords, view: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
-) -> tuple[arithmetic.Tally, NDArray[np.int64]]:
+) -> tuple[arithmetic.WinCounts, NDArray[np.int64]]:
     """Return records as a tally, and the numbers of matches; `view` arranges a column and its turned-round twin."""
-    tally = arithmetic.Tally(
+    tally = arithmetic.WinCounts(
         games=view(records.games, records.games),
         points=view(records.points, records.games - records.points),
         wins=view(records.wins, records.losses),

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.evaluation import payoff
-from arena.evaluation.payoff import Tally
+from arena.evaluation.payoff import WinCounts
 from arena.matchmaking import Branch, Candidates, Distribution, MatchmakingConfig, effective_opponents
 from arena.matchmaking.roles import MainExploiter, Opposition, RoleRules, role_distribution, without_self_play
-from arena.matchmaking.rules import Pasts
+from arena.matchmaking.rules import WinRateHistory
 from arena.ratings.glicko2 import Ratings
 from league.errors import InvalidRequestError
 from league.services.matches import pair_records
@@ -207,7 +207,7 @@ def _contradiction(role: LearnerRole) -> tuple[Filter, ...]:
     return (Filter("failed rule", f"{role.failure}; the numbers of a {role.member.role} stand in", ()),)
 
 
-def _columns(among: _Among | None, pasts: Pasts | None) -> dict[str, list[dict[str, Any]]]:
+def _columns(among: _Among | None, pasts: WinRateHistory | None) -> dict[str, list[dict[str, Any]]]:
     """Return the columns of an explanation for what only some rules look at."""
     columns = {}
     if among is not None:
@@ -222,7 +222,7 @@ def _records(matches: NDArray[Any], score: NDArray[np.float64]) -> list[dict[str
     return [{"matches": each, "score": mean} for each, mean in rows]
 
 
-def _scores(counts: Tally) -> list[dict[str, Any]]:
+def _scores(counts: WinCounts) -> list[dict[str, Any]]:
     """Return the mean scores of games that count alike, 0.5 without games."""
     return _records(counts.games, np.where(counts.games > 0, counts.points, 0.5) / np.maximum(counts.games, 1.0))
 

@@ -11,7 +11,7 @@ import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from arena.matchmaking.rules import Pasts
+from arena.matchmaking.rules import WinRateHistory
 from league.db.models import Learner, Period, Player
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
@@ -95,7 +95,7 @@ def rated_through(session: Session, environment: str) -> int:
     return session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
 
 
-def pasts_in(games: MatchArrays, learner: int, opponents: Sequence[int]) -> Pasts:
+def pasts_in(games: MatchArrays, learner: int, opponents: Sequence[int]) -> WinRateHistory:
     """Return a learner's scores against K opponents in the older and in the newer half of its games with each.
 
     Args:
@@ -108,4 +108,4 @@ def pasts_in(games: MatchArrays, learner: int, opponents: Sequence[int]) -> Past
     score = np.where(home, games.score, 1.0 - games.score)
     ids = np.array(opponents, dtype=np.int64)
     met = np.isin(opponent, ids)
-    return Pasts.halves(np.searchsorted(ids, opponent[met]), score[met], ids.size)
+    return WinRateHistory.halves(np.searchsorted(ids, opponent[met]), score[met], ids.size)

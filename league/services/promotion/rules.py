@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from sqlalchemy.orm import Session
 
 from arena.evaluation import payoff as arithmetic
-from arena.evaluation.sprt import GateConfig
+from arena.evaluation.sprt import SprtConfig
 from arena.population import promotion as rule
-from arena.population.promotion import Decision, GateResult, Record, Roster, Trial
+from arena.population.promotion import Decision, GateRequest, GateResult, HeadToHead, Roster
 from arena.ratings.glicko2 import Ratings, expected_score
 from league import wire
 from league.services.audit.log import RULE, Cause
@@ -66,7 +66,7 @@ def _concerned(member: Member) -> bool:
 
 def _promote(session: Session, settings: Settings, roster: Roster, ids: list[int], now: datetime) -> Roster:
     decisions = rule.promotions(roster, settings.promotion)
-    trials = [decision for decision in decisions if isinstance(decision, Trial)]
+    trials = [decision for decision in decisions if isinstance(decision, GateRequest)]
     if trials and all(result.decision != "continue" for result in roster.gates.values()):
         gates.find_or_open(session, _gate(settings, ids, trials[0]), RULE, now)  # one at a time
     promoted = [decision for decision in decisions if decision.approved]
@@ -76,7 +76,7 @@ def _promote(session: Session, settings: Settings, roster: Roster, ids: list[int
     return replace(roster, candidate=roster.candidate & ~raised, commander=roster.commander | raised)
 
 
-def _gate(settings: Settings, ids: Sequence[int], trial: Trial) -> wire.GateCreate:
+def _gate(settings: Settings, ids: Sequence[int], trial: GateRequest) -> wire.GateCreate:
     return wire.GateCreate(
         candidate_id=ids[trial.player],
         champion_id=ids[trial.rival],
@@ -117,11 +117,11 @@ def _roster(
     ratings = Ratings(*(column[indices] for column in (every.rating, every.deviation, every.volatility)))
     ids = [member.id for member in members]
 
-    def record(player: int, others: Sequence[int]) -> Record:
+    def record(player: int, others: Sequence[int]) -> HeadToHead:
         own = pair_records.of_player(session, ids[player])
         tally, _ = pair_records.against(own, ids[player], [ids[other] for other in others])
         expected = expected_score(ratings, np.full(len(others), player), np.array(others))
-        return Record(arithmetic.win_rates(tally, expected), tally.games)
+        return HeadToHead(arithmetic.win_rates(tally, expected), tally.games)
 
     return Roster(
         names=tuple(display_name(member) for member in members),
@@ -143,7 +143,7 @@ def _gates(session: Session, settings: Settings, members: Sequence[Member]) -> d
     """
     indices = {member.id: index for index, member in enumerate(members) if member.standing == "candidate"}
     commanders = {member.id for member in members if member.standing == "commander"}
-    test = GateConfig(settings.promotion.gate_elo0, settings.promotion.gate_elo1)
+    test = SprtConfig(settings.promotion.gate_elo0, settings.promotion.gate_elo1)
     return {
         indices[gate.candidate_id]: gates.result(gate)
         for gate in gates.of_test(session, list(indices), test)

@@ -15,7 +15,7 @@ from arena.environments.base import Observation
 from arena.environments.spec import ActionHead
 from arena.play.runner import FORFEIT, play, play_pairs
 from arena.play.series import play_series, resolve_policy
-from arena.play.side_policy import Lineup
+from arena.play.side_policy import SidePolicies
 
 HEADS = (
     ActionHead("move", HeadKind.GAUSSIAN, 2, masked=True),
@@ -188,7 +188,7 @@ def test_an_answer_that_cannot_be_read_says_whose_it_is():
 def test_matches_that_have_their_result_are_not_asked_for():
     actor = Noting("answer")
     ours = ExternalPolicy(RECALL, actor, "ours")
-    lineup = Lineup([ours, resolve_policy("recall", "random"), ours], 1)
+    lineup = SidePolicies([ours, resolve_policy("recall", "random"), ours], 1)
     seen = Observation(torch.zeros(3, 6), {"answer": torch.ones(3, 5, dtype=torch.bool)}, torch.ones(3).bool())
     lineup.act(seen, torch.ones(3).bool(), torch.Generator(), torch.tensor([True, True, False]))
     assert [len(each) for each in actor.asked] == [1]

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from arena.evaluation.forgetting import forgetting, regressed
-from arena.evaluation.payoff import Tally
+from arena.evaluation.payoff import WinCounts
 
 
 def counts(points, games):
     points, games = np.array(points, dtype=float), np.broadcast_to(np.array(games, dtype=float), np.shape(points))
-    return Tally(games=games, points=points, wins=points, draws=np.zeros_like(points), losses=games - points)
+    return WinCounts(games=games, points=points, wins=points, draws=np.zeros_like(points), losses=games - points)
 
 
 def test_a_lost_win_rate_shows_where_games_are_many_enough():

@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, false_discovery_control
 
 from arena.evaluation.intransitivity import significant_cycles
-from arena.evaluation.payoff import Tally
+from arena.evaluation.payoff import WinCounts
 
 
 def record(points, games):
     """Counts of whole games without draws."""
     points, games = np.array(points, dtype=float), np.array(games, dtype=float)
-    return Tally(games=games, points=points, wins=points, draws=np.zeros_like(points), losses=games - points)
+    return WinCounts(games=games, points=points, wins=points, draws=np.zeros_like(points), losses=games - points)
 
 
 def tournament(edges, players, *, games=50, won=45):

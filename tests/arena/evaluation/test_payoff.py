@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from arena.evaluation.payoff import (
-    Tally,
+    WinCounts,
     beta_moments,
     cyclic_share,
     expected_matrix,
@@ -30,7 +30,7 @@ def certain(*ratings):
 
 def plain_pair_counts(games, players, decay=0.99):
     """One game at a time: fade the pair's counts where one side learns, then add, from both views."""
-    counts = Tally(*np.zeros((5, players, players)))
+    counts = WinCounts(*np.zeros((5, players, players)))
     for home, away, score, learning in games:
         if home == away:
             continue
@@ -84,7 +84,7 @@ def test_a_lineage_of_late_is_a_player_that_learns(games, chance):
     lineage, age, learning = lineage.astype(int), age.astype(int), np.ones(len(games), dtype=bool)
     order = np.array(chance.sample(range(12), 12))  # players come in any order
     counts = tally(4 * lineage + age, score, learning, 12)
-    counts = Tally(*(column[order] for column in vars(counts).values()))
+    counts = WinCounts(*(column[order] for column in vars(counts).values()))
     matches = np.bincount(4 * lineage + age, minlength=12)[order]
     found = of_late(counts, matches, whose[order], 10 * when[order])
     expected = tally(lineage, score, learning, 3)
@@ -100,7 +100,7 @@ def test_nobody_has_a_record_of_late():
 def test_who_beats_a_player_in_over_seventy_percent_is_certain_to_beat_it_more_often_than_not(games):
     """The prior's eight even games stand for an interval: at few games nobody gets above the limit by luck alone."""
     points = np.linspace(0.0, games, 1001)
-    counts = Tally(np.full(1001, games), points, *np.zeros((3, 1001)))
+    counts = WinCounts(np.full(1001, games), points, *np.zeros((3, 1001)))
     low, _ = wilson_interval(counts)
     beating = win_rates(counts, 0.5) > 0.7
     assert beating.any() == (games > 5.0)

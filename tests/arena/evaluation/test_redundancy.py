@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from arena.evaluation.behaviour_profiles import Samples, fingerprints
-from arena.evaluation.payoff import Tally
+from arena.evaluation.payoff import WinCounts
 from arena.evaluation.redundancy import RedundancyConfig, redundant
 
 
@@ -19,7 +19,7 @@ def league(win_rate, games, rng):
 
 def tally(points, games):
     points, games = np.array(points, dtype=float), np.array(games, dtype=float)
-    return Tally(games=games, points=points, wins=points, draws=np.zeros_like(points), losses=games - points)
+    return WinCounts(games=games, points=points, wins=points, draws=np.zeros_like(points), losses=games - points)
 
 
 def odds(strength, turn=None):
@@ -128,8 +128,8 @@ def test_few_matches_are_no_evidence_of_like_behaviour():
 
 def test_draws_spread_less_than_wins_and_losses():
     drawn = np.full((8, 8), 100.0)
-    even = Tally(games=drawn, points=drawn / 2, wins=0 * drawn, draws=drawn, losses=0 * drawn)
-    decided = Tally(games=drawn, points=drawn / 2, wins=drawn / 2, draws=0 * drawn, losses=drawn / 2)
+    even = WinCounts(games=drawn, points=drawn / 2, wins=0 * drawn, draws=drawn, losses=0 * drawn)
+    decided = WinCounts(games=drawn, points=drawn / 2, wins=drawn / 2, draws=0 * drawn, losses=drawn / 2)
     bounds = [redundant(each, np.arange(8.0), RedundancyConfig())[0].win_rate_bound for each in (even, decided)]
     assert bounds[0] < bounds[1]
 

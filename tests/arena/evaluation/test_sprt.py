@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena.evaluation.sprt import GateConfig, Lead, estimate, judge, log_likelihood_ratio, stop
+from arena.evaluation.sprt import EloEstimate, SprtConfig, estimate, judge, log_likelihood_ratio, stop
 
 COUNTS = [
     (3, [10, 20, 15]),
@@ -119,7 +119,7 @@ def paired_scores(elo, tests, pairs, rng):
 
 @pytest.mark.parametrize(("elo", "wrong"), [(-60.0, "accept"), (60.0, "reject")])
 def test_errors_are_as_rare_as_was_asked(elo, wrong):
-    config = GateConfig(elo0=-60.0, elo1=60.0, alpha=0.1, beta=0.1, least_games=0)
+    config = SprtConfig(elo0=-60.0, elo1=60.0, alpha=0.1, beta=0.1, least_games=0)
     stops = [stop(scores, config) for scores in paired_scores(elo, 60, 80, np.random.default_rng(7))]
     decisions = [each.decision for each in stops]
     assert "continue" not in decisions
@@ -129,7 +129,7 @@ def test_errors_are_as_rare_as_was_asked(elo, wrong):
 
 def test_a_verdict_falls_at_the_first_score_beyond_a_bound_and_stays():
     scores = paired_scores(100.0, 1, 400, np.random.default_rng(0))[0]
-    config = GateConfig(elo0=0.0, elo1=40.0)
+    config = SprtConfig(elo0=0.0, elo1=40.0)
     verdict = stop(scores, config)
     assert verdict.decision == "accept"
     assert verdict.llr > verdict.upper
@@ -142,7 +142,7 @@ def test_a_verdict_falls_at_the_first_score_beyond_a_bound_and_stays():
 def test_the_bounds_move_in_by_the_mean_step_over_them():
     """By hand: records of the ratio at each new height, sum of squares over twice the sum."""
     scores = np.array([1.0, 0.5, 0.25, 1.0, 0.75])
-    config = GateConfig(elo0=0.0, elo1=100.0)
+    config = SprtConfig(elo0=0.0, elo1=100.0)
     cells = np.eye(5)[(4 * scores).astype(int)]
     ratios = [float(log_likelihood_ratio(cells[:n].sum(axis=0), 0.0, 100.0)) for n in range(1, 6)]
     up, down = [], []
@@ -156,20 +156,20 @@ def test_the_bounds_move_in_by_the_mean_step_over_them():
 
 
 def test_no_verdict_falls_before_the_least_games():
-    assert stop(np.ones(30), GateConfig(0.0, 300.0, least_games=0)).games < 20
-    assert stop(np.ones(30), GateConfig(0.0, 300.0, least_games=20)).games == 20
-    assert stop(np.ones(9), GateConfig(0.0, 300.0, least_games=20)).decision == "continue"
+    assert stop(np.ones(30), SprtConfig(0.0, 300.0, least_games=0)).games < 20
+    assert stop(np.ones(30), SprtConfig(0.0, 300.0, least_games=20)).games == 20
+    assert stop(np.ones(9), SprtConfig(0.0, 300.0, least_games=20)).decision == "continue"
 
 
 def test_games_that_are_not_paired_score_one_of_three_values():
-    verdict = stop([1.0, 0.5, 0.0, 1.0], GateConfig(), paired=False)
+    verdict = stop([1.0, 0.5, 0.0, 1.0], SprtConfig(), paired=False)
     assert verdict.games == 4
     assert verdict.counts == (1.0, 1.0, 2.0)
     assert verdict.llr == pytest.approx(reference_ratio([1, 1, 2], 0.0, 20.0))
 
 
 def test_a_score_between_two_values_keeps_the_mean():
-    verdict = stop([0.6, 0.125], GateConfig())
+    verdict = stop([0.6, 0.125], SprtConfig())
     assert verdict.counts == pytest.approx((0.5, 0.5, 0.6, 0.4, 0.0))
     assert np.dot(verdict.counts, np.linspace(0, 1, 5)) == pytest.approx(0.725)
 
@@ -177,15 +177,15 @@ def test_a_score_between_two_values_keeps_the_mean():
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30))
 @settings(max_examples=20)
 def test_scores_of_any_margin_are_judged(scores):
-    verdict = judge(scores, GateConfig(elo0=-1000.0, elo1=1000.0))
+    verdict = judge(scores, SprtConfig(elo0=-1000.0, elo1=1000.0))
     assert np.isfinite(verdict.stop.llr)
     assert verdict.lead.low <= verdict.lead.elo <= verdict.lead.high
 
 
 def test_before_the_first_game_nothing_is_known():
-    verdict = judge([], GateConfig())
+    verdict = judge([], SprtConfig())
     assert (verdict.stop.decision, verdict.stop.games, verdict.stop.llr) == ("continue", 0, 0.0)
-    assert verdict.lead == Lead(*(pytest.approx(elo, abs=1e-6) for elo in (0.0, -1000.0, 1000.0)))
+    assert verdict.lead == EloEstimate(*(pytest.approx(elo, abs=1e-6) for elo in (0.0, -1000.0, 1000.0)))
 
 
 def test_far_from_its_bounds_a_test_estimates_as_if_it_had_been_of_a_fixed_length():
@@ -193,13 +193,13 @@ def test_far_from_its_bounds_a_test_estimates_as_if_it_had_been_of_a_fixed_lengt
     values = np.linspace(0.0, 1.0, 5)
     mean = counts @ values / counts.sum()
     error = np.sqrt(counts @ (values - mean) ** 2) / counts.sum()
-    lead = estimate(counts, GateConfig(elo0=0.0, elo1=1.0))
+    lead = estimate(counts, SprtConfig(elo0=0.0, elo1=1.0))
     ends = [400.0 * np.log10(s / (1 - s)) for s in (mean, mean - 1.96 * error, mean + 1.96 * error)]
     assert [lead.elo, lead.low, lead.high] == pytest.approx(ends, abs=1.5)
 
 
 def test_intervals_hold_the_truth_and_medians_are_in_the_middle_although_the_test_stopped_itself():
-    config = GateConfig(elo0=-60.0, elo1=60.0)
+    config = SprtConfig(elo0=-60.0, elo1=60.0)
     scores = paired_scores(30.0, 40, 150, np.random.default_rng(3))
     leads = [verdict.lead for verdict in (judge(each, config) for each in scores)]
     # 40 intervals: at most 2 miss on average, give or take 1.4; half of the medians are above, give or take 3.2
@@ -209,7 +209,7 @@ def test_intervals_hold_the_truth_and_medians_are_in_the_middle_although_the_tes
 
 @pytest.mark.parametrize("counts", [[0, 0, 0, 0, 10], [1000, 0, 0, 0, 0], [0, 0, 100_000], [1, 0, 0, 0, 1]])
 def test_one_sided_records_have_an_estimate(counts):
-    lead = estimate(counts, GateConfig())
+    lead = estimate(counts, SprtConfig())
     assert -1000.0 <= lead.low <= lead.elo <= lead.high <= 1000.0
 
 
@@ -225,17 +225,17 @@ def test_one_sided_records_have_an_estimate(counts):
 )
 def test_bad_gates_are_refused_by_name(setting, message):
     with pytest.raises(ValueError, match=message):
-        GateConfig(**setting)
+        SprtConfig(**setting)
 
 
 def test_bad_scores_and_counts_are_refused_by_name():
     with pytest.raises(ValueError, match=r"scores\[1\] is 1\.5"):
-        stop([0.5, 1.5], GateConfig())
+        stop([0.5, 1.5], SprtConfig())
     with pytest.raises(ValueError, match=r"scores have shape \(1, 2\)"):
-        stop([[0.5, 0.5]], GateConfig())
+        stop([[0.5, 0.5]], SprtConfig())
     with pytest.raises(ValueError, match=r"counts have shape \(4,\)"):
         log_likelihood_ratio([1, 2, 3, 4], 0.0, 1.0)
     with pytest.raises(ValueError, match=r"elo is 1000000\.0: a lead must be within 1000"):
         log_likelihood_ratio([1, 2, 3], 0.0, 1e6)
     with pytest.raises(ValueError, match="finite and 0 or more"):
-        estimate([1, -2, 3], GateConfig())
+        estimate([1, -2, 3], SprtConfig())

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from installed_rules import brought
 
 from arena.evaluation.nash_averaging import nash_mixture
-from arena.evaluation.payoff import Tally, tally
+from arena.evaluation.payoff import WinCounts, tally
 from arena.matchmaking import MatchmakingConfig, draw, opponent_distribution
 from arena.matchmaking.pfsp import pfsp_weights, skill_weights
-from arena.matchmaking.rules import Candidates, Pasts, Rule, find_rule
+from arena.matchmaking.rules import Candidates, Rule, WinRateHistory, find_rule
 
 RULES = ["hard", "variance", "linear", "capped", "uniform", "skill", "nash", "forgotten"]
 
@@ -23,7 +23,7 @@ def pool(win_rates, **more):
 
 def counts(points, games):
     points, games = np.array(points, dtype=float), np.array(games, dtype=float)
-    return Tally(games=games, points=points, wins=points, draws=np.zeros_like(points), losses=games - points)
+    return WinCounts(games=games, points=points, wins=points, draws=np.zeros_like(points), losses=games - points)
 
 
 @pytest.mark.parametrize("weighting", ["hard", "variance", "linear", "capped", "uniform"])
@@ -46,7 +46,7 @@ def test_the_nash_rule_takes_the_opponents_mixture_and_else_what_their_ratings_p
 
 
 def test_the_forgotten_rule_weighs_by_what_was_lost():
-    pasts = Pasts(counts([95, 90, 50, 9], [100, 100, 100, 10]), counts([10, 60, 52, 8], [100, 100, 100, 10]))
+    pasts = WinRateHistory(counts([95, 90, 50, 9], [100, 100, 100, 10]), counts([10, 60, 52, 8], [100, 100, 100, 10]))
     weights = find_rule("forgotten").weights(pool([0.1, 0.6, 0.5, 0.8], pasts=pasts))
     assert weights == pytest.approx([85 / 102, 30 / 102, 0.0, 0.0])
     assert find_rule("forgotten").weights(pool([0.1, 0.6])).tolist() == [0.0, 0.0]
@@ -55,7 +55,7 @@ def test_the_forgotten_rule_weighs_by_what_was_lost():
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.0, 1.0)), max_size=40))
 def test_halves_are_the_older_and_the_newer_games_with_each_opponent(games):
     opponents, scores = np.array([game[0] for game in games], dtype=np.int64), np.array([game[1] for game in games])
-    pasts = Pasts.halves(opponents, scores, 5)
+    pasts = WinRateHistory.halves(opponents, scores, 5)
     for opponent in range(5):
         own = scores[opponents == opponent]
         older, newer = own[: own.size // 2], own[own.size // 2 :]
@@ -187,4 +187,4 @@ def test_bad_pasts_and_matrices_are_refused_by_name():
         pool([0.5, 0.5], between=np.full((1, 1), 0.5))
     one = tally([0], [1.0], [False], 1)
     with pytest.raises(ValueError, match=r"pasts\.recent has shape \(1,\)"):
-        pool([0.5, 0.5], pasts=Pasts(counts([1, 1], [1, 1]), one))
+        pool([0.5, 0.5], pasts=WinRateHistory(counts([1, 1], [1, 1]), one))

@@ -7,13 +7,13 @@ from stubborn import Always
 
 from arena.environments import declare, make
 from arena.environments.base import Measure, Observation, Outcome, StepResult
-from arena.environments.metrics import MOST_MEASURES, ActionMeter, Ratios, meter_of
+from arena.environments.metrics import MOST_MEASURES, ActionFrequencies, RatioAccumulator, meter_of
 from arena.environments.registry import make_baseline
 from arena.environments.spec import ActionHead, HeadKind
 from arena.errors import ArenaError
-from arena.play.behaviour import BehaviourWatcher
-from arena.play.recording import FirstMatch
-from arena.play.runner import Several, play
+from arena.play.behaviour import BehaviourCallback
+from arena.play.recording import RecordFirstMatch
+from arena.play.runner import CallbackList, play
 
 ROCK, PAPER = 0, 1
 
@@ -51,7 +51,7 @@ class Toy:
 
 
 def test_ratios_are_of_sums_over_a_match_and_begin_anew_with_the_next():
-    ratios = Ratios(declare("rps"), 2, 1, torch.device("cpu"))
+    ratios = RatioAccumulator(declare("rps"), 2, 1, torch.device("cpu"))
     none, both, second = (torch.tensor(each) for each in ([False, False], [True, True], [False, True]))
     ratios.add(torch.tensor([[[1.0], [0.0]], [[2.0], [0.0]]]), torch.tensor([[[1.0], [0.0]], [[4.0], [1.0]]]))
     assert ratios.take(none).isnan().all()
@@ -70,7 +70,7 @@ def test_actions_are_measured_where_they_may_be_taken():
         ActionHead("fire", HeadKind.BERNOULLI, 2, masked=True),
         ActionHead("aim", HeadKind.CATEGORICAL, 2, masked=True),
     ]
-    meter = ActionMeter(Toy(heads))
+    meter = ActionFrequencies(Toy(heads))
     ranges = [(each.name, each.low, each.high) for each in meter.measures]
     assert ranges[0] == ("go/0", -1.0, 1.0)
     assert ranges[1:] == [(name, 0.0, 1.0) for name in ("fire/0", "fire/1", "aim/0", "aim/1")]
@@ -94,9 +94,9 @@ def test_actions_are_measured_where_they_may_be_taken():
 def test_heads_with_more_options_than_there_is_room_for_are_left_out():
     few, many = (ActionHead(name, HeadKind.CATEGORICAL, size, False) for name, size in (("few", 2), ("many", 64)))
     assert MOST_MEASURES < 66
-    assert [each.name for each in ActionMeter(Toy([many, few])).measures] == [f"many/{k}" for k in range(64)]
-    assert [each.name for each in ActionMeter(Toy([few, many])).measures] == ["few/0", "few/1"]
-    nothing = ActionMeter(Toy([replace(many, size=65)]))
+    assert [each.name for each in ActionFrequencies(Toy([many, few])).measures] == [f"many/{k}" for k in range(64)]
+    assert [each.name for each in ActionFrequencies(Toy([few, many])).measures] == ["few/0", "few/1"]
+    nothing = ActionFrequencies(Toy([replace(many, size=65)]))
     assert nothing.measures == ()
     nothing.opened(observation([[True] * 4]))
     actions = {"many": torch.zeros(1, 4, dtype=torch.int64)}
@@ -131,7 +131,7 @@ class Measured(Toy):
 def test_an_environment_that_measures_is_asked():
     env = Measured("style")
     assert meter_of(env) is env
-    assert isinstance(meter_of(make("rps", num_envs=1)), ActionMeter)
+    assert isinstance(meter_of(make("rps", num_envs=1)), ActionFrequencies)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_an_environment_that_measures_is_asked():
 )
 def test_measures_that_cannot_be_told_apart_or_are_too_many_are_refused(names, told):
     with pytest.raises(ArenaError, match=told):
-        BehaviourWatcher(1).opened(Measured(*names), observation([[True] * 4]))
+        BehaviourCallback(1).opened(Measured(*names), observation([[True] * 4]))
 
 
 @pytest.mark.parametrize("max_envs", [1, 3, 256])
@@ -149,10 +149,10 @@ def test_every_match_has_its_behaviour_in_the_order_of_the_results(max_envs: int
     random = make_baseline("recall", "random")
     alone = {}
     for seed in seeds:
-        watcher = BehaviourWatcher(1)
+        watcher = BehaviourCallback(1)
         play("recall", Steady(), random, [seed], rng(), watcher=watcher)
         (alone[seed],) = watcher.behaviours
-    watcher = BehaviourWatcher(len(seeds))
+    watcher = BehaviourCallback(len(seeds))
     play("recall", Steady(), random, seeds, rng(), max_envs=max_envs, watcher=watcher)
     assert [each.home for each in watcher.behaviours] == [alone[seed].home for seed in seeds]
     assert len({alone[seed].home for seed in seeds}) > 1, "equal behaviours show no order"
@@ -170,7 +170,7 @@ class Steady:
 
 
 def test_sides_are_told_apart():
-    watcher = BehaviourWatcher(2)
+    watcher = BehaviourCallback(2)
     play("rps", Always(ROCK), Always(PAPER), [1, 2], rng(), watcher=watcher)
     for each in watcher.behaviours:
         assert each.measures == ("choice/0", "choice/1", "choice/2")
@@ -179,7 +179,7 @@ def test_sides_are_told_apart():
 
 
 def test_what_there_was_nothing_of_is_not_known():
-    watcher = BehaviourWatcher(1)
+    watcher = BehaviourCallback(1)
     play(
         "mech-duel",
         make_baseline("mech-duel", "turret"),
@@ -198,13 +198,13 @@ def test_watching_changes_nothing():
     random = make_baseline("recall", "random")
     seeds = list(range(7))
     unseen = play("recall", random, random, seeds, rng(), max_envs=3)
-    assert play("recall", random, random, seeds, rng(), max_envs=3, watcher=BehaviourWatcher(7)) == unseen
+    assert play("recall", random, random, seeds, rng(), max_envs=3, watcher=BehaviourCallback(7)) == unseen
 
 
 def test_behaviour_is_measured_beside_a_recording_as_without_one():
     turret, lieutenant = (make_baseline("mech-duel", name) for name in ("turret", "lieutenant"))
-    alone, beside, film = BehaviourWatcher(2), BehaviourWatcher(2), FirstMatch()
-    for watcher in (alone, Several(beside, film)):
+    alone, beside, film = BehaviourCallback(2), BehaviourCallback(2), RecordFirstMatch()
+    for watcher in (alone, CallbackList(beside, film)):
         results = play("mech-duel", turret, lieutenant, [1, 2], rng(), max_envs=1, watcher=watcher)
     assert beside.behaviours == alone.behaviours
     outcome = film.finish(("turret", "lieutenant")).header.outcome
@@ -216,7 +216,7 @@ def test_behaviour_is_measured_beside_a_recording_as_without_one():
 
 
 def test_a_match_of_several_rounds_has_one_behaviour():
-    watcher = BehaviourWatcher(3)
+    watcher = BehaviourCallback(3)
     random = make_baseline("rps", "random")
     play("rps:rounds=4", random, Always(PAPER), [1, 2, 3], rng(), max_envs=2, watcher=watcher)
     for each in watcher.behaviours:

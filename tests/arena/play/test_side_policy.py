@@ -6,7 +6,7 @@ import torch
 from arena.environments import HeadKind
 from arena.environments.base import Observation
 from arena.environments.spec import ActionHead
-from arena.play.side_policy import Lineup
+from arena.play.side_policy import SidePolicies
 from arena.policies import ActorCritic, Architecture, CoreKind, EncoderKind, NetworkPolicy
 from arena.policies.nn.distributions import ActionLayout
 from arena.policies.scripted import RandomPolicy
@@ -52,7 +52,7 @@ def observation_of(matches: int, t: int) -> Observation:
 def test_every_match_is_played_as_its_policy_plays_it_alone(other):
     one, two, three = policy_of(SMALL, 0), policy_of(other, 1), policy_of(SMALL, 2)
     policies = [one, two, one, three, two]
-    lineup, rng = Lineup(policies, AGENTS), torch.Generator().manual_seed(0)
+    lineup, rng = SidePolicies(policies, AGENTS), torch.Generator().manual_seed(0)
     states = [policy.initial_state(AGENTS) for policy in policies]
     for t in range(DECISIONS):
         seen = observation_of(len(policies), t)
@@ -70,7 +70,7 @@ def test_every_match_is_played_as_its_policy_plays_it_alone(other):
 @pytest.mark.usefixtures("without_chance")
 def test_whoever_is_scripted_plays_beside_networks_in_its_own_matches():
     network, scripted = policy_of(SMALL, 0), RandomPolicy(HEADS)
-    lineup, alone = Lineup([scripted, network, scripted], AGENTS), Lineup([network], AGENTS)
+    lineup, alone = SidePolicies([scripted, network, scripted], AGENTS), SidePolicies([network], AGENTS)
     seen, rng = observation_of(3, 0), torch.Generator().manual_seed(0)
     actions = lineup.act(seen, torch.ones(3, dtype=torch.bool), rng)
     expected = alone.act(seen.rows(torch.arange(2, 4)), torch.ones(1, dtype=torch.bool), rng)
@@ -81,5 +81,7 @@ def test_whoever_is_scripted_plays_beside_networks_in_its_own_matches():
 def test_the_same_chance_gives_the_same_actions():
     policies = [policy_of(SMALL, 0), RandomPolicy(HEADS), policy_of(SMALL, 1)]
     seen, starts = observation_of(3, 0), torch.ones(3, dtype=torch.bool)
-    first, again = (Lineup(policies, AGENTS).act(seen, starts, torch.Generator().manual_seed(1)) for _ in range(2))
+    first, again = (
+        SidePolicies(policies, AGENTS).act(seen, starts, torch.Generator().manual_seed(1)) for _ in range(2)
+    )
     assert all(torch.equal(first[name], again[name]) for name in first)

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from arena.population.promotion import (
     Decision,
+    GateRequest,
     GateResult,
+    HeadToHead,
     PromotionConfig,
-    Record,
     Roster,
-    Trial,
     promotions,
     retirements,
     succession,
@@ -36,7 +36,7 @@ def roster(players, *, win_rate=None, pair_games=None, gates=None):
         commander=np.isin(standing, ["commander", "scripted commander", "champion"]),
         champion=standing == "champion",
         baseline=np.isin(standing, ["baseline", "scripted commander"]),
-        record=lambda player, others: Record(rates[player, others], games_of_pairs[player, others]),
+        record=lambda player, others: HeadToHead(rates[player, others], games_of_pairs[player, others]),
         gates=gates or {},
     )
 
@@ -131,7 +131,7 @@ def test_beyond_capacity_no_commander_may_hold_it_under_45_percent(rate, games, 
 
 def test_a_place_that_is_not_free_takes_a_gate_against_the_weakest_commander():
     (decision,) = promotions(full_house(STRONG), GATED)
-    assert isinstance(decision, Trial)
+    assert isinstance(decision, GateRequest)
     assert (decision.rival, decision.approved) == (0, False)
     assert "once it passes a gate against Player 0" in decision.reason
 
@@ -147,7 +147,7 @@ def test_the_rival_may_be_the_champion_where_there_is_one():
 def test_the_gate_decides(decision):
     house = full_house(STRONG, gates={3: GateResult(decision, "gate 7: so it is")})
     (judged,) = promotions(house, GATED)
-    assert not isinstance(judged, Trial)
+    assert not isinstance(judged, GateRequest)
     assert judged.approved is (decision == "accept")
     assert "gate 7: so it is" in judged.reason
 
@@ -155,7 +155,7 @@ def test_the_gate_decides(decision):
 @pytest.mark.parametrize("candidate", [(1470, 30, 50, "candidate"), (1800, 30, 19, "candidate")])
 def test_who_would_not_be_promoted_anyway_gets_no_gate(candidate):
     (decision,) = promotions(full_house(candidate), GATED)
-    assert not isinstance(decision, Trial)
+    assert not isinstance(decision, GateRequest)
 
 
 def test_an_accepted_gate_does_not_outweigh_a_commander_that_holds_the_candidate_down():

@@ -6,13 +6,13 @@ from scipy.special import expit
 
 from arena.ratings import expected_score as round_robin
 from arena.ratings.covariance import Covariance
-from arena.ratings.expected_score import Meetings
+from arena.ratings.expected_score import PairCounts
 
 HOLD = 1e-6
 
 
 def rate(
-    theta: np.ndarray, covariance: np.ndarray, free: np.ndarray, meetings: Meetings, correlation: float, hold: float
+    theta: np.ndarray, covariance: np.ndarray, free: np.ndarray, meetings: PairCounts, correlation: float, hold: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ratings and their covariance, from a covariance that is a matrix."""
     rating, found = round_robin.rate(theta, Covariance.of_matrix(covariance), free, meetings, correlation, hold)
@@ -24,13 +24,13 @@ def everybody(players: int) -> tuple[np.ndarray, np.ndarray]:
     return np.triu_indices(players, 1)
 
 
-def meetings_of(rng: np.random.Generator, players: int, count: int, games: int) -> Meetings:
+def meetings_of(rng: np.random.Generator, players: int, count: int, games: int) -> PairCounts:
     low, high = (
         column[chosen]
         for chosen in [rng.choice(players * (players - 1) // 2, count, replace=False)]
         for column in everybody(players)
     )
-    return Meetings(low, high, np.full(count, float(games)), rng.integers(0, games + 1, count).astype(np.float64))
+    return PairCounts(low, high, np.full(count, float(games)), rng.integers(0, games + 1, count).astype(np.float64))
 
 
 def covariance_of(rng: np.random.Generator, size: int) -> np.ndarray:
@@ -58,7 +58,7 @@ def test_pairs_that_all_met_for_ever_leave_nothing_uncertain() -> None:
     rng = np.random.default_rng(1)
     low, high = everybody(8)
     theta, chance = rng.normal(size=8), rng.uniform(0.1, 0.9, low.size)
-    met = Meetings(low, high, np.full(low.size, 1e9), 1e9 * chance)
+    met = PairCounts(low, high, np.full(low.size, 1e9), 1e9 * chance)
     rating, covariance = rate(theta, covariance_of(rng, 7), np.arange(1, 8), met, 0.2, HOLD)
     other, _ = rate(theta + rng.normal(size=8) * (np.arange(8) > 0), covariance, np.arange(1, 8), met, 0.2, HOLD)
     assert np.abs(covariance).max() < 1e-6
@@ -89,7 +89,7 @@ def test_the_covariance_is_that_of_the_posterior_of_strengths_and_pairs_together
     after = both - gain @ sees @ both
     rated = np.hstack([np.eye(5), np.linalg.solve(lead.T @ (v[:, None] * lead) + HOLD * np.eye(5), lead.T)])
 
-    met = Meetings(low[seen], high[seen], np.full(seen.size, games), games * chance[seen])
+    met = PairCounts(low[seen], high[seen], np.full(seen.size, games), games * chance[seen])
     rating, covariance = rate(theta, after[:5, :5], free, met, rho, HOLD)
     assert rating == pytest.approx(theta, abs=1e-9), "scores are as strengths foretell them"
     assert covariance == pytest.approx(rated @ after @ rated.T, rel=1e-4, abs=1e-7)
@@ -99,7 +99,7 @@ def test_the_covariance_is_that_of_the_posterior_of_strengths_and_pairs_together
 def test_who_is_far_from_everybody_stays_there_and_finite(far: float) -> None:
     rng = np.random.default_rng(4)
     theta = np.append(rng.normal(size=5), far)
-    met = Meetings(np.array([0, 1]), np.array([5, 5]), np.full(2, 16.0), np.array([0.0, 2.0]))
+    met = PairCounts(np.array([0, 1]), np.array([5, 5]), np.full(2, 16.0), np.array([0.0, 2.0]))
     rating, covariance = rate(theta, np.eye(6), np.arange(6), met, 0.5, 0.0075)
     assert np.isfinite(rating).all()
     assert np.isfinite(covariance).all()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from arena.ratings.low_rank_logistic import AllPairs, polynomials
+from arena.ratings.low_rank_logistic import LowRankLogistic, polynomials
 
 
 def slopes(strengths: np.ndarray) -> np.ndarray:
@@ -16,7 +16,7 @@ def slopes(strengths: np.ndarray) -> np.ndarray:
 
 @given(st.lists(st.floats(-15.0, 20.0), min_size=1, max_size=40).map(np.array))
 def test_everybody_scores_what_the_matrix_of_chances_says(strengths: np.ndarray) -> None:
-    found = AllPairs.of(strengths, np.arange(strengths.size), 0.01)
+    found = LowRankLogistic.of(strengths, np.arange(strengths.size), 0.01)
     assert found.score == pytest.approx(expit(strengths[:, None] - strengths).sum(axis=1), abs=1e-9)
 
 
@@ -26,7 +26,7 @@ def test_products_and_solutions_are_those_of_the_laplacian_of_who_is_free(spread
     strengths, free = rng.normal(8.0, spread, 50), np.arange(3, 50)
     weights = slopes(strengths)
     laplacian = (np.diag(weights.sum(axis=1)) - weights)[3:, 3:] + 0.01 * np.eye(47)
-    found, right = AllPairs.of(strengths, free, 0.01), rng.normal(size=(47, 4))
+    found, right = LowRankLogistic.of(strengths, free, 0.01), rng.normal(size=(47, 4))
     assert found.times(right) == pytest.approx(laplacian @ right, abs=1e-11)
     assert found.solution(right) == pytest.approx(np.linalg.solve(laplacian, right), rel=1e-7)
 

@@ -11,21 +11,21 @@ from rich.console import Console, RenderableType
 
 from arena.replay import MechRecording, Result
 from arena.replay.mech.events import Kill
-from arena.replay.render.image.hud import Board
+from arena.replay.render.image.hud import Hud
 from arena.replay.render.image.painter import Painter
-from arena.replay.render.interpolate import Stage
+from arena.replay.render.interpolate import Interpolator
 from arena.replay.render.palette import AWAY, HOME
 from arena.replay.render.pixels import PixelMap
 from arena.replay.render.stats import count_up
 from arena.replay.render.summary import summarise, tabulate
 from arena.replay.render.terminal import TerminalView
 from arena.replay.render.text import describe, describe_outcome, write_plainly
-from arena.replay.render.video import Film, durations_ms, make_gif, make_mp4
+from arena.replay.render.video import Clip, durations_ms, make_gif, make_mp4
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage(make_recording())
+def stage() -> Interpolator:
+    return Interpolator(make_recording())
 
 
 def ignore(drawn: int) -> None:
@@ -50,7 +50,7 @@ def near(picture: Image.Image, colour: tuple[int, int, int]) -> int:
 # --- moments between frames --------------------------------------------------------------------------------------
 
 
-def test_mechs_move_and_turn_the_shorter_way_between_frames(stage: Stage):
+def test_mechs_move_and_turn_the_shorter_way_between_frames(stage: Interpolator):
     home = stage.at(2.25).mechs[0]
 
     assert home.x == pytest.approx(-1.75)
@@ -59,7 +59,7 @@ def test_mechs_move_and_turn_the_shorter_way_between_frames(stage: Stage):
     assert stage.at(float(DECISIONS)).mechs[0].x == pytest.approx(4.0)
 
 
-def test_shells_fly_from_their_owner_through_their_places(stage: Stage):
+def test_shells_fly_from_their_owner_through_their_places(stage: Interpolator):
     [launched], [flying], [spent] = (stage.at(moment).shells for moment in (1.5, 2.5, 3.2))
 
     assert (launched.weapon, launched.owner) == ("gauss", 0)
@@ -69,18 +69,18 @@ def test_shells_fly_from_their_owner_through_their_places(stage: Stage):
     assert stage.at(3.7).shells == ()
 
 
-def test_smoke_thickens_hangs_and_thins(stage: Stage):
+def test_smoke_thickens_hangs_and_thins(stage: Interpolator):
     density = [sum(cloud.density for cloud in stage.at(moment).clouds) for moment in (0.0, 1.0, 4.0, 6.5, 8.0)]
 
     assert density == pytest.approx([0.0, 0.25, 1.0, 0.375, 0.0])
 
 
-def test_zone_is_held_from_the_decision_in_which_it_was_taken(stage: Stage):
+def test_zone_is_held_from_the_decision_in_which_it_was_taken(stage: Interpolator):
     assert [stage.at(float(frame)).holder for frame in (0, 2, 3, 8)] == ["nobody", "nobody", "home", "home"]
     assert stage.at(4.5).zone_s == pytest.approx((0.625, 0.0))
 
 
-def test_the_last_events_are_those_worth_reading(stage: Stage):
+def test_the_last_events_are_those_worth_reading(stage: Interpolator):
     assert [event.kind for event in stage.latest(5, 3)] == ["zone", "fall", "intercept"]
     assert [event.kind for event in stage.latest(8, 3)] == ["intercept", "kill", "end"]
     assert stage.latest(2, 3) == []
@@ -193,13 +193,13 @@ bob        ░░░░░░░░░░░░░░░░ 0.0 of 30.0 s
 """
 
 
-def test_terminal_shows_map_score_rosters_and_events(stage: Stage):
+def test_terminal_shows_map_score_rosters_and_events(stage: Interpolator):
     shown = write(TerminalView(stage, 70, 20).show(5.0), width=70)
 
     assert [line.rstrip() for line in shown.splitlines()] == [*SNAPSHOT.splitlines(), ""]
 
 
-def test_terminal_has_colours_and_leaves_rosters_out_where_there_is_no_room(stage: Stage):
+def test_terminal_has_colours_and_leaves_rosters_out_where_there_is_no_room(stage: Interpolator):
     shown = write(TerminalView(stage, 40, 24).show(6.0), width=40, force_terminal=True, color_system="truecolor")
 
     assert "38;2;86;170;245" in shown
@@ -209,7 +209,7 @@ def test_terminal_has_colours_and_leaves_rosters_out_where_there_is_no_room(stag
 
 @pytest.mark.parametrize("flat", [True, False])
 def test_pixels_show_ground_zone_beams_and_smoke(flat: bool):
-    stage = Stage(make_recording(flat=flat))
+    stage = Interpolator(make_recording(flat=flat))
     pixels = PixelMap(stage.recording.battlefield, 80)
 
     calm, fight = pixels.paint(stage.at(0.0)).astype(int), pixels.paint(stage.at(5.0)).astype(int)
@@ -228,8 +228,8 @@ def test_pixels_show_ground_zone_beams_and_smoke(flat: bool):
 @pytest.mark.parametrize(
     ("speed", "pictures_per_s", "count"), [(1.0, 10, 21), (2.0, 10, 11), (1.0, 4, 9), (100.0, 10, 2)]
 )
-def test_gif_has_a_picture_for_every_moment(stage: Stage, speed: float, pictures_per_s: int, count: int):
-    film = Film(stage, 0, DECISIONS, speed, pictures_per_s, 160)
+def test_gif_has_a_picture_for_every_moment(stage: Interpolator, speed: float, pictures_per_s: int, count: int):
+    film = Clip(stage, 0, DECISIONS, speed, pictures_per_s, 160)
     drawn: list[int] = []
 
     pictures = list(frames_of(make_gif(film, drawn.append)))
@@ -238,8 +238,8 @@ def test_gif_has_a_picture_for_every_moment(stage: Stage, speed: float, pictures
     assert film.moments[-1] == DECISIONS
 
 
-def test_gif_shows_what_was_drawn(stage: Stage):
-    film, painter = Film(stage, 2, DECISIONS, 1.0, 4, 160), Painter(stage, 160)
+def test_gif_shows_what_was_drawn(stage: Interpolator):
+    film, painter = Clip(stage, 2, DECISIONS, 1.0, 4, 160), Painter(stage, 160)
 
     for picture, moment in zip(frames_of(make_gif(film, ignore)), film.moments, strict=True):
         drawn = np.asarray(painter.draw(moment), dtype=np.int64)
@@ -256,13 +256,13 @@ def test_gif_takes_as_long_as_it_is_meant_to(pictures_per_s: int):
     assert held == 2500
 
 
-def test_gif_holds_its_last_picture(stage: Stage):
-    durations = [picture.info["duration"] for picture in frames_of(make_gif(Film(stage, 0, 2, 1.0, 4, 160), ignore))]
+def test_gif_holds_its_last_picture(stage: Interpolator):
+    durations = [picture.info["duration"] for picture in frames_of(make_gif(Clip(stage, 0, 2, 1.0, 4, 160), ignore))]
 
     assert durations == [250, 250, 2500]
 
 
-def test_picture_shows_both_teams_and_more_than_the_ground(stage: Stage):
+def test_picture_shows_both_teams_and_more_than_the_ground(stage: Interpolator):
     painter = Painter(stage, 320)
 
     calm, fight, end = (painter.draw(moment) for moment in (0.0, 4.5, 8.0))
@@ -275,25 +275,25 @@ def test_picture_shows_both_teams_and_more_than_the_ground(stage: Stage):
     assert near(end.crop(score), HOME) > near(calm.crop(score), HOME)
 
 
-def test_pictures_of_odd_sizes_are_even(stage: Stage):
+def test_pictures_of_odd_sizes_are_even(stage: Interpolator):
     for map_size in (161, 333, 499):
         assert [length % 2 for length in Painter(stage, map_size).draw(3.0).size] == [0, 0]
 
 
 def test_long_names_end_before_the_clock():
     recording = make_recording(make_header(players=("runs/" * 30 + "a.safetensors", "b")))
-    board = Board(Stage(recording), 640)
+    board = Hud(Interpolator(recording), 640)
 
-    picture = board.draw(Stage(recording).at(0.0))
+    picture = board.draw(Interpolator(recording).at(0.0))
 
     assert near(picture.crop((400, 10, 440, 36)), HOME) == 0
     assert near(picture.crop((300, 10, 371, 36)), HOME) > 0
 
 
-def test_mp4_has_a_picture_for_every_moment_and_holds_the_last(stage: Stage):
+def test_mp4_has_a_picture_for_every_moment_and_holds_the_last(stage: Interpolator):
     av = pytest.importorskip("av")
 
-    data = make_mp4(Film(stage, 0, DECISIONS, 1.0, 4, 160), ignore)
+    data = make_mp4(Clip(stage, 0, DECISIONS, 1.0, 4, 160), ignore)
 
     with av.open(io.BytesIO(data)) as container:
         [stream] = container.streams.video
@@ -313,12 +313,12 @@ def test_classes_and_weapons_that_nobody_knows_are_shown_all_the_same():
         weapons=("ray",) * 7,
     )
 
-    assert Painter(Stage(strange), 160).draw(4.5).size == Painter(Stage(recording), 160).size
-    assert "C" in write(TerminalView(Stage(strange), 70, 20).show(5.0), width=70)
+    assert Painter(Interpolator(strange), 160).draw(4.5).size == Painter(Interpolator(recording), 160).size
+    assert "C" in write(TerminalView(Interpolator(strange), 70, 20).show(5.0), width=70)
 
 
-def test_match_of_one_decision_can_be_shown(stage: Stage):
-    film = Film(stage, 0, 1, 1.0, 10, 160)
+def test_match_of_one_decision_can_be_shown(stage: Interpolator):
+    film = Clip(stage, 0, 1, 1.0, 10, 160)
 
     assert len(list(frames_of(make_gif(film, ignore)))) == len(film.moments) == 4
     assert isinstance(stage.recording, MechRecording)

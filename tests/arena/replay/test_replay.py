@@ -14,7 +14,7 @@ from recordings import make_recording, make_steps, pack, unpack
 
 from arena.environments import make
 from arena.errors import ArenaError
-from arena.play.recording import FirstMatch, record_match
+from arena.play.recording import RecordFirstMatch, record_match
 from arena.play.series import play_series, resolve_policy
 from arena.replay import (
     RecordingError,
@@ -247,7 +247,7 @@ def test_places_that_cannot_be_read_or_written_are_named(tmp_path: Path):
 
 
 def test_any_game_is_recorded_as_its_steps():
-    film = FirstMatch()
+    film = RecordFirstMatch()
     random = resolve_policy("rps", "random")
 
     series = play_series("rps", random, random, matches=20, seed=4, watcher=film)
@@ -268,14 +268,14 @@ def test_recording_changes_no_match():
     random = resolve_policy("recall", "random")
 
     watched, alone = (
-        play_series("recall", random, random, matches=30, seed=4, **w) for w in ({"watcher": FirstMatch()}, {})
+        play_series("recall", random, random, matches=30, seed=4, **w) for w in ({"watcher": RecordFirstMatch()}, {})
     )
 
     assert watched == alone
 
 
 def test_long_game_is_recorded_to_its_end_and_no_further():
-    film = FirstMatch()
+    film = RecordFirstMatch()
     random = resolve_policy("recall", "random")
 
     series = play_series("recall", random, random, matches=900, seed=4, watcher=film)
@@ -286,7 +286,7 @@ def test_long_game_is_recorded_to_its_end_and_no_further():
 
 
 def test_names_that_no_terminal_should_see_are_made_harmless():
-    film, random = FirstMatch(), resolve_policy("rps", "random")
+    film, random = RecordFirstMatch(), resolve_policy("rps", "random")
     play_series("rps", random, random, matches=1, seed=4, watcher=film)
 
     assert film.finish(("a\x1b[2J" + "b" * 300, "")).header.players == ("b" * 200, "?")
@@ -300,7 +300,7 @@ def test_match_that_is_not_over_has_no_recording():
     with pytest.raises(ArenaError, match="not over: step until it ends"):
         recorder.finish(("a", "b"))
     with pytest.raises(ArenaError, match="nothing was recorded"):
-        FirstMatch().finish(("a", "b"))
+        RecordFirstMatch().finish(("a", "b"))
 
 
 @pytest.mark.integration

@@ -12,7 +12,7 @@ from nonsense_weights import as_integers, huge, not_numbers
 from rich.console import Console
 
 from arena.environments import declare, make
-from arena.environments.adapters.subprocess.env import ProcessBatch
+from arena.environments.adapters.subprocess.env import SubprocessBatch
 from arena.environments.adapters.subprocess.factory import plays_single_matches
 from arena.environments.classic.matrix_game import RPS_PAYOFF
 from arena.play.runner import play_pairs, play_pairs_in
@@ -603,4 +603,4 @@ def test_only_games_that_play_one_match_at_a_time_are_played_in_processes():
     assert not alone.uses_processes("zoo_games:relay")
     assert several.open("rps", 3).num_envs == 3
     assert not plays_single_matches(several.open("rps", 3))
-    assert not isinstance(alone.open("zoo_games:relay", 2), ProcessBatch)
+    assert not isinstance(alone.open("zoo_games:relay", 2), SubprocessBatch)

@@ -2,7 +2,7 @@ import pytest
 from league_scene import ENVIRONMENT
 from manual_clock import ManualClock
 
-from arena.play.recording import FirstMatch
+from arena.play.recording import RecordFirstMatch
 from arena.play.series import play_series, resolve_policy
 from arena.replay import file, pack_recording
 from league.wire import ResultAnswer
@@ -16,7 +16,7 @@ def clock():
 
 @pytest.fixture(scope="module")
 def recording():
-    start_recording, random = FirstMatch(), resolve_policy(ENVIRONMENT, "random")
+    start_recording, random = RecordFirstMatch(), resolve_policy(ENVIRONMENT, "random")
     play_series(ENVIRONMENT, random, random, matches=1, seed=4, watcher=start_recording)
     return start_recording.finish(("a", "b"))
 

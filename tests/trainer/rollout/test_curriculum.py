@@ -4,14 +4,14 @@ import pytest
 from fake_games import FakeGame, tagged
 
 from arena.environments import make
-from arena.environments.mech.config.curriculum import Lesson
+from arena.environments.mech.config.curriculum import CurriculumStage
 from trainer.config.schema import CurriculumSettings
 from trainer.errors import ConfigError
 from trainer.opponents.assignment import MatchAssignment
 from trainer.rollout.curriculum import CurriculumSchedule
 
 HALF = CurriculumSettings(matches=100, team_share=0.2, map_share=0.5)
-WHOLE = Lesson(own_share=0.6)
+WHOLE = CurriculumStage(own_share=0.6)
 
 
 class Pupil(FakeGame):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from arena.environments.adapters.custom.baselines import scripted_players
 from arena.environments.adapters.custom.lookup import batch_factory, find
-from arena.environments.adapters.match import Hosted
+from arena.environments.adapters.match import SingleMatchGame
 from arena.environments.adapters.pettingzoo.declare import Declared, look_at
 from arena.environments.adapters.pettingzoo.matches import open_match
 from arena.environments.adapters.sides import TwoSided
@@ -56,10 +56,10 @@ def declared_tensors(name: str) -> "tensors.Declared":
     return look_at_tensors(name, game)
 
 
-def host_own(name: str) -> Hosted:
+def host_own(name: str) -> SingleMatchGame:
     """A game that plays one match at a time."""
     declared = _declared(name)
-    return Hosted(declared.spec, partial(open_match, declared))
+    return SingleMatchGame(declared.spec, partial(open_match, declared))
 
 
 @lru_cache(maxsize=KEPT_GAMES)

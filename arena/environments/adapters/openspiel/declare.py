@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.environments.adapters.openspiel.library import (
-    NoTablesError,
+    TooLargeForTablesError,
     leaves_to_chance,
     load_game,
     require_names,
@@ -44,7 +44,7 @@ def tree_of(name: str) -> GameTree:
     game = load_game(name)
     require_names(name, game)
     if (about := _playouts(name).histories) > CLEARLY * MAX_NODES:
-        raise NoTablesError(
+        raise TooLargeForTablesError(
             f"{name} has about {about:.0e} histories, and {MAX_NODES:,} at most are unrolled: {SMALLER}"
         )
     return unroll(name, game)
@@ -60,7 +60,7 @@ def has_tables(name: str) -> bool:
     """
     try:
         tree_of(name)
-    except NoTablesError:
+    except TooLargeForTablesError:
         return False
     return True
 

@@ -1,7 +1,7 @@
 """`openspiel:GAME` as an environment: as tables where the game is small, else one match at a time."""
 
 from arena.environments.adapters.openspiel.declare import declare_openspiel, has_tables, tree_of
-from arena.environments.adapters.openspiel.tabular_env import TreeGame
+from arena.environments.adapters.openspiel.tabular_env import TabularGameEnv
 from arena.environments.adapters.subprocess.factory import make_hosted
 from arena.environments.base import Environment
 from arena.errors import ArenaError
@@ -26,4 +26,4 @@ def make_openspiel(
             f"{name} is small and played from tables, a whole batch at once, and was given {processes} processes: "
             "leave them out"
         )
-    return TreeGame(declare_openspiel(name), tree_of(name), num_envs=num_envs, device=device, seed=seed)
+    return TabularGameEnv(declare_openspiel(name), tree_of(name), num_envs=num_envs, device=device, seed=seed)

@@ -42,7 +42,7 @@ def load_game(name: str) -> "Game":
     return game
 
 
-class NoTablesError(ArenaError):
+class TooLargeForTablesError(ArenaError):
     """A game is not played from tables, and has no exact values."""
 
     code = "no-game-tables"
@@ -82,7 +82,7 @@ def require_names(name: str, game: "Game") -> None:
     }
     for reason, met in rules.items():
         if not met:
-            raise NoTablesError(
+            raise TooLargeForTablesError(
                 f"{name} has no tables: {reason}; choose another game, such as {PREFIX}kuhn_poker, or play this one "
                 "without exact values"
             )

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arena.environments.adapters.match import Ending, Hosted, Row, Sight
+from arena.environments.adapters.match import MatchEnd, ObservationBuffer, Row, SingleMatchGame
 from arena.environments.adapters.openspiel.declare import HEAD, declare_openspiel, largest_return
 from arena.environments.adapters.openspiel.library import load_game, tell
 from arena.environments.adapters.openspiel.tree import AWAY, HOME, acting
@@ -26,7 +26,7 @@ class StateMatch:
         self._settle()
         self._show(acting(self._state), row.seen)
 
-    def step(self, row: Row, *, last: bool) -> Ending | None:
+    def step(self, row: Row, *, last: bool) -> MatchEnd | None:
         """Let those act who do; see `Match.step`."""
         chosen = row.actions[HEAD]
         if self._state.is_simultaneous_node():
@@ -49,22 +49,22 @@ class StateMatch:
             place = np.searchsorted(edges, self._rng.random() * edges[-1], side="right")
             self._state.apply_action(outcomes[min(int(place), len(outcomes) - 1)])
 
-    def _show(self, sides: tuple[int, ...], sight: Sight) -> None:
+    def _show(self, sides: tuple[int, ...], sight: ObservationBuffer) -> None:
         for side in sides:
             sight.values[side, :-1], sight.values[side, -1] = tell(self._state, side), side
             sight.masks[HEAD][side, self._state.legal_actions(side)] = True
             sight.active[side] = True
 
-    def _end(self, row: Row, *, truncated: bool) -> Ending:
+    def _end(self, row: Row, *, truncated: bool) -> MatchEnd:
         returns = self._state.returns()
         row.reward[:] = returns
         row.final.clear()
         if truncated:
             self._show((HOME, AWAY), row.final)
-        return Ending(truncated, 0.5 + returns[HOME] / (2.0 * self._largest), LIMIT if truncated else END)
+        return MatchEnd(truncated, 0.5 + returns[HOME] / (2.0 * self._largest), LIMIT if truncated else END)
 
 
-def host_openspiel(name: str) -> Hosted:
+def host_openspiel(name: str) -> SingleMatchGame:
     """`openspiel:GAME`, one match at a time."""
     game = load_game(name)
-    return Hosted(declare_openspiel(name), lambda: StateMatch(game))
+    return SingleMatchGame(declare_openspiel(name), lambda: StateMatch(game))

@@ -16,7 +16,7 @@ START = 0
 
 
 @dataclass(frozen=True)
-class Moves:
+class TransitionTables:
     """Every move of a game of S nodes, I information states and K actions, and what comes of it.
 
     Move m leads to node `outcome[j]` where m + u is below `edge[j]` for the first time, u uniform in [0, 1).
@@ -38,7 +38,7 @@ class Moves:
     outcome: IntArray
 
     @classmethod
-    def of(cls, tree: GameTree) -> "Moves":
+    def of(cls, tree: GameTree) -> "TransitionTables":
         """Number the moves of a tree node by node, after the one that opens a match."""
         rank = np.where(tree.legal, tree.legal.cumsum(axis=1) - 1, NONE)
         options = np.where(tree.acting, tree.legal.sum(axis=1)[tree.information_state], 1)

@@ -10,16 +10,16 @@ from torch import Tensor
 
 from arena.environments.adapters.openspiel import tabular_kernels as kernels
 from arena.environments.adapters.openspiel.declare import HEAD, observations
-from arena.environments.adapters.openspiel.tables import Moves
+from arena.environments.adapters.openspiel.tables import TransitionTables
 from arena.environments.adapters.openspiel.tree import GameTree
 from arena.environments.base import Actions, Observation, Outcome, StepResult
-from arena.environments.seeded import SeededRows
+from arena.environments.seeded import SeededBatch
 from arena.environments.spec import SIDES, EnvironmentSpec
 from arena.errors import InvalidActionError
 from arena.native.structs import record, share
 
 
-class TreeGame(SeededRows):
+class TabularGameEnv(SeededBatch):
     """E matches of a game that is known as a tree.
 
     Whoever acts sees the tensor of its information state and its side; who does not act sees zeros and has no legal
@@ -113,7 +113,7 @@ class TreeGame(SeededRows):
 
 def tables(tree: GameTree) -> dict[str, NDArray[np.generic]]:
     """What `kernels.Game` holds of a game."""
-    moves, largest = Moves.of(tree), abs(tree.home_return).max() or 1.0
+    moves, largest = TransitionTables.of(tree), abs(tree.home_return).max() or 1.0
     idle = len(tree.side)
     return {
         "known": np.where(tree.acting, tree.information_state, idle).astype(np.int32),

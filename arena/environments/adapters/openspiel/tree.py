@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.arrays import BoolArray, FloatArray, IntArray
-from arena.environments.adapters.openspiel.library import NoTablesError, tell
+from arena.environments.adapters.openspiel.library import TooLargeForTablesError, tell
 
 if TYPE_CHECKING:
     from pyspiel import Game, State
@@ -94,7 +94,7 @@ def unroll(name: str, game: "Game", *, max_nodes: int = MAX_NODES, max_floats: i
 
 def _require_room(name: str, what: str, count: int, most: int) -> None:
     if count > most:
-        raise NoTablesError(f"{name} has more than {most:,} {what}, the most that are unrolled: {SMALLER}")
+        raise TooLargeForTablesError(f"{name} has more than {most:,} {what}, the most that are unrolled: {SMALLER}")
 
 
 class _Visit(NamedTuple):

@@ -9,9 +9,9 @@ from gymnasium import spaces
 
 from arena.environments.adapters.calls import RESET, asking, unpack
 from arena.environments.adapters.sides import DEFAULT_DECISIONS, REASONS, TwoSided, prefix, seat
-from arena.environments.adapters.spaces.actions import Hands, bounds_of, factors_of, heads_for
+from arena.environments.adapters.spaces.actions import ActionDecoder, bounds_of, factors_of, heads_for
 from arena.environments.adapters.spaces.flatten import ACTION_MASK, MEMBERS, lay_out, parts_of
-from arena.environments.adapters.spaces.observations import Eyes
+from arena.environments.adapters.spaces.observations import ObservationEncoder
 from arena.environments.spec import ActionHead, Channels, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
 from arena.errors import ArenaError
 
@@ -28,8 +28,8 @@ class Agents:
     """
 
     keys: tuple[Any, ...]
-    eyes: tuple[Eyes, ...]
-    hands: tuple[Hands, ...]
+    eyes: tuple[ObservationEncoder, ...]
+    hands: tuple[ActionDecoder, ...]
     home: int
 
 
@@ -79,8 +79,8 @@ def look_at(name: str, game: TwoSided) -> Declared:
     )
     agents = Agents(
         keys=tuple(known[each] for each in seats),
-        eyes=tuple(Eyes(placed[roles[each]], away=each in away) for each in seats),
-        hands=tuple(Hands(number, done[each], heads) for number, each in enumerate(seats)),
+        eyes=tuple(ObservationEncoder(placed[roles[each]], away=each in away) for each in seats),
+        hands=tuple(ActionDecoder(number, done[each], heads) for number, each in enumerate(seats)),
         home=len(home),
     )
     spec = EnvironmentSpec(

@@ -1,6 +1,6 @@
 """`LIBRARY:GAME` as an environment."""
 
-from arena.environments.adapters.subprocess.env import MatchBatch
+from arena.environments.adapters.subprocess.env import SyncBatch
 from arena.environments.adapters.subprocess.factory import make_hosted
 
 OPENER = "arena.environments.adapters.pettingzoo.game:host_pettingzoo"
@@ -8,7 +8,7 @@ OPENER = "arena.environments.adapters.pettingzoo.game:host_pettingzoo"
 
 def make_pettingzoo(
     name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float
-) -> MatchBatch:
+) -> SyncBatch:
     """`LIBRARY:GAME`; see `find_game` and `look_at` for what is refused."""
     return make_hosted(
         OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes, step_limit_s=step_limit_s

@@ -2,7 +2,7 @@
 
 from functools import lru_cache, partial
 
-from arena.environments.adapters.match import Hosted
+from arena.environments.adapters.match import SingleMatchGame
 from arena.environments.adapters.pettingzoo.declare import Declared, look_at
 from arena.environments.adapters.pettingzoo.library import find_game
 from arena.environments.adapters.pettingzoo.matches import open_match
@@ -22,7 +22,7 @@ def declare_pettingzoo(name: str) -> EnvironmentSpec:
     return _declared(name).spec
 
 
-def host_pettingzoo(name: str) -> Hosted:
+def host_pettingzoo(name: str) -> SingleMatchGame:
     """`LIBRARY:GAME`, one match at a time."""
     declared = _declared(name)
-    return Hosted(declared.spec, partial(open_match, declared))
+    return SingleMatchGame(declared.spec, partial(open_match, declared))

@@ -6,7 +6,7 @@ from operator import add
 from typing import Any
 
 from arena.environments.adapters.calls import RESET, STEP, unpack
-from arena.environments.adapters.match import BoolArray, Ending, Row, Sight
+from arena.environments.adapters.match import BoolArray, MatchEnd, ObservationBuffer, Row
 from arena.environments.adapters.pettingzoo.declare import Declared
 from arena.environments.adapters.pettingzoo.diagnostics import (
     STUMBLES,
@@ -46,7 +46,7 @@ class _Match:
         self._nothing = [0.0] * len(agents.keys)
         self._returns = list(self._nothing)
 
-    def _show(self, agent: int, observation: Any, info: Any, sight: Sight, *, acts: bool) -> None:  # noqa: ANN401
+    def _show(self, agent: int, observation: Any, info: Any, sight: ObservationBuffer, *, acts: bool) -> None:  # noqa: ANN401
         """Show an agent what it observes; its legal actions if it acts."""
         try:
             self._eyes[agent].write(observation, sight.values[agent])
@@ -77,10 +77,10 @@ class _Match:
         except ArenaError as error:
             raise ArenaError(f"{self._name} shows agent {self._keys[agent]} {error}") from error
 
-    def _end(self, *, truncated: bool) -> Ending:
+    def _end(self, *, truncated: bool) -> MatchEnd:
         home, away = statistics.fmean(self._returns[: self._home]), statistics.fmean(self._returns[self._home :])
         score = self._scoring.score(home, away)
-        return Ending(truncated, score, LIMIT if truncated else END)
+        return MatchEnd(truncated, score, LIMIT if truncated else END)
 
     def _over_at_once(self, seed: int) -> ArenaError:
         return ArenaError(f"{self._name} was over before anybody acted (seed {_cropped(seed)}): mend its reset")
@@ -107,7 +107,7 @@ class SequentialMatch(_Match):
             explain(error, kept_wrongly(self._name, self._facts, self._number))
             raise
 
-    def step(self, row: Row, *, last: bool) -> Ending | None:
+    def step(self, row: Row, *, last: bool) -> MatchEnd | None:
         """Let the mover act; see `Match.step`."""
         self._env.step(self._hands[self._mover].read(row.actions))
         try:
@@ -116,7 +116,7 @@ class SequentialMatch(_Match):
             explain(error, kept_wrongly(self._name, self._facts, self._number))
             raise
 
-    def _read(self, row: Row, *, last: bool) -> Ending | None:
+    def _read(self, row: Row, *, last: bool) -> MatchEnd | None:
         """Read what came of a step."""
         self._cut, self._paid = last, list(self._nothing)
         mover = self._find_mover(row.final)
@@ -131,7 +131,7 @@ class SequentialMatch(_Match):
         self._show_mover(mover, row.seen)
         return None
 
-    def _find_mover(self, final: Sight) -> int | None:
+    def _find_mover(self, final: ObservationBuffer) -> int | None:
         """Step over agents that are out of the game until one acts; None, and the end shown, where none is left."""
         facts, shown = self._facts, False
         while facts.agents:
@@ -163,11 +163,11 @@ class SequentialMatch(_Match):
             if self._number[key] != mover:
                 self._paid[self._number[key]] += self._facts._cumulative_rewards[key]
 
-    def _show_mover(self, mover: int, seen: Sight) -> None:
+    def _show_mover(self, mover: int, seen: ObservationBuffer) -> None:
         self._mover, key = mover, self._keys[mover]
         self._show(mover, self._env.observe(key), self._facts.infos[key], seen, acts=True)
 
-    def _show_last(self, final: Sight) -> None:
+    def _show_last(self, final: ObservationBuffer) -> None:
         """Show everybody who is still there how the match ended; for whom it would have gone on counts as active."""
         final.clear()
         for key in self._facts.agents:
@@ -191,7 +191,7 @@ class ParallelMatch(_Match):
             explain(error, opened_wrongly(self._name, self._env, told, self._number))
             raise
 
-    def step(self, row: Row, *, last: bool) -> Ending | None:
+    def step(self, row: Row, *, last: bool) -> MatchEnd | None:
         """Let all act that are left; see `Match.step`."""
         number, hands = self._number, self._hands
         taken = {key: hands[number[key]].read(row.actions) for key in self._living}
@@ -202,7 +202,7 @@ class ParallelMatch(_Match):
             explain(error, stepped_wrongly(self._name, self._living, told, number))
             raise
 
-    def _read(self, told: Any, row: Row, *, last: bool) -> Ending | None:  # noqa: ANN401  whatever it returned
+    def _read(self, told: Any, row: Row, *, last: bool) -> MatchEnd | None:  # noqa: ANN401  whatever it returned
         """Read what a step returned."""
         number = self._number
         observations, rewards, terminations, truncations, infos = told
@@ -229,11 +229,11 @@ class ParallelMatch(_Match):
         self._show_all(observations, infos, row.seen)
         return None
 
-    def _show_all(self, observations: Any, infos: Any, seen: Sight) -> None:  # noqa: ANN401  whatever it shows
+    def _show_all(self, observations: Any, infos: Any, seen: ObservationBuffer) -> None:  # noqa: ANN401  whatever it shows
         for key in self._living:
             self._show(self._number[key], observations[key], infos.get(key, {}), seen, acts=True)
 
-    def _show_last(self, observations: Any, infos: Any, cut: list[Any], final: Sight) -> None:  # noqa: ANN401
+    def _show_last(self, observations: Any, infos: Any, cut: list[Any], final: ObservationBuffer) -> None:  # noqa: ANN401
         """Show everybody who was still there how the match ended; for whom it would have gone on counts as active."""
         final.clear()
         for key in self._living:

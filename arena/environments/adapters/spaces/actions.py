@@ -34,7 +34,7 @@ class Factor:
     size: int
 
 
-class Hands:
+class ActionDecoder:
     """Reads one agent's actions, and which of them are legal.
 
     Args:

@@ -15,7 +15,7 @@ WHOLE = "biu"
 """Kinds of numpy types that are whole numbers."""
 
 
-class Eyes:
+class ObservationEncoder:
     """Writes one agent's observations.
 
     Args:

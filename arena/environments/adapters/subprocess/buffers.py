@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.environments.adapters.match import FloatArray, Row, Sight
+from arena.environments.adapters.match import FloatArray, ObservationBuffer, Row
 from arena.environments.spec import EnvironmentSpec, HeadKind
 
 ACTION_TYPES = {HeadKind.GAUSSIAN: np.float32, HeadKind.BERNOULLI: np.bool_, HeadKind.CATEGORICAL: np.int64}
@@ -40,8 +40,8 @@ class Buffers:
     actions: Mapping[str, NDArray[Any]]
     seeds: NDArray[np.int64]
     next_seeds: NDArray[np.int64]
-    seen: Sight
-    final: Sight
+    seen: ObservationBuffer
+    final: ObservationBuffer
     reward: FloatArray
     ending: NDArray[np.uint8]
     score: NDArray[np.float64]
@@ -59,7 +59,9 @@ class Buffers:
             offset += _aligned(array.nbytes)
         masked = [head.name for head in spec.heads if head.masked]
         seen, final = (
-            Sight(arrays[f"{kind} values"], {name: arrays[f"{kind} mask {name}"] for name in masked}, arrays[kind])
+            ObservationBuffer(
+                arrays[f"{kind} values"], {name: arrays[f"{kind} mask {name}"] for name in masked}, arrays[kind]
+            )
             for kind in ("seen", "final")
         )
         plain = ("seeds", "next_seeds", "reward", "ending", "score", "reason", "decisions")

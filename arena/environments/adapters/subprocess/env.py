@@ -9,12 +9,12 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from arena.environments.adapters.match import BoolArray, Hosted, Sight
+from arena.environments.adapters.match import BoolArray, ObservationBuffer, SingleMatchGame
 from arena.environments.adapters.subprocess.buffers import GOING_ON, TRUNCATED, Buffers
-from arena.environments.adapters.subprocess.pool import Shift, Workers
+from arena.environments.adapters.subprocess.pool import StepHandle, Workers
 from arena.environments.adapters.subprocess.rows import Part, Rows
 from arena.environments.base import NOTHING_LEGAL, Actions, Observation, Outcome, RoundResult
-from arena.environments.seeded import SeededRows
+from arena.environments.seeded import SeededBatch
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
 from arena.errors import ArenaError, InvalidActionError
 from arena.seeding import derive
@@ -47,10 +47,10 @@ class Stepper(Protocol):
         ...
 
 
-class Here:
+class InProcess:
     """Steps all matches in this process."""
 
-    def __init__(self, game: Hosted, num_envs: int) -> None:
+    def __init__(self, game: SingleMatchGame, num_envs: int) -> None:
         memory = memoryview(bytearray(Buffers.size_bytes(game.spec, num_envs)))
         self.buffers = Buffers.over(game.spec, num_envs, memory)
         self._rows = Rows(game, self.buffers, 0, num_envs)
@@ -69,7 +69,7 @@ class Here:
         return self._nothing_lost
 
 
-class MatchBatch(SeededRows):
+class SyncBatch(SeededBatch):
     """E matches of a game that plays one at a time.
 
     A match that is lost with the process that played it is cut off, is not over, and is played anew from its start:
@@ -149,7 +149,7 @@ class MatchBatch(SeededRows):
             match_over=self._tensor(over),
         )
 
-    def _final(self, lost: BoolArray, over: BoolArray) -> Sight | None:
+    def _final(self, lost: BoolArray, over: BoolArray) -> ObservationBuffer | None:
         """What was perceived last where an episode has ended; None where none has."""
         if not (over | lost).any():
             return None
@@ -158,7 +158,7 @@ class MatchBatch(SeededRows):
         final.take(lost, self._recent)
         return final
 
-    def _remember(self, seen: Sight, opened: BoolArray) -> None:
+    def _remember(self, seen: ObservationBuffer, opened: BoolArray) -> None:
         """Keep what agents are shown, for matches that may be lost: in games in turns, what each was shown last."""
         if not self.spec.turn_based:
             self._recent = seen
@@ -205,13 +205,13 @@ class MatchBatch(SeededRows):
         """An array that nobody else has, on the batch's device."""
         return torch.from_numpy(array).to(self.device)
 
-    def _observation(self, sight: Sight) -> Observation:
+    def _observation(self, sight: ObservationBuffer) -> Observation:
         masks = {name: self._tensor(mask) for name, mask in sight.masks.items()}
         return Observation(self._tensor(sight.values), masks, self._tensor(sight.active))
 
 
-class ProcessBatch(MatchBatch):
-    """E matches that other processes step; see `MatchBatch`, and `AwaitedEnvironment` for what it does beside that.
+class SubprocessBatch(SyncBatch):
+    """E matches that other processes step; see `SyncBatch`, and `AwaitedEnvironment` for what it does beside that.
 
     Args:
         workers: The processes.
@@ -221,16 +221,16 @@ class ProcessBatch(MatchBatch):
     """
 
     def __init__(self, spec: EnvironmentSpec, workers: Workers, part: Part, *, device: str, seed: int) -> None:
-        shift = Shift(workers, part)
+        shift = StepHandle(workers, part)
         super().__init__(spec, lambda _: shift, num_envs=shift.buffers.num_envs, device=device, seed=seed)
         self._workers, self._part, self._seed, self._under_way = workers, part, seed, False
 
-    def halves(self) -> "list[ProcessBatch]":
+    def halves(self) -> "list[SubprocessBatch]":
         """Every other match, and those between; see `AwaitedEnvironment.halves`."""
         if self._part is not Part.ALL or self.num_envs == 1:
             return [self]
         return [
-            ProcessBatch(
+            SubprocessBatch(
                 self.spec, self._workers, part, device=str(self.device), seed=derive(self._seed, "half", number)
             )
             for number, part in enumerate((Part.EVEN, Part.ODD))

@@ -1,6 +1,6 @@
 """Batches of games that play one match at a time: stepped in this process, or in several."""
 
-from arena.environments.adapters.subprocess.env import Here, MatchBatch, ProcessBatch
+from arena.environments.adapters.subprocess.env import InProcess, SubprocessBatch, SyncBatch
 from arena.environments.adapters.subprocess.pool import Workers
 from arena.environments.adapters.subprocess.rows import Part
 from arena.environments.adapters.subprocess.worker import find_hosted
@@ -15,7 +15,7 @@ LONGEST_LIMIT_S = 86_400.0
 
 def make_hosted(
     opener: str, name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float
-) -> MatchBatch:
+) -> SyncBatch:
     """A batch of matches of a game.
 
     Args:
@@ -38,12 +38,12 @@ def make_hosted(
         )
     game = find_hosted(opener, name)
     if not processes:
-        return MatchBatch(game.spec, lambda rows: Here(game, rows), num_envs=num_envs, device=device, seed=seed)
+        return SyncBatch(game.spec, lambda rows: InProcess(game, rows), num_envs=num_envs, device=device, seed=seed)
     require_rows(name, num_envs)
     workers = Workers(game.spec, opener, num_envs, processes=processes, step_limit_s=step_limit_s)
-    return ProcessBatch(game.spec, workers, Part.ALL, device=device, seed=seed)
+    return SubprocessBatch(game.spec, workers, Part.ALL, device=device, seed=seed)
 
 
 def plays_single_matches(env: Environment) -> bool:
     """Whether an environment plays one match at a time, so that processes may step it."""
-    return isinstance(env.game if isinstance(env, Rounds) else env, MatchBatch)
+    return isinstance(env.game if isinstance(env, Rounds) else env, SyncBatch)

@@ -181,7 +181,7 @@ class _Worker:
 
 
 class Workers:
-    """Processes that play a batch's matches, each some of them; see `Shift` for who tells them what to do.
+    """Processes that play a batch's matches, each some of them; see `StepHandle` for who tells them what to do.
 
     What is played does not depend on how many there are. A worker that dies is replaced, and the matches that it
     played are opened anew.
@@ -283,7 +283,7 @@ class Workers:
         )
 
 
-class Shift:
+class StepHandle:
     """Has workers step a part of their matches, all or every other one; while they do, they may be told of the rest.
 
     Args:

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from arena.environments.adapters.match import Ending, Hosted
+from arena.environments.adapters.match import MatchEnd, SingleMatchGame
 from arena.environments.adapters.subprocess.buffers import GOING_ON, TERMINATED, TRUNCATED, Buffers
 
 DRAWN = 0.5
@@ -32,7 +32,7 @@ class Rows:
         last: The one after the last.
     """
 
-    def __init__(self, game: Hosted, buffers: Buffers, first: int, last: int) -> None:
+    def __init__(self, game: SingleMatchGame, buffers: Buffers, first: int, last: int) -> None:
         self._name, self._limit, self._in_turns = game.spec.name, game.spec.max_decisions, game.spec.turn_based
         self._buffers = buffers
         self._places = [(row, buffers.row(row), game.open_match()) for row in range(first, last)]
@@ -70,7 +70,7 @@ class Rows:
                 error.add_note(f"in decision {decisions} of match {row} of {self._name}")
                 raise
 
-    def _write(self, row: int, ending: Ending) -> None:
+    def _write(self, row: int, ending: MatchEnd) -> None:
         buffers = self._buffers
         buffers.ending[row] = TRUNCATED if ending.truncated else TERMINATED
         buffers.score[row], buffers.reason[row] = ending.score, ending.reason

@@ -16,7 +16,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
-from arena.environments.adapters.match import Hosted
+from arena.environments.adapters.match import SingleMatchGame
 from arena.environments.adapters.subprocess.buffers import Buffers
 from arena.environments.adapters.subprocess.rows import Part, Rows
 from arena.errors import ArenaError
@@ -64,10 +64,10 @@ class Task:
         return cls(**json.loads(sent))
 
 
-def find_hosted(opener: str, name: str) -> Hosted:
+def find_hosted(opener: str, name: str) -> SingleMatchGame:
     """The game that an opener, `module:callable`, finds by a name."""
     module, _, attribute = opener.partition(":")
-    hosted: Hosted = getattr(importlib.import_module(module), attribute)(name)
+    hosted: SingleMatchGame = getattr(importlib.import_module(module), attribute)(name)
     return hosted
 
 

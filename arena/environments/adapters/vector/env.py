@@ -17,7 +17,7 @@ from arena.environments.adapters.vector.actions import check_legal, read
 from arena.environments.adapters.vector.declare import Declared, info_of, split
 from arena.environments.adapters.vector.game import Opening
 from arena.environments.base import Actions, Observation, Outcome, StepResult
-from arena.environments.seeded import SeededRows
+from arena.environments.seeded import SeededBatch
 from arena.errors import ArenaError
 from arena.seeding import derive
 
@@ -54,7 +54,7 @@ class _Ends:
         return self.over | self.cut
 
 
-class TensorMatches(SeededRows):
+class TensorMatches(SeededBatch):
     """Plays a game of tensors.
 
     Where the game opens the next match only in the step after an end, nobody acts in that row for one decision, which

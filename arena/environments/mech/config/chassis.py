@@ -10,7 +10,7 @@ STABILITY = 100.0
 
 
 @dataclass(frozen=True)
-class Suite:
+class SensorSuite:
     """How many contacts a class can follow, how far its radar reaches and how precisely it sees.
 
     Attributes:
@@ -62,7 +62,7 @@ class MechClass:
     wreck_chance: float
     ewar: bool
     ams: bool
-    suite: Suite
+    suite: SensorSuite
 
     @property
     def hit_radius(self) -> float:
@@ -91,7 +91,7 @@ SCOUT = MechClass(
     wreck_chance=0.1,
     ewar=True,
     ams=False,
-    suite=Suite(slots=20, range_factor=1.5, fidelity=0.8),
+    suite=SensorSuite(slots=20, range_factor=1.5, fidelity=0.8),
 )
 LIGHT = MechClass(
     "light",
@@ -109,7 +109,7 @@ LIGHT = MechClass(
     wreck_chance=0.3,
     ewar=False,
     ams=False,
-    suite=Suite(slots=10, range_factor=1.2, fidelity=0.6),
+    suite=SensorSuite(slots=10, range_factor=1.2, fidelity=0.6),
 )
 MEDIUM = MechClass(
     "medium",
@@ -127,7 +127,7 @@ MEDIUM = MechClass(
     wreck_chance=0.6,
     ewar=False,
     ams=False,
-    suite=Suite(slots=8, range_factor=1.0, fidelity=0.7),
+    suite=SensorSuite(slots=8, range_factor=1.0, fidelity=0.7),
 )
 HEAVY = MechClass(
     "heavy",
@@ -145,7 +145,7 @@ HEAVY = MechClass(
     wreck_chance=0.9,
     ewar=False,
     ams=True,
-    suite=Suite(slots=5, range_factor=0.8, fidelity=1.0),
+    suite=SensorSuite(slots=5, range_factor=0.8, fidelity=1.0),
 )
 
 CLASSES = {each.name: each for each in (SCOUT, LIGHT, MEDIUM, HEAVY)}

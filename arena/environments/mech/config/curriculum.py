@@ -6,7 +6,7 @@ from arena.errors import ArenaError
 
 
 @dataclass(frozen=True)
-class Lesson:
+class CurriculumStage:
     """How much of the whole game a match is; the default is all of it. Results of other lessons say nothing of ratings.
 
     Attributes:
@@ -42,15 +42,15 @@ class Curriculum:
         ArenaError: It takes less than one match.
     """
 
-    first: Lesson
-    last: Lesson
+    first: CurriculumStage
+    last: CurriculumStage
     matches: int
 
     def __post_init__(self) -> None:
         if self.matches < 1:
             raise ArenaError(f"a curriculum over {self.matches} matches: give at least 1")
 
-    def after(self, matches: int) -> Lesson:
+    def after(self, matches: int) -> CurriculumStage:
         """The lesson after so many matches."""
         done = min(max(matches / self.matches, 0.0), 1.0)
 
@@ -58,4 +58,6 @@ class Curriculum:
             start, end = getattr(self.first, name), getattr(self.last, name)
             return float(start + (end - start) * done)
 
-        return Lesson(between("opponent_fire"), between("team_share"), between("map_share"), between("own_share"))
+        return CurriculumStage(
+            between("opponent_fire"), between("team_share"), between("map_share"), between("own_share")
+        )

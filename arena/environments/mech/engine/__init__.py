@@ -2,19 +2,19 @@
 
 import torch
 
-from arena.environments.mech.engine.stepping import Stepping, Structs
+from arena.environments.mech.engine.stepping import Engine, Structs
 from arena.environments.spec import EnvironmentSpec
 
-__all__ = ["Stepping", "Structs", "make_stepping"]
+__all__ = ["Engine", "Structs", "make_stepping"]
 
 
-def make_stepping(structs: Structs, spec: EnvironmentSpec, num_envs: int, device: torch.device) -> Stepping:
+def make_stepping(structs: Structs, spec: EnvironmentSpec, num_envs: int, device: torch.device) -> Engine:
     """Return the engine that steps a batch on the device."""
     # Imported here: kernels of the other device need not be compiled.
     if device.type == "cuda":
-        from arena.environments.mech.engine.cuda import DeviceStepping
+        from arena.environments.mech.engine.cuda import CudaEngine
 
-        return DeviceStepping(structs, spec, num_envs, device)
+        return CudaEngine(structs, spec, num_envs, device)
     from arena.environments.mech.engine.cpu import HostStepping
 
     return HostStepping(structs, spec, num_envs)

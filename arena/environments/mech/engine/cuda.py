@@ -15,8 +15,8 @@ from arena.environments.mech.kernels.state import View
 from arena.environments.spec import EnvironmentSpec
 
 
-class DeviceStepping:
-    """See `stepping.Stepping`; what the graphs write to stays theirs, and callers get copies."""
+class CudaEngine:
+    """See `stepping.Engine`; what the graphs write to stays theirs, and callers get copies."""
 
     def __init__(self, structs: Structs, spec: EnvironmentSpec, num_envs: int, device: torch.device) -> None:
         load_kernels(str(device), staging)

@@ -34,7 +34,7 @@ class Structs:
 
 
 @runtime_checkable
-class Stepping(Protocol):
+class Engine(Protocol):
     """Takes a batch of matches from one decision to the next. Views that it returns are never written to again."""
 
     def decide(self) -> Mapping[str, Tensor]:

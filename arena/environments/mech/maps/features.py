@@ -45,7 +45,7 @@ class Landscape:
 
 
 @dataclass(frozen=True)
-class Frame:
+class LocalFrame:
     """A feature's own axes.
 
     Attributes:
@@ -79,24 +79,24 @@ class Frame:
         )
 
 
-Draw = Callable[[Landscape, Frame, int], Landscape]
+Draw = Callable[[Landscape, LocalFrame, int], Landscape]
 
 
-def _raise_block(land: Landscape, frame: Frame, rise: int) -> Landscape:
+def _raise_block(land: Landscape, frame: LocalFrame, rise: int) -> Landscape:
     """A building or a wall: nobody walks up."""
     return replace(land, opaque=np.maximum(land.opaque, rise * frame.rectangle))
 
 
-def _raise_glass(land: Landscape, frame: Frame, rise: int) -> Landscape:
+def _raise_glass(land: Landscape, frame: LocalFrame, rise: int) -> Landscape:
     return replace(land, glass=np.maximum(land.glass, rise * frame.rectangle))
 
 
-def _raise_hill(land: Landscape, frame: Frame, rise: int) -> Landscape:
+def _raise_hill(land: Landscape, frame: LocalFrame, rise: int) -> Landscape:
     """A hill that can be walked up from everywhere."""
     return _raise_slope(land, rise, frame.beyond)
 
 
-def _raise_mesa(land: Landscape, frame: Frame, rise: int) -> Landscape:
+def _raise_mesa(land: Landscape, frame: LocalFrame, rise: int) -> Landscape:
     """A block with a ramp at one end."""
     behind = np.maximum(-frame.along - frame.half_length, 0.0)
     outside = (frame.along > frame.half_length) | (np.abs(frame.across) > frame.half_width)
@@ -109,7 +109,7 @@ def _raise_slope(land: Landscape, rise: int, beyond: Coordinates) -> Landscape:
 
 
 def _lay(material: int) -> Draw:
-    def draw(land: Landscape, frame: Frame, rise: int) -> Landscape:
+    def draw(land: Landscape, frame: LocalFrame, rise: int) -> Landscape:
         return replace(land, material=np.maximum(land.material, material * frame.ellipse))
 
     return draw

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena.environments.mech.config.constants import FOLIAGE, GLASS, PLAIN
-from arena.environments.mech.maps.features import KINDS, Coordinates, Frame, Heights, Kind, Landscape, Mask
+from arena.environments.mech.maps.features import KINDS, Coordinates, Heights, Kind, Landscape, LocalFrame, Mask
 from arena.seeding import derive, derive_array
 
 FEATURES_RANGE = (5.0, 70.0)
@@ -71,7 +71,7 @@ def draw_landscape(seed: int, site: Site, difficulty: float, features: int) -> L
     return _settle(land, site)
 
 
-def _find_place(kind: Kind, taken: Mask, spawn: Coordinates, chance: Coordinates) -> Frame | None:
+def _find_place(kind: Kind, taken: Mask, spawn: Coordinates, chance: Coordinates) -> LocalFrame | None:
     """The first of a feature's places that is mostly free."""
     for place in chance[3:].reshape(PLACES, 3):
         frame = _frame(kind, len(taken), _place(len(taken), spawn, place), chance[:3])
@@ -90,13 +90,13 @@ def _place(side: int, spawn: Coordinates, chance: Coordinates) -> tuple[float, f
     return distance * math.cos(angle), distance * math.sin(angle)
 
 
-def _frame(kind: Kind, side: int, place: tuple[float, float], chance: Coordinates) -> Frame:
+def _frame(kind: Kind, side: int, place: tuple[float, float], chance: Coordinates) -> LocalFrame:
     """A feature there, pointing anywhere."""
     angle = math.pi * chance[0]
     cosine, sine = math.cos(angle), math.sin(angle)
     middles = np.arange(side) + 0.5 - side / 2.0
     ahead, left = middles[None, :] - place[0], middles[:, None] - place[1]
-    return Frame(
+    return LocalFrame(
         along=ahead * cosine + left * sine,
         across=left * cosine - ahead * sine,
         half_length=_between(kind.half_lengths, chance[1]),

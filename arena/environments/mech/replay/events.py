@@ -6,7 +6,7 @@ import numpy as np
 
 from arena.environments.mech.config.weapons import MISSILE, TIMERS
 from arena.environments.mech.replay.frames import Booleans, Footage, Setting, shut_down
-from arena.replay.mech.events import End, Event, Holder, Intercept, Kill, Launch, Mishap, Paint, ZoneChange
+from arena.replay.mech.events import End, Event, Holder, Intercept, Kill, Launch, Paint, StatusChange, ZoneChange
 
 
 def read_events(footage: Footage, setting: Setting) -> tuple[Event, ...]:
@@ -49,14 +49,14 @@ def _paints(footage: Footage) -> Iterator[Paint]:
         yield Paint("paint", frame, mech, int(painter[frame, mech]))
 
 
-def _mishaps(footage: Footage, setting: Setting) -> Iterator[Mishap]:
+def _mishaps(footage: Footage, setting: Setting) -> Iterator[StatusChange]:
     alive = footage["hp"] > 0.0
     for frame, mech in _began(shut_down(footage, setting)):
-        yield Mishap("shutdown", frame, mech)
+        yield StatusChange("shutdown", frame, mech)
     for frame, mech in _began(alive & (footage["fallen_ticks"] > 0)):
-        yield Mishap("fall", frame, mech)
+        yield StatusChange("fall", frame, mech)
     for frame, mech in _began(alive & (footage["leg_hp"] <= 0.0)):
-        yield Mishap("legs", frame, mech)
+        yield StatusChange("legs", frame, mech)
 
 
 def _kills(footage: Footage) -> Iterator[Kill]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from arena.environments.base import Actions, Environment, StepResult
-from arena.environments.match_result import Ending
+from arena.environments.match_result import MatchResultTracker
 from arena.environments.mech.config.chassis import MechClass
 from arena.environments.mech.config.constants import DECISION_S
 from arena.environments.mech.config.scenario import MechConfig, Terrain
@@ -50,7 +50,7 @@ class MechRecorder:
         if decision := int(env.arrays["decision"][row]):
             raise ArenaError(f"row {row} is in decision {decision} of its match: start to record after a reset")
         self._env, self._row = env, row
-        self._ending = Ending(env, row)
+        self._ending = MatchResultTracker(env, row)
         self._battlefield = _survey(env, row)
         self._pictures = [self._take()]
         self._others_too = env.on_decided

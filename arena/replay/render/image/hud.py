@@ -5,10 +5,10 @@ from PIL import Image
 from arena.replay.header import SIDES
 from arena.replay.mech.frames import Flag
 from arena.replay.render.image.pen import MAP, Pen
-from arena.replay.render.interpolate import Stage
+from arena.replay.render.interpolate import Interpolator
 from arena.replay.render.palette import BACKGROUND, FAINT, HEAT, INK, LOW, NEUTRAL, PANEL, TEAMS, TEXT, Colour, mix
 from arena.replay.render.scene import LOW_HP, Mech, Scene
-from arena.replay.render.stats import Tally, count_up
+from arena.replay.render.stats import MechStats, count_up
 from arena.replay.render.text import describe, describe_outcome, name_mech, write_clock
 
 TOP, RIGHT, BOTTOM = 74.0, 250.0, 86.0
@@ -23,7 +23,7 @@ STATES = ((Flag.SHUTDOWN, "shut down"), (Flag.FALLEN, "fallen"), (Flag.LEGGED, "
 """What a roster says of a living mech, the gravest first."""
 
 
-class Board:
+class Hud:
     """Draws everything but the map.
 
     Attributes:
@@ -31,7 +31,7 @@ class Board:
         map_corner: Where the map goes.
     """
 
-    def __init__(self, stage: Stage, map_size: int) -> None:
+    def __init__(self, stage: Interpolator, map_size: int) -> None:
         self._stage, self._recording, self._header = stage, stage.recording, stage.recording.header
         self._unit = map_size / MAP
         self._tally_of = (-1, count_up(self._recording, 0))
@@ -84,7 +84,7 @@ class Board:
                 middle - direction * MIDDLE, 63.0, text, 10.0, TEXT if holds else FAINT, "rm" if side == 0 else "lm"
             )
 
-    def _draw_roster(self, pen: Pen, mechs: list[Mech], tally: Tally) -> None:
+    def _draw_roster(self, pen: Pen, mechs: list[Mech], tally: MechStats) -> None:
         side, half = mechs[0].side, MAP / 2.0
         top = TOP + 6.0 + side * half
         alive = sum(mech.alive for mech in mechs)
@@ -95,7 +95,7 @@ class Board:
         for index, mech in enumerate(mechs):
             self._draw_row(pen, mech, tally, top + TITLE + index * row, row)
 
-    def _draw_row(self, pen: Pen, mech: Mech, tally: Tally, top: float, row: float) -> None:
+    def _draw_row(self, pen: Pen, mech: Mech, tally: MechStats, top: float, row: float) -> None:
         size, left, middle = min(11.0, 0.62 * row), MAP + 12.0, top + 0.5 * row
         team = TEAMS[mech.side]
         pen.write(
@@ -123,7 +123,7 @@ class Board:
             pen.write(EDGE, y, write_clock(event.at * self._recording.decision_s), 11.0, FAINT)
             pen.write_parts(58.0, y, describe(event, self._header), 12.0, colour)
 
-    def _tally(self, frame: int) -> Tally:
+    def _tally(self, frame: int) -> MechStats:
         if self._tally_of[0] != frame:
             self._tally_of = (frame, count_up(self._recording, frame))
         return self._tally_of[1]

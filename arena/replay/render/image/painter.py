@@ -5,10 +5,10 @@ from PIL import Image
 from arena.replay.render.image.canvas import Canvas
 from arena.replay.render.image.effects import draw_beam, draw_blasts, draw_impact, draw_shell, draw_smoke, draw_zone
 from arena.replay.render.image.ground import draw_ground
-from arena.replay.render.image.hud import Board
+from arena.replay.render.image.hud import Hud
 from arena.replay.render.image.mechs import MechPainter
 from arena.replay.render.image.pen import load_font
-from arena.replay.render.interpolate import Stage
+from arena.replay.render.interpolate import Interpolator
 from arena.replay.render.scene import Scene
 
 OVERSAMPLING = 2
@@ -25,9 +25,9 @@ class Painter:
         size: Width and height of every picture, both even.
     """
 
-    def __init__(self, stage: Stage, map_size: int) -> None:
+    def __init__(self, stage: Interpolator, map_size: int) -> None:
         self._stage, self._field = stage, stage.recording.battlefield
-        self._board = Board(stage, OVERSAMPLING * map_size)
+        self._board = Hud(stage, OVERSAMPLING * map_size)
         self._ground = draw_ground(self._field, OVERSAMPLING * map_size)
         width, height = self._board.size
         self.size = (width // OVERSAMPLING, height // OVERSAMPLING)

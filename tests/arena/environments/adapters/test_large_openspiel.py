@@ -9,11 +9,11 @@ import torch
 
 from arena.environments import declare, make, make_baseline
 from arena.environments.adapters.openspiel import declare as layout
-from arena.environments.adapters.openspiel.library import NoTablesError, load_game
+from arena.environments.adapters.openspiel.library import TooLargeForTablesError, load_game
 from arena.environments.adapters.openspiel.probe import play_out
-from arena.environments.adapters.openspiel.tabular_env import TreeGame
+from arena.environments.adapters.openspiel.tabular_env import TabularGameEnv
 from arena.environments.adapters.openspiel.tree import AWAY, HOME
-from arena.environments.adapters.subprocess.env import MatchBatch
+from arena.environments.adapters.subprocess.env import SyncBatch
 from arena.errors import ArenaError, InvalidActionError
 from arena.play.series import play_series
 
@@ -94,9 +94,9 @@ def test_matches_are_those_that_openspiel_plays(name: str):
 
 
 def test_which_games_are_played_from_tables_follows_from_their_size():
-    assert isinstance(make("openspiel:leduc_poker", num_envs=1), TreeGame)
+    assert isinstance(make("openspiel:leduc_poker", num_envs=1), TabularGameEnv)
     for name in LARGE:
-        assert isinstance(make(name, num_envs=1), MatchBatch)
+        assert isinstance(make(name, num_envs=1), SyncBatch)
     assert not layout.has_tables(BACKGAMMON), "it does not name what players know"
 
 
@@ -114,10 +114,10 @@ def forgetful() -> Iterator[None]:
 @pytest.mark.usefixtures("forgetful")
 def test_a_game_that_is_larger_than_estimated_is_played_all_the_same(monkeypatch: pytest.MonkeyPatch):
     def unroll(name: str, game: pyspiel.Game) -> None:
-        raise NoTablesError(name)
+        raise TooLargeForTablesError(name)
 
     monkeypatch.setattr(layout, "unroll", unroll)
-    assert isinstance(make("openspiel:kuhn_poker", num_envs=1), MatchBatch)
+    assert isinstance(make("openspiel:kuhn_poker", num_envs=1), SyncBatch)
 
 
 @pytest.mark.parametrize(("name", "histories"), [("kuhn_poker", 58), ("leduc_poker", 9457), ("tic_tac_toe", 549_946)])

@@ -9,7 +9,7 @@ import torch
 from arena.environments import declare, make, make_baseline, names
 from arena.environments.adapters.openspiel.declare import tree_of
 from arena.environments.adapters.openspiel.library import load_game
-from arena.environments.adapters.openspiel.tables import START, Moves
+from arena.environments.adapters.openspiel.tables import START, TransitionTables
 from arena.environments.adapters.openspiel.tree import AWAY, HOME, unroll
 from arena.errors import ArenaError, InvalidActionError, UnknownEnvironmentError
 
@@ -106,7 +106,7 @@ def test_trees_are_of_the_known_size(name: str, information_states: int, histori
     assert tree.legal.any(axis=1).all()
 
 
-def draw(moves: Moves, move: np.ndarray, chance: np.ndarray) -> np.ndarray:
+def draw(moves: TransitionTables, move: np.ndarray, chance: np.ndarray) -> np.ndarray:
     """Where moves lead by numbers in [0, 1)."""
     return moves.outcome[np.searchsorted(moves.edge, move + chance, side="right")]
 
@@ -114,7 +114,7 @@ def draw(moves: Moves, move: np.ndarray, chance: np.ndarray) -> np.ndarray:
 def test_chance_leads_to_every_deal_as_often_as_its_probability_says():
     tree = tree_of(KUHN)
 
-    drawn = draw(Moves.of(tree), np.full(600, START), (np.arange(600) + 0.5) / 600)
+    drawn = draw(TransitionTables.of(tree), np.full(600, START), (np.arange(600) + 0.5) / 600)
 
     nodes, counts = np.unique(drawn, return_counts=True)
     assert np.allclose(tree.chance[nodes], 1 / 6)
@@ -123,7 +123,7 @@ def test_chance_leads_to_every_deal_as_often_as_its_probability_says():
 
 def test_every_number_that_chance_can_draw_leads_somewhere_that_the_move_allows():
     tree = tree_of(DICE)
-    moves = Moves.of(tree)
+    moves = TransitionTables.of(tree)
     every = np.arange(len(moves.certain))
 
     least, most = (draw(moves, every, np.full(every.shape, chance)) for chance in (0.0, 1.0 - 2.0**-24))

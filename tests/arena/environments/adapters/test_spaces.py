@@ -12,14 +12,14 @@ from space_games import Bazaar
 from zoo_games import Duel
 
 from arena.environments import Channels, ChoiceBlock, ImageBlock, MemberMask, declare, make
-from arena.environments.adapters.match import Hosted
+from arena.environments.adapters.match import SingleMatchGame
 from arena.environments.adapters.pettingzoo import TwoSided
 from arena.environments.adapters.pettingzoo.declare import look_at
 from arena.environments.adapters.pettingzoo.matches import open_match
-from arena.environments.adapters.spaces.actions import Hands, factors_of, heads_for
+from arena.environments.adapters.spaces.actions import ActionDecoder, factors_of, heads_for
 from arena.environments.adapters.spaces.flatten import lay_out, parts_of
-from arena.environments.adapters.spaces.observations import Eyes
-from arena.environments.adapters.subprocess.env import Here, MatchBatch
+from arena.environments.adapters.spaces.observations import ObservationEncoder
+from arena.environments.adapters.subprocess.env import InProcess, SyncBatch
 from arena.errors import ArenaError, InvalidActionError
 from arena.play.series import play_series
 from arena.policies.scripted import RandomPolicy
@@ -34,7 +34,7 @@ def blocks_of(space: spaces.Space, **channels: Channels):
 def written(space: spaces.Space, observation) -> np.ndarray:
     blocks, placed = lay_out({"left": parts_of(space, "left")})
     into = np.full(sum(block.size for block in blocks), np.nan, np.float32)
-    Eyes(placed["left"], away=True).write(observation, into)
+    ObservationEncoder(placed["left"], away=True).write(observation, into)
     return into
 
 
@@ -212,9 +212,9 @@ def test_switches_that_a_mask_forbids_are_refused_before_anything_is_played():
     assert env.step(actions).outcome.decisions.tolist() == [1, 1]
 
 
-def hands(space: spaces.Space, other: spaces.Space | None = None) -> Hands:
+def hands(space: spaces.Space, other: spaces.Space | None = None) -> ActionDecoder:
     factors = {name: factors_of(each, name) for name, each in (("one", space), ("other", other or space))}
-    return Hands(0, space, heads_for(factors, masked=True))
+    return ActionDecoder(0, space, heads_for(factors, masked=True))
 
 
 def legal(space: spaces.Space, told, other: spaces.Space | None = None) -> dict[str, list[int]]:
@@ -282,8 +282,8 @@ def test_a_mask_that_allows_nothing_is_told_by_what_masks_mean():
             return {agent: {"action_mask": [0] * 14} for agent in self.agents}
 
     declared = look_at("barred", TwoSided(Barred))
-    hosted = Hosted(declared.spec, partial(open_match, declared))
-    env = MatchBatch(declared.spec, lambda rows: Here(hosted, rows), num_envs=1, device="cpu", seed=0)
+    hosted = SingleMatchGame(declared.spec, partial(open_match, declared))
+    env = SyncBatch(declared.spec, lambda rows: InProcess(hosted, rows), num_envs=1, device="cpu", seed=0)
     seen = env.reset().side(slice(0, 2))
     actions, _ = RandomPolicy(declared.spec.heads).act(seen, (), seen.active, torch.Generator())
     with pytest.raises(InvalidActionError, match="allowed is nothing, which is the game's mistake: in its masks 1 is"):
@@ -296,7 +296,7 @@ def test_a_game_whose_mask_does_not_fit_is_named():
             return {agent: {"action_mask": [1, 0]} for agent in self.agents}
 
     declared = look_at("wrong", TwoSided(Wrong))
-    here = Here(Hosted(declared.spec, partial(open_match, declared)), 1)
+    here = InProcess(SingleMatchGame(declared.spec, partial(open_match, declared)), 1)
     with pytest.raises(ArenaError, match="wrong shows agent left a mask of 2 actions: all together there are 14"):
         here.open()
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from arena.environments import make
-from arena.environments.adapters.subprocess.env import MatchBatch
+from arena.environments.adapters.subprocess.env import SyncBatch
 from arena.environments.base import AwaitedEnvironment, StepResult
 from arena.errors import ArenaError, LostMatchesError
 from arena.policies.scripted import RandomPolicy
@@ -33,7 +33,7 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "trap"
 
 
-def play(env: MatchBatch, steps: int) -> Iterator[StepResult]:
+def play(env: SyncBatch, steps: int) -> Iterator[StepResult]:
     rng, player, observation = torch.Generator().manual_seed(0), RandomPolicy(env.spec.heads), env.reset()
     for _ in range(steps):
         rows = observation.side(slice(0, env.spec.num_agents))
@@ -97,7 +97,7 @@ def test_halves_of_a_batch_are_matches_like_others_though_both_are_under_way_at_
     assert int(halves[1]._episodes.min()) >= 2
 
 
-def played_on_demand(env: AwaitedEnvironment | MatchBatch) -> tuple[Callable[[], None], Callable[[], StepResult]]:
+def played_on_demand(env: AwaitedEnvironment | SyncBatch) -> tuple[Callable[[], None], Callable[[], StepResult]]:
     """What begins a decision by random actions, and what waits for it; where others do not play it, all in the second.
 
     The last decision's result is taken for what is seen next.

@@ -1,9 +1,9 @@
 import pytest
 
-from arena.environments.mech.config.curriculum import Curriculum, Lesson
+from arena.environments.mech.config.curriculum import Curriculum, CurriculumStage
 from arena.errors import ArenaError
 
-RAMP = Curriculum(Lesson(0.2, 0.2, 0.1, 1.0), Lesson(1.0, 1.0, 0.5, 0.6), matches=100)
+RAMP = Curriculum(CurriculumStage(0.2, 0.2, 0.1, 1.0), CurriculumStage(1.0, 1.0, 0.5, 0.6), matches=100)
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,9 @@ def test_lessons_move_from_the_first_to_the_last_by_matches(matches: int, lesson
 )
 def test_a_share_out_of_range_is_refused_by_name(share: dict[str, float]):
     with pytest.raises(ArenaError, match=f"{next(iter(share))} of a lesson is"):
-        Lesson(**share)
+        CurriculumStage(**share)
 
 
 def test_a_curriculum_takes_at_least_one_match():
     with pytest.raises(ArenaError, match="over 0 matches: give at least 1"):
-        Curriculum(Lesson(), Lesson(), matches=0)
+        Curriculum(CurriculumStage(), CurriculumStage(), matches=0)

@@ -16,11 +16,11 @@ from arena.environments.mech.env import MechEnvironment
 from arena.environments.mech.maps.pool import build_pool
 from arena.environments.mech.observation_spec import CONDITION_FEATURES
 from arena.errors import ArenaError
-from arena.play.recording import FirstMatch, record_match
+from arena.play.recording import RecordFirstMatch, record_match
 from arena.play.series import play_series, resolve_policy
 from arena.replay import MechRecording, read_recording, write_recording
 from arena.replay.mech.battlefield import Battlefield
-from arena.replay.mech.events import End, Intercept, Kill, Launch, Mishap, Paint, ZoneChange
+from arena.replay.mech.events import End, Intercept, Kill, Launch, Paint, StatusChange, ZoneChange
 from arena.replay.mech.frames import Flag
 from arena.replay.render.stats import count_up
 
@@ -99,9 +99,9 @@ def test_mishaps_are_events_when_they_begin(duel: Callable[..., MechEnvironment]
         actions = orders(home=home)
         env.arrays["hp"][0, 1] *= bool(home)
         recorder.stepped(actions, env.step(actions))
-    mishaps = [event for event in recorder.finish(("a", "b")).events if isinstance(event, Mishap)]
+    mishaps = [event for event in recorder.finish(("a", "b")).events if isinstance(event, StatusChange)]
 
-    assert mishaps == [Mishap("shutdown", 1, 0), Mishap("fall", 1, 1)]
+    assert mishaps == [StatusChange("shutdown", 1, 0), StatusChange("fall", 1, 1)]
 
 
 def test_whole_company_of_random_mechs_takes_less_than_it_may(company: MechRecording, tmp_path: Path):
@@ -117,10 +117,10 @@ def test_everything_that_happens_is_recorded(company: MechRecording):
     recording = company
 
     kinds = {type(event) for event in recording.events}
-    mishaps = {event.kind for event in recording.events if isinstance(event, Mishap)}
+    mishaps = {event.kind for event in recording.events if isinstance(event, StatusChange)}
     launches = {event.kind for event in recording.events if isinstance(event, Launch)}
-    assert kinds >= {Kill, Mishap, Paint, Launch, ZoneChange, End}
-    assert kinds - {Intercept} <= {Kill, Mishap, Paint, Launch, ZoneChange, End}
+    assert kinds >= {Kill, StatusChange, Paint, Launch, ZoneChange, End}
+    assert kinds - {Intercept} <= {Kill, StatusChange, Paint, Launch, ZoneChange, End}
     assert "shutdown" in mishaps
     assert launches == {"missile", "smoke"}
     assert len(recording.smoke.frame) > 0 < len(recording.shells.frame)
@@ -214,7 +214,7 @@ def test_flags_say_what_the_mechs_themselves_perceive():
 
 def test_recording_changes_no_match():
     lieutenant = resolve_policy("mech-pack", "lieutenant")
-    watcher = FirstMatch()
+    watcher = RecordFirstMatch()
 
     alone = play_series("mech-pack", lieutenant, lieutenant, matches=6, seed=2)
     watched = play_series("mech-pack", lieutenant, lieutenant, matches=6, seed=2, watcher=watcher)

@@ -16,7 +16,7 @@ from arena.environments.mech.replay.recorder import MechMatches
 from arena.environments.wrappers.counting import PURPOSE_ROUND
 from arena.environments.wrappers.rounds import play_in_rounds
 from arena.errors import UnknownEnvironmentError
-from arena.play.recording import FirstMatch
+from arena.play.recording import RecordFirstMatch
 from arena.play.runner import play
 from arena.play.series import play_series, resolve_policy
 from arena.play.throughput import CountsBytes
@@ -218,7 +218,7 @@ class Remembers:
 
 
 def test_recording_of_a_match_holds_all_of_its_rounds():
-    watcher = FirstMatch()
+    watcher = RecordFirstMatch()
     series = play_series(f"{KUHN}:rounds=4", *players(KUHN), matches=2, seed=5, watcher=watcher)
 
     recording = watcher.finish(("one", "other"))

@@ -8,7 +8,7 @@ import torch
 
 from arena.environments import declare
 from arena.environments.classic.memory_probe import Recall
-from arena.environments.mech.config.curriculum import Lesson
+from arena.environments.mech.config.curriculum import CurriculumStage
 from league import wire
 from league.client import LeagueClient
 from trainer.config.loading import resolve
@@ -134,7 +134,7 @@ class Pupil(Recall):
 
     def __init__(self, spec, **options):
         super().__init__(spec, **options)
-        self.lesson = Lesson()
+        self.lesson = CurriculumStage()
         self.shares = torch.ones(self.num_envs)
 
     def teach(self, lesson):
@@ -170,5 +170,5 @@ def test_a_run_that_is_resumed_where_the_lesson_changes_equals_an_uninterrupted_
         parts = worker_of(counted[1], config(updates), run="parts")
         parts.run()
     assert different_tensors(whole, parts) == []
-    assert whole.session._batches[0].lesson == parts.session._batches[0].lesson == Lesson()
+    assert whole.session._batches[0].lesson == parts.session._batches[0].lesson == CurriculumStage()
     assert parts.statistics.episodes == whole.statistics.episodes == 96
