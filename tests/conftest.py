@@ -49,8 +49,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     seed = config.option.fresh
-    if seed == NEW_SEED:  # workers of pytest-xdist get the controller's options
-        seed = config.option.fresh = secrets.randbelow(2**32)
+    if seed == NEW_SEED:  # workers of pytest-xdist parse the same options, and inherit the controller's environment
+        seed = config.option.fresh = int(os.environ.setdefault("PYTEST_FRESH_SEED", str(secrets.randbelow(2**32))))
     hypothesis.settings.load_profile("seeded" if seed is None else "fresh")
     hypothesis.core.global_force_seed = seed
     config.pluginmanager.register(CpuSeconds())
