@@ -23,7 +23,7 @@ def line(output: str, start: str) -> str:
 def test_the_next_opponents_are_shown_with_their_chances_and_the_rule(
     online: Run, scene: Scene, snapshot: wire.Player
 ) -> None:
-    outcome = online("opponents", scene.learner.name)
+    outcome = online("learner", "opponents", scene.learner.name)
     assert outcome.code == 0
     preview = scene.client.preview(scene.learner.player_id)
     for item in preview.items:
@@ -42,7 +42,7 @@ def test_the_next_opponents_are_shown_with_their_chances_and_the_rule(
 def test_a_long_list_is_cut_and_says_how_much_is_left(online: Run, scene: Scene, snapshot: wire.Player) -> None:
     preview = scene.client.preview(scene.learner.player_id)
     least = min(item.propensity or 0 for item in preview.items)
-    outcome = online("opponents", scene.learner.player_id, "--limit", len(preview.items) - 1)
+    outcome = online("learner", "opponents", scene.learner.player_id, "--limit", len(preview.items) - 1)
     assert f"and 1 more, {100 * least:.1f} % together; --limit {len(preview.items)} shows all" in outcome.out
 
 
@@ -51,7 +51,7 @@ def test_a_lease_is_shown_with_what_became_of_it_and_why_it_was_drawn(
 ) -> None:
     match = scene.client.matches(snapshot.id).items[0]
     told = scene.client.explain_lease(match.lease_id)
-    outcome = online("lease", match.lease_id)
+    outcome = online("match", "lease", match.lease_id)
     assert outcome.code == 0
     assert "played, 1 of 1 matches reported" in outcome.out
     assert line(outcome.out, "branch").split(maxsplit=1)[1].startswith(f"{told.branch}: {told.lease.reason[:40]}")
@@ -60,20 +60,22 @@ def test_a_lease_is_shown_with_what_became_of_it_and_why_it_was_drawn(
 
 def test_json_is_what_the_server_sends(online: Run, scene: Scene, snapshot: wire.Player) -> None:
     preview = scene.client.preview(scene.learner.player_id)
-    assert json.loads(online("opponents", scene.learner.player_id, "--json").out) == preview.model_dump(mode="json")
+    assert json.loads(online("learner", "opponents", scene.learner.player_id, "--json").out) == preview.model_dump(
+        mode="json"
+    )
     (lease,) = scene.lease(1)
     told = scene.client.explain_lease(lease.lease_id)
-    assert json.loads(online("lease", lease.lease_id, "--json").out) == told.model_dump(mode="json")
+    assert json.loads(online("match", "lease", lease.lease_id, "--json").out) == told.model_dump(mode="json")
 
 
 def test_who_is_no_learner_and_what_is_no_lease_is_said_in_one_line(
     online: Run, scene: Scene, snapshot: wire.Player
 ) -> None:
-    refused = online("opponents", snapshot.id)
+    refused = online("learner", "opponents", snapshot.id)
     assert refused.code == 2
     assert "only learners have an opponent distribution" in refused.err
     assert "`league players --kind learner` lists them" in refused.one_line_error
-    unknown = online("lease", "nothing")
+    unknown = online("match", "lease", "nothing")
     assert (unknown.code, "no lease has this id" in unknown.err) == (1, True)
 
 
@@ -84,7 +86,7 @@ def test_what_a_rule_looked_at_has_columns(command: Run, serve: Serve, monkeypat
     scene.publish(1)
     scene.train(8)
     scene.client.close_period()
-    outcome = command("opponents", scene.learner.name)
+    outcome = command("learner", "opponents", scene.learner.name)
     for item in scene.client.preview(scene.learner.player_id).items:
         shown = line(outcome.out, f"{item.player_id} ")
         for record in (item.among, item.earlier, item.recent):

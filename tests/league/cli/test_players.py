@@ -108,8 +108,14 @@ def test_reports_of_a_player_are_shown_and_dismissed(online: Run, scene: Scene, 
         assert word in page
     (shown,) = json.loads(online("show", snapshot.id, "--json").out)["reports"]
     assert (shown["worker_id"], shown["token"], shown["resolution"]) == (scene.evaluator.id, None, None)
-    assert "1 dismissed; flagged tokens: none" in online("dismiss", snapshot.id, "--reason", "it plays").out
-    assert f"player {snapshot.id}: it has no open unplayable report" in online("dismiss", snapshot.id).one_line_error
+    assert (
+        "1 dismissed; flagged tokens: none"
+        in online("player", "dismiss-reports", snapshot.id, "--reason", "it plays").out
+    )
+    assert (
+        f"player {snapshot.id}: it has no open unplayable report"
+        in online("player", "dismiss-reports", snapshot.id).one_line_error
+    )
     assert "reported as unplayable" not in online("show", scene.baseline().id).out
 
 
@@ -121,12 +127,12 @@ def test_a_change_that_the_standing_does_not_allow_is_one_line(online: Run, snap
 
 
 @pytest.mark.parametrize(
-    "words", [("promote",), ("promote", "--champion"), ("retire",), ("gate",), ("gate", "--cancel")]
+    "words", [("promote",), ("promote", "--champion"), ("retire",), ("gate", "open"), ("gate", "cancel")]
 )
 def test_what_a_request_cannot_hold_is_one_line(
     online: Run, scene: Scene, snapshot: wire.Player, words: tuple[str, ...]
 ) -> None:
-    other = [scene.publish(2000).id] if words[0] == "gate" else []
+    other = [scene.publish(2000).id] if words == ("gate", "open") else []
     error = online(*words, snapshot.id, *other, "--reason", "x" * 501).one_line_error
     assert error.startswith("league: invalid request reason='xxx")
     assert "at most 500 characters; see `league COMMAND --help`" in error
@@ -135,7 +141,7 @@ def test_what_a_request_cannot_hold_is_one_line(
 def test_a_defect_is_no_bad_request(online: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LeagueClient, "learners", lambda *_, **__: wire.Learner.model_validate({}))
     with pytest.raises(ValidationError):
-        online("learners")
+        online("learner", "list")
 
 
 @pytest.mark.parametrize("who", ["999999", "nobody"])
@@ -194,18 +200,18 @@ def test_a_period_whose_number_is_not_its_id_is_shown_with_the_id_that_as_of_tak
 
 
 def test_a_champion_is_made_shown_and_remembered(online: Run, scene: Scene, snapshot: wire.Player) -> None:
-    assert "no champion of rps" in online("champion").one_line_error
+    assert "no champion of rps" in online("environment", "champion").one_line_error
     assert "champion" not in online("standings").out
     made = online("promote", snapshot.id, "--champion", "--reason", "beats everybody")
     call_sign = scene.client.player(snapshot.id).call_sign
     assert made.out.startswith(f"champion of rps: none -> {call_sign}")
-    assert f"champion of rps: {call_sign}" in online("champion").out
+    assert f"champion of rps: {call_sign}" in online("environment", "champion").out
     assert f"champion of rps: {call_sign}" in online("standings").out
-    row = online("champion", "--history").out.splitlines()[1]
+    row = online("environment", "champion", "--history").out.splitlines()[1]
     for shown in ("1", call_sign, str(snapshot.id), "open", "beats everybody"):
         assert str(shown) in row
-    assert json.loads(online("champion", "--json").out)["player"]["id"] == snapshot.id
-    assert json.loads(online("champion", "--history", "--json").out)["items"][0]["number"] == 1
+    assert json.loads(online("environment", "champion", "--json").out)["player"]["id"] == snapshot.id
+    assert json.loads(online("environment", "champion", "--history", "--json").out)["items"][0]["number"] == 1
     assert "the champion is" in online("promote", snapshot.id, "--champion").one_line_error
     left = online("retire", snapshot.id).out.splitlines()
     assert left[1].startswith(f"champion of rps: {call_sign}")
@@ -228,24 +234,26 @@ def test_a_standing_that_changed_since_it_was_looked_at_is_not_changed(
 
 def test_the_log_says_who_did_what_to_whom(online: Run, scene: Scene, snapshot: wire.Player) -> None:
     online("promote", snapshot.id, "--reason", "beats everybody")
-    environment, _, *rows = online("log", snapshot.id).out.splitlines()
+    environment, _, *rows = online("admin", "log", snapshot.id).out.splitlines()
     assert environment.strip() == "rps"
     assert len(rows) == 1
     for shown in ("promote", f"player {snapshot.id}", "open", "beats everybody", "from candidate, to commander"):
         assert shown in rows[0]
-    assert "period" not in online("log").out
-    assert "period" in online("log", "--periods").out
-    assert json.loads(online("log", "--kind", "promote", "--json").out)["items"][0]["reason"] == "beats everybody"
-    assert "unknown player nobody" in online("log", "nobody").one_line_error
+    assert "period" not in online("admin", "log").out
+    assert "period" in online("admin", "log", "--periods").out
+    assert (
+        json.loads(online("admin", "log", "--kind", "promote", "--json").out)["items"][0]["reason"] == "beats everybody"
+    )
+    assert "unknown player nobody" in online("admin", "log", "nobody").one_line_error
 
 
 def test_nothing_to_show_says_what_is_missing_and_how_to_come_by_it(online: Run, scene: Scene) -> None:
     for arguments, words in (
         (("standings", "--standing", "commander"), "no ranked players; `league players`"),
         (("players", "--standing", "commander"), "no players; `trainer run`"),
-        (("champion", "--history"), "no champion yet; `league promote PLAYER --champion`"),
-        (("log",), "no matching events; --periods"),
-        (("superiority",), "rps: no rated matches of frozen players; `trainer evaluate`"),
+        (("environment", "champion", "--history"), "no champion yet; `league promote PLAYER --champion`"),
+        (("admin", "log"), "no matching events; --periods"),
+        (("player", "superiority"), "rps: no rated matches of frozen players; `trainer evaluate`"),
     ):
         outcome = online(*arguments)
         assert (outcome.code, len(outcome.out.splitlines())) == (0, 1)
@@ -260,9 +268,9 @@ def test_nothing_to_show_says_what_is_missing_and_how_to_come_by_it(online: Run,
     ("arguments", "way_out"),
     [
         (("show", 99), "`league players` lists them all"),
-        (("opponents", 99), "`league players` lists them all"),
-        (("standings", "--as-of", 99), "`league log --periods` lists them"),
-        (("lease", "nothing"), "`league show PLAYER --json` names the leases of its latest matches"),
+        (("learner", "opponents", 99), "`league players` lists them all"),
+        (("standings", "--as-of", 99), "`league admin log --periods` lists them"),
+        (("match", "lease", "nothing"), "`league show PLAYER --json` names the leases of its latest matches"),
         (("players", "--cursor", "x"), "see `league COMMAND --help`"),
     ],
 )
@@ -280,7 +288,7 @@ def test_the_way_out_of_a_lost_race_for_the_championship_is_a_command(
 
     monkeypatch.setattr(lifecycle, "champion_of", look_then_lose_the_race)
     outcome = online("promote", snapshot.id, "--champion")
-    assert outcome.one_line_error.endswith("; check `league champion` and try again\n")
+    assert outcome.one_line_error.endswith("; check `league environment champion` and try again\n")
 
 
 @pytest.mark.parametrize("width", [40, 80])
@@ -303,9 +311,9 @@ def test_learners_are_listed_with_role_and_new_beginnings(online: Run, scene: Sc
             rules=numbers,
         )
     )
-    row = next(line.split() for line in online("learners").out.splitlines() if "finder" in line)
+    row = next(line.split() for line in online("learner", "list").out.splitlines() if "finder" in line)
     assert row[1:3] == ["finder", "main_exploiter"]
-    listed = json.loads(online("learners", "--json").out)["items"]
+    listed = json.loads(online("learner", "list", "--json").out)["items"]
     assert [(each["name"], each["rules"]["reset"], each["resets"]) for each in listed] == [
         ("main", 0.0, 0),
         ("finder", 0.5, 0),
@@ -315,11 +323,11 @@ def test_learners_are_listed_with_role_and_new_beginnings(online: Run, scene: Sc
 def test_the_log_shows_why_a_snapshot_was_left_without_its_columns(online: Run, scene: Scene) -> None:
     progress = wire.LearnerProgress(learner_id=scene.learner.id, step=10**6, since_step=0)
     scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
-    shown = " ".join(online("log", "--kind", "snapshot").out.split())
+    shown = " ".join(online("admin", "log", "--kind", "snapshot").out.split())
     assert "1000000 steps since the last snapshot, the limit being 1000000" in shown
     assert "role main" in shown
     assert "opponents" not in shown
-    (event,) = json.loads(online("log", "--kind", "snapshot", "--json").out)["items"]
+    (event,) = json.loads(online("admin", "log", "--kind", "snapshot", "--json").out)["items"]
     assert len(event["details"]["opponents"]["win_rate"]) == 1
 
 
@@ -327,11 +335,11 @@ def test_metrics_of_a_learner_are_shown_with_their_trend(online: Run, scene: Sce
     for step, value in ((64, 0.5), (128, 1.0), (192, 0.0)):
         progress = wire.LearnerProgress(learner_id=scene.learner.id, step=step, metrics={"kl": value, "flat": 2.0})
         scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
-    shown = online("metrics", "main").out
+    shown = online("learner", "metrics", "main").out
     assert "main of rps, steps 64 to 192" in shown
     row = next(line.split() for line in shown.splitlines() if "kl" in line)
     assert row == ["kl", "0", "0", "1", "▅█▁"]
-    assert "flat" not in online("metrics", str(scene.learner.id), "--name", "kl").out
-    assert json.loads(online("metrics", "main", "--json").out)["metrics"]["kl"] == [0.5, 1.0, 0.0]
-    assert "no such metric" in online("metrics", "main", "--name", "unknown").out
-    assert "no learner has this name or id" in online("metrics", "nobody").err
+    assert "flat" not in online("learner", "metrics", str(scene.learner.id), "--name", "kl").out
+    assert json.loads(online("learner", "metrics", "main", "--json").out)["metrics"]["kl"] == [0.5, 1.0, 0.0]
+    assert "no such metric" in online("learner", "metrics", "main", "--name", "unknown").out
+    assert "no learner has this name or id" in online("learner", "metrics", "nobody").err

@@ -40,10 +40,10 @@ def test_an_upgrade_of_a_league_that_is_not_there_says_that_it_makes_one(command
     "asked",
     [
         "db check",
-        "check",
+        "admin check",
         "rebuild --dry-run",
-        "prune --dry-run",
-        "gc --dry-run",
+        "admin prune --dry-run",
+        "admin gc --dry-run",
         "export league.zip",
         "token list",
         "token renew laptop",

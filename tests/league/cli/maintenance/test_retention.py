@@ -1,4 +1,4 @@
-"""`league prune` says what would go, and lets it go."""
+"""`league admin prune` says what would go, and lets it go."""
 
 import json
 from pathlib import Path
@@ -15,17 +15,17 @@ def test_a_dry_run_says_what_a_run_takes_away(
 ) -> None:
     time.now = time.now.replace(year=2001)  # the command reads the clock of the machine
     scene.opponent_leases(3)
-    announced = json.loads(command("prune", "--dry-run", "--json", "--home", tmp_path).out)
+    announced = json.loads(command("admin", "prune", "--dry-run", "--json", "--home", tmp_path).out)
     assert announced["dry_run"] is True
     assert announced["leases"] >= 3
-    done = command("prune", "--home", tmp_path)
+    done = command("admin", "prune", "--home", tmp_path)
     assert done.code == 0
     assert done.out.startswith(f"deleted {announced['leases']} leases without a result and 0 refused results, ")
-    assert json.loads(command("prune", "--json", "--home", tmp_path).out)["leases"] == 0
+    assert json.loads(command("admin", "prune", "--json", "--home", tmp_path).out)["leases"] == 0
 
 
 def test_leases_whose_results_still_count_are_kept(command: Run, scene: Scene, tmp_path: Path) -> None:
-    outcome = command("prune", "--older-than", "0.01d", "--home", tmp_path)
+    outcome = command("admin", "prune", "--older-than", "0.01d", "--home", tmp_path)
     assert outcome.code == 2
     assert "results of a lease are accepted until 1:00:00 after it expires" in outcome.one_line_error
     assert "--older-than 1h or more" in outcome.one_line_error

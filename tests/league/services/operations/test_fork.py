@@ -235,7 +235,7 @@ def test_the_command_makes_a_home_folder_that_can_be_served(
     monkeypatch.setenv("LEAGUE_HOME", str(tmp_path))
     destination = tmp_path / "new" / "league"
     with pytest.raises(SystemExit) as ended:
-        main(["fork", "--at", str(cut.id), str(destination)])
+        main(["admin", "fork", "--at", str(cut.id), str(destination)])
     told = capsys.readouterr().out
     assert not ended.value.code
     assert f"as of period {cut.id} of rps" in told
@@ -243,7 +243,7 @@ def test_the_command_makes_a_home_folder_that_can_be_served(
     assert {path.name for path in destination.iterdir()} == {"league.db", "checkpoints"}
     assert any((destination / "checkpoints").rglob(str(players[0].checkpoint)))
     with pytest.raises(SystemExit) as refused:
-        main(["fork", "--at", str(cut.id), str(destination)])
+        main(["admin", "fork", "--at", str(cut.id), str(destination)])
     assert refused.value.code == 1
     assert "choose a folder or a database that holds no league" in capsys.readouterr().err
 
@@ -263,7 +263,7 @@ def test_the_command_tells_how_to_run_the_new_league_where_the_environment_names
     destination.mkdir()
     (destination / ".fork.zip").write_bytes(b"of a fork that was killed")
     with pytest.raises(SystemExit):
-        main(["fork", "--at", str(cut.id), str(destination)])
+        main(["admin", "fork", "--at", str(cut.id), str(destination)])
     place = f"--home '{destination}' --learner NAME --database-url 'sqlite:///{destination}/league.db'"
     told = f"; start it with `league up {place}` with a new learner's NAME and LEAGUE_STORE_URL unset\n"
     assert capsys.readouterr().out.endswith(told)
@@ -279,7 +279,7 @@ def test_a_destination_that_is_a_file_is_named_as_such(
     taken = tmp_path / "taken"
     taken.write_text("a note")
     with pytest.raises(SystemExit) as refused:
-        main(["fork", "--at", str(cut.id), str(taken)])
+        main(["admin", "fork", "--at", str(cut.id), str(taken)])
     told = capsys.readouterr().err
     assert (refused.value.code, told.count("\n")) == (2, 1)
     assert f"{taken}; choose another with DESTINATION" in told

@@ -134,7 +134,7 @@ def test_the_command_says_which_evidence_decided(
 
     def run(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:
-            main(["retire-redundant", *arguments])
+            main(["player", "retire-redundant", *arguments])
         assert not ended.value.code
         return capsys.readouterr().out
 
@@ -189,7 +189,7 @@ def test_the_command_retires_them_unless_it_is_to_leave_them(
 
     def run(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:
-            main(["retire-redundant", *arguments])
+            main(["player", "retire-redundant", *arguments])
         assert not ended.value.code
         return capsys.readouterr().out
 
@@ -215,7 +215,7 @@ def test_the_command_goes_on_past_whom_somebody_changed_meanwhile(
     monkeypatch.setattr(scene.client, "redundant", lambda _environment: page)
     monkeypatch.setattr(connection, "LeagueClient", lambda _url, token, timeout_s: scene.client)
     with pytest.raises(SystemExit) as ended:
-        main(["retire-redundant"])
+        main(["player", "retire-redundant"])
     told = capsys.readouterr()
     assert ended.value.code == 1
     assert "1 retired" in told.out

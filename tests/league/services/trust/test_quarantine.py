@@ -256,7 +256,7 @@ def test_a_quarantined_worker_gets_no_leases_and_is_told_why(scene: Scene) -> No
     assert scene.client.heartbeat(scene.trainer.id).quarantine is None
     quarantine(scene)
     with pytest.raises(
-        WorkerQuarantinedError, match=r"2030-01-01T00:00:00Z.*scores do not fit.*league workers reinstate"
+        WorkerQuarantinedError, match=r"2030-01-01T00:00:00Z.*scores do not fit.*league worker reinstate"
     ):
         scene.lease()
     told = scene.client.heartbeat(scene.trainer.id).quarantine
