@@ -39,7 +39,7 @@ def open_gate(
     alpha: Annotated[float, typer.Option("--alpha", help="Probability of accepting at --elo0 (type I error).")] = 0.05,
     beta: Annotated[float, typer.Option("--beta", help="Probability of rejecting at --elo1 (type II error).")] = 0.05,
     least_games: Annotated[
-        int, typer.Option("--least-games", min=0, max=10**9, help="Minimum number of games before a verdict.")
+        int, typer.Option("--min-games", min=0, max=10**9, help="Minimum number of games before a verdict.")
     ] = 20,
     timeout_s: Annotated[
         float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="Maximum wait.", show_default="none")

@@ -202,7 +202,7 @@ def test_nobody_has_played_yet(scene: Scene, http: TestClient) -> None:
 
 
 def test_who_looks_for_replays_before_there_are_any_is_told_how_they_come(played: Scene, http: TestClient) -> None:
-    told = f"trainer evaluate --environment {played.environment} --record-every-s 60"
+    told = f"trainer evaluate --environment {played.environment} --record-every 60"
     assert told in http.get("/matches?recorded=true", headers=PAGE).text
     play_recorded(played, make_steps())
     text = http.get("/matches?recorded=true&kind=gate", headers=PAGE).text

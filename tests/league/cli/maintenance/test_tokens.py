@@ -155,7 +155,7 @@ def test_a_learner_is_assigned_to_a_worker_token(command: Run, tmp_path: Path) -
 
 def test_a_token_goes_into_a_file_of_its_owner_alone_and_is_printed_nowhere(command: Run, tmp_path: Path) -> None:
     file = tmp_path / "worker"
-    made = command("token", "create", "fleet", "--scope", "worker", "--to", file, "--home", tmp_path)
+    made = command("token", "create", "fleet", "--scope", "worker", "--out", file, "--home", tmp_path)
     secret = file.read_text().strip()
     assert made.code == 0
     assert secret not in made.out + made.err
@@ -167,7 +167,7 @@ def test_a_token_goes_into_a_file_of_its_owner_alone_and_is_printed_nowhere(comm
 
 def test_a_start_that_makes_its_token_every_time_makes_it_once(command: Run, tmp_path: Path) -> None:
     file = tmp_path / "worker"
-    create = ("token", "create", "fleet", "--scope", "worker", "--to", file, "--home", tmp_path)
+    create = ("token", "create", "fleet", "--scope", "worker", "--out", file, "--home", tmp_path)
     command(*create)
     kept = file.read_text()
     again = command(*create)
@@ -178,7 +178,7 @@ def test_a_start_that_makes_its_token_every_time_makes_it_once(command: Run, tmp
     lost = command(*create)
     assert "league token renew fleet" in lost.one_line_error
     assert not file.exists()
-    assert command("token", "renew", "fleet", "--to", file, "--home", tmp_path).code == 0
+    assert command("token", "renew", "fleet", "--out", file, "--home", tmp_path).code == 0
     assert file.read_text() != kept
     assert command(*create).code == 0
 
@@ -186,7 +186,7 @@ def test_a_start_that_makes_its_token_every_time_makes_it_once(command: Run, tmp
 def test_a_token_of_another_league_is_replaced(command: Run, tmp_path: Path) -> None:
     file = tmp_path / "worker"
     for home in ("old", "new"):
-        outcome = command("token", "create", "fleet", "--scope", "worker", "--to", file, "--home", tmp_path / home)
+        outcome = command("token", "create", "fleet", "--scope", "worker", "--out", file, "--home", tmp_path / home)
         assert outcome.code == 0
     with Database(f"sqlite:///{tmp_path / 'new' / 'league.db'}").read() as session:
         assert tokens.name_of(session, file.read_text().strip()) == "fleet"
@@ -195,12 +195,12 @@ def test_a_token_of_another_league_is_replaced(command: Run, tmp_path: Path) -> 
 def test_a_file_of_something_else_is_left_alone(command: Run, tmp_path: Path) -> None:
     note, other = tmp_path / "note", tmp_path / "other"
     note.write_text("not a token\n")
-    command("token", "create", "other", "--scope", "read", "--to", other, "--home", tmp_path)
+    command("token", "create", "other", "--scope", "read", "--out", other, "--home", tmp_path)
     kept = other.read_text()
     for file, says in ((note, "does not contain a token"), (other, "contains the token other")):
         for how in (("create", "fleet", "--scope", "worker"), ("renew", "other")):
             if (file, how[0]) != (other, "renew"):
-                assert says in command("token", *how, "--to", file, "--home", tmp_path).one_line_error
+                assert says in command("token", *how, "--out", file, "--home", tmp_path).one_line_error
     assert (note.read_text(), other.read_text()) == ("not a token\n", kept)
 
 
@@ -221,14 +221,14 @@ def test_a_token_that_something_else_made_is_taken_from_its_file_once(command: R
     assert "cannot be read" in command(*create, "--from", tmp_path / "nowhere").one_line_error
     another = command("token", "create", "another", "--scope", "read", "--home", tmp_path, "--from", file)
     assert "contains the token prometheus" in another.one_line_error
-    both = command(*create, "--from", file, "--to", other)
+    both = command(*create, "--from", file, "--out", other)
     assert (both.code, "use one of them" in both.err.replace("\n", " ")) == (2, True)
     assert other.read_text() == "password"
 
 
 def test_a_token_that_cannot_be_written_down_is_not_made(command: Run, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere" / "worker"
-    refused = command("token", "create", "fleet", "--scope", "worker", "--to", nowhere, "--home", tmp_path)
+    refused = command("token", "create", "fleet", "--scope", "worker", "--out", nowhere, "--home", tmp_path)
     assert refused.code == 2
     assert "it cannot be written" in refused.err
     assert json.loads(command("token", "list", "--json", "--home", tmp_path).out)["items"] == []
@@ -240,7 +240,7 @@ def test_commands_take_their_token_from_a_file(
     connect("admin")
     monkeypatch.setenv("LEAGUE_TOKEN_FILE", str(tmp_path / "nothing"))
     assert "LEAGUE_TOKEN_FILE" in online("players").one_line_error
-    made = command("token", "create", "me", "--scope", "read", "--to", tmp_path / "me", "--home", tmp_path)
+    made = command("token", "create", "me", "--scope", "read", "--out", tmp_path / "me", "--home", tmp_path)
     assert made.code == 0
     monkeypatch.setenv("LEAGUE_TOKEN_FILE", str(tmp_path / "me"))
     assert online("players").code == 0
