@@ -53,9 +53,16 @@ NAVIGATION: Navigation = {
             "dashboard",
         ],
         "Reference": ["reference/glossary", "reference/*", "reference/python-api/index", "mech_arena", "benchmarks"],
-        "Contributing": ["contributing/index", "contributing/*", "checklist", "decisions/index"],
+        "Contributing": [
+            "contributing/index",
+            "contributing/*",
+            "contributing/decisions/index",
+            "checklist",
+            "decisions/index",
+        ],
     },
     "reference/python-api/index": {"Modules": ["reference/python-api/[!i]*"]},
     "benchmarks": {"": ["benchmarks/*"]},
+    "contributing/decisions/index": {"": ["contributing/decisions/[0-9]*"]},
     "decisions/index": {"": ["decisions/[0-9]*"]},
 }
