@@ -7,7 +7,7 @@ import pytest
 import torch
 from refused import refused
 
-from arena.agents import Batch, ExternalPolicy, ExternalPolicyError, Reply, form_of, open_policy
+from arena.agents import Batch, ExternalPolicy, Reply, form_of, open_policy
 from arena.agents.decode_actions import choose
 from arena.agents.python import CallableActor
 from arena.environments import HeadKind, declare
@@ -94,21 +94,21 @@ def test_where_a_mask_allows_nothing_any_option_goes(mask):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "values"),
     [
-        ({"target": None}, "not an array of numbers"),
-        ({"target": [[1], [2, 3]]}, "not an array of numbers"),
-        ({"target": ["1", "2"]}, "not an array of numbers"),
-        ({"target": [1, 2, 3]}, r"has shape \(3,\): it must have \(2,\)"),
-        ({"target": [[1], [2]]}, r"has shape \(2, 1\)"),
-        ({"move": [[0.0], [0.0]]}, r"must have \(2, 2\)"),
-        ({"target_logits": [[0.0] * 4] * 2}, "'target' is answered twice"),
-        ({"jump": [1, 1]}, r"\['jump'\] is of no action head"),
-        ({"move_logits": [[0.0] * 2] * 2}, r"\['move_logits'\] is of no action head"),
+        ({"target": None}, ("target",)),
+        ({"target": [[1], [2, 3]]}, ("target",)),
+        ({"target": ["1", "2"]}, ("target",)),
+        ({"target": [1, 2, 3]}, ("(3,)", "(2,)")),
+        ({"target": [[1], [2]]}, ("(2, 1)",)),
+        ({"move": [[0.0], [0.0]]}, ("(2, 2)",)),
+        ({"target_logits": [[0.0] * 4] * 2}, ("target",)),
+        ({"jump": [1, 1]}, ("jump",)),
+        ({"move_logits": [[0.0] * 2] * 2}, ("move_logits",)),
     ],
 )
-def test_what_cannot_be_read_as_an_answer_is_an_error(changes, told):
-    with pytest.raises(ExternalPolicyError, match=told):
+def test_what_cannot_be_read_as_an_answer_is_an_error(changes, values):
+    with refused("external-policy-failed", *values):
         chosen(SOUND | changes)
 
 
@@ -175,7 +175,7 @@ def test_memory_of_any_kind_is_kept_as_it_is_also_arrays_of_one_shape():
 
 def test_memory_for_some_agents_only_is_refused():
     policy = ExternalPolicy(RPS, CallableActor(lambda batch: ({"choice": [0, 0]}, [1])), "short")
-    with pytest.raises(ExternalPolicyError, match="1 agents something to remember of 2"):
+    with refused("external-policy-failed", 1, 2):
         policy.act(observed([True, True]), policy.initial_state(2), torch.ones(2, dtype=torch.bool), torch.Generator())
 
 
@@ -281,5 +281,5 @@ def test_a_policy_from_outside_is_told_by_how_it_is_written(name, form):
 
 
 def test_a_name_that_is_none_says_how_they_are_written():
-    with pytest.raises(ExternalPolicyError, match=r"policy nobody cannot be opened: it is none of MODULE:ATTRIBUTE"):
+    with refused("external-policy-failed", "MODULE:ATTRIBUTE"):
         open_policy(RPS, "nobody")

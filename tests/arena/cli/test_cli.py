@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from refused import assert_names
 
 from arena.cli import bench, environments, main, output
 from arena.environments import make, names
@@ -98,7 +99,7 @@ def test_processes_change_nothing_that_is_played(capsys: pytest.CaptureFixture[s
     assert alone == apart
     code, _, told = run(capsys, "match", "random", "random", "--environment", "rps", "--processes", "2")
     assert code == 1
-    assert "rps steps a whole batch by itself, and was given 2 processes: leave them out" in told
+    assert_names(told, "rps", 2)
 
 
 def test_networks_draw_nothing_where_that_is_asked_for(capsys: pytest.CaptureFixture[str], checkpoint: str):
@@ -112,7 +113,7 @@ def test_without_any_chance_a_match_on_either_side_says_all(capsys: pytest.Captu
     _, out, told = run(capsys, *game, "--greedy", "--json")
     printed = json.loads(out)
     assert (printed["matches"], printed["low"], printed["score"], printed["high"]) == (2, 0.5, 0.5, 0.5)
-    assert "nothing is left to chance: 2 matches, one on either side, say all" in told
+    assert_names(told, 2)
     assert "certain" in run(capsys, *game, "--greedy")[1]
     once = json.loads(run(capsys, *game[:-1], "1", "--greedy", "--json")[1])
     assert once["low"] < once["score"] < once["high"], "on the other side it may be otherwise"
@@ -380,7 +381,7 @@ def test_exploitability_needs_a_game_of_openspiel(capsys: pytest.CaptureFixture[
     code, _, err = run(capsys, "exploitability", "random", "--environment", "recall")
 
     assert code == 2
-    assert "exact values are for games of OpenSpiel: give openspiel:GAME instead of 'recall'" in err
+    assert_names(err, "OpenSpiel", "openspiel:GAME", "recall")
 
 
 @pytest.mark.integration

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 from arena.evaluation.behaviour_profiles import Samples, apart, fingerprints, root_mean_squares
 
@@ -118,7 +119,7 @@ def test_the_estimate_of_a_difference_of_chance_alone_is_about_zero():
 
 def test_bad_samples_are_refused_by_name():
     one = np.zeros((2, 2))
-    with pytest.raises(ValueError, match=r"have shapes .*\(2, 1\)"):
+    with refused(ValueError, "(2, 1)"):
         Samples(one, one, np.zeros((2, 1)))
-    with pytest.raises(ValueError, match="not finite: leave out what is unknown"):
+    with refused(ValueError):
         Samples(one, np.full((2, 2), np.nan), one)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 from scipy.stats import binomtest, false_discovery_control
 
 from arena.evaluation.intransitivity import significant_cycles
@@ -108,7 +109,7 @@ def test_counts_that_fade_may_be_broken_numbers():
 
 
 def test_bad_counts_and_significance_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"counts have shape \(2,\)"):
+    with refused(ValueError, "counts", "(2,)"):
         significant_cycles(record([1, 0], [1, 1]))
-    with pytest.raises(ValueError, match=r"significance is 1\.0"):
+    with refused(ValueError, "significance", 1.0):
         significant_cycles(record([[0]], [[0]]), significance=1.0)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 from arena.matchmaking.rating_matches import pairs_with, posterior_pairs, rating_pairs
 
@@ -54,15 +55,15 @@ def test_rating_pairs_begin_a_new_round_when_everybody_has_played():
 
 def test_bad_rating_pair_columns_are_refused_by_name():
     rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="2 ratings, 1 deviations"):
+    with refused(ValueError, 2, 1):
         rating_pairs([1500, 1500], [50], [0, 0], 1, rng)
-    with pytest.raises(ValueError, match=r"a deviation is -5\.0"):
+    with refused(ValueError, -5.0):
         rating_pairs([1500, 1500], [50, -5], [0, 0], 1, rng)
-    with pytest.raises(ValueError, match="count is -1"):
+    with refused(ValueError, "count", -1):
         rating_pairs([1500, 1500], [50, 5], [0, 0], -1, rng)
-    with pytest.raises(ValueError, match="2 ratings, 1 games, 2 anchors"):
+    with refused(ValueError, 2, 1):
         rating_pairs([1500, 1500], [50, 5], [0], 1, rng)
-    with pytest.raises(ValueError, match=r"met has shape \(1, 2\)"):
+    with refused(ValueError, "met", "(1, 2)"):
         rating_pairs([1500, 1500], [50, 5], [0, 0], 1, rng, met=[[0, 0]])
 
 
@@ -125,11 +126,11 @@ def test_anchors_have_certain_ratings_and_never_meet_each_other():
 
 def test_bad_covariances_are_refused_by_name():
     rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match=r"covariance has shape \(1, 1\): with 2 ratings"):
+    with refused(ValueError, "covariance", "(1, 1)", 2):
         posterior_pairs([1500, 1500], [[1.0]], [0, 0], 1, rng)
-    with pytest.raises(ValueError, match="not finite or not symmetric"):
+    with refused(ValueError, "covariance"):
         posterior_pairs([1500, 1500], [[1.0, 0.5], [0.0, 1.0]], [0, 0], 1, rng)
-    with pytest.raises(ValueError, match="covariance is none"):
+    with refused(ValueError, "covariance"):
         posterior_pairs([1500, 1500], [[1.0, 2.0], [2.0, 1.0]], [0, 0], 1, rng)
 
 
@@ -166,9 +167,9 @@ def test_who_is_alone_is_paired_with_nobody_and_bad_values_are_named():
     rng = np.random.default_rng(0)
     assert pairs_with(0, [1500.0], [350.0], 4, rng).shape == (0, 2)
     assert pairs_with(0, [1500.0, 1500.0], [350.0, 350.0], 0, rng).shape == (0, 2)
-    with pytest.raises(ValueError, match="count is -1"):
+    with refused(ValueError, "count", -1):
         pairs_with(0, [1500.0, 1500.0], [1.0, 1.0], -1, rng)
-    with pytest.raises(ValueError, match="2 ratings, 1 deviations"):
+    with refused(ValueError, 2, 1):
         pairs_with(0, [1500.0, 1500.0], [1.0], 1, rng)
-    with pytest.raises(ValueError, match="pass one of 0 or more"):
+    with refused(ValueError, 0):
         pairs_with(0, [1500.0, 1500.0], [1.0, -1.0], 1, rng)

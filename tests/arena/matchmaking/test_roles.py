@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 from arena.matchmaking import SELF, Candidates, MatchmakingConfig, draw
 from arena.matchmaking.pfsp import pfsp_weights
@@ -291,26 +292,26 @@ SNAPSHOTS = SnapshotRule(steps=0, limit=1)
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "values"),
     [
-        (lambda: Main(SNAPSHOTS, PLAIN, live_above=1.5), r"live_above is 1\.5"),
-        (lambda: Main(SNAPSHOTS, PLAIN, verification_share=0.7), "must not exceed 1"),
-        (lambda: MainExploiter(SNAPSHOTS, live_above=-0.1), r"live_above is -0\.1"),
-        (lambda: LeagueExploiter(SNAPSHOTS, replace(PLAIN, weighting="soft")), "weighting is 'soft'"),
-        (lambda: role_rules("master", {}, PLAIN), "role is 'master': choose one of main, main_exploiter"),
-        (lambda: role_rules("main_exploiter", {"weighting": "hard"}, PLAIN), "a main_exploiter has no such number"),
-        (lambda: role_rules("main", {"power": -1.0}, PLAIN), r"power is -1\.0"),
-        (lambda: role_rules("main", {"balance": "roles"}, PLAIN), "balance is 'roles': choose one of snapshots"),
-        (lambda: role_rules("main_exploiter", {"balance": "learners"}, PLAIN), "a main_exploiter has no such number"),
-        (lambda: SnapshotRule(steps=5, limit=4), "snapshot_steps is 5 and snapshot_limit 4"),
-        (lambda: SnapshotRule(steps=0, limit=0), "snapshot_steps is 0 and snapshot_limit 0"),
-        (lambda: SnapshotRule(steps=0, limit=1, reset=2.0), r"reset is 2\.0"),
-        (lambda: SnapshotRule(steps=0, limit=1, start="best"), "start is 'best': choose one of first, main"),
-        (lambda: opposition((1.5, OWN)), r"win_rates\[0\] is 1\.5"),
-        (lambda: replace(opposition((0.5, OWN)), exploiter=np.array([True])), "player 0 is of a main's and of"),
-        (lambda: replace(opposition((0.5, OWN)), step=np.arange(2)), r"step has shape \(2,\)"),
+        (lambda: Main(SNAPSHOTS, PLAIN, live_above=1.5), ("live_above", 1.5)),
+        (lambda: Main(SNAPSHOTS, PLAIN, verification_share=0.7), (1,)),
+        (lambda: MainExploiter(SNAPSHOTS, live_above=-0.1), ("live_above", -0.1)),
+        (lambda: LeagueExploiter(SNAPSHOTS, replace(PLAIN, weighting="soft")), ("weighting", "soft")),
+        (lambda: role_rules("master", {}, PLAIN), ("role", "master", "main", "main_exploiter")),
+        (lambda: role_rules("main_exploiter", {"weighting": "hard"}, PLAIN), ("main_exploiter",)),
+        (lambda: role_rules("main", {"power": -1.0}, PLAIN), ("power", -1.0)),
+        (lambda: role_rules("main", {"balance": "roles"}, PLAIN), ("balance", "roles")),
+        (lambda: role_rules("main_exploiter", {"balance": "learners"}, PLAIN), ("main_exploiter",)),
+        (lambda: SnapshotRule(steps=5, limit=4), ("snapshot_steps", 5, "snapshot_limit", 4)),
+        (lambda: SnapshotRule(steps=0, limit=0), ("snapshot_steps", 0, "snapshot_limit")),
+        (lambda: SnapshotRule(steps=0, limit=1, reset=2.0), ("reset", 2.0)),
+        (lambda: SnapshotRule(steps=0, limit=1, start="best"), ("start", "best", "main")),
+        (lambda: opposition((1.5, OWN)), ("win_rates[0]", 1.5)),
+        (lambda: replace(opposition((0.5, OWN)), exploiter=np.array([True])), (0, "main")),
+        (lambda: replace(opposition((0.5, OWN)), step=np.arange(2)), ("step", "(2,)")),
     ],
 )
-def test_bad_roles_are_refused_by_name(make, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_roles_are_refused_by_name(make, values):
+    with refused(ValueError, *values):
         make()

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from installed_rules import brought
+from refused import refused
 
 from arena.evaluation.nash_averaging import nash_mixture
 from arena.evaluation.payoff import WinCounts, tally
@@ -70,7 +71,7 @@ def test_only_what_the_rules_in_force_look_at_is_needed():
     assert MatchmakingConfig(weighting="nash").needs(19) == set()  # in warm-up
     both = MatchmakingConfig(weighting="nash", mixture=(("forgotten", 1.0), ("hard", 1.0)))
     assert both.needs(100) == {"pasts"}
-    with pytest.raises(ValueError, match="past_games is 1: it must be 2 or more"):
+    with refused(ValueError, "past_games", 1, 2):
         MatchmakingConfig(past_games=1)
 
 
@@ -80,7 +81,7 @@ def test_a_rule_of_ones_own_may_look_at_everything():
 
 
 def test_a_rule_that_fails_is_named():
-    with pytest.raises(ValueError, match="rule 'odd' failed: KeyError: 'nothing'"):
+    with refused(ValueError, "odd", "KeyError", "nothing"):
         Rule("odd", "", lambda _: {}["nothing"]).weights(pool([0.5]))
 
 
@@ -158,33 +159,33 @@ def test_a_rule_of_ones_own_is_found_by_its_entry_point():
 
 @pytest.mark.usefixtures("installed")
 def test_rules_that_cannot_be_used_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"weighting is 'nobody': choose one of hard, .*, NUMBER, gone, nemesis, pess"):
+    with refused(ValueError, "weighting", "nobody", "NUMBER"):
         MatchmakingConfig(mixture=(("nobody", 1.0),))
-    with pytest.raises(ValueError, match="'NUMBER': stranger_rules:NUMBER must be a function"):
+    with refused(ValueError, "NUMBER", "stranger_rules:NUMBER"):
         find_rule("NUMBER")
-    with pytest.raises(ValueError, match="'gone': stranger_rules:gone cannot be loaded"):
+    with refused(ValueError, "gone", "stranger_rules:gone"):
         find_rule("gone")
-    with pytest.raises(ValueError, match=r"rule 'pessimist' gave the weight -0\.5"):
+    with refused(ValueError, "pessimist", -0.5):
         find_rule("pessimist").weights(pool([0.5]))
-    with pytest.raises(ValueError, match=r"rule 'short' gave weights of shape \(1,\): it must give \(2,\)"):
+    with refused(ValueError, "short", "(1,)", "(2,)"):
         Rule("short", "", lambda _: [1.0]).weights(pool([0.5, 0.5]))
 
 
 @pytest.mark.parametrize(
-    ("mixture", "message"),
+    ("mixture", "values"),
     [
-        ((("hard", 0.0),), r"mixture gives 'hard' the share 0\.0"),
-        ((("hard", 1.0), ("hard", 1.0)), "mixture names hard, hard"),
+        ((("hard", 0.0),), ("mixture", "hard", 0.0)),
+        ((("hard", 1.0), ("hard", 1.0)), ("mixture", "hard, hard")),
     ],
 )
-def test_bad_mixtures_are_refused_by_name(mixture, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_mixtures_are_refused_by_name(mixture, values):
+    with refused(ValueError, *values):
         MatchmakingConfig(mixture=mixture)
 
 
 def test_bad_pasts_and_matrices_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"between has shape \(1, 1\): with 2 opponents it must be \(2, 2\)"):
+    with refused(ValueError, "between", "(1, 1)", 2, "(2, 2)"):
         pool([0.5, 0.5], between=np.full((1, 1), 0.5))
     one = tally([0], [1.0], [False], 1)
-    with pytest.raises(ValueError, match=r"pasts\.recent has shape \(1,\)"):
+    with refused(ValueError, "pasts.recent", "(1,)"):
         pool([0.5, 0.5], pasts=WinRateHistory(counts([1, 1], [1, 1]), one))

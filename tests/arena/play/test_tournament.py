@@ -1,7 +1,7 @@
 import pytest
+from refused import refused
 from stubborn import Always
 
-from arena.errors import ArenaError
 from arena.play.tournament import play_tournament
 
 ROCK, PAPER, SCISSORS = range(3)
@@ -37,5 +37,5 @@ def test_order_does_not_follow_from_who_was_named_first():
 
 
 def test_one_player_is_no_tournament():
-    with pytest.raises(ArenaError, match="1 players"):
+    with refused("invalid-input", 1):
         play_tournament("rps", {"rock": Always(ROCK)}, matches=2, seed=0)

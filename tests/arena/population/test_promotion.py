@@ -1,10 +1,10 @@
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import assert_names, refused
 
 from arena.population.promotion import (
     Decision,
@@ -133,7 +133,7 @@ def test_a_place_that_is_not_free_takes_a_gate_against_the_weakest_commander():
     (decision,) = promotions(full_house(STRONG), GATED)
     assert isinstance(decision, GateRequest)
     assert (decision.rival, decision.approved) == (0, False)
-    assert "once it passes a gate against Player 0" in decision.reason
+    assert_names(decision.reason, 0)
 
 
 def test_the_rival_may_be_the_champion_where_there_is_one():
@@ -172,15 +172,15 @@ def test_while_places_are_free_no_gate_is_needed():
 
 
 @pytest.mark.parametrize(
-    ("change", "rule"),
+    ("change", "values"),
     [
-        ({"gate": "everybody"}, "gate is 'everybody': it must be one of off, weakest, champion"),
-        ({"gate_share": 0.0}, "gate_share is 0.0"),
-        ({"gate_elo0": 50.0}, "elo1 must be above elo0"),
+        ({"gate": "everybody"}, ("gate", "everybody")),
+        ({"gate_share": 0.0}, ("gate_share", 0.0)),
+        ({"gate_elo0": 50.0}, ("elo1", "elo0")),
     ],
 )
-def test_gates_have_valid_terms(change, rule):
-    with pytest.raises(ValueError, match=re.escape(rule)):
+def test_gates_have_valid_terms(change, values):
+    with refused(ValueError, *values):
         PromotionConfig(**change)
 
 
@@ -245,27 +245,27 @@ def test_promotions_and_retirements_end_within_capacity_or_with_protected_player
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("setting", "values"),
     [
-        ({"capacity": 0}, "capacity is 0"),
-        ({"superiority": 1.0}, r"superiority is 1\.0"),
-        ({"least_win_rate": 45.0}, r"least_win_rate is 45\.0"),
-        ({"least_games": -1}, "least_games is -1"),
-        ({"least_pair_games": float("nan")}, "least_pair_games nan"),
+        ({"capacity": 0}, ("capacity", 0)),
+        ({"superiority": 1.0}, ("superiority", 1.0)),
+        ({"least_win_rate": 45.0}, ("least_win_rate", 45.0)),
+        ({"least_games": -1}, ("least_games", -1)),
+        ({"least_pair_games": float("nan")}, ("least_pair_games", "nan")),
     ],
 )
-def test_bad_promotion_settings_are_refused_by_name(setting, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_promotion_settings_are_refused_by_name(setting, values):
+    with refused(ValueError, *values):
         PromotionConfig(**setting)
 
 
 def test_a_roster_that_does_not_fit_together_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"games has shape \(2,\): with 3 players it must be \(3,\)"):
+    with refused(ValueError, "games", "(2,)", 3, "(3,)"):
         replace(full_house(), games=np.zeros(2))
     good = full_house((1500, 40, 100, "candidate"))
-    with pytest.raises(ValueError, match="Player 3 is candidate and commander"):
+    with refused(ValueError, 3):
         replace(good, commander=good.commander | good.candidate)
-    with pytest.raises(ValueError, match="1 names for 4 players"):
+    with refused(ValueError, 1, 4):
         replace(good, names=("Player 0",))
 
 
@@ -306,13 +306,13 @@ def test_the_champion_does_not_retire():
 @pytest.mark.parametrize("champions", [[True, True, False], [False, False, True]])
 def test_a_roster_has_at_most_one_champion_who_is_a_commander(champions):
     players = roster([(1500, 50, 99, standing) for standing in ("commander", "commander", "candidate")])
-    with pytest.raises(ValueError, match="the champion is one of the commanders"):
+    with refused(ValueError):
         replace(players, champion=np.array(champions))
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_a_share_for_succession_that_cannot_decide_is_refused(share):
-    with pytest.raises(ValueError, match=f"succession is {share}"):
+    with refused(ValueError, "succession", share):
         PromotionConfig(succession=share)
 
 

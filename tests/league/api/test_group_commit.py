@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
 from added_workers import adding, names
 from league_scene import Scene
+from refused import refused
 from sqlalchemy import event, func, select
 from sqlalchemy.orm import Session
 
@@ -105,7 +105,7 @@ def test_many_workers_at_once_are_each_answered_for_themselves(scene: Scene, dat
     def call(number: int) -> str:
         worker = scene.worker(f"crowd-{number}", "trainer")
         if number % 3 == 0:
-            with pytest.raises(UnknownWorkerError, match=f"ghost-{number}"):
+            with refused("unknown-worker", f"ghost-{number}"):
                 scene.client.heartbeat(f"ghost-{number}")
         progress = wire.LearnerProgress(learner_id=scene.learner.id, step=number)
         assert scene.client.heartbeat(worker.id, wire.Heartbeat(learners=[progress])).command == "continue"

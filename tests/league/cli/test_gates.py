@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from league_command import Run
 from league_scene import Scene, result
+from refused import assert_names
 from rich.console import Console
 
 from league import wire
@@ -91,7 +92,7 @@ def test_that_no_evaluator_is_attached_is_said(online: Run, two: Two, time: Any)
     time.advance(3600)
     outcome = online("gate", two[0].id, two[1].id, "--timeout", 0)
     for told in (outcome.out, outcome.err):
-        assert "no evaluator is attached: start one with `trainer evaluate`" in told
+        assert_names(told, "trainer evaluate")
 
 
 @pytest.fixture
@@ -235,7 +236,7 @@ def test_cancel_ends_the_gate_of_the_named_test_alone(online: Run, scene: Scene,
 
 
 def test_gates_are_listed_with_where_they_stand(online: Run, scene: Scene, two: Two) -> None:
-    assert "`league gate CANDIDATE CHAMPION` opens one" in online("gates").out
+    assert_names(online("gates").out, "league gate CANDIDATE CHAMPION")
     online("gate", two[0].id, two[1].id, "--timeout", 0)
     shown = online("gates", "--state", "open", "--player", two[1].name).out
     assert f"{two[0].name}" in shown

@@ -7,6 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_command import Run
 from league_scene import Scene
+from refused import assert_names
 
 from arena.matchmaking import MatchmakingConfig
 from league import wire
@@ -72,7 +73,7 @@ def test_who_is_no_learner_and_what_is_no_lease_is_said_in_one_line(
     refused = online("opponents", snapshot.id)
     assert refused.code == 2
     assert "only learners have an opponent distribution" in refused.err
-    assert "`league players --kind learner` lists them" in refused.one_line_error
+    assert_names(refused.one_line_error, "league players --kind learner")
     unknown = online("lease", "nothing")
     assert (unknown.code, "no lease has this id" in unknown.err) == (1, True)
 

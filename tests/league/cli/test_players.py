@@ -6,6 +6,7 @@ import pytest
 from league_command import Run
 from league_scene import Scene
 from pydantic import ValidationError
+from refused import assert_names
 
 from league import wire
 from league.cli import lifecycle
@@ -109,7 +110,7 @@ def test_reports_of_a_player_are_shown_and_dismissed(online: Run, scene: Scene, 
     (shown,) = json.loads(online("show", snapshot.id, "--json").out)["reports"]
     assert (shown["worker_id"], shown["token"], shown["resolution"]) == (scene.evaluator.id, None, None)
     assert "1 dismissed; flagged tokens: none" in online("dismiss", snapshot.id, "--reason", "it plays").out
-    assert f"player {snapshot.id}: it has no open unplayable report" in online("dismiss", snapshot.id).one_line_error
+    assert_names(online("dismiss", snapshot.id).one_line_error, snapshot.id)
     assert "reported as unplayable" not in online("show", scene.baseline().id).out
 
 
@@ -251,7 +252,7 @@ def test_nothing_to_show_says_what_is_missing_and_how_to_come_by_it(online: Run,
         assert (outcome.code, len(outcome.out.splitlines())) == (0, 1)
         assert outcome.out.startswith(words)
     shown = online("show", scene.learner.player_id).out
-    assert "rating periods: none yet; `league close-period`" in shown
+    assert_names(shown, "league close-period")
     assert "latest matches: none yet; " in shown
     assert "latest changes: none" in shown
 
@@ -316,7 +317,7 @@ def test_the_log_shows_why_a_snapshot_was_left_without_its_columns(online: Run, 
     progress = wire.LearnerProgress(learner_id=scene.learner.id, step=10**6, since_step=0)
     scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
     shown = " ".join(online("log", "--kind", "snapshot").out.split())
-    assert "1000000 steps since the last snapshot, the limit being 1000000" in shown
+    assert_names(shown, 1000000)
     assert "role main" in shown
     assert "opponents" not in shown
     (event,) = json.loads(online("log", "--kind", "snapshot", "--json").out)["items"]

@@ -6,6 +6,7 @@ from league_command import Run
 from league_scene import Scene
 from recorded_match import play_recorded
 from recordings import make_steps
+from refused import assert_names
 
 from arena.replay import StepsRecording, read_recording
 
@@ -16,7 +17,7 @@ def test_a_recording_is_fetched_for_the_arena(online: Run, scene: Scene, tmp_pat
     path = tmp_path / "match.replay.json.gz"
     outcome = online("replay", match.id, "--out", path)
     assert (outcome.code, outcome.err) == (0, "")
-    assert f"watch it with: arena replay {path}" in outcome.out
+    assert_names(outcome.out, path)
     recording = read_recording(path)
     assert isinstance(recording, StepsRecording)
     assert recording.header.seed == match.seed

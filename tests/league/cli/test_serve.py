@@ -15,6 +15,7 @@ import httpx2
 import pytest
 import uvloop
 from league_command import Run
+from refused import assert_names
 
 from league.cli import bind, serve
 from league.client import LeagueClient
@@ -261,7 +262,7 @@ def test_a_server_does_not_start_with_a_mistyped_setting(
     monkeypatch.setenv(variable, "8001")
     outcome = command("serve")
     assert outcome.code == 2
-    assert f"{variable}: there is no such setting; use {hint}" in outcome.one_line_error
+    assert_names(outcome.one_line_error, variable, hint)
 
 
 @pytest.mark.integration

@@ -9,6 +9,7 @@ import pytest
 import torch
 from league_scene import ON_SQLITE, Scene, safetensors, sha256
 from nonsense_weights import as_integers, huge, not_numbers, rewritten
+from refused import refused
 from safetensors.torch import save
 
 from arena.environments import declare
@@ -18,7 +19,7 @@ from arena.policies.checkpoint import decode, encode
 from arena.policies.nn.mlp import EncoderKind
 from league import wire
 from league.client import LeagueClient
-from league.errors import RefusedCheckpointError, SignatureMismatchError
+from league.errors import RefusedCheckpointError
 from league.storage import inspection
 from league.storage.inspection import Inspector, find_fault
 from league.storage.local import DirectoryStore
@@ -168,15 +169,15 @@ def publish(league: LeagueClient, data: bytes) -> wire.Player:
 @pytest.mark.parametrize("kind", ["integers", "other shape", "missing", "no architecture"])
 def test_publishing_refuses_what_the_header_shows_to_be_broken(league: LeagueClient, kind: str) -> None:
     data, fault = FAULTS[kind]
-    with pytest.raises(RefusedCheckpointError) as refused:
+    with pytest.raises(RefusedCheckpointError) as refusal:
         publish(league, data)
-    assert fault in str(refused.value)
-    assert sha256(data) in str(refused.value)
+    assert fault in str(refusal.value)
+    assert sha256(data) in str(refusal.value)
     assert league.players(SPEC.name, kind="snapshot").items == []
 
 
 @ON_SQLITE
 def test_publishing_refuses_a_checkpoint_of_another_environment_with_the_same_signature(league: LeagueClient) -> None:
-    with pytest.raises(SignatureMismatchError, match=r"recall.*plays rps"):
+    with refused("signature-mismatch", "recall", "rps"):
         publish(league, rewritten(policy(), lambda _, tensor: tensor, environment="recall"))
     assert publish(league, policy()).standing == "candidate"

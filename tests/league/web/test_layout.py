@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import Scene
+from refused import assert_names
 
 from league import wire
 from league.client import LeagueClient
@@ -26,7 +27,7 @@ def backend() -> str:
 def test_an_empty_league_says_how_to_begin(http: TestClient) -> None:
     answer = http.get("/")
     assert answer.status_code == 200
-    assert "trainer run --environment mech-duel --learner main" in answer.text
+    assert_names(answer.text, "--environment", "mech-duel", "--learner", "main")
 
 
 def test_pages_and_files_carry_a_policy_that_lets_nothing_else_in(http: TestClient, scene: Scene) -> None:

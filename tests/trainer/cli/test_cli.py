@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from refused import assert_names
 from reserved_port import reserved
 
 from league.client import LeagueClient
@@ -126,7 +127,7 @@ def test_a_missing_package_is_reported_with_its_extra_in_one_line(command, missi
     assert ended.returncode == 78, ended.stderr
     assert ended.stderr.startswith("trainer: ")
     assert missing in ended.stderr
-    assert "pip install 'echelon-league[train]'" in ended.stderr
+    assert_names(ended.stderr, "echelon-league[train]")
     assert ended.stderr.count("\n") == 1
 
 
@@ -146,7 +147,7 @@ def test_missing_wandb_is_reported_before_the_run_starts(capsys, monkeypatch):
     run("run", "--environment", "rps", "--wandb", expect=2)
     message = capsys.readouterr().err
     assert message.startswith("trainer: --wandb needs the package wandb")
-    assert "pip install 'echelon-league[track]'" in message
+    assert_names(message, "echelon-league[track]")
     assert message.count("\n") == 1
 
 
@@ -255,7 +256,7 @@ def test_a_missing_gpu_is_refused(capsys):
 
     device = f"cuda:{torch.cuda.device_count()}"
     run("run", "--set", f"run.device={device}", expect=2)
-    assert f"run.device is '{device}': it cannot be used here" in capsys.readouterr().err
+    assert_names(capsys.readouterr().err, "run.device", device)
 
 
 @pytest.mark.parametrize("arguments", [["run", "--league", "localhost:8000"], ["evaluate", "--name", "/etc"]])
@@ -271,7 +272,7 @@ def test_an_evaluator_of_an_unknown_environment_is_refused(capsys):
 
 def test_processes_are_refused_for_batched_games(capsys):
     run("evaluate", "--environment", "rps", "--environment", "recall", "--processes", "2", expect=2)
-    assert "none of rps, recall plays one match at a time" in " ".join(capsys.readouterr().err.replace("│", "").split())
+    assert_names(" ".join(capsys.readouterr().err.replace("│", "").split()), "rps", "recall")
 
 
 def test_bench_prints_text(capsys):

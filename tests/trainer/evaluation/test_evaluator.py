@@ -9,6 +9,7 @@ import httpx2
 import pytest
 import torch
 from nonsense_weights import as_integers, huge, not_numbers
+from refused import refused
 from rich.console import Console
 
 from arena.environments import declare, make
@@ -22,11 +23,11 @@ from arena.policies.scripted import RandomPolicy
 from arena.replay import unpack_recording
 from arena.seeding import match_seed
 from league import wire
-from league.errors import LeagueUnreachable, RefusedCheckpointError, UnknownReplayError
+from league.errors import LeagueUnreachable, UnknownReplayError
 from league.services.population import snapshots
 from trainer.config.schema import LeagueSettings
 from trainer.durable_log import AppendFile
-from trainer.errors import UnsavedError, UnusableOpponentError
+from trainer.errors import UnusableOpponentError
 from trainer.evaluation.env_cache import EnvironmentCache
 from trainer.evaluation.evaluator import EvaluationBudget, EvaluationWorker, _load_player
 from trainer.evaluation.replay_upload import ReplayUploader
@@ -136,7 +137,7 @@ def test_snapshots_whose_weights_make_no_sense_play_no_rated_match_and_are_quara
     member.register()
     sound = encode(ActorCritic(Architecture.of(SPEC, encoder_sizes=(4,), recurrent_size=4)), SPEC)
     nonsense = [member.publish(damage(sound), step, None) for step, damage in enumerate((huge, not_numbers), start=3)]
-    with pytest.raises(RefusedCheckpointError, match="holds int64"):
+    with refused("refused-checkpoint", "int64"):
         member.publish(as_integers(sound), 5, None)
     worker, _ = worker_of(rounds=4, num_envs=48)
     worker.run()
@@ -500,7 +501,7 @@ def test_a_full_disk_stops_no_matches_and_results_are_reported_once_there_is_roo
 def test_evaluator_ending_on_a_full_disk_reports_lost_results(worker_of, client, retrying_client, full_disk, tmp_path):
     publish(client, retrying_client, [1, 2])
     worker, _ = worker_of(rounds=1)
-    with pytest.raises(UnsavedError, match=rf"{tmp_path}/spool \(.*No space left.*free space"):
+    with refused("unsaved-run", f"{tmp_path}/spool"):
         worker.run()
 
 
@@ -575,7 +576,7 @@ def test_damaged_player_is_reported_and_no_longer_paired(worker_of, client, retr
 
 def test_a_live_learner_is_not_rated_as_if_frozen(worker_of):
     worker, _ = worker_of()
-    with pytest.raises(UnusableOpponentError, match="main is not frozen"):
+    with refused("unusable-opponent", "main"):
         _load_player(worker._pools["rps"], wire.Seat(player_id=1, checkpoint=None, name="main"))
 
 

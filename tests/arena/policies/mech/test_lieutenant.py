@@ -4,6 +4,7 @@ from typing import Self
 import pytest
 import torch
 from mech_play import idle
+from refused import refused
 
 from arena.environments import make, make_baseline
 from arena.environments.base import Observation
@@ -19,7 +20,6 @@ from arena.environments.mech.observation_spec import (
     ZONE_FEATURES,
     make_spec,
 )
-from arena.errors import UnknownPolicyError
 from arena.policies.mech.lieutenant import make_player
 
 PACK = PRESETS["mech-pack"]
@@ -301,7 +301,7 @@ def test_turret_stands_turns_and_fires():
 
 
 def test_unknown_player_is_refused_with_the_known_ones():
-    with pytest.raises(UnknownPolicyError, match="'bob' of mech-pack: choose one of random, lieutenant"):
+    with refused("unknown-policy", "bob", "mech-pack", "random"):
         make_player(PACK, "bob")
 
 

@@ -9,6 +9,7 @@ import torch
 import torch.distributions as td
 import torch.nn.functional as F
 from policy_stacks import CLOSE, CPU, observation_of, rows_of, stack_of, state_of
+from refused import refused
 
 from arena.environments import (
     ActionHead,
@@ -20,7 +21,6 @@ from arena.environments import (
     ObservationBlock,
     declare,
 )
-from arena.errors import ArenaError
 from arena.policies import ActorCritic, Architecture, CoreKind, PackedRuns
 from arena.policies import checkpoint as checkpoints
 from arena.policies.ensemble.ensemble import PolicyEnsemble, make_native_backend
@@ -180,7 +180,7 @@ def test_slot_holds_a_copy_and_can_be_overwritten():
     architecture = KINDS["images and choices alone"]
     one, other = network_of(architecture, 0), network_of(architecture, 1)
     stack = PolicyEnsemble(architecture, 1, CPU)
-    with pytest.raises(ArenaError, match="slot 0 holds no network"):
+    with refused("call-order", 0):
         stack.act(observation_of(architecture, 1), stack.initial_state(1), *_seated(stack, 1))
     stack.put(0, one)
     stack.reserve(3)
@@ -303,7 +303,7 @@ def test_images_are_scaled_as_declared_whatever_else_is_measured():
     [((3,), 0.0, 1.0), ((8, 8, 3), 0.0, math.inf), ((8, 8, 3), 0.0, 0.0), ((2,) * 4, 0.0, 1.0)],
 )
 def test_what_is_no_image_is_refused(shape: tuple[int, ...], low: float, high: float):
-    with pytest.raises(ArenaError, match=r"image 'seen' has shape .* give it height and width"):
+    with refused("invalid-game", "seen"):
         ImageBlock("seen", shape, low, high, Channels.LAST)
 
 
@@ -325,7 +325,7 @@ def test_a_choice_has_features_of_its_own_and_nonsense_is_taken_as_the_nearest()
     ("options", "high"), [((5,), 4.0), ((5, 7), 5.0), ((5, 0), 4.0)], ids=["too few", "wrong bound", "of nothing"]
 )
 def test_choices_that_contradict_themselves_are_refused(options: tuple[int, ...], high: float):
-    with pytest.raises(ArenaError, match="give each of the 2 entries a number of at least 1, and bounds of 0 and"):
+    with refused("invalid-game", 2, 1, 0):
         ChoiceBlock("cards", (2,), 0.0, high, options)
 
 

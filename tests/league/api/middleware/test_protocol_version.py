@@ -3,10 +3,10 @@
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
+from refused import refused
 
 from league.client import LeagueClient
 from league.client import connection as client_side
-from league.errors import UnsupportedProtocolError
 from league.wire import PREFIX, PROTOCOL, PROTOCOL_HEADER
 
 pytestmark = ON_SQLITE
@@ -40,7 +40,7 @@ def test_nothing_comes_of_a_refused_call(
     (lease,) = scene.opponent_leases(1)
     monkeypatch.setattr(client_side, "PROTOCOL", PROTOCOL + 1)
     scene.client = LeagueClient(http=http)
-    with pytest.raises(UnsupportedProtocolError, match="bring the server up to date"):
+    with refused("unsupported-protocol"):
         scene.report(result(lease))
     scene.client = league
     assert scene.matches() == 0

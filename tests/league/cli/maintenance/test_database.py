@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from league_command import Run
+from refused import assert_names
 
 from league.db import schema
 
@@ -57,7 +58,7 @@ def test_a_command_for_a_league_that_is_there_makes_none(
     monkeypatch.chdir(tmp_path)
     outcome = command(*asked.split(), "--home", tmp_path / "misspelt")
     assert outcome.code == 2
-    assert "misspelt/league.db: there is no such file; set the league's folder with --home" in outcome.one_line_error
+    assert_names(outcome.one_line_error, "misspelt/league.db", "--home")
     assert list(tmp_path.iterdir()) == []
 
 

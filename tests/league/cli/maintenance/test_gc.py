@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from league_command import Run
 from league_scene import Scene, safetensors, sha256
+from refused import assert_names, refused
 
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.errors import LeagueError
 from league.services.audit import log as audit_log
 
 
@@ -80,9 +80,9 @@ def test_missing_and_damaged_checkpoints_of_players_are_named(
     assert damaged not in unread.one_line_error
     for options in (("--dry-run",), ("--dry-run",), ()):  # a dry run leaves damaged bytes where they are
         read = command("gc", "--verify", *options, "--home", tmp_path).one_line_error
-        assert f"1 checkpoints of players are missing and 1 are damaged: {missing}, {damaged};" in read
+        assert_names(read, 1, missing, damaged)
     assert not (folder / damaged[:2] / damaged).exists()
-    with pytest.raises(LeagueError, match=damaged):
+    with refused("league-error", damaged):
         scene.client.download(damaged)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from league_command import Run
+from refused import assert_names
 
 from league import wire
 from league.auth import OPEN, new_secret
@@ -112,7 +113,7 @@ def test_the_audit_log_names_who_typed(command: Run, tmp_path: Path, monkeypatch
 def test_false_reports_are_listed_and_cleared(command: Run, tmp_path: Path) -> None:
     command("token", "create", "laptop", "--scope", "worker", "--home", tmp_path)
     refused = command("token", "clear", "laptop", "--home", tmp_path)
-    assert "token 'laptop': it has no false reports" in refused.one_line_error
+    assert_names(refused.one_line_error, "laptop")
     database, now = Database(f"sqlite:///{tmp_path / 'league.db'}"), datetime.now(UTC)
     told = {"version": "1", "signatures": [], "command": "continue", "registered_at": now, "seen_at": now}
     seen = {"reason": "damaged", "checked": True, "reported_at": now, "resolution": "refuted", "resolved_at": now}
@@ -142,12 +143,12 @@ def test_a_learner_is_assigned_to_a_worker_token(command: Run, tmp_path: Path) -
         learners.get_or_create(session, settings, request, OPEN, datetime.now(UTC))
     database.close()
     told = command("token", "create", "desk", "--scope", "worker", "--home", tmp_path)
-    assert "main of rps has no owner; assign it with `league token assign desk main --environment rps`" in told.err
+    assert_names(told.err, "main", "rps", "league token assign desk main --environment rps")
     assert "has no owner" not in command("token", "create", "boss", "--scope", "admin", "--home", tmp_path).err
     assert command("token", "assign", "laptop", "main", "--home", tmp_path).out == "laptop now owns main of rps\n"
     assert "has no owner" not in command("token", "create", "new", "--scope", "worker", "--home", tmp_path).err
     refused = command("token", "assign", "laptop", "other", "--home", tmp_path)
-    assert "unknown learner other: rps has no learner of this name" in refused.one_line_error
+    assert_names(refused.one_line_error, "other", "rps")
 
 
 # --- in files --------------------------------------------------------------------------------------------------------

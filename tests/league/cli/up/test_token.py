@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from refused import refused
 
 from league import wire
 from league.auth import OPEN, Principal, Scope
 from league.cli.up.token import own_credential
 from league.db import schema
 from league.db.engine import Database
-from league.errors import ForbiddenError
 from league.services.audit.log import Cause
 from league.services.auth import tokens
 from league.services.population import learners
@@ -69,6 +69,6 @@ def test_the_learner_of_an_open_league_goes_on_with_the_own_token(settings: Sett
         caller = tokens.authenticate(session, settings, secret, NOW)
         assert learners.get_or_create(session, settings, request, caller, NOW).name == "main"
         other = Principal("another", Scope.WORKER)
-        with pytest.raises(ForbiddenError, match=f"belongs to token '{caller.name}'"):
+        with refused("forbidden", caller.name):
             learners.get_or_create(session, settings, request, other, NOW)
     database.close()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from league_scene import ON_SQLITE, Scene
+from refused import refused
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 from sqlite_steps import steps
@@ -13,7 +14,6 @@ from sqlite_steps import steps
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Event
-from league.errors import InvalidRequestError, UnknownEnvironmentError, UnknownPlayerError
 from league.services.audit import log as audit_log
 from league.services.audit.log import AuditFilter
 
@@ -73,11 +73,11 @@ def test_each_environment_has_its_own_lines(league: LeagueClient) -> None:
 
 
 def test_who_and_what_does_not_exist_is_named(scene: Scene) -> None:
-    with pytest.raises(UnknownPlayerError, match="999"):
+    with refused("unknown-player", 999):
         scene.client.log(player_id=999)
-    with pytest.raises(UnknownEnvironmentError, match="the league plays rps"):
+    with refused("unknown-environment", "rps"):
         scene.client.log("chess")
-    with pytest.raises(InvalidRequestError, match="limit"):
+    with refused("invalid-request", "limit"):
         scene.client.log(limit=0)
 
 

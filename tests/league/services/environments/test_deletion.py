@@ -13,6 +13,7 @@ from gate_scene import open_gate
 from league_history import put_to_work, recomputed
 from league_scene import Scene, result
 from lock_waiters import PATIENCE_S, wait_for_waiters
+from refused import refused
 from sqlalchemy import func, insert, select
 
 from league import wire
@@ -22,7 +23,7 @@ from league.db import locks, schema
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Base, Event, Lease, Match, Player
-from league.errors import EnvironmentConflictError, UnknownEnvironmentError, UnknownLearnerError, UnknownPlayerError
+from league.errors import UnknownEnvironmentError, UnknownLearnerError, UnknownPlayerError
 from league.services.audit import stream as audit_stream
 from league.services.checkpoints import garbage_collection
 from league.services.environments import deletion as environment_deletion
@@ -163,18 +164,18 @@ def test_matches_are_deleted_only_after_an_export_that_has_them_all(
     other: Scene, database: Database, time: Any
 ) -> None:
     present, rows = held(database, OTHER), size(database)
-    with pytest.raises(EnvironmentConflictError, match=r"recall: it has \d+ matches.*--force --export FILE"):
+    with refused("environment-conflict", "recall", "--force", "--export", "FILE"):
         remove(database, time)
     other.train(3)
     rows = size(database)
-    with pytest.raises(EnvironmentConflictError, match="3 matches and 0 players were added during the export"):
+    with refused("environment-conflict", 3, 0):
         remove(database, time, present)
     assert size(database) == rows
     present = held(database, OTHER)
     other.publish(99)
-    with pytest.raises(EnvironmentConflictError, match="0 matches and 1 players were added"):
+    with refused("environment-conflict", 0, 1):
         remove(database, time, present)
-    with pytest.raises(UnknownEnvironmentError, match="the league plays recall, rps"):
+    with refused("unknown-environment", "recall", "rps"):
         remove(database, time, environment="chess")
 
 
@@ -267,7 +268,7 @@ def test_a_result_that_is_being_written_is_in_the_log_before_the_deletion_looks(
             session.execute(insert(Match).values(row))
             removing = threads.submit(remove, database, time)
             wait_for_waiters(database, 1)
-        with pytest.raises(EnvironmentConflictError, match="it has 1 matches"):
+        with refused("environment-conflict", 1):
             removing.result(PATIENCE_S)
     assert held(database, OTHER).matches == 1
 
@@ -332,7 +333,7 @@ def test_leases_that_are_granted_while_an_environment_is_deleted_leave_nothing_b
         assert drawn.wait(PATIENCE_S)
         remove(database, time)
         go_on.set()
-        with pytest.raises(UnknownEnvironmentError, match="it was deleted while opponents were drawn"):
+        with refused("unknown-environment"):
             asked.result(PATIENCE_S)
     assert set(rows_by_table(database, OTHER).values()) == {0}
     require_sound(database, configure(), time)

@@ -9,11 +9,11 @@ from xml.etree.ElementTree import Element, fromstring
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene
+from refused import refused
 
 from league import wire
 from league.cli import connection, main
 from league.client import LeagueClient
-from league.errors import UnknownPlayerError
 from league.lineage_svg import COLOURS, Descent, picture
 
 
@@ -62,7 +62,7 @@ def test_a_long_lineage_has_pages(scene: Scene) -> None:
 
 
 def test_nobody_has_no_lineage(scene: Scene) -> None:
-    with pytest.raises(UnknownPlayerError, match="999"):
+    with refused("unknown-player", 999):
         scene.client.lineage(999)
 
 

@@ -8,11 +8,11 @@ from typing import Any, get_args
 
 import pytest
 from league_scene import ENVIRONMENT, Scene, result
+from refused import refused
 
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.errors import UnknownPlayerError
 from league.services.leaderboard import player_profile, standings
 from league.services.leaderboard.standings import Extent, Sort, Standings, StandingsFilter, StandingsRow
 from league.services.population.cache import PopulationCache
@@ -171,7 +171,7 @@ def test_who_is_not_there_is_named(scene: Scene, database: Database) -> None:
             lambda *given: player_profile.get_rating_curve(*given, 10),
             lambda *given: player_profile.list_opponents(*given, 1),
         ):
-            with pytest.raises(UnknownPlayerError, match="999"):
+            with refused("unknown-player", 999):
                 look(session, 999)
 
 

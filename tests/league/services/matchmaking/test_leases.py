@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
+from refused import refused
 
 from arena.seeding import match_seed
 from league import wire
 from league.api.state import AppState
 from league.db.engine import Database
-from league.errors import InvalidRequestError, UnknownLeaseError, UnknownPlayerError, UnknownWorkerError
+from league.errors import InvalidRequestError
 from league.services.matches import pair_records
 
 
@@ -214,13 +215,13 @@ def test_the_budget_is_capped_by_the_server(scene: Scene) -> None:
 @ON_SQLITE
 def test_who_is_unknown_is_named(scene: Scene, http: TestClient) -> None:
     request = {"kind": "training", "worker_id": scene.trainer.id, "player_id": 999, "count": 1, "budget": 1}
-    with pytest.raises(UnknownPlayerError, match="999"):
+    with refused("unknown-player", 999):
         scene.client.lease(wire.TrainingLeases.model_validate(request))
-    with pytest.raises(UnknownWorkerError, match="nobody"):
+    with refused("unknown-worker", "nobody"):
         scene.client.lease(wire.TrainingLeases.model_validate(request | {"worker_id": "nobody"}))
-    with pytest.raises(InvalidRequestError, match="a learner's player_id"):
+    with refused("invalid-request", "player_id"):
         scene.client.lease(wire.TrainingLeases.model_validate(request | {"player_id": scene.baseline().id}))
-    with pytest.raises(UnknownLeaseError, match="nothing"):
+    with refused("unknown-lease", "nothing"):
         scene.client.explain_lease("nothing")
     answer = http.post("/api/v1/leases", json=request | {"kind": "sparring"})
     assert answer.json()["type"] == InvalidRequestError.type

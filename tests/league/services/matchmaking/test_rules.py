@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from installed_rules import brought
 from league_scene import ON_SQLITE, Scene, result, safetensors, seen_from_home, sha256
+from refused import assert_names, refused
 from sqlalchemy import event
 
 from arena.evaluation.nash_averaging import nash_mixture
@@ -15,7 +16,6 @@ from arena.matchmaking import MatchmakingConfig
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.errors import ConfigurationError
 from league.services.matchmaking import leases, pfsp
 from league.services.population.cache import PopulationCache
 
@@ -184,9 +184,7 @@ def test_a_rule_that_cannot_be_had_is_refused_at_start(
     configure: Callable[..., object], monkeypatch: pytest.MonkeyPatch, name: str, rule: str
 ) -> None:
     monkeypatch.setenv("LEAGUE_MATCHMAKING__WEIGHTING", name)
-    with pytest.raises(
-        ConfigurationError, match=rf"LEAGUE_MATCHMAKING.*weighting is '{name}'.*{rule}.*correct or unset"
-    ):
+    with refused("configuration", "LEAGUE_MATCHMAKING", "weighting", name, rule):
         configure()
 
 
@@ -208,7 +206,7 @@ def test_the_default_rule_stands_in_for_one_that_fails_and_both_are_named(
     assert [item.weights for item in shown.items] == [item.weights for item in sound.items]
     (logged,) = (record.getMessage() for record in caplog.records if record.name == pfsp.__name__)
     assert "rule 'broken' failed" in logged
-    assert "correct the rule, or set LEAGUE_MATCHMAKING__WEIGHTING" in logged
+    assert_names(logged, "LEAGUE_MATCHMAKING__WEIGHTING")
 
 
 @ON_SQLITE

@@ -10,16 +10,15 @@ from typing import IO, Any
 
 import pytest
 from league_scene import ON_SQLITE, Scene, result, safetensors, sha256
+from refused import refused
 
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import (
     ForbiddenError,
-    InvalidRequestError,
     StoreUnavailableError,
     UnknownCheckpointError,
-    UnknownTokenError,
 )
 from league.services.audit.log import Cause
 from league.services.auth import tokens
@@ -357,16 +356,16 @@ def test_dismissing_reports_flags_their_tokens_until_an_admin_clears_them(
     assert (dismissed.token, dismissed.worker_id) == ("bob", bob.worker.id)
     (event,) = closed.events("dismiss")
     assert (event.actor, event.reason, event.details["tokens"]) == ("boss", "plays fine", ["bob"])
-    with pytest.raises(InvalidRequestError, match=f"player {snapshot.id}: it has no open unplayable report"):
+    with refused("invalid-request", snapshot.id):
         closed.admin.dismiss_reports(snapshot.id)
     with database.write() as session:
         listed = {each.name: each.false_reports for each in tokens.listing(session)}
         assert listed == {"boss": 0, "ann": 0, "bob": 1}
         assert false_reports.clear(session, "bob", Cause("keeper", "", time.now)) == 1
         assert false_reports.of_tokens(session) == {}
-        with pytest.raises(InvalidRequestError, match="it has no false reports"):
+        with refused("invalid-request"):
             false_reports.clear(session, "bob", Cause("keeper", "", time.now))
-        with pytest.raises(UnknownTokenError, match="nobody"):
+        with refused("unknown-token", "nobody"):
             false_reports.clear(session, "nobody", Cause("keeper", "", time.now))
     assert [event.details["change"] for event in closed.events("token")][:2] == ["cleared", "flagged"]
 
@@ -411,10 +410,10 @@ def test_who_sits_on_no_lease_of_the_call_cannot_be_reported(scene: Scene) -> No
     snapshot = scene.publish(1)
     lease = lease_on(scene, snapshot, scene.trainer)
     stranger = scene.worker("trainer-2", "trainer")
-    with pytest.raises(InvalidRequestError, match=f"unplayable player {snapshot.id}.*name the lease"):
+    with refused("invalid-request", snapshot.id):
         report(scene.client, stranger, lease, snapshot)
     named = [wire.UnplayablePlayer(player_id=999, reason=REASON)]
     request = wire.ReleaseRequest(worker_id=scene.trainer.id, lease_ids=[lease.lease_id], unplayable=named)
-    with pytest.raises(InvalidRequestError, match="unplayable player 999"):
+    with refused("invalid-request", 999):
         scene.client.release(request)
     assert scene.client.explain_lease(lease.lease_id).state == "open"

@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_history import play_periods, recomputed
 from league_scene import ON_SQLITE, Scene, result
+from refused import refused
 from sqlalchemy import select
 
 from league import wire
@@ -18,7 +19,6 @@ from league.cli import main
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Base, Payoff, Rating
-from league.errors import OccupiedLeagueError, UnknownPeriodError
 from league.services.audit.log import Cause
 from league.services.operations import fork as operations_fork
 from league.services.operations import integrity
@@ -205,12 +205,12 @@ def test_a_gate_that_was_closed_later_is_open_there(scene: Scene, time: Any, for
 
 
 def test_nothing_is_forked_onto_a_league_or_at_no_period(scene: Scene, time: Any, fork: Any) -> None:
-    with pytest.raises(UnknownPeriodError, match="no rating period has this id"):
+    with refused("unknown-period"):
         fork(7)
     scene.train(1)
     cut = scene.client.close_period()
     fork(cut.id)
-    with pytest.raises(OccupiedLeagueError, match="has rows"):
+    with refused("occupied-league"):
         fork(cut.id)
 
 
@@ -242,9 +242,9 @@ def test_the_command_makes_a_home_folder_that_can_be_served(
     assert told.endswith(f"; start it with `league up --home {destination} --learner NAME` with a new learner's NAME\n")
     assert {path.name for path in destination.iterdir()} == {"league.db", "checkpoints"}
     assert any((destination / "checkpoints").rglob(str(players[0].checkpoint)))
-    with pytest.raises(SystemExit) as refused:
+    with pytest.raises(SystemExit) as refusal:
         main(["fork", "--at", str(cut.id), str(destination)])
-    assert refused.value.code == 1
+    assert refusal.value.code == 1
     assert "choose a folder or a database that holds no league" in capsys.readouterr().err
 
 
@@ -278,9 +278,9 @@ def test_a_destination_that_is_a_file_is_named_as_such(
     monkeypatch.setenv("LEAGUE_HOME", str(tmp_path))
     taken = tmp_path / "taken"
     taken.write_text("a note")
-    with pytest.raises(SystemExit) as refused:
+    with pytest.raises(SystemExit) as refusal:
         main(["fork", "--at", str(cut.id), str(taken)])
     told = capsys.readouterr().err
-    assert (refused.value.code, told.count("\n")) == (2, 1)
+    assert (refusal.value.code, told.count("\n")) == (2, 1)
     assert f"{taken}; choose another with DESTINATION" in told
     assert taken.read_text() == "a note"

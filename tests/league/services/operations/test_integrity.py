@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from league_scene import Scene, safetensors, sha256
+from refused import assert_names
 from sqlalchemy import delete, select, text, update
 
 from league.db.engine import Database
@@ -92,7 +93,7 @@ def test_the_first_rating_that_differs_is_told_with_player_period_and_both_value
         changed.rating, later.deviation = 1234.5, 10.0
     (found,) = look()
     told = f"first rating of player {changed.player_id} after period {before.number}: stored rating 1234.5, by the log"
-    assert f"not what the log says: 2, {told} rating {right!r};" in found.finding
+    assert_names(found.finding, 2, told, right)
 
 
 def test_a_payoff_that_differs_is_told_with_its_pair(look: Callable[[], list[Violation]], database: Database) -> None:

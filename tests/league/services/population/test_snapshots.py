@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result, safetensors, sha256
+from refused import refused
 from sqlalchemy import event
 
 from arena.environments.registry import baselines
@@ -21,14 +22,6 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import (
     InvalidRequestError,
-    LearnerMismatchError,
-    NameTakenError,
-    SignatureMismatchError,
-    UnknownCheckpointError,
-    UnknownEnvironmentError,
-    UnknownLearnerError,
-    UnknownPlayerError,
-    UnknownWorkerError,
 )
 from league.services.workers import registration
 from league.services.workers.registration import Registration
@@ -128,10 +121,10 @@ def test_a_heartbeat_keeps_the_latest_metrics(scene: Scene, http: TestClient, ti
 
 @ON_SQLITE
 def test_a_heartbeat_of_nobody_or_about_nobody_is_refused(scene: Scene) -> None:
-    with pytest.raises(UnknownWorkerError, match="nobody"):
+    with refused("unknown-worker", "nobody"):
         scene.client.heartbeat("nobody")
     progress = wire.LearnerProgress(learner_id=77, step=1, metrics={})
-    with pytest.raises(UnknownLearnerError, match="77"):
+    with refused("unknown-learner", 77):
         scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
 
 
@@ -168,14 +161,14 @@ def test_a_learner_with_another_role_or_signature_is_refused_naming_both(
     league: LeagueClient, field: str, value: str
 ) -> None:
     stored = league.learner(learner_request())
-    with pytest.raises(LearnerMismatchError, match=value) as refused:
+    with refused("learner-mismatch", value) as refusal:
         league.learner(learner_request(**{field: value}))
-    assert f"{field}={getattr(stored, field)}" in str(refused.value)
+    assert f"{field}={getattr(stored, field)}" in str(refusal.value)
 
 
 @ON_SQLITE
 def test_a_learner_cannot_take_a_baseline_s_name(league: LeagueClient) -> None:
-    with pytest.raises(NameTakenError, match="random"):
+    with refused("name-taken", "random"):
         league.learner(learner_request(name="random"))
     assert league.players().items == []
 
@@ -226,17 +219,17 @@ def test_a_policy_of_another_environment_is_refused_naming_both(scene: Scene) ->
     data = safetensors(1, signature="chess-1")
     scene.client.upload(data, sha256(data))
     request = wire.PlayerCreate(learner_id=scene.learner.id, checkpoint=sha256(data), step=1)
-    with pytest.raises(SignatureMismatchError, match=r"chess-1.*rps-1"):
+    with refused("signature-mismatch", "chess-1", "rps-1"):
         scene.client.publish(request)
 
 
 @ON_SQLITE
 def test_publishing_needs_an_uploaded_checkpoint_and_a_learner(scene: Scene) -> None:
-    with pytest.raises(UnknownCheckpointError, match="00000000"):
+    with refused("unknown-checkpoint", "00000000"):
         scene.client.publish(wire.PlayerCreate(learner_id=scene.learner.id, checkpoint="0" * 64, step=1))
     data = safetensors(1)
     scene.client.upload(data, sha256(data))
-    with pytest.raises(UnknownLearnerError, match="77"):
+    with refused("unknown-learner", 77):
         scene.client.publish(wire.PlayerCreate(learner_id=77, checkpoint=sha256(data), step=1))
 
 
@@ -258,14 +251,14 @@ def test_lists_of_an_environment_that_nobody_plays_name_those_that_are_played(le
     Scene(league, "rps", "rps-1")
     Scene(league, "recall", "recall-1")
     for listing in (league.players, league.learners):
-        with pytest.raises(UnknownEnvironmentError, match="unknown environment rsp: the league plays recall, rps;"):
+        with refused("unknown-environment", "rsp", "recall", "rps"):
             listing("rsp")
 
 
 @ON_SQLITE
 def test_unknown_players_and_impossible_pages_are_refused_by_name(scene: Scene, http: TestClient) -> None:
-    with pytest.raises(UnknownPlayerError, match=r"unknown player 999: .*list them"):
+    with refused("unknown-player", 999):
         scene.client.player(999)
-    with pytest.raises(InvalidRequestError, match=r"limit='0'"):
+    with refused("invalid-request", 0):
         scene.client.players(limit=0)
     assert http.get("/api/v1/players/seven").json()["value"] == "path.player_id='seven'"

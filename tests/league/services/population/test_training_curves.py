@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from league_scene import ON_SQLITE, Scene
+from refused import refused
 from sqlalchemy import func, select
 
 from league import wire
 from league.db.engine import Database
 from league.db.models import MetricPoint
-from league.errors import InvalidRequestError, UnknownLearnerError
 from league.services.population import training_curves
 
 VERDICT = wire.HealthVerdict(
@@ -126,9 +126,9 @@ def test_a_trainer_that_says_nothing_of_its_health_is_as_before(scene: Scene) ->
 
 
 def test_curves_of_nobody_are_refused_by_name(scene: Scene) -> None:
-    with pytest.raises(UnknownLearnerError, match="999"):
+    with refused("unknown-learner", 999):
         scene.client.metrics(999)
-    with pytest.raises(InvalidRequestError, match="most"):
+    with refused("invalid-request", "most"):
         scene.client.metrics(scene.learner.id, most=0)
 
 

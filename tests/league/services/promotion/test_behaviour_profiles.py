@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
+from refused import refused
 from sqlalchemy import func, select
 
 from league import wire
 from league.cli import connection, main
 from league.db.engine import Database
 from league.db.models import Behaviour, MeasureSet
-from league.errors import InvalidRequestError, UnknownPlayerError
+from league.errors import UnknownPlayerError
 from league.services.audit.log import Cause
 from league.services.matches import behaviours
 from league.services.operations import export, fork, import_, integrity
@@ -301,7 +302,7 @@ def test_two_players_are_compared_though_one_is_out_of_play(scene: Scene, measur
 
 def test_players_that_cannot_meet_are_not_compared(scene: Scene, measured: list[wire.Player]) -> None:
     stranger = Scene(scene.client, "recall", "recall-1").publish(1, content=77)
-    with pytest.raises(InvalidRequestError, match=r"it plays recall \(recall-1\), and main@0 rps"):
+    with refused("invalid-request", "recall", "recall-1", "main@0", "rps"):
         scene.client.fingerprint(measured[0].id, other=stranger.id)
 
 

@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_history import play_periods, recomputed
 from league_scene import ON_SQLITE, Scene
+from refused import refused
 from sqlalchemy import select
 
 from arena.ratings.bradley_terry import NO_PARENT, RefitConfig, fit
@@ -15,7 +16,6 @@ from arena.ratings.glicko2 import Results
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Match
-from league.errors import ConfigurationError
 from league.settings import Settings
 
 EVERY_PERIOD = RefitConfig(growth=0.0)
@@ -120,7 +120,7 @@ def test_settings_of_the_refit_come_from_the_environment_and_are_checked(
     monkeypatch.setenv("LEAGUE_REFIT__GROWTH", "0.5")
     assert configure().refit.growth == 0.5
     monkeypatch.setenv("LEAGUE_REFIT__GROWTH", "-1")
-    with pytest.raises(ConfigurationError, match="growth is -1"):
+    with refused("configuration", "growth", -1):
         configure()
 
 

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from league_scene import ON_SQLITE, Scene, result
+from refused import refused
 from sqlalchemy import select
 
 from league import wire
@@ -19,10 +20,7 @@ from league.db.engine import Database
 from league.db.models import Base, Draw, Lease, Payoff, Period, Player, Rating
 from league.errors import (
     InternalError,
-    InvalidRequestError,
-    UnknownWorkerError,
     WorkerConflictError,
-    WorkerQuarantinedError,
 )
 from league.services.audit import log as audit_log
 from league.services.matches import log as match_log
@@ -206,7 +204,7 @@ def test_a_false_alarm_that_was_lifted_before_leaves_nothing_behind_either(sides
     assert league.books() != before
     client.reinstate_worker(league.bad.id, "it was right all along", restore=True)
     assert league.books() == before
-    with pytest.raises(WorkerConflictError, match="not quarantined"):
+    with refused("worker-conflict"):
         client.reinstate_worker(league.bad.id, "again")
 
 
@@ -255,9 +253,7 @@ def quarantine(scene: Scene, since: datetime = START, reason: str = "scores do n
 def test_a_quarantined_worker_gets_no_leases_and_is_told_why(scene: Scene) -> None:
     assert scene.client.heartbeat(scene.trainer.id).quarantine is None
     quarantine(scene)
-    with pytest.raises(
-        WorkerQuarantinedError, match=r"2030-01-01T00:00:00Z.*scores do not fit.*league workers reinstate"
-    ):
+    with refused("worker-quarantined", "2030-01-01T00:00:00Z", "league workers reinstate"):
         scene.lease()
     told = scene.client.heartbeat(scene.trainer.id).quarantine
     assert told is not None
@@ -303,10 +299,10 @@ def test_both_changes_are_in_the_audit_log(scene: Scene, database: Database) -> 
 
 
 def test_a_change_that_is_one_already_is_refused(scene: Scene) -> None:
-    with pytest.raises(WorkerConflictError, match="not quarantined"):
+    with refused("worker-conflict"):
         scene.client.reinstate_worker(scene.trainer.id)
     quarantine(scene)
-    with pytest.raises(WorkerConflictError, match="scores do not fit"):
+    with refused("worker-conflict"):
         quarantine(scene)
 
 
@@ -325,9 +321,9 @@ def test_of_racing_quarantines_one_wins(scene: Scene) -> None:
 
 @ON_SQLITE
 def test_what_cannot_be_is_refused_by_name(scene: Scene, time: Any) -> None:
-    with pytest.raises(UnknownWorkerError, match="nobody"):
+    with refused("unknown-worker", "nobody"):
         scene.client.quarantine_worker("nobody", START, "x")
-    with pytest.raises(InvalidRequestError, match="ahead"):
+    with refused("invalid-request", "ahead"):
         quarantine(scene, since=time.now + timedelta(seconds=1))
 
 
