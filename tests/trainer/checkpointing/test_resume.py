@@ -61,7 +61,7 @@ def test_given_settings_override_those_of_the_resumed_run(folder):
 
 
 def test_resume_requires_a_saved_state(folder, tmp_path):
-    with refused("invalid-setting"):
+    with refused("invalid-setting", "--resume"):
         load_settings(RunDirectory(tmp_path / "elsewhere"))
     folder.settings.write_text("[[")
     with refused("invalid-setting", "config.toml", "TOML", "--resume"):

@@ -1,7 +1,7 @@
 import tomllib
 
 import pytest
-from refused import assert_names, refused
+from refused import refused
 
 from arena.environments import names
 from arena.environments.mech.config.rewards import RewardWeights
@@ -19,7 +19,6 @@ from trainer.config.loading import (
     to_toml,
     validate,
 )
-from trainer.errors import ConfigError
 
 
 def test_defaults_are_a_valid_configuration_for_mech_duel():
@@ -172,9 +171,8 @@ def test_the_environment_option_wins_over_the_file(tmp_path):
     ],
 )
 def test_an_invalid_setting_is_refused_by_name_in_one_line(text, values):
-    with pytest.raises(ConfigError) as error:
+    with refused("invalid-setting", *values) as error:
         resolve(None, None, [text])
-    assert_names(str(error.value), *values)
     assert "\n" not in str(error.value)
 
 

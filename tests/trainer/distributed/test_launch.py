@@ -59,7 +59,7 @@ def test_ranks_share_environments_and_take_a_gpu_each():
         (
             "environment.num_envs=9",
             SECOND_OF_TWO,
-            ("num_envs", 9, 2, 8, 10),
+            ("environment.num_envs", 9, 2, 8, 10),
         ),
         ("environment.num_envs=1", SECOND_OF_TWO, (2, 4)),
         ("run.device=cuda:0", SECOND_OF_TWO, ("run.device", "cuda:0", 2, "GPU")),
@@ -175,7 +175,11 @@ def test_a_failed_rank_leaves_the_group_alone(monkeypatch, started, error):
 )
 def test_restarts_with_a_shared_store_are_refused(restarts, shared, fails):
     launched = {**LAUNCHED, "TORCHELASTIC_MAX_RESTARTS": restarts, "TORCHELASTIC_USE_AGENT_STORE": shared}
-    with refused("invalid-setting", "--max-restarts", 3, "=1") if fails else nullcontext():
+    with (
+        refused("invalid-setting", "--max-restarts", 3, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1")
+        if fails
+        else nullcontext()
+    ):
         torchrun.require_own_store(launched)
 
 

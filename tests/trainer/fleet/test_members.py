@@ -78,11 +78,11 @@ def test_a_trainer_with_several_gpus_has_a_rank_on_each():
     ("given", "values"),
     [
         ({"trainers": 0, "evaluators": 0}, (0,)),
-        ({"resources": Resources(1.0, 2.0), "overrides": ("environment.num_envs=9",)}, ("num_envs", 9, 2)),
+        ({"resources": Resources(1.0, 2.0), "overrides": ("environment.num_envs=9",)}, ("environment.num_envs", 9, 2)),
         ({"resources": Resources(1.0, 2.0), "overrides": ("run.device=cuda:0",)}, ("run.device", 2)),
         ({"trainers": 2, "roles": ALL_ROLES}, ("--roles", 3, 2)),
         ({"overrides": ("ppo.gama=0.5",)}, ("ppo.gamma",)),
-        ({"prefix": ":"}, ("--prefix",)),
+        ({"prefix": ":"}, (":main",)),
         ({"trainers": 0, "prefix": "../"}, ("--prefix", "../evaluator", 64)),
     ],
 )
@@ -179,7 +179,7 @@ def test_a_dry_run_reports_missing_capacity(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("given", "values"),
+    ("given", "told"),
     [
         (["--environment", "rps", "--roles", "main,bad"], "--roles 'main,bad'"),
         (["--environment", "rps", "--json"], "--dry-run"),

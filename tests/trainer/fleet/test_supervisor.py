@@ -124,7 +124,7 @@ def test_a_stopped_supervisor_starts_nothing(launch: Callable[..., Launch]) -> N
 @pytest.mark.integration
 def test_a_node_without_the_run_folder_refuses_a_restart(launch: Callable[..., Launch]) -> None:
     begun = launch("misused", begun=True)
-    with refused("trainer-error", "--runs"):
+    with refused("fleet-failed", "--runs"):
         Supervisor().run(begun)
     assert not begun.member.folder.exists()
     begun.member.folder.mkdir(parents=True)

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 import torch
-from refused import refused
+from refused import assert_names, refused
 from small_runs import rps
 
 from arena.environments import declare
@@ -97,7 +97,7 @@ def test_exploiter_takes_a_snapshot_and_is_reset(worker_of, client, tmp_path):
     assert same(weights(worker.learner), first_weights(config))
     learner, steps = known(client)
     assert (learner.role, learner.resets, learner.began_step, steps) == ("main_exploiter", 1, 128, [128])
-    assert any(line.startswith("reset the learner to its initial weights at step 128: 128 steps") for line in lines)
+    assert any(line.startswith("reset the learner") and "step 128:" in line for line in lines)
     resumed = worker_of(client, rps("run.total_timesteps=256", *EXPLOITER))
     assert (resumed.learner.began_step, resumed.learner.steps) == (128, 128)
     assert same(weights(resumed.learner), first_weights(config))
@@ -239,7 +239,7 @@ def test_incompatible_weights_are_logged_and_initial_weights_used(worker_of, cli
     exploiter = worker_of(client, config)
     exploiter.run()
     assert same(weights(exploiter.learner), first_weights(config))
-    assert "has another network than this run" in caplog.text
+    assert_names(caplog.text, "network")
 
 
 def test_weights_that_cannot_be_had_now_hold_the_new_beginning_up(worker_of, client, outside):

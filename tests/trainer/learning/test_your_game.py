@@ -111,9 +111,9 @@ def test_a_game_may_step_a_whole_batch_by_itself(tmp_path, monkeypatch):
     env = make("readers_batch:make", num_envs=3)
     assert (env.num_envs, env.spec.name) == (3, "readers_batch:make")
     assert declare("readers_batch:make:rounds=2").rounds == 2
-    with refused("arena-error", 2):
+    with refused("invalid-input", 2):
         make("readers_batch:make", num_envs=3, processes=2)
-    with refused("arena-error", "readers_batch:misnamed", "other"):
+    with refused("invalid-game", "readers_batch:misnamed", "other"):
         declare("readers_batch:misnamed")
 
 
@@ -163,5 +163,5 @@ def test_its_scripted_player_is_registered_with_the_league_and_dealt(sprinters_g
 def test_scripted_players_that_make_no_sense_are_refused(game, tmp_path, told, values):
     with (tmp_path / "readers_race.py").open("a", encoding="utf-8") as file:
         file.write(f"\n\nfrom arena.environments.adapters.custom import Scripted\n\nRace.baselines = {told}\n")
-    with refused("arena-error", *values):
+    with refused("invalid-game", *values):
         brought_baselines(game)

@@ -85,7 +85,7 @@ def test_a_folder_without_a_run_is_bad_usage(tmp_path, capsys):
     def refusal(folder):
         doctor(folder, expect=2)
         error = capsys.readouterr().err
-        assert error.startswith(f"trainer: {folder} is not a run folder: ")
+        assert_names(error, folder)
         assert error.count("\n") == 1
         return error
 

@@ -62,7 +62,7 @@ def test_a_short_run_meets_its_snapshots_and_can_be_played_with(worker_of, clien
     assert len(matches) >= 4
     assert client.players(GAME, kind="snapshot").items
     for name in (ALLOWED_MODULES_VARIABLE,) if settings else ():
-        with refused("arena-error", "space_games:Rememberer"):
+        with refused("invalid-checkpoint", "space_games:Rememberer"):
             resolve_policy(GAME, str(tmp_path / "run"))
         monkeypatch.setenv(name, "space_games:Rememberer")
     trained, random = resolve_policy(GAME, str(tmp_path / "run")), resolve_policy(GAME, "random")

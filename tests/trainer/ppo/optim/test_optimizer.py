@@ -152,5 +152,5 @@ def lose_the_gradient(parameter):
 )
 def test_step_raises_an_error_if_a_parameter_left_the_flat_storage(network, optimizer, change, values):
     change(network.core.lstm.weight_ih_l0)
-    with refused("trainer-error", *values):
+    with refused("stale-optimizer", *values):
         optimizer.step()

@@ -82,7 +82,7 @@ def test_a_new_run_waits_for_a_league_and_then_gives_up_in_one_line(worker_of, c
 
 def test_a_signal_ends_the_wait_for_a_league_and_is_named(worker_of, client, transport, outside):
     transport.down = outside.asked = True
-    with refused("league-unreachable"):
+    with refused("league-unreachable", "http://testserver"):
         worker_of(client, rps())
 
 

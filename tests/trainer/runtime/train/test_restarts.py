@@ -51,8 +51,7 @@ def test_a_complete_run_prints_how_to_continue(worker_of, client):
     again = worker_of(client, rps("run.total_timesteps=128"), lines=lines)
     again.run()
     assert again.learner.updates == 2
-    told = "run.total_timesteps is 128, which this run has reached: set a larger value, such as --total-timesteps 256"
-    assert len([line for line in lines if line.startswith(told)]) == 1
+    assert len([line for line in lines if "--total-timesteps 256" in line]) == 1
 
 
 def test_a_crash_between_saves_repeats_no_sequence(worker_of, client, tmp_path):
