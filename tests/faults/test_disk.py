@@ -1,4 +1,4 @@
-"""A disk that is full under a server: calls are refusal, what was taken stays, and with room all goes on by itself."""
+"""A disk that is full under a server: calls are refused, what was taken stays, and with room all goes on by itself."""
 
 import os
 import subprocess
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from distant_league import League
 from league_scene import Scene, result, safetensors, sha256
-from refused import refused
 
 from league.client import LeagueClient
+from league.errors import LeagueError
 
 SIZE_MIB = 8
 LEASES, BUDGET = 10, 40
@@ -57,11 +57,11 @@ def test_a_full_disk_of_the_leagues_home_loses_nothing_that_was_answered(
 
     scene.report(result(leases[0]))
     filler = fill(small_disk)
-    with refused("league-error") as refusal:
+    with pytest.raises(LeagueError) as refusal:
         report_all()
     assert refusal.value.status == 503, "which workers wait out"
     data = safetensors(1, signature=scene.signature)
-    with refused("league-error") as refusal:
+    with pytest.raises(LeagueError) as refusal:
         scene.client.upload(data, sha256(data))
     assert refusal.value.status == 503
     filler.unlink()

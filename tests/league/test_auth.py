@@ -122,9 +122,9 @@ def test_a_token_is_stored_as_its_hash_alone(database: Database) -> None:
 @ON_SQLITE
 def test_tokens_have_a_known_scope_and_a_name_of_their_own(database: Database) -> None:
     make(database, "read", "a")
-    with refused("name-taken"):
+    with refused("name-taken", "a"):
         make(database, "read", "a")
-    with refused("invalid-request"):
+    with refused("invalid-request", "king", "read, worker, admin"):
         make(database, "king")
     with database.write() as session, refused("unknown-token", "nobody"):
         tokens.revoke(session, "nobody", Cause("test", "", NOW))

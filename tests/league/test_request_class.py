@@ -65,18 +65,18 @@ def test_pages_wait_behind_what_people_look_at(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "rule"),
+    "change",
     [
-        ({"leases_running": 0}, "at least one call must be able to run"),
-        ({"reads_waiting": -1}, "it must be 0 or more"),
-        ({"wait_s": 0.0}, "finite and above 0"),
-        ({"retry_min_s": 9.0, "retry_max_s": 3.0}, "in order"),
-        ({"retry_max_s": float("inf")}, "finite"),
+        {"leases_running": 0},
+        {"reads_waiting": -1},
+        {"wait_s": 0.0},
+        {"retry_min_s": 9.0, "retry_max_s": 3.0},
+        {"retry_max_s": float("inf")},
     ],
 )
-def test_sizes_that_cannot_be_are_refused_by_name(change: dict[str, Any], rule: str) -> None:
+def test_sizes_that_cannot_be_are_refused_by_name(change: dict[str, Any]) -> None:
     (name, *_) = change
-    with refused(ValueError, name, rule):
+    with refused(ValueError, name):
         ConcurrencyLimits(**change)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, safetensors, sha256
+from refused import assert_names
 
 HUGE = 2**70
 JSON = {"Content-Type": "application/json"}
@@ -143,16 +144,16 @@ def test_what_json_does_not_write_as_a_whole_number_is_none(scene: Scene, http: 
 @ON_SQLITE
 @pytest.mark.parametrize("path", ["workers", "learners"])
 @pytest.mark.parametrize(
-    ("body", "rule"),
+    ("body", "value"),
     [
-        (b'{"name": "\xff"}', "invalid request body: it is not UTF-8;"),
-        (b"[" * 100_000, "invalid request body: its JSON nests too deeply;"),
+        (b'{"name": "\xff"}', "UTF-8"),
+        (b"[" * 100_000, "JSON"),
     ],
 )
-def test_a_body_that_cannot_be_read_is_told_why(http: TestClient, path: str, body: bytes, rule: str) -> None:
+def test_a_body_that_cannot_be_read_is_told_why(http: TestClient, path: str, body: bytes, value: str) -> None:
     answer = http.post(f"/api/v1/{path}", content=body, headers=JSON)
     assert answer.status_code == 422
-    assert answer.json()["detail"].startswith(rule)
+    assert_names(answer.json()["detail"], value)
 
 
 @ON_SQLITE
@@ -174,4 +175,4 @@ def test_errors_are_short_whatever_an_upload_or_a_query_says(scene: Scene, http:
 @ON_SQLITE
 def test_a_body_without_the_field_that_says_what_it_is_is_told_which(scene: Scene, http: TestClient) -> None:
     answer = http.post("/api/v1/leases", json={"worker_id": scene.evaluator.id}).json()
-    assert answer["rule"] == "it lacks the field 'kind', which selects its kind"
+    assert_names(answer["rule"], "kind")

@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
 from prometheus_client import CollectorRegistry, generate_latest
+from refused import assert_names
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -35,7 +36,7 @@ def test_readiness_names_a_schema_of_another_version(http: TestClient, database:
     assert answer.status_code == 503
     checks = answer.json()["checks"]
     assert (checks["database"], checks["store"]) == ("ok", "ok")
-    assert "database of a newer version" in checks["schema"]
+    assert_names(checks["schema"], 9999)
     assert str(database) not in checks["schema"]
     assert http.get("/healthz").status_code == 200
 
@@ -62,11 +63,8 @@ def test_readiness_says_that_the_store_cannot_be_written_and_leaves_its_place_to
     (tmp_path / "checkpoints").write_text("a file where a folder should be")
     health = league.health()
     assert health.status == "unready"
-    assert (
-        health.checks["store"]
-        == "checkpoint store unavailable: it cannot be written; the server's log says where and why"
-    )
-    assert f"store unavailable {tmp_path / 'checkpoints'}: it cannot be written (File exists)" in caplog.text
+    assert str(tmp_path) not in health.checks["store"]
+    assert_names(caplog.text, tmp_path / "checkpoints", "File exists")
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)

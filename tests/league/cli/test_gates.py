@@ -84,7 +84,6 @@ def test_when_the_time_is_up_the_gate_goes_on_at_the_league(online: Run, scene: 
     outcome = online("gate", two[0].id, two[1].id, "--timeout", 0)
     assert outcome.code == cli.UNDECIDED
     assert "attached evaluators: 1" in outcome.out
-    assert "continues on the server; the same command attaches to it again" in outcome.err
     assert [gate.state for gate in scene.client.gates().items] == ["open"]
 
 
@@ -231,8 +230,7 @@ def test_cancel_ends_the_gate_of_the_named_test_alone(online: Run, scene: Scene,
     assert (outcome.code, "cancelled" in outcome.out, "too slow" in outcome.out) == (0, True, True)
     assert {gate.elo1: gate.state for gate in scene.client.gates().items} == {20.0: "open", 50.0: "cancelled"}
     refused = online("gate", two[0].id, two[1].id, "--elo1", 50, "--cancel")
-    assert refused.code == 1
-    assert "no gate of this test is open" in refused.one_line_error
+    assert (refused.code, refused.one_line_error.count("\n")) == (1, 1)
 
 
 def test_gates_are_listed_with_where_they_stand(online: Run, scene: Scene, two: Two) -> None:
@@ -246,4 +244,5 @@ def test_gates_are_listed_with_where_they_stand(online: Run, scene: Scene, two: 
 
 def test_bad_terms_are_refused_in_one_line(online: Run, two: Two) -> None:
     refused = online("gate", two[0].id, two[1].id, "--elo0", 20, "--elo1", 20)
-    assert (refused.code, "elo1 must be above elo0" in refused.one_line_error) == (2, True)
+    assert refused.code == 2
+    assert_names(refused.one_line_error, "elo0", "elo1")

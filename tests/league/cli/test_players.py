@@ -241,16 +241,16 @@ def test_the_log_says_who_did_what_to_whom(online: Run, scene: Scene, snapshot: 
 
 
 def test_nothing_to_show_says_what_is_missing_and_how_to_come_by_it(online: Run, scene: Scene) -> None:
-    for arguments, words in (
-        (("standings", "--standing", "commander"), "no ranked players; `league players`"),
-        (("players", "--standing", "commander"), "no players; `trainer run`"),
-        (("champion", "--history"), "no champion yet; `league promote PLAYER --champion`"),
-        (("log",), "no matching events; --periods"),
-        (("superiority",), "rps: no rated matches of frozen players; `trainer evaluate`"),
+    for arguments, value in (
+        (("standings", "--standing", "commander"), "league players"),
+        (("players", "--standing", "commander"), "trainer run"),
+        (("champion", "--history"), "league promote PLAYER --champion"),
+        (("log",), "--periods"),
+        (("superiority",), "trainer evaluate"),
     ):
         outcome = online(*arguments)
         assert (outcome.code, len(outcome.out.splitlines())) == (0, 1)
-        assert outcome.out.startswith(words)
+        assert_names(outcome.out, value)
     shown = online("show", scene.learner.player_id).out
     assert_names(shown, "league close-period")
     assert "latest matches: none yet; " in shown
@@ -260,17 +260,19 @@ def test_nothing_to_show_says_what_is_missing_and_how_to_come_by_it(online: Run,
 @pytest.mark.parametrize(
     ("arguments", "way_out"),
     [
-        (("show", 99), "`league players` lists them all"),
-        (("opponents", 99), "`league players` lists them all"),
-        (("standings", "--as-of", 99), "`league log --periods` lists them"),
-        (("lease", "nothing"), "`league show PLAYER --json` names the leases of its latest matches"),
-        (("players", "--cursor", "x"), "see `league COMMAND --help`"),
+        (("show", 99), "league players"),
+        (("opponents", 99), "league players"),
+        (("standings", "--as-of", 99), "league log --periods"),
+        (("lease", "nothing"), "league show PLAYER --json"),
+        (("players", "--cursor", "x"), "league COMMAND --help"),
     ],
 )
 def test_the_way_out_is_a_command_and_none_of_the_server_s_calls(
     online: Run, scene: Scene, arguments: tuple[object, ...], way_out: str
 ) -> None:
-    assert online(*arguments).one_line_error.endswith(f"; {way_out}\n")
+    _, _, last = online(*arguments).one_line_error.rpartition(";")
+    assert_names(last, way_out)
+    assert "/api/" not in last
 
 
 def test_the_way_out_of_a_lost_race_for_the_championship_is_a_command(
@@ -281,7 +283,7 @@ def test_the_way_out_of_a_lost_race_for_the_championship_is_a_command(
 
     monkeypatch.setattr(lifecycle, "champion_of", look_then_lose_the_race)
     outcome = online("promote", snapshot.id, "--champion")
-    assert outcome.one_line_error.endswith("; check `league champion` and try again\n")
+    assert_names(outcome.one_line_error, "league champion")
 
 
 @pytest.mark.parametrize("width", [40, 80])
@@ -335,4 +337,4 @@ def test_metrics_of_a_learner_are_shown_with_their_trend(online: Run, scene: Sce
     assert "flat" not in online("metrics", str(scene.learner.id), "--name", "kl").out
     assert json.loads(online("metrics", "main", "--json").out)["metrics"]["kl"] == [0.5, 1.0, 0.0]
     assert "no such metric" in online("metrics", "main", "--name", "unknown").out
-    assert "no learner has this name or id" in online("metrics", "nobody").err
+    assert_names(online("metrics", "nobody").err, "nobody")

@@ -254,7 +254,7 @@ def test_settings_are_listed_with_what_was_changed(command: Run, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("variable", "hint"), [("LEAGUE_PROT", "LEAGUE_PORT"), ("LEAGUE_DATABSE_URL", "LEAGUE_DATABASE")]
+    ("variable", "hint"), [("LEAGUE_PROT", "LEAGUE_PORT"), ("LEAGUE_DATABSE_URL", "LEAGUE_DATABASE_URL")]
 )
 def test_a_server_does_not_start_with_a_mistyped_setting(
     command: Run, monkeypatch: pytest.MonkeyPatch, variable: str, hint: str

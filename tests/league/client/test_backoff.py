@@ -84,12 +84,12 @@ def test_clients_told_the_same_time_come_back_at_different_ones() -> None:
 def test_patience_ends_before_a_wait_that_would_be_too_long() -> None:
     hours = Hours()
     client, seen = caller(hours, iter([refusal() for _ in range(9)]), limit_s=10.0)
-    with refused("busy", 4) as refusal:
+    with refused("busy", 4) as error:
         client.lease(LEASES)
     assert hours.now <= 110.0
     assert 1 <= len(hours.pauses) <= 2
     assert len(seen) == len(hours.pauses) + 1
-    assert 4.0 <= (refusal.value.retry_after_s or 0) <= 6.0
+    assert 4.0 <= (error.value.retry_after_s or 0) <= 6.0
 
 
 def test_without_patience_nothing_sleeps_and_calls_before_the_time_stay_here() -> None:

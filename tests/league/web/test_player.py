@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import Scene, safetensors
+from refused import assert_names
 
 from league import wire
 from league.client import LeagueClient
@@ -69,7 +70,7 @@ def test_reports_are_shown_until_they_are_dismissed(
 def test_who_is_not_there_has_no_page(http: TestClient, scene: Scene, part: str) -> None:
     answer = http.get(f"/players/999{part}")
     assert answer.status_code == 404
-    assert "no player has this id" in answer.text
+    assert_names(answer.text, 999)
 
 
 def test_learners_and_baselines_have_pages_and_no_buttons(http: TestClient, scene: Scene) -> None:

@@ -85,7 +85,7 @@ def test_a_token_creates_so_many_environments_and_joins_those_of_others(connect:
     outcome = together(ann, [(f"game-{number}", "main") for number in range(8)])
     assert sorted(outcome, key=str).count(None) == 3
     assert outcome.count(TokenLimitError) == 5
-    with refused("token-limit", 3, "TOKEN_ENVIRONMENTS_MAX"):
+    with refused("token-limit", 3, "LEAGUE_TOKEN_ENVIRONMENTS_MAX"):
         register(ann, "one-more")
     register(bob, "one-more")
     register(ann, "one-more", "of-ann")

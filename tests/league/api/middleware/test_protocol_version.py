@@ -3,7 +3,7 @@
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
-from refused import refused
+from refused import assert_names, refused
 
 from league.client import LeagueClient
 from league.client import connection as client_side
@@ -20,17 +20,15 @@ def test_calls_by_a_known_protocol_or_by_none_are_answered(http: TestClient, hea
 
 
 @pytest.mark.parametrize(
-    ("asked", "way_out"),
-    [(NEWER, "bring the server up to date"), ("0", "install echelon-league"), ("one", "install echelon-league")],
+    ("asked", "value"),
+    [(NEWER, NEWER), ("0", "install echelon-league"), ("one", "install echelon-league")],
 )
-def test_another_protocol_is_refused_and_the_side_to_update_is_named(
-    http: TestClient, asked: str, way_out: str
-) -> None:
+def test_another_protocol_is_refused_and_the_side_to_update_is_named(http: TestClient, asked: str, value: str) -> None:
     answer = http.get(f"{PREFIX}/learners", headers={PROTOCOL_HEADER: asked})
     assert answer.status_code == 400
     problem = answer.json()
     assert (problem["type"], problem["value"]) == ("unsupported-protocol", asked)
-    assert way_out in problem["way_out"]
+    assert_names(problem["detail"], value)
     assert problem["request_id"] == answer.headers["X-Request-ID"]
 
 

@@ -82,7 +82,7 @@ def test_missing_and_damaged_checkpoints_of_players_are_named(
         read = command("gc", "--verify", *options, "--home", tmp_path).one_line_error
         assert_names(read, 1, missing, damaged)
     assert not (folder / damaged[:2] / damaged).exists()
-    with refused("league-error", damaged):
+    with refused("unknown-checkpoint", damaged):
         scene.client.download(damaged)
 
 

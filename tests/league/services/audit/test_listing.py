@@ -77,7 +77,7 @@ def test_who_and_what_does_not_exist_is_named(scene: Scene) -> None:
         scene.client.log(player_id=999)
     with refused("unknown-environment", "rps"):
         scene.client.log("chess")
-    with refused("invalid-request", "limit"):
+    with refused("invalid-request", "query.limit"):
         scene.client.log(limit=0)
 
 

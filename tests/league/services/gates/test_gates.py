@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 from gate_scene import Two, judged, leased, open_gate, outcome, play
 from league_scene import ENVIRONMENT, ON_SQLITE, SIGNATURE, Scene, result, safetensors, sha256
-from refused import refused
+from refused import assert_names, refused
 from sqlalchemy import select, update
 
 from league import wire
@@ -182,7 +182,7 @@ def test_a_cancelled_gate_has_no_verdict_and_is_followed_by_a_new_one(scene: Sce
     cancelled = scene.client.cancel_gate(gate.id, "too slow")
     assert (cancelled.state, cancelled.closed_reason) == ("cancelled", "too slow")
     assert (cancelled.games, cancelled.llr, cancelled.elo) == (4, seen.llr, seen.elo)
-    with refused("gate-conflict"):
+    with refused("gate-conflict", "cancelled"):
         scene.client.cancel_gate(gate.id)
     assert open_gate(scene, two).id != gate.id
 
@@ -217,7 +217,7 @@ def test_what_cannot_be_tested_is_refused_with_the_way_out(scene: Scene, two: Tw
     scene.client.quarantine(two[1].id)
     third = scene.publish(3)
     for pair, changes, values in (
-        ((third, learner), {}, (learner.id, third.id)),
+        ((third, learner), {}, ("main", third.id)),
         ((third, third), {}, (third.id,)),
         ((third, two[1]), {}, (two[1].id, "quarantined")),
         ((third, stranger), {}, (SIGNATURE, "rps-2")),
@@ -236,7 +236,7 @@ def test_what_cannot_be_tested_is_refused_with_the_way_out(scene: Scene, two: Tw
     with pytest.raises(UnknownEnvironmentError):
         league.gates("chess")
     for call in (league.show_gate, league.cancel_gate):
-        with refused("unknown-gate"):
+        with refused("unknown-gate", 7):
             call(7)
 
 
@@ -275,14 +275,16 @@ def test_a_check_of_the_books_finds_verdicts_and_leases_that_are_wrong(
     with database.write() as session:
         verdict = session.scalars(select(Gate.verdict)).one()
         session.execute(update(Gate).values(state="rejected"))
-    assert found() == [f"gates whose verdict is not what the log says: {gate.id}"]
+    (finding,) = found()
+    assert_names(finding, gate.id)
     with database.write() as session:
         session.execute(update(Gate).values(state="accepted", verdict={}))
-    assert found() == [f"gates whose verdict is not what the log says: {gate.id}"]
+    (finding,) = found()
+    assert_names(finding, gate.id)
     with database.write() as session:
         session.execute(update(Gate).values(verdict=verdict))
         session.execute(update(Lease).values(gate_id=gate.id + 1))
-    assert found()[0].startswith("leases of gates that are not of their two players")
+    assert len(found()) == 2
 
 
 # --- promotion by gate -----------------------------------------------------------------------------------------------

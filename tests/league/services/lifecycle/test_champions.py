@@ -72,7 +72,7 @@ def test_a_champion_out_of_play_is_champion_no_longer(scene: Scene, change: str)
     getattr(scene.client, change)(other.id)
     assert champion_id(scene) == champion.id
     getattr(scene.client, change)(champion.id)
-    with refused("unknown-champion", "2030-01-01"):
+    with refused("unknown-champion", "2030-01-01T00:00:00Z"):
         scene.client.champion()
 
 

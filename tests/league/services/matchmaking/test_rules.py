@@ -174,17 +174,14 @@ def test_a_rule_of_ones_own_may_look_at_everything(serve: Serve) -> None:
 @ON_SQLITE
 @pytest.mark.usefixtures("own_rules")
 @pytest.mark.parametrize(
-    ("name", "rule"),
-    [
-        ("nobody", "choose one of hard, .*, nemesis, or install a rule"),
-        ("gone", "stranger_rules:gone cannot be loaded"),
-    ],
+    ("name", "value"),
+    [("nobody", "nemesis"), ("gone", "stranger_rules:gone")],
 )
 def test_a_rule_that_cannot_be_had_is_refused_at_start(
-    configure: Callable[..., object], monkeypatch: pytest.MonkeyPatch, name: str, rule: str
+    configure: Callable[..., object], monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv("LEAGUE_MATCHMAKING__WEIGHTING", name)
-    with refused("configuration", "LEAGUE_MATCHMAKING", "weighting", name, rule):
+    with refused("configuration", f"LEAGUE_MATCHMAKING__WEIGHTING={name}", value):
         configure()
 
 

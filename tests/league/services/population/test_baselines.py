@@ -42,7 +42,7 @@ def test_of_a_game_that_the_league_knows_they_are_refused(scene: Scene) -> None:
 
 @pytest.mark.parametrize("names", [("random",), ("sprinter", "sprinter")])
 def test_they_have_names_of_their_own(scene: Scene, names: tuple[str, ...]) -> None:
-    with refused("invalid-request"):
+    with refused("invalid-request", "random, random"):
         scene.client.learner(asked("main", *((name, 1600.0) for name in names)))
     with refused("name-taken", GAME):
         scene.client.learner(asked("sprinter", ("sprinter", 1600.0)))

@@ -87,8 +87,8 @@ def test_what_was_not_known_of_a_policy_is_noted_when_it_is_told(scene):
         ({"signature": "rps-2"}, "signature-mismatch", "rps-1"),
         ({"name": "main"}, "name-taken", "main"),
         ({"name": "random"}, "name-taken", "random"),
-        ({"name": "main@1"}, "invalid-request", "name"),
-        ({"identity": ""}, "invalid-request", "identity"),
+        ({"name": "main@1"}, "invalid-request", "body.name"),
+        ({"identity": ""}, "invalid-request", "body.identity"),
     ],
 )
 @ON_SQLITE
@@ -180,7 +180,7 @@ def test_who_is_out_of_play_gets_no_leases_and_is_told_why(scene, stone, entrant
     scene.client.reinstate(stone.id)
     assert len(pairs_of(scene, entrant, stone, 2)) == 2
     scene.client.quarantine(stone.id)
-    with refused("standing-conflict"):
+    with refused("standing-conflict", "stone", "quarantined"):
         pairs_of(scene, entrant, stone, 2)
 
 

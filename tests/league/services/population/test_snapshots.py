@@ -225,7 +225,7 @@ def test_a_policy_of_another_environment_is_refused_naming_both(scene: Scene) ->
 
 @ON_SQLITE
 def test_publishing_needs_an_uploaded_checkpoint_and_a_learner(scene: Scene) -> None:
-    with refused("unknown-checkpoint", "00000000"):
+    with refused("unknown-checkpoint", "0" * 64):
         scene.client.publish(wire.PlayerCreate(learner_id=scene.learner.id, checkpoint="0" * 64, step=1))
     data = safetensors(1)
     scene.client.upload(data, sha256(data))

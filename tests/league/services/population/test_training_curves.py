@@ -128,7 +128,7 @@ def test_a_trainer_that_says_nothing_of_its_health_is_as_before(scene: Scene) ->
 def test_curves_of_nobody_are_refused_by_name(scene: Scene) -> None:
     with refused("unknown-learner", 999):
         scene.client.metrics(999)
-    with refused("invalid-request", "most"):
+    with refused("invalid-request", "query.most"):
         scene.client.metrics(scene.learner.id, most=0)
 
 

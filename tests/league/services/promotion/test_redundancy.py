@@ -143,7 +143,7 @@ def test_the_command_says_which_evidence_decided(
     play_in_style({player.id: float(max(place, 1)) for place, player in enumerate(players)})
     assert "at most 0.00" in run("--dry-run").splitlines()[1]
     run()
-    assert scene.client.log(kind="retire").items[0].reason.endswith("scores and plays like it")
+    assert scene.client.log(kind="retire").items[0].reason.endswith("plays like it")
 
 
 def test_the_champion_stays(scored: Any) -> None:

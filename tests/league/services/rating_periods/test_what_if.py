@@ -132,7 +132,7 @@ def test_periods_are_cut_where_the_active_players_have_played_enough(
         ({"refit": {"growth": -1.0}}, ("growth", -1.0)),
         ({"refit": 3}, ("refit",)),
         ({"period_games": 0}, ("period_games = 0",)),
-        ({"deviation_floor": 400.0}, ("deviation_floor", "deviation_cap")),
+        ({"deviation_floor": 400.0}, ("LEAGUE_DEVIATION_FLOOR=400", "LEAGUE_DEVIATION_CAP=350")),
     ],
 )
 def test_a_name_or_value_that_no_rating_config_has_is_refused(
@@ -145,5 +145,5 @@ def test_a_name_or_value_that_no_rating_config_has_is_refused(
 @ON_SQLITE
 def test_without_a_period_there_is_nothing_to_compare(scene: Scene, database: Database, configure: Configure) -> None:
     proposal = what_if.propose(database, configure(), scene.environment, {"tau": 1.0})
-    with refused("invalid-request"):
+    with refused("invalid-request", "rps"):
         what_if.compare(database, scene.environment, proposal)

@@ -105,7 +105,7 @@ def test_the_first_recording_of_a_match_stays(scene: Scene, match: wire.Match) -
     first = recording_of(match)
     scene.client.upload_replay(match.id, pack_recording(first))
     other = replace(first, steps=(replace(first.steps[0], rewards=(1.0, 1.0)), *first.steps[1:]))
-    with refused("replay-conflict"):
+    with refused("replay-conflict", match.id):
         scene.client.upload_replay(match.id, pack_recording(other))
     assert unpack_recording(scene.client.replay(match.id), "stored") == first
 
@@ -115,13 +115,13 @@ def test_the_first_recording_of_a_match_stays(scene: Scene, match: wire.Match) -
     [
         ({"environment": "chess"}, ("chess", "rps")),
         ({"signature": "rps-2"}, ("rps-2", "rps-1")),
-        ({"players": ("main", "nobody")}, ("main",)),
+        ({"players": ("main", "nobody")}, ("nobody",)),
         ({"seed": 1}, (1,)),
     ],
 )
 @ON_SQLITE
 def test_a_recording_of_another_match_is_refused(
-    scene: Scene, match: wire.Match, changes: dict[str, Any], values: tuple
+    scene: Scene, match: wire.Match, changes: dict[str, Any], values: tuple[object, ...]
 ) -> None:
     with refused("refused-replay", *values):
         scene.client.upload_replay(match.id, pack_recording(recording_of(match, **changes)))
@@ -204,7 +204,7 @@ def test_the_oldest_recordings_make_room(serve: Callable[..., TestClient], datab
     for each in matches:
         scene.client.upload_replay(each.id, pack_recording(recording_of(each)))
     for each in matches[:2]:
-        with refused("unknown-replay"):
+        with refused("unknown-replay", each.id):
             scene.client.replay(each.id)
     sizes = [len(scene.client.replay(each.id)) for each in matches[2:]]
     with database.read() as session:

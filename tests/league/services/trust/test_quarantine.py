@@ -204,7 +204,7 @@ def test_a_false_alarm_that_was_lifted_before_leaves_nothing_behind_either(sides
     assert league.books() != before
     client.reinstate_worker(league.bad.id, "it was right all along", restore=True)
     assert league.books() == before
-    with refused("worker-conflict"):
+    with refused("worker-conflict", "trainer-2"):
         client.reinstate_worker(league.bad.id, "again")
 
 
@@ -299,10 +299,10 @@ def test_both_changes_are_in_the_audit_log(scene: Scene, database: Database) -> 
 
 
 def test_a_change_that_is_one_already_is_refused(scene: Scene) -> None:
-    with refused("worker-conflict"):
+    with refused("worker-conflict", "trainer-1"):
         scene.client.reinstate_worker(scene.trainer.id)
     quarantine(scene)
-    with refused("worker-conflict"):
+    with refused("worker-conflict", "trainer-1"):
         quarantine(scene)
 
 
