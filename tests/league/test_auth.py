@@ -62,7 +62,7 @@ def attempt(http: TestClient, call: Call, secret: str | None) -> int:
 
 
 @ON_SQLITE
-def test_documents_and_interface_description_agree_on_who_may_do_what(http: TestClient) -> None:
+def test_docs_and_openapi_list_the_same_scopes(http: TestClient) -> None:
     told, meant = documented(), described(http)
     differing = {call for call, _scope in told.items() ^ meant.items()} - UNDESCRIBED
     assert differing == set(), "say in docs/security.md who may make these calls"

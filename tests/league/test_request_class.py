@@ -21,7 +21,7 @@ RESULTS = {("POST", "/api/v1/results"), ("POST", "/api/v1/leases/release")}
 
 
 @ON_SQLITE
-def test_every_route_has_the_lane_that_the_contract_says(http: TestClient) -> None:
+def test_every_route_has_its_documented_request_class(http: TestClient) -> None:
     routes = {
         (method.upper(), path)
         for path, methods in http.get("/openapi.json").json()["paths"].items()
@@ -54,12 +54,12 @@ def test_files_health_and_streams_never_wait(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [f"/checkpoints/{'0' * 64}", "/matches/7/recording"])
-def test_what_takes_long_to_send_does_not_wait_among_pages(path: str) -> None:
+def test_downloads_have_a_request_class_of_their_own(path: str) -> None:
     assert request_class("GET", path) == "transfers"
 
 
 @pytest.mark.parametrize("path", ["/", "/players/7", "/somewhere/else"])
-def test_pages_wait_behind_what_people_look_at(path: str) -> None:
+def test_page_fragments_and_forms_have_the_class_of_their_method(path: str) -> None:
     assert request_class("GET", path) == "reads"
     assert request_class("POST", path) == "changes"
 
@@ -148,7 +148,7 @@ def test_calls_get_their_turn_in_order_and_beyond_the_queue_are_refused_at_once(
     turns(test)
 
 
-def test_who_waits_too_long_is_refused_and_leaves_its_place() -> None:
+def test_request_that_waits_too_long_is_rejected() -> None:
     async def test(turnstile: QueueLimiter, _clock: Hours) -> None:
         assert await turnstile.enter(60.0)
         assert not await turnstile.enter(0.001)

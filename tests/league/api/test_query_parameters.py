@@ -74,7 +74,7 @@ def test_the_refusal_names_the_parameter_and_the_nearest_name(
     assert_names(problem["way_out"], names)
 
 
-def test_a_call_without_query_parameters_says_so(http: TestClient) -> None:
+def test_query_on_a_call_without_parameters_is_rejected(http: TestClient) -> None:
     problem = refusal(http, "GET", "/api/v1/players/1?limit=5")
     assert (problem["type"], problem["value"]) == ("invalid-request", "query.limit")
 
@@ -95,7 +95,7 @@ def test_an_endless_name_is_cut_in_the_answer(http: TestClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/static/style.css", "/docs", "/healthz", "/readyz", "/metrics"])
-def test_pages_and_probes_ignore_what_links_and_monitors_add(http: TestClient, path: str) -> None:
+def test_pages_and_probes_ignore_unknown_query_parameters(http: TestClient, path: str) -> None:
     assert (http.get(path).status_code, http.get(f"{path}?utm_source=mail").status_code) == (200, 200)
 
 

@@ -37,7 +37,7 @@ def test_a_caller_may_call_at_its_rate_after_a_burst_and_others_are_not_slowed()
 
 
 @ON_SQLITE
-def test_whoever_looks_too_often_can_still_beat_and_report(
+def test_rate_limited_reader_can_still_send_heartbeats_and_results(
     serve: Callable[..., TestClient], database: Database
 ) -> None:
     http = serve(rate_per_s=1.0, rate_burst=30)
@@ -55,7 +55,7 @@ def test_whoever_looks_too_often_can_still_beat_and_report(
     assert [answer.status for answer in scene.report(result(lease))] == ["accepted"]
 
 
-def test_waiting_as_long_as_is_said_is_long_enough() -> None:
+def test_waiting_for_retry_after_is_sufficient() -> None:
     callers = RateLimiter(per_s=0.3, burst=1, memory_s=0.0)
     now = NOW
     callers.admit("ann", "reads", now)
@@ -84,9 +84,7 @@ def test_idle_callers_are_forgotten() -> None:
 
 
 @ON_SQLITE
-def test_too_many_calls_are_a_problem_that_says_when_to_call_again(
-    serve: Callable[..., TestClient], database: Database, time: Any
-) -> None:
+def test_rate_limit_error_has_retry_after(serve: Callable[..., TestClient], database: Database, time: Any) -> None:
     http = serve(rate_per_s=1.0, rate_burst=3)
     with database.write() as session:
         secrets = [tokens.create(session, name, "read", Cause("test", "", NOW)) for name in ("ann", "bob")]
@@ -104,7 +102,7 @@ def test_too_many_calls_are_a_problem_that_says_when_to_call_again(
 
 
 @ON_SQLITE
-def test_whoever_tries_tokens_is_slowed_down_and_good_tokens_from_there_are_not(
+def test_guessing_tokens_is_rate_limited_but_valid_tokens_are_not(
     serve: Callable[..., TestClient], database: Database
 ) -> None:
     http = serve(rate_per_s=100.0, rate_burst=5 * REFUSED_COST)

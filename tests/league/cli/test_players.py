@@ -24,14 +24,14 @@ def test_standings_show_rank_rating_with_two_deviations_games_and_win_rate(
         assert shown in row
 
 
-def test_json_is_what_the_server_sends(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+def test_json_output_equals_the_server_response(online: Run, scene: Scene, snapshot: wire.Player) -> None:
     sent = scene.client.standings(scene.environment)
     assert json.loads(online("standings", "--json").out) == sent.model_dump(mode="json")
     listed = json.loads(online("players", "--kind", "snapshot", "--json").out)
     assert [player["id"] for player in listed["items"]] == [snapshot.id]
 
 
-def test_a_long_list_says_how_to_go_on(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+def test_long_list_prints_the_next_cursor(online: Run, scene: Scene, snapshot: wire.Player) -> None:
     everyone = json.loads(online("players", "--json").out)["items"]
     seen: list[int] = []
     cursor: list[str] = []
@@ -124,7 +124,7 @@ def test_a_change_that_the_standing_does_not_allow_is_one_line(online: Run, snap
 @pytest.mark.parametrize(
     "words", [("promote",), ("promote", "--champion"), ("retire",), ("gate",), ("gate", "--cancel")]
 )
-def test_what_a_request_cannot_hold_is_one_line(
+def test_unencodable_argument_is_a_one_line_error(
     online: Run, scene: Scene, snapshot: wire.Player, words: tuple[str, ...]
 ) -> None:
     other = [scene.publish(2000).id] if words[0] == "gate" else []
@@ -162,11 +162,11 @@ def test_several_environments_ask_for_a_name(online: Run, scene: Scene) -> None:
     assert online("standings", "--environment", "recall").code == 0
 
 
-def test_a_league_without_learners_says_so(online: Run) -> None:
+def test_league_without_learners_prints_a_hint(online: Run) -> None:
     assert "trainer run" in online("standings").one_line_error
 
 
-def test_an_unreachable_league_says_how_to_start_it(command: Run) -> None:
+def test_unreachable_league_error_names_the_start_command(command: Run) -> None:
     outcome = command("players", "--url", "http://127.0.0.1:9")
     assert outcome.code == 75
     assert "league serve" in outcome.one_line_error
@@ -176,7 +176,7 @@ def test_an_address_without_a_scheme_is_bad_usage(command: Run) -> None:
     assert command("players", "--url", "somewhere").code == 2
 
 
-def test_closing_a_period_rates_what_came_in(online: Run, scene: Scene) -> None:
+def test_closing_a_period_rates_new_matches(online: Run, scene: Scene) -> None:
     scene.publish(step=1000)
     scene.train(count=2)
     outcome = online("close-period", "--json", "--reason", "lunch")
@@ -184,7 +184,7 @@ def test_closing_a_period_rates_what_came_in(online: Run, scene: Scene) -> None:
     assert "closed rating period 2: 0 matches" in online("close-period").out
 
 
-def test_a_period_whose_number_is_not_its_id_is_shown_with_the_id_that_as_of_takes(online: Run, scene: Scene) -> None:
+def test_period_is_listed_with_the_id_for_as_of(online: Run, scene: Scene) -> None:
     other = Scene(scene.client, environment="recall")
     scene.client.close_period(scene.environment)
     other.train(count=1)
@@ -227,7 +227,7 @@ def test_a_standing_that_changed_since_it_was_looked_at_is_not_changed(
     assert scene.client.player(snapshot.id).standing == "commander"
 
 
-def test_the_log_says_who_did_what_to_whom(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+def test_log_command_lists_actor_action_and_subject(online: Run, scene: Scene, snapshot: wire.Player) -> None:
     online("promote", snapshot.id, "--reason", "beats everybody")
     environment, _, *rows = online("log", snapshot.id).out.splitlines()
     assert environment.strip() == "rps"
@@ -240,7 +240,7 @@ def test_the_log_says_who_did_what_to_whom(online: Run, scene: Scene, snapshot: 
     assert "unknown player nobody" in online("log", "nobody").one_line_error
 
 
-def test_nothing_to_show_says_what_is_missing_and_how_to_come_by_it(online: Run, scene: Scene) -> None:
+def test_empty_output_names_the_next_command(online: Run, scene: Scene) -> None:
     for arguments, value in (
         (("standings", "--standing", "commander"), "league players"),
         (("players", "--standing", "commander"), "trainer run"),
@@ -267,7 +267,7 @@ def test_nothing_to_show_says_what_is_missing_and_how_to_come_by_it(online: Run,
         (("players", "--cursor", "x"), "league COMMAND --help"),
     ],
 )
-def test_the_way_out_is_a_command_and_none_of_the_server_s_calls(
+def test_error_remedy_is_a_command_not_an_http_call(
     online: Run, scene: Scene, arguments: tuple[object, ...], way_out: str
 ) -> None:
     _, _, last = online(*arguments).one_line_error.rpartition(";")
@@ -275,7 +275,7 @@ def test_the_way_out_is_a_command_and_none_of_the_server_s_calls(
     assert "/api/" not in last
 
 
-def test_the_way_out_of_a_lost_race_for_the_championship_is_a_command(
+def test_lost_champion_race_error_names_a_command(
     online: Run, scene: Scene, snapshot: wire.Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def look_then_lose_the_race(client: LeagueClient, environment: str | None) -> None:

@@ -51,7 +51,7 @@ def test_numbers_beyond_all_use_are_bad_usage(
 
 
 @pytest.mark.parametrize("name", ["x\x07b", "a?b", "a/b", "a#b", "ü"])
-def test_an_id_is_one_segment_of_a_path_whatever_is_in_it(name: str) -> None:
+def test_ids_are_escaped_in_paths(name: str) -> None:
     asked: list[httpx2.URL] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:

@@ -75,7 +75,7 @@ def test_where_no_league_answers_the_error_names_the_place_of_the_address(
     assert dead in str(away.value)
 
 
-def test_a_default_address_says_that_nothing_names_another() -> None:
+def test_default_address_reports_its_origin() -> None:
     assert "LEAGUE_URL is not set and var/league.url does not exist" in find_league().way_out
 
 

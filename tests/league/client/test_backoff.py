@@ -70,7 +70,7 @@ def test_a_server_that_asks_to_come_back_at_once_is_not_called_for_ever() -> Non
     assert hours.now <= 130.0
 
 
-def test_clients_told_the_same_time_come_back_at_different_ones() -> None:
+def test_retry_after_is_jittered_between_clients() -> None:
     pauses = []
     for seed in range(20):
         hours = Hours()
@@ -127,7 +127,7 @@ def test_a_refused_upload_is_sent_again_from_its_start() -> None:
         lambda: refusal(**{"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}),
     ],
 )
-def test_what_is_not_a_refusal_with_a_time_is_raised_at_once(answer: Callable[[], httpx2.Response]) -> None:
+def test_errors_without_retry_after_are_not_retried(answer: Callable[[], httpx2.Response]) -> None:
     hours = Hours()
     client, _ = caller(hours, iter([answer()]))
     with pytest.raises(LeagueError):

@@ -28,13 +28,13 @@ def test_every_kind_of_error_has_a_slug_of_its_own_and_travels() -> None:
         assert 400 <= kind.status < 600
 
 
-def test_a_problem_of_a_newer_server_is_still_told() -> None:
+def test_unknown_problem_type_keeps_its_detail() -> None:
     error = from_problem({"type": "brand-new", "detail": "something else: entirely"})
     assert type(error) is LeagueError
     assert "something else: entirely" in str(error)
 
 
-def test_a_server_that_is_away_is_named_with_what_to_do() -> None:
+def test_unreachable_server_error_names_the_start_command() -> None:
     with (
         reserved() as port,
         LeagueClient(f"http://127.0.0.1:{port}") as client,
@@ -45,7 +45,7 @@ def test_a_server_that_is_away_is_named_with_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(("status", "content"), [(200, b"<html>hello</html>"), (502, b"bad gateway"), (200, b"{}")])
-def test_something_else_at_the_address_is_told_from_a_league(status: int, content: bytes) -> None:
+def test_other_server_at_the_address_is_recognised(status: int, content: bytes) -> None:
     elsewhere = httpx2.MockTransport(lambda _request: httpx2.Response(status, content=content))
     client = LeagueClient(http=httpx2.Client(transport=elsewhere, base_url="http://elsewhere"))
     with refused("league-error", "elsewhere"):
@@ -67,7 +67,7 @@ def test_an_older_server_gets_no_field_that_the_caller_did_not_fill() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "päss", "two words", "word\n"])
-def test_what_cannot_be_a_token_is_refused_without_being_told(token: str) -> None:
+def test_malformed_token_is_rejected_without_echoing_it(token: str) -> None:
     with refused("unauthenticated", "league token create") as refusal:
         LeagueClient(token=token)
     assert not token or token not in str(refusal.value)

@@ -35,7 +35,7 @@ def test_constraints_have_the_names_that_migrations_will_look_for(database: Data
     assert "fk_matches_lease_id_leases" in names
 
 
-def test_tables_whose_rows_change_keep_room_for_that(database: Database) -> None:
+def test_updated_tables_have_a_fillfactor(database: Database) -> None:
     """Which comparing the models does not look at, and SQLite does not know."""
     wanted = {table.name for table in Base.metadata.tables.values() if table.dialect_options["postgresql"]["with"]}
     assert wanted == {"payoffs", "side_payoffs"}

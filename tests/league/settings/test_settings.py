@@ -111,7 +111,7 @@ def test_settings_that_contradict_each_other_are_refused_naming_both(
     assert refused[1] in error.value.rule
 
 
-def test_settings_at_the_edge_of_what_fits_together_are_taken() -> None:
+def test_settings_at_the_limits_are_accepted() -> None:
     Settings.load(heartbeat_s=359.0, deviation_floor=350.0, snapshot_deviation=350.0, baseline_deviation=350.0)
     Settings.load(store_url="s3://bucket/league", store_endpoint_url="http://h:9000")
 
@@ -168,7 +168,7 @@ def test_variables_of_commands_of_tests_and_of_others_are_no_settings_and_pass(
 # --- secrets out of files --------------------------------------------------------------------------------------------
 
 
-def test_a_password_of_any_characters_comes_out_of_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_password_file_may_contain_any_characters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     password = "p@ss/w:rd?#%& ü"
     file = tmp_path / "password"
     file.write_text(f"{password}\n", encoding="utf-8")
@@ -183,7 +183,7 @@ def test_a_password_of_any_characters_comes_out_of_a_file(monkeypatch: pytest.Mo
     assert password not in str(shown)
 
 
-def test_what_is_said_itself_wins_over_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_variable_takes_precedence_over_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "url").write_text("postgresql://in-file/league\n")
     monkeypatch.setenv("LEAGUE_DATABASE_URL_FILE", str(tmp_path / "url"))
     assert Settings.load().database_address == "postgresql://in-file/league"
@@ -238,7 +238,7 @@ def test_every_setting_is_listed_as_a_variable_that_sets_it(monkeypatch: pytest.
         assert shown[variable].value == value != shown[variable].default
 
 
-def test_a_listing_is_what_the_environment_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_listing_round_trips_through_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for setting in Settings.load().listing():
         if setting.value:
             monkeypatch.setenv(setting.variable, setting.value)

@@ -68,7 +68,7 @@ def test_a_bucket_that_cannot_be_reached_is_named_at_start(
 
 
 @pytest.mark.parametrize("hashing", ["refuses", "no"])
-def test_a_service_that_does_not_hash_what_it_copies_is_refused_naming_what_helps(
+def test_bucket_service_without_checksums_is_rejected_with_the_setting(
     serve: Callable[..., TestClient], in_bucket: Kept, service: Service, hashing: Literal["refuses", "no"]
 ) -> None:
     service.hashing = hashing
@@ -77,7 +77,7 @@ def test_a_service_that_does_not_hash_what_it_copies_is_refused_naming_what_help
     assert in_bucket.names() == []
 
 
-def test_a_service_that_fails_is_told_by_calls_and_by_readiness(
+def test_failing_bucket_service_is_reported_by_calls_and_readiness(
     serve: Callable[..., TestClient], in_bucket: Kept, service: Service
 ) -> None:
     http = serve(**in_bucket.settings)
@@ -111,7 +111,7 @@ def test_an_address_where_no_object_store_answers_is_named_at_start_and_by_readi
         store.take_in(sha256(safetensors(1)), io.BytesIO(safetensors(1)))
 
 
-def test_readiness_says_that_a_store_is_away_and_not_where_it_was(
+def test_readiness_reports_unavailable_store_without_its_address(
     serve: Callable[..., TestClient], in_bucket: Kept, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     http = serve(**in_bucket.settings)

@@ -99,7 +99,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_what_cannot_be_loaded_is_found_and_the_loader_agrees(kind: str) -> None:
+def test_inspection_and_loader_agree_on_unloadable_files(kind: str) -> None:
     data, fault = FAULTS[kind]
     assert fault_of(data) == fault
     with pytest.raises(CheckpointError):
@@ -114,7 +114,7 @@ def test_of_other_files_only_finite_numbers_are_asked() -> None:
     assert "well-formed" in str(fault_of(policy()[:-1]))
 
 
-def test_names_of_tensors_are_bounded_and_storable_in_what_is_found() -> None:
+def test_tensor_names_in_findings_are_bounded_and_escaped() -> None:
     fault = fault_of(save({"\x1b[31m\0" + 100_000 * "w": torch.tensor([torch.nan])}))
     assert fault is not None
     assert fault.startswith("\\x1b[31m\\x00www")
@@ -167,7 +167,7 @@ def publish(league: LeagueClient, data: bytes) -> wire.Player:
 
 @ON_SQLITE
 @pytest.mark.parametrize("kind", ["integers", "other shape", "missing", "no architecture"])
-def test_publishing_refuses_what_the_header_shows_to_be_broken(league: LeagueClient, kind: str) -> None:
+def test_publishing_rejects_checkpoints_with_a_broken_header(league: LeagueClient, kind: str) -> None:
     data, fault = FAULTS[kind]
     with pytest.raises(RefusedCheckpointError) as refusal:
         publish(league, data)

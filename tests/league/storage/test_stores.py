@@ -26,7 +26,7 @@ def get(http: TestClient, name: str, **headers: str) -> httpx2.Response:
     return httpx2.get(answer.headers["location"], headers=headers) if answer.has_redirect_location else answer
 
 
-def test_bytes_come_back_as_they_went_in_and_leave_nothing_else(league: LeagueClient, kept: Kept) -> None:
+def test_checkpoint_round_trips_without_leftovers(league: LeagueClient, kept: Kept) -> None:
     data = safetensors(3, signature="rps-1")
     league.upload(data, sha256(data))
     assert league.download(sha256(data)) == data
@@ -41,7 +41,7 @@ def test_a_file_is_uploaded_from_its_path(league: LeagueClient, tmp_path: Path) 
     assert league.download(sha256(data)) == data
 
 
-def test_what_is_there_is_not_sent_again(league: LeagueClient, http: TestClient, kept: Kept) -> None:
+def test_existing_checkpoint_is_not_uploaded_again(league: LeagueClient, http: TestClient, kept: Kept) -> None:
     data = safetensors(3)
     sent = wire.UploadCreate(size_bytes=len(data)).model_dump()
     asked = f"/api/v1/checkpoints/{sha256(data)}/uploads"
@@ -61,9 +61,7 @@ def test_bytes_under_another_hash_are_refused_naming_both(league: LeagueClient, 
 
 
 @pytest.mark.parametrize("data", [b"", b"weights of a kind", b"\x80\x04]q\x00.", safetensors(1)[:-1]])
-def test_what_is_no_safetensors_file_is_refused_and_leaves_nothing(
-    league: LeagueClient, kept: Kept, data: bytes
-) -> None:
+def test_store_rejects_a_file_that_is_not_safetensors(league: LeagueClient, kept: Kept, data: bytes) -> None:
     with refused("refused-checkpoint", sha256(data)) as refusal:
         league.upload(data, sha256(data))
     assert "\n" not in str(refusal.value)
@@ -112,9 +110,7 @@ def test_an_unknown_checkpoint_is_named_by_every_call(league: LeagueClient, http
     assert kept.store.remove(name, datetime.now(UTC) + SOON)
 
 
-def test_damaged_bytes_are_found_at_rest_lose_their_name_and_are_healed_by_sending_them_anew(
-    league: LeagueClient, kept: Kept
-) -> None:
+def test_damaged_checkpoint_is_quarantined_and_restored_by_a_new_upload(league: LeagueClient, kept: Kept) -> None:
     data = safetensors(3)
     name = sha256(data)
     league.upload(data, name)
@@ -158,7 +154,7 @@ def test_all_checkpoints_and_no_leftovers_are_listed(league: LeagueClient, kept:
     assert list(kept.store.leftovers(datetime.now(UTC) + SOON)) == []
 
 
-def test_only_what_is_old_is_removed(league: LeagueClient, kept: Kept) -> None:
+def test_sweep_removes_only_old_leftovers(league: LeagueClient, kept: Kept) -> None:
     data = safetensors(3)
     name = sha256(data)
     league.upload(data, name)
@@ -181,7 +177,7 @@ def test_a_checkpoint_that_is_asked_about_is_young_again(league: LeagueClient, k
     assert league.download(name) == data
 
 
-def test_what_no_player_has_is_collected_with_what_uploads_left(
+def test_garbage_collection_removes_orphans_and_upload_leftovers(
     league: LeagueClient, kept: Kept, database: Database
 ) -> None:
     published = Scene(league).publish(1)

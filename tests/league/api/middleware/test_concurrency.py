@@ -75,7 +75,7 @@ def test_an_open_league_on_loopback_is_unaffected(league: LeagueClient) -> None:
     register(league, "recall")
 
 
-def test_a_server_creates_no_environments_for_workers_unless_told() -> None:
+def test_workers_create_no_environments_by_default() -> None:
     assert Settings.load().workers_create_environments is False
 
 

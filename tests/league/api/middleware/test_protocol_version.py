@@ -32,7 +32,7 @@ def test_another_protocol_is_refused_and_the_side_to_update_is_named(http: TestC
     assert problem["request_id"] == answer.headers["X-Request-ID"]
 
 
-def test_nothing_comes_of_a_refused_call(
+def test_rejected_call_has_no_effect(
     scene: Scene, http: TestClient, league: LeagueClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (lease,) = scene.opponent_leases(1)
@@ -46,5 +46,5 @@ def test_nothing_comes_of_a_refused_call(
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/openapi.json"])
-def test_what_is_no_call_of_a_worker_has_no_protocol(http: TestClient, path: str) -> None:
+def test_only_worker_calls_require_a_protocol_version(http: TestClient, path: str) -> None:
     assert http.get(path, headers={PROTOCOL_HEADER: NEWER}).status_code == 200

@@ -132,7 +132,7 @@ WHOLE = '{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'
         ('"F32",', '"F32", "scale": NaN,', ("NaN",)),
     ],
 )
-def test_what_safetensors_itself_does_not_read_is_refused(old: str, new: str, values: tuple[object, ...]) -> None:
+def test_file_that_safetensors_cannot_read_is_rejected(old: str, new: str, values: tuple[object, ...]) -> None:
     """A player whose weights nobody can load would be drawn as an opponent."""
     data = with_header(WHOLE.replace(old, new).encode(), bytes(8))
 
@@ -236,7 +236,7 @@ def test_parts_of_uploads_that_died_with_their_server_are_swept_at_start(
     assert [file.exists() for file in (old, young, checkpoint)] == [False, True, True]
 
 
-def test_a_store_that_cannot_be_written_says_so(league: LeagueClient, folder: Path) -> None:
+def test_unwritable_store_is_reported(league: LeagueClient, folder: Path) -> None:
     folder.rmdir()
     folder.write_text("a file where a folder should be")
     data = safetensors(3)
@@ -260,7 +260,7 @@ def small_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small_files")
-def test_an_upload_that_the_disk_refuses_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+def test_upload_to_a_full_disk_fails_without_leftovers(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path / "checkpoints", max_bytes=10**9)
 
     def send() -> None:
@@ -337,7 +337,7 @@ def breaking_server(data: bytes, pieces: list[int], asked: list[str | None]) -> 
     return httpx2.Client(transport=httpx2.MockTransport(answer), base_url="http://league")
 
 
-def test_a_broken_download_goes_on_where_it_broke() -> None:
+def test_interrupted_download_resumes() -> None:
     data, asked = safetensors(3), []
     client = LeagueClient(http=breaking_server(data, [10, 20], asked))
     assert client.download(sha256(data)) == data

@@ -38,9 +38,7 @@ def upload(client: LeagueClient, folder: Path, content: int, hours: float) -> st
     return sha256(data)
 
 
-def test_a_dry_run_says_what_would_go_and_deletes_nothing(
-    command: Run, scene: Scene, folder: Path, tmp_path: Path
-) -> None:
+def test_gc_dry_run_deletes_nothing(command: Run, scene: Scene, folder: Path, tmp_path: Path) -> None:
     scene.publish(1)
     name = upload(scene.client, folder, 10, 48)
     size = len(safetensors(10))
@@ -59,7 +57,7 @@ def test_a_dry_run_says_what_would_go_and_deletes_nothing(
     assert event.actor.endswith("at the command line")
 
 
-def test_what_is_younger_than_asked_is_kept(command: Run, scene: Scene, folder: Path, tmp_path: Path) -> None:
+def test_gc_keeps_files_younger_than_the_limit(command: Run, scene: Scene, folder: Path, tmp_path: Path) -> None:
     name = upload(scene.client, folder, 10, 2)
     command("gc", "--home", tmp_path)
     assert (folder / name[:2] / name).exists()

@@ -89,7 +89,7 @@ def test_a_rating_changed_behind_the_leagues_back_is_reported_and_set_right(
     assert command("rebuild", "--home", tmp_path).code == 0
 
 
-def test_a_dry_run_of_another_config_shows_it_beside_what_is_and_changes_nothing(
+def test_rebuild_dry_run_compares_configs_without_changes(
     online: Run, scene: Scene, snapshot: wire.Player, tmp_path: Path
 ) -> None:
     before = scene.client.standings(scene.environment)
@@ -106,7 +106,7 @@ def test_a_dry_run_of_another_config_shows_it_beside_what_is_and_changes_nothing
     assert {item["name"] for item in told["items"]} == {row.name for row in before.items}
 
 
-def test_another_config_becomes_the_league_s_and_says_what_the_server_will_do(
+def test_rebuild_with_another_config_stores_it(
     online: Run, scene: Scene, snapshot: wire.Player, tmp_path: Path
 ) -> None:
     new = tmp_path / "new.toml"
@@ -132,9 +132,7 @@ def test_a_config_that_cannot_be_used_is_named_in_one_line(
     assert_names(outcome.one_line_error, value)
 
 
-def test_check_says_that_all_is_right_and_lists_what_is_not(
-    online: Run, scene: Scene, snapshot: wire.Player, tmp_path: Path
-) -> None:
+def test_check_command_lists_violations(online: Run, scene: Scene, snapshot: wire.Player, tmp_path: Path) -> None:
     sound = online("check", "--home", tmp_path)
     assert (sound.code, sound.out) == (0, "OK: no problems found\n")
     with sqlite3.connect(tmp_path / "league.db") as connection:

@@ -11,7 +11,7 @@ from refused import assert_names
 from league import wire
 
 
-def test_a_dry_run_says_what_a_run_takes_away(
+def test_prune_dry_run_counts_what_a_run_deletes(
     command: Run, scene: Scene, snapshot: wire.Player, time: Any, tmp_path: Path
 ) -> None:
     time.now = time.now.replace(year=2001)  # the command reads the clock of the machine
@@ -25,7 +25,7 @@ def test_a_dry_run_says_what_a_run_takes_away(
     assert json.loads(command("prune", "--json", "--home", tmp_path).out)["leases"] == 0
 
 
-def test_leases_whose_results_still_count_are_kept(command: Run, scene: Scene, tmp_path: Path) -> None:
+def test_prune_rejects_a_limit_within_the_lease_grace(command: Run, scene: Scene, tmp_path: Path) -> None:
     outcome = command("prune", "--older-than", "0.01d", "--home", tmp_path)
     assert outcome.code == 2
     assert_names(outcome.one_line_error, "1:00:00")

@@ -53,7 +53,7 @@ def test_a_revoked_token_stays_on_the_list(command: Run, tmp_path: Path) -> None
         (("create", "other"), 2, "--scope"),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_one_line(
+def test_invalid_token_command_is_a_one_line_error(
     command: Run, tmp_path: Path, arguments: tuple[str, ...], code: int, says: str
 ) -> None:
     command("token", "create", "laptop", "--scope", "worker", "--home", tmp_path)
@@ -100,7 +100,7 @@ def test_an_end_that_is_none_is_refused_by_name(command: Run, tmp_path: Path, ex
     assert "Traceback" not in outcome.err
 
 
-def test_the_audit_log_names_who_typed(command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_log_names_the_system_user(command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "ann")
     command("token", "create", "a", "--scope", "read", "--home", tmp_path)
     database = Database(f"sqlite:///{tmp_path / 'league.db'}")
@@ -152,7 +152,7 @@ def test_a_learner_is_assigned_to_a_worker_token(command: Run, tmp_path: Path) -
 # --- in files --------------------------------------------------------------------------------------------------------
 
 
-def test_a_token_goes_into_a_file_of_its_owner_alone_and_is_printed_nowhere(command: Run, tmp_path: Path) -> None:
+def test_token_is_written_to_a_private_file_and_never_printed(command: Run, tmp_path: Path) -> None:
     file = tmp_path / "worker"
     made = command("token", "create", "fleet", "--scope", "worker", "--to", file, "--home", tmp_path)
     secret = file.read_text().strip()

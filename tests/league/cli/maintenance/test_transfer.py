@@ -28,7 +28,7 @@ def test_a_league_moves_to_another_home(command: Run, exported: Path, tmp_path: 
     assert command("export", tmp_path / "again.zip", "--home", there).code == 0
 
 
-def test_refusals_are_one_line_with_the_way_out(command: Run, exported: Path, tmp_path: Path) -> None:
+def test_transfer_errors_are_one_line(command: Run, exported: Path, tmp_path: Path) -> None:
     occupied = command("import", exported, "--home", tmp_path)
     assert occupied.code == 1
     assert_names(occupied.one_line_error, tmp_path)

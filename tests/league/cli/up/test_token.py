@@ -58,7 +58,7 @@ def test_one_that_ended_is_renewed_so_that_the_run_keeps_its_learner(
     assert second != first
 
 
-def test_the_learner_of_an_open_league_goes_on_with_the_own_token(settings: Settings, tmp_path: Path) -> None:
+def test_learner_of_an_open_league_is_assigned_to_the_new_token(settings: Settings, tmp_path: Path) -> None:
     database = Database(settings.database_address)
     request = wire.LearnerCreate(name="main", role="main", environment="rps", signature="rps-1")
     with database.write() as session:

@@ -157,7 +157,7 @@ def worker_of(scene: Scene, **changes: Any) -> wire.WorkerCreate:
     return wire.WorkerCreate.model_validate(fields | changes)
 
 
-def test_a_worker_of_an_open_league_goes_to_the_token_that_knows_its_instance(scene: Scene, connect: Connect) -> None:
+def test_worker_of_an_open_league_is_claimed_by_the_token_with_its_instance(scene: Scene, connect: Connect) -> None:
     request = worker_of(scene, name="trainer-main", instance="known-to-one")
     worker = scene.client.register_worker(request)
     ann, bob = connect("worker", "ann"), connect("worker", "bob")
@@ -192,7 +192,7 @@ def test_workers_of_one_name_and_two_tokens_are_two_workers(
     assert len(ann.workers().items) == 2
 
 
-def test_a_renewed_token_keeps_what_is_its_own(connect: Connect, http: TestClient, database: Database) -> None:
+def test_renewed_token_keeps_its_learners_and_workers(connect: Connect, http: TestClient, database: Database) -> None:
     scene = Scene(connect("worker", "ann"))
     with database.write() as session:
         tokens.revoke(session, "ann", Cause("test", "", NOW))

@@ -25,7 +25,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 Connect = Callable[..., LeagueClient]
 
 
-def test_a_token_works_until_it_expires_and_then_says_so(connect: Connect, time: Any) -> None:
+def test_expired_token_is_rejected_with_its_expiry_time(connect: Connect, time: Any) -> None:
     client = connect("read", "wall", expires_at=NOW + timedelta(hours=1))
     time.advance(3599)
     assert client.players().items == []
@@ -99,7 +99,7 @@ def test_every_change_of_a_token_is_in_the_audit_log(database: Database) -> None
 
 
 @ON_SQLITE
-def test_what_became_of_a_token_is_known_within_the_time_it_is_remembered(
+def test_tokens_take_effect_within_the_cache_lifetime(
     serve: Callable[..., TestClient], database: Database, time: Any
 ) -> None:
     http = serve(token_memory_s=1.0)

@@ -76,7 +76,7 @@ def test_the_same_bytes_count_once_and_a_refused_upload_not_at_all(
         send(ann, 4)
 
 
-def test_what_is_collected_counts_no_more(
+def test_collected_checkpoints_no_longer_count_toward_the_quota(
     http: TestClient, connect: Callable[..., LeagueClient], database: Database, settings: Settings
 ) -> None:
     ann = connect("worker", "ann")
@@ -87,7 +87,7 @@ def test_what_is_collected_counts_no_more(
     send(ann, 4, 5, 6)
 
 
-def test_what_a_killed_collector_deleted_counts_no_more_after_the_next_one(
+def test_quota_is_corrected_after_a_killed_garbage_collection(
     http: TestClient,
     connect: Callable[..., LeagueClient],
     database: Database,

@@ -89,7 +89,7 @@ def require_sound(database: Database, settings: Settings, time: Any) -> None:
     assert all(each.differing == 0 for each in recomputed(database))
 
 
-def test_an_environment_with_a_past_goes_whole_and_the_others_stay_as_they_are(
+def test_deleting_an_environment_leaves_others_unchanged(
     scene: Scene, other: Scene, database: Database, time: Any, configure: Callable[..., Settings], tmp_path: Path
 ) -> None:
     newest = other.client.players(OTHER, standing="candidate").items
@@ -179,7 +179,7 @@ def test_matches_are_deleted_only_after_an_export_that_has_them_all(
         remove(database, time, environment="chess")
 
 
-def test_an_environment_without_matches_goes_at_once_and_may_begin_anew(
+def test_environment_without_matches_is_deleted_and_can_be_recreated(
     scene: Scene, league: LeagueClient, database: Database, time: Any, configure: Callable[..., Settings]
 ) -> None:
     empty = Scene(league, OTHER, SIGNATURE)
@@ -339,7 +339,7 @@ def test_leases_that_are_granted_while_an_environment_is_deleted_leave_nothing_b
     require_sound(database, configure(), time)
 
 
-def test_streams_of_events_tell_of_matches_that_come_after_a_deletion(
+def test_event_streams_continue_after_a_deletion(
     scene: Scene, league: LeagueClient, database: Database, time: Any, http: TestClient
 ) -> None:
     Scene(league, OTHER, SIGNATURE).train(9)

@@ -57,7 +57,7 @@ def test_evaluators_get_pairs_of_an_open_gate_before_any_other(scene: Scene, two
     assert {item.player_id for item in told.items} == {player.id for player in two}
 
 
-def test_an_evaluator_is_busy_elsewhere_until_its_last_batch_is_reported(scene: Scene, two: Two, time: Any) -> None:
+def test_evaluator_is_busy_until_its_last_batch_is_reported(scene: Scene, two: Two, time: Any) -> None:
     def seen() -> tuple[int, int]:
         gate = scene.client.show_gate(opened.id)
         return gate.evaluators, gate.busy_evaluators
@@ -100,9 +100,7 @@ def test_of_several_gates_each_is_played(scene: Scene, two: Two) -> None:
 # --- evaluators that are killed --------------------------------------------------------------------------------------
 
 
-def test_an_evaluator_that_is_started_again_gives_back_what_it_held_for_gates(
-    scene: Scene, two: Two, database: Database, time: Any
-) -> None:
+def test_restarted_evaluator_releases_its_gate_leases(scene: Scene, two: Two, database: Database, time: Any) -> None:
     attach = wire.WorkerCreate(
         name="killed", kind="evaluator", version="1", signatures=[SIGNATURE], instance="folder-1"
     )
@@ -147,7 +145,7 @@ def test_the_same_test_of_the_same_two_is_the_same_gate(scene: Scene, two: Two, 
     assert (anew.state, anew.games, anew.id != gate.id) == ("open", 0, True)
 
 
-def test_who_asks_for_a_gate_of_the_rule_makes_it_theirs(scene: Scene, two: Two, database: Database, time: Any) -> None:
+def test_requesting_an_automatic_gate_takes_it_over(scene: Scene, two: Two, database: Database, time: Any) -> None:
     test = wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id, reason="strong enough?")
     with database.write() as session:
         opened = gates.find_or_open(session, test, RULE, time.now).id
@@ -207,7 +205,7 @@ def test_gates_are_listed_newest_first(scene: Scene, two: Two, league: LeagueCli
 
 
 @ON_SQLITE
-def test_what_cannot_be_tested_is_refused_with_the_way_out(scene: Scene, two: Two, league: LeagueClient) -> None:
+def test_invalid_gate_is_rejected(scene: Scene, two: Two, league: LeagueClient) -> None:
     other = wire.LearnerCreate(name="other", role="main", environment=ENVIRONMENT, signature="rps-2")
     data = safetensors(9, signature="rps-2")
     league.upload(data, sha256(data))

@@ -51,7 +51,7 @@ def test_standings_as_of_a_past_period_show_the_standings_of_then(scene: Scene, 
 
 
 @ON_SQLITE
-def test_an_environment_that_nobody_plays_is_refused_naming_the_known_ones(scene: Scene) -> None:
+def test_standings_of_unknown_environment_list_the_known_ones(scene: Scene) -> None:
     for call in (scene.client.standings, scene.client.payoff, scene.client.periods):
         with refused("unknown-environment", "nobody-plays-this", "rps"):
             call("nobody-plays-this")
@@ -94,7 +94,7 @@ def test_a_rating_curve_has_a_point_per_period_that_changed_it(scene: Scene, tim
     assert scene.client.ratings(snapshot.id, limit=2, cursor=first.next_cursor).items == curve[2:]
 
 
-def test_a_payoff_of_some_players_says_how_many_there_are(scene: Scene) -> None:
+def test_truncated_payoff_reports_the_total(scene: Scene) -> None:
     snapshots = [scene.publish(step) for step in range(4)]
     scene.client.retire(snapshots[0].id)
     whole = scene.client.payoff(scene.environment)
@@ -154,7 +154,7 @@ def test_the_only_environment_needs_no_name_and_several_do(scene: Scene, http: T
 
 
 @ON_SQLITE
-def test_who_and_when_unknown_is_named(scene: Scene) -> None:
+def test_unknown_player_or_period_is_named(scene: Scene) -> None:
     with refused("unknown-player", 999):
         scene.client.ratings(999)
     with refused("unknown-period", 77):

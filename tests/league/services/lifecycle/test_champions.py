@@ -33,7 +33,7 @@ def test_a_league_begins_without_a_champion(scene: Scene) -> None:
     assert scene.client.champions().items == []
 
 
-def test_a_candidate_that_is_crowned_becomes_a_commander_with_a_call_sign(scene: Scene) -> None:
+def test_candidate_that_becomes_champion_gets_a_call_sign(scene: Scene) -> None:
     player = scene.publish(1)
     champion = scene.client.crown(player.id, "beats everybody", expected=None)
     assert champion == scene.client.champion("rps")
@@ -43,7 +43,7 @@ def test_a_candidate_that_is_crowned_becomes_a_commander_with_a_call_sign(scene:
     assert champion.player.call_sign
 
 
-def test_every_change_of_hands_is_kept_with_actor_and_reason(scene: Scene, database: Database) -> None:
+def test_champion_history_records_actor_and_reason(scene: Scene, database: Database) -> None:
     first, second = scene.publish(1), scene.publish(2)
     scene.client.crown(first.id, "first", expected=None)
     scene.client.crown(second.id, "better", expected=first.id)
@@ -89,7 +89,7 @@ def test_each_environment_has_its_own(league: LeagueClient) -> None:
             call("chess")
 
 
-def test_what_the_caller_expects_must_still_hold(scene: Scene) -> None:
+def test_promotion_fails_if_the_expected_champion_changed(scene: Scene) -> None:
     first, second, third = (scene.publish(step) for step in range(3))
     scene.client.crown(first.id, expected=None)
     for expected, told in ((None, "none"), (third.id, third.id)):
@@ -102,7 +102,7 @@ def test_what_the_caller_expects_must_still_hold(scene: Scene) -> None:
     assert champion_id(scene) == second.id
 
 
-def test_who_cannot_be_a_commander_cannot_be_champion(scene: Scene) -> None:
+def test_ineligible_player_cannot_be_champion(scene: Scene) -> None:
     retired = scene.publish(1)
     scene.client.retire(retired.id)
     for player_id, value in (
@@ -117,7 +117,7 @@ def test_who_cannot_be_a_commander_cannot_be_champion(scene: Scene) -> None:
     assert champion_id(scene) is None
 
 
-def test_of_racing_promoters_one_crowns_and_the_others_are_told_who_is_champion(
+def test_one_of_racing_champion_promotions_wins(
     serve: Callable[..., TestClient],
 ) -> None:
     servers = [serve(), serve()]
@@ -142,7 +142,7 @@ def test_of_racing_promoters_one_crowns_and_the_others_are_told_who_is_champion(
 
 
 @ON_SQLITE
-def test_whoever_crowns_must_say_which_champion_it_saw(scene: Scene, http: TestClient) -> None:
+def test_champion_promotion_requires_the_expected_champion(scene: Scene, http: TestClient) -> None:
     answer = http.post("/api/v1/champion", json={"player_id": scene.publish(1).id})
     assert (answer.status_code, answer.json()["type"]) == (422, InvalidRequestError.type)
     assert "expected" in answer.json()["detail"]
@@ -152,7 +152,7 @@ def test_whoever_crowns_must_say_which_champion_it_saw(scene: Scene, http: TestC
 # --- by rule ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_rule_crowns_the_best_commander_and_says_why(scene: Scene) -> None:
+def test_succession_rule_promotes_the_best_commander(scene: Scene) -> None:
     better = scene.publish(1)
     for _ in range(4):
         scene.evaluate(10, winner=better.id)
@@ -162,7 +162,7 @@ def test_the_rule_crowns_the_best_commander_and_says_why(scene: Scene) -> None:
     assert "nobody was champion" in champion.reason
 
 
-def test_the_rule_lets_a_clearly_better_commander_follow(
+def test_succession_rule_promotes_a_clearly_better_commander(
     serve: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEAGUE_PROMOTION__LEAST_GAMES", "2")

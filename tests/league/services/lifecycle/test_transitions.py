@@ -35,7 +35,7 @@ def test_the_table_of_changes_is_complete() -> None:
 
 @pytest.mark.parametrize("standing", STEPS)
 @pytest.mark.parametrize("change", transitions.TRANSITIONS)
-def test_each_change_goes_where_the_table_says_or_is_refused_by_state(scene: Scene, standing: str, change: str) -> None:
+def test_each_transition_follows_the_table_or_is_rejected(scene: Scene, standing: str, change: str) -> None:
     player = scene.publish(1)
     for step in REACH[standing]:
         getattr(scene.client, step)(player.id)
@@ -78,7 +78,7 @@ def test_an_unknown_player_is_named(scene: Scene) -> None:
 
 
 @pytest.mark.holds("T12")
-def test_of_racing_promoters_one_wins_and_the_others_are_told_the_state(serve: Callable[..., TestClient]) -> None:
+def test_one_of_racing_promotions_wins(serve: Callable[..., TestClient]) -> None:
     servers = [serve(), serve()]
     scene = Scene(LeagueClient(http=servers[0]))
     player = scene.publish(1)
@@ -118,7 +118,7 @@ def test_every_change_leaves_a_line_with_actor_and_reason(scene: Scene, database
     assert log[0].created_at == time.now
 
 
-def test_the_rule_promotes_a_clearly_better_candidate_and_says_why(scene: Scene, database: Database) -> None:
+def test_promotion_rule_promotes_a_clearly_better_candidate(scene: Scene, database: Database) -> None:
     better = scene.publish(1)
     for _ in range(4):
         scene.evaluate(10, winner=better.id)

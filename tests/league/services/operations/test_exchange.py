@@ -137,9 +137,7 @@ def other(other_empty_url: str) -> Iterator[Database]:
     opened.close()
 
 
-def test_a_league_comes_back_from_the_other_database_byte_for_byte(
-    archive: Path, other: Database, tmp_path: Path
-) -> None:
+def test_league_round_trips_through_the_other_database(archive: Path, other: Database, tmp_path: Path) -> None:
     store = store_at(tmp_path / "there")
     take_in(archive, other, store)
     take_out(other, store, tmp_path / "again.zip")
@@ -151,14 +149,14 @@ def test_a_league_comes_back_from_the_other_database_byte_for_byte(
     assert sum(name.startswith("checkpoints/") for name in first) == 8
 
 
-def test_what_is_not_there_stays_so_and_becomes_no_null_of_json(copied: Path, other: Database, tmp_path: Path) -> None:
+def test_sql_null_is_not_exported_as_json_null(copied: Path, other: Database, tmp_path: Path) -> None:
     take_in(copied, other, store_at(tmp_path / "there"))
     with other.read() as session:
         absent = select(func.count()).select_from(Learner).where(Learner.rules.is_(null()))
         assert session.scalar(absent) == len(ENVIRONMENTS)
 
 
-def test_an_imported_league_shows_what_the_old_one_shows(
+def test_imported_league_shows_the_same_data(
     archive: Path, secret: str, http: TestClient, other: Database, other_empty_url: str, tmp_path: Path
 ) -> None:
     home = tmp_path / "there"
@@ -202,7 +200,7 @@ def all_of(client: LeagueClient) -> list[object]:
 
 
 @ON_SQLITE
-def test_recordings_stay_behind_where_nobody_wants_them(
+def test_replays_are_exported_only_on_request(
     secret: str, database: Database, store: DirectoryStore, other: Database, tmp_path: Path
 ) -> None:
     view = export.WITHOUT_REPLAYS
@@ -214,7 +212,7 @@ def test_recordings_stay_behind_where_nobody_wants_them(
         assert there.scalar(select(func.count(Match.id))) == here.scalar(select(func.count(Match.id)))
 
 
-def test_an_imported_league_goes_on_where_the_old_one_stood(
+def test_imported_league_continues(
     archive: Path, secret: str, other: Database, other_empty_url: str, tmp_path: Path
 ) -> None:
     home = tmp_path / "there"
@@ -238,7 +236,7 @@ def test_of_tokens_the_file_has_hashes_alone(archive: Path, secret: str) -> None
     assert archive.stat().st_mode & 0o077 == 0
 
 
-def test_an_export_is_of_one_moment_while_the_league_goes_on(
+def test_export_is_a_consistent_snapshot_of_a_running_league(
     secret: str, http: TestClient, database: Database, store: DirectoryStore, tmp_path: Path, other: Database
 ) -> None:
     scene = Scene(LeagueClient(http=http, token=secret), "rps", "rps-1")
@@ -348,7 +346,7 @@ def renamed_column(members: dict[str, bytes]) -> None:
     ],
 )
 @ON_SQLITE
-def test_an_archive_that_is_not_what_it_says_is_refused(
+def test_inconsistent_archive_is_rejected(
     copied: Path,
     change: Callable[[dict[str, bytes]], None],
     code: str,
@@ -378,7 +376,7 @@ def test_a_lost_checkpoint_is_refused_or_named(
 
 
 @ON_SQLITE
-def test_an_export_clears_away_what_killed_ones_left_and_nothing_that_is_being_written(
+def test_export_removes_only_leftovers_of_killed_exports(
     secret: str, database: Database, store: DirectoryStore, tmp_path: Path
 ) -> None:
     left, written, other = (tmp_path / name for name in (".a.zip.1.part", ".a.zip.2.part", ".b.zip.3.part"))

@@ -148,7 +148,7 @@ def test_payoffs_are_those_that_were_known_then(scene: Scene, time: Any, databas
     assert records(twin) == known
 
 
-def test_the_new_league_goes_on(scene: Scene, time: Any, fork: Any, opened: Any) -> None:
+def test_forked_league_continues(scene: Scene, time: Any, fork: Any, opened: Any) -> None:
     play_periods(scene, time, number=2)
     held = scene.opponent_leases(1, budget=2)[0]
     cut = scene.client.close_period()
@@ -180,9 +180,7 @@ def test_other_games_are_as_of_the_same_moment(league: LeagueClient, time: Any, 
     assert len(forked.players("recall", kind="snapshot").items) == 1
 
 
-def test_whom_the_league_does_not_trust_today_it_does_not_trust_there(
-    scene: Scene, time: Any, database: Database, fork: Any
-) -> None:
+def test_fork_keeps_current_quarantines(scene: Scene, time: Any, database: Database, fork: Any) -> None:
     play_periods(scene, time, number=3)
     cut = scene.client.periods().items[1]
     scene.client.quarantine_worker(scene.evaluator.id, time.now - timedelta(days=1), "lies")
@@ -249,7 +247,7 @@ def test_the_command_makes_a_home_folder_that_can_be_served(
 
 
 @ON_SQLITE
-def test_the_command_tells_how_to_run_the_new_league_where_the_environment_names_the_old_one(
+def test_fork_prints_options_that_override_environment_variables(
     scene: Scene,
     tmp_path: Path,
     database_url: str,
@@ -270,7 +268,7 @@ def test_the_command_tells_how_to_run_the_new_league_where_the_environment_names
 
 
 @ON_SQLITE
-def test_a_destination_that_is_a_file_is_named_as_such(
+def test_fork_to_an_existing_file_is_rejected(
     scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = scene.client.close_period()

@@ -71,7 +71,7 @@ def broken(look: Callable[[], list[Violation]]) -> set[str]:
         (update(Player).where(Player.kind == "learner").values(kind="baseline"), {"learners", "ratings"}),
     ],
 )
-def test_what_somebody_changed_in_the_tables_is_found(
+def test_integrity_check_finds_manual_table_changes(
     look: Callable[[], list[Violation]], database: Database, statement: Any, invariants: set[str]
 ) -> None:
     with database.write() as session:
@@ -79,7 +79,7 @@ def test_what_somebody_changed_in_the_tables_is_found(
     assert broken(look) == invariants
 
 
-def test_the_first_rating_that_differs_is_told_with_player_period_and_both_values(
+def test_first_differing_rating_is_reported_with_both_values(
     look: Callable[[], list[Violation]], database: Database
 ) -> None:
     with database.write() as session:
@@ -96,7 +96,7 @@ def test_the_first_rating_that_differs_is_told_with_player_period_and_both_value
     assert_names(found.finding, 2, told, right)
 
 
-def test_a_payoff_that_differs_is_told_with_its_pair(look: Callable[[], list[Violation]], database: Database) -> None:
+def test_differing_payoff_is_reported_with_its_pair(look: Callable[[], list[Violation]], database: Database) -> None:
     with database.write() as session:
         one = session.scalars(select(Payoff).order_by(Payoff.low_id, Payoff.high_id)).first()
         assert one is not None
@@ -124,7 +124,7 @@ def test_a_reference_to_nowhere_is_found(
 @pytest.mark.parametrize(
     ("column", "lacking", "table"), [("worker_id", "nobody", "workers"), ("away_id", 10**9, "players")]
 )
-def test_a_lease_of_nobody_is_found_since_the_database_takes_it(
+def test_integrity_check_finds_a_lease_without_a_worker(
     look: Callable[[], list[Violation]],
     league_at_work: Scene,
     database: Database,

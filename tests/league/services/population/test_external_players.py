@@ -72,7 +72,7 @@ def test_another_policy_under_the_same_name_is_refused(scene, stone):
         scene.client.enter(entering(identity="bbb"))
 
 
-def test_what_was_not_known_of_a_policy_is_noted_when_it_is_told(scene):
+def test_missing_policy_identity_is_stored_when_it_arrives(scene):
     first = scene.client.enter(entering())
     assert first.metadata == {"identity": None}
     assert scene.client.enter(entering(identity=FILE)).metadata == {"identity": FILE}
@@ -92,7 +92,7 @@ def test_what_was_not_known_of_a_policy_is_noted_when_it_is_told(scene):
     ],
 )
 @ON_SQLITE
-def test_what_cannot_be_entered_is_refused_with_the_way_out(scene, changes, code, value):
+def test_invalid_external_player_is_rejected(scene, changes, code, value):
     scene.publish(1)
     body = {"name": "stone", "environment": ENVIRONMENT, "signature": SIGNATURE} | changes
     with refused(code, value):
@@ -100,7 +100,7 @@ def test_what_cannot_be_entered_is_refused_with_the_way_out(scene, changes, code
 
 
 @ON_SQLITE
-def test_a_league_that_plays_nothing_takes_nobody(league: LeagueClient):
+def test_league_without_environments_rejects_external_players(league: LeagueClient):
     with refused("unknown-environment", "--environment", "rps"):
         league.enter(entering())
 
@@ -149,7 +149,7 @@ def test_its_entrant_is_given_pairs_of_it_alone_on_both_sides_of_one_seed(scene,
     assert "neighbours of stone" in explained.lease.reason
 
 
-def test_nobody_else_is_ever_leased_an_external_player(scene, stone, entrant):
+def test_external_player_is_leased_only_to_its_own_worker(scene, stone, entrant):
     other = scene.client.enter(entering("other"))
     scene.publish(1)
     external = {stone.id, other.id}
@@ -172,7 +172,7 @@ def test_a_worker_brings_external_players_of_the_environment_alone(scene, stone,
         pairs_of(scene, entrant, stone, 2, environment="other")
 
 
-def test_who_is_out_of_play_gets_no_leases_and_is_told_why(scene, stone, entrant):
+def test_retired_or_quarantined_external_player_gets_no_leases(scene, stone, entrant):
     scene.client.retire(stone.id, "too slow")
     with refused("standing-conflict", "stone", stone.id):
         pairs_of(scene, entrant, stone, 2)
@@ -228,7 +228,7 @@ def test_the_books_are_right_and_travel_with_it(scene, stone, entrant, database,
         twin.close()
 
 
-def test_it_neither_rises_nor_keeps_others_down_nor_stands_in_for_them(scene, stone, entrant):
+def test_external_player_does_not_take_part_in_promotion(scene, stone, entrant):
     """The rule of promotion looks at those that the league can hand out."""
     snapshot = scene.publish(1)
     for _ in range(4):

@@ -39,7 +39,7 @@ def learner_request(**changes: Any) -> wire.LearnerCreate:
     return wire.LearnerCreate.model_validate(fields)
 
 
-def test_a_worker_that_comes_back_is_the_same_worker(league: LeagueClient) -> None:
+def test_reregistered_worker_keeps_its_id(league: LeagueClient) -> None:
     request = wire.WorkerCreate(name="a", kind="trainer", version="1", signatures=["x"])
     first = league.register_worker(request)
     again = league.register_worker(request.model_copy(update={"version": "2", "signatures": ["y"]}))
@@ -100,7 +100,7 @@ def test_racing_registrations_of_one_instance_are_one_worker(scene: Scene) -> No
     assert ids[0] != ids[1]
 
 
-def test_a_worker_hears_its_command_until_it_registers_again(scene: Scene) -> None:
+def test_worker_command_is_repeated_until_reregistration(scene: Scene) -> None:
     assert scene.client.heartbeat(scene.trainer.id).command == "continue"
     assert scene.client.command_worker(scene.trainer.id, "drain").command == "drain"
     assert scene.client.heartbeat(scene.trainer.id).command == "drain"
@@ -120,7 +120,7 @@ def test_a_heartbeat_keeps_the_latest_metrics(scene: Scene, http: TestClient, ti
 
 
 @ON_SQLITE
-def test_a_heartbeat_of_nobody_or_about_nobody_is_refused(scene: Scene) -> None:
+def test_heartbeat_of_unknown_worker_or_learner_is_rejected(scene: Scene) -> None:
     with refused("unknown-worker", "nobody"):
         scene.client.heartbeat("nobody")
     progress = wire.LearnerProgress(learner_id=77, step=1, metrics={})
@@ -245,7 +245,7 @@ def test_players_are_listed_by_filters_and_pages(scene: Scene) -> None:
     assert rest.next_cursor is None
 
 
-def test_lists_of_an_environment_that_nobody_plays_name_those_that_are_played(league: LeagueClient) -> None:
+def test_unknown_environment_error_lists_the_known_ones(league: LeagueClient) -> None:
     for listing in (league.players, league.learners):
         assert listing("rps").items == []  # a fresh league knows none yet
     Scene(league, "rps", "rps-1")

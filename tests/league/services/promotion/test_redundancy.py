@@ -64,7 +64,7 @@ def _record(one: wire.Player, other: wire.Player, rate: float) -> dict[str, Any]
     }
 
 
-def test_who_scores_like_another_is_found_with_how_sure_that_is(scored: Any) -> None:
+def test_redundant_player_is_reported_with_its_confidence(scored: Any) -> None:
     scene, players = scored()
     (found,) = scene.client.redundant().items
     assert {found.player.player_id, found.twin.player_id} == {players[0].id, players[1].id}
@@ -92,13 +92,13 @@ def play_in_style(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, float]
     return play
 
 
-def test_who_plays_otherwise_is_not_redundant(scored: Any, play_in_style: Callable[..., None]) -> None:
+def test_player_with_other_behaviour_is_not_redundant(scored: Any, play_in_style: Callable[..., None]) -> None:
     scene, players = scored()
     play_in_style({player.id: float(place) for place, player in enumerate(players)})
     assert scene.client.redundant().items == []
 
 
-def test_who_plays_alike_is_named_with_how_much(scored: Any, play_in_style: Callable[..., None]) -> None:
+def test_similar_players_are_listed_with_their_distance(scored: Any, play_in_style: Callable[..., None]) -> None:
     scene, players = scored(retire_redundant=True)
     (before,) = scene.client.redundant().items
     assert before.behaviour is None
@@ -123,7 +123,7 @@ def test_how_alike_in_play_is_configured(scored: Any, play_in_style: Callable[..
 
 
 @ON_SQLITE
-def test_the_command_says_which_evidence_decided(
+def test_redundancy_command_prints_the_deciding_evidence(
     scored: Any,
     play_in_style: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
@@ -204,7 +204,7 @@ def test_the_command_retires_them_unless_it_is_to_leave_them(
 
 
 @ON_SQLITE
-def test_the_command_goes_on_past_whom_somebody_changed_meanwhile(
+def test_redundancy_command_skips_players_changed_concurrently(
     scored: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene, players = scored()

@@ -21,7 +21,7 @@ def everything(scene: Scene) -> tuple[object, ...]:
     return client.standings(scene.environment), client.periods().items, client.payoff(scene.environment)
 
 
-def test_a_dry_run_of_the_rule_in_force_shows_what_is_and_changes_nothing(
+def test_dry_run_of_the_current_config_changes_nothing(
     scene: Scene, database: Database, configure: Configure, time: Any
 ) -> None:
     play_periods(scene, time)
@@ -40,7 +40,7 @@ def test_a_dry_run_of_the_rule_in_force_shows_what_is_and_changes_nothing(
     [{"tau": 1.2}, {"deviation_cap": 60.0}, {"deviation_floor": 100.0}, {"refit": {"enabled": False}},
      {"burst_games": 5}, {"period_games": 40}],
 )  # fmt: skip
-def test_what_another_rule_would_give_is_what_it_gives_when_applied(
+def test_proposed_ratings_equal_the_applied_ones(
     scene: Scene, database: Database, configure: Configure, time: Any, changes: dict[str, Any]
 ) -> None:
     play_periods(scene, time)
@@ -58,7 +58,7 @@ def test_what_another_rule_would_give_is_what_it_gives_when_applied(
     assert recomputed(database)[0].differing == 0
 
 
-def test_a_new_version_leaves_the_old_one_as_history_and_goes_on_from_there(
+def test_new_rating_version_keeps_the_old_one_as_history(
     scene: Scene, database: Database, configure: Configure, time: Any
 ) -> None:
     players = play_periods(scene, time)
@@ -85,7 +85,7 @@ def test_a_new_version_leaves_the_old_one_as_history_and_goes_on_from_there(
     assert (told.differing, told.periods) == (0, len(old) + len(new) + 1)
 
 
-def test_a_period_closed_while_all_is_rated_again_is_part_of_the_new_version(
+def test_period_closed_during_a_rebuild_belongs_to_the_new_version(
     scene: Scene, database: Database, configure: Configure, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     players = play_periods(scene, time)
@@ -109,7 +109,7 @@ def test_a_period_closed_while_all_is_rated_again_is_part_of_the_new_version(
     assert recomputed(database)[0].differing == 0
 
 
-def test_periods_are_cut_where_the_active_players_have_played_enough(
+def test_period_ends_when_active_players_have_played_enough_games(
     scene: Scene, database: Database, configure: Configure, time: Any
 ) -> None:
     scene.train(45)
@@ -135,7 +135,7 @@ def test_periods_are_cut_where_the_active_players_have_played_enough(
         ({"deviation_floor": 400.0}, ("LEAGUE_DEVIATION_FLOOR=400", "LEAGUE_DEVIATION_CAP=350")),
     ],
 )
-def test_a_name_or_value_that_no_rating_config_has_is_refused(
+def test_invalid_rating_config_is_rejected(
     scene: Scene, database: Database, configure: Configure, changes: dict[str, Any], values: tuple[object, ...]
 ) -> None:
     with refused("configuration", *values):
@@ -143,7 +143,7 @@ def test_a_name_or_value_that_no_rating_config_has_is_refused(
 
 
 @ON_SQLITE
-def test_without_a_period_there_is_nothing_to_compare(scene: Scene, database: Database, configure: Configure) -> None:
+def test_comparison_without_a_closed_period_is_rejected(scene: Scene, database: Database, configure: Configure) -> None:
     proposal = what_if.propose(database, configure(), scene.environment, {"tau": 1.0})
     with refused("invalid-request", "rps"):
         what_if.compare(database, scene.environment, proposal)

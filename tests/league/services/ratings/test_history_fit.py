@@ -124,7 +124,7 @@ def test_settings_of_the_refit_come_from_the_environment_and_are_checked(
         configure()
 
 
-def test_superiority_is_of_the_fit_and_leaves_out_who_never_played(fitted: Scene, time: Any) -> None:
+def test_superiority_uses_the_fit_and_omits_players_without_matches(fitted: Scene, time: Any) -> None:
     play_periods(fitted, time)
     newcomer = fitted.publish(99)
     retired = fitted.client.players(fitted.environment, kind="snapshot").items[0]
@@ -144,6 +144,6 @@ def test_superiority_is_of_the_fit_and_leaves_out_who_never_played(fitted: Scene
     assert fitted.client.superiority(fitted.environment, limit=2).players == order.players[:2]
 
 
-def test_before_any_rating_match_nobody_is_compared(scene: Scene) -> None:
+def test_no_superiority_before_the_first_rating_match(scene: Scene) -> None:
     order = scene.client.superiority()
     assert (order.players, order.superiority, order.period_id) == ([], [], None)

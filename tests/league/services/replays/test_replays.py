@@ -68,7 +68,7 @@ def match(scene: Scene) -> wire.Match:
 # --- in and out ------------------------------------------------------------------------------------------------------
 
 
-def test_a_recording_comes_back_as_it_was_sent(scene: Scene, match: wire.Match) -> None:
+def test_replay_is_returned_unchanged(scene: Scene, match: wire.Match) -> None:
     data = pack_recording(recording_of(match))
     stored = scene.client.upload_replay(match.id, data)
     assert (stored.match_id, stored.size_bytes) == (match.id, len(data))
@@ -78,7 +78,7 @@ def test_a_recording_comes_back_as_it_was_sent(scene: Scene, match: wire.Match) 
     assert scene.client.replay(match.id) == data
 
 
-def test_browsers_are_told_that_it_is_packed_and_may_keep_it(scene: Scene, match: wire.Match, http: TestClient) -> None:
+def test_replay_response_is_gzip_encoded_and_cacheable(scene: Scene, match: wire.Match, http: TestClient) -> None:
     recording = recording_of(match)
     scene.client.upload_replay(match.id, pack_recording(recording))
     path = f"/api/v1/matches/{match.id}/replay"
@@ -143,7 +143,7 @@ def test_a_recording_with_another_outcome_is_refused(
 
 @pytest.mark.parametrize("data", [b"", b"hello", gzip.compress(b'{"header": 3}', mtime=0)])
 @ON_SQLITE
-def test_what_is_no_recording_is_refused(scene: Scene, match: wire.Match, data: bytes) -> None:
+def test_invalid_replay_file_is_rejected(scene: Scene, match: wire.Match, data: bytes) -> None:
     with refused("refused-replay", match.id):
         scene.client.upload_replay(match.id, data)
 
@@ -178,7 +178,7 @@ CONFIG = ReplayConfig(upload_max_bytes=100, keep_max=20, keep_max_bytes=1000)
 
 
 @given(st.lists(st.tuples(st.integers(1, 100), st.booleans()), max_size=60))
-def test_what_is_left_is_within_the_bounds_and_the_newest_of_its_kind(sizes: list[tuple[int, bool]]) -> None:
+def test_retention_keeps_the_newest_replays_within_the_limits(sizes: list[tuple[int, bool]]) -> None:
     kept = [StoredReplay(number, size, notable) for number, (size, notable) in enumerate(sizes)]
     gone = set(replays.surplus(kept, CONFIG))
     left = [each for each in kept if each.match_id not in gone]
@@ -243,12 +243,12 @@ def test_unusable_bounds_are_refused(monkeypatch: pytest.MonkeyPatch, variable: 
 
 
 @ON_SQLITE
-def test_every_server_lets_old_recordings_go(serve: Callable[..., TestClient]) -> None:
+def test_every_server_runs_replay_retention(serve: Callable[..., TestClient]) -> None:
     league = serve(retention_days=None).app.state.league  # type: ignore[attr-defined]
     assert any(isinstance(task, ReplayRetentionTask) for task in periodic_tasks(league, with_background_process=False))
 
 
-def test_recordings_go_at_their_age_whether_or_not_another_comes(
+def test_replays_expire_without_new_uploads(
     scene: Scene, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replays, "PRUNED_AT_ONCE", 2)

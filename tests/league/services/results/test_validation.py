@@ -27,7 +27,7 @@ def test_late_result_inside_grace_counts_and_is_flagged(scene: Scene, time: Any)
     assert again == answer.model_copy(update={"status": "duplicate"})
 
 
-def test_a_result_beyond_grace_is_rejected_but_its_first_answer_stands(scene: Scene, time: Any) -> None:
+def test_late_result_is_rejected_unless_it_was_accepted_before(scene: Scene, time: Any) -> None:
     told, untold = scene.opponent_leases(2)
     (first,) = scene.report(result(told))
     time.advance(360 + 3600 + 1)
@@ -84,7 +84,7 @@ def test_a_result_of_a_foreign_lease_is_rejected(scene: Scene) -> None:
     ],
 )
 @ON_SQLITE
-def test_an_impossible_result_is_rejected_by_name_and_fails_nobody_else(
+def test_impossible_result_is_rejected_without_affecting_others(
     scene: Scene, changes: dict[str, Any], named: str
 ) -> None:
     bad, good = scene.opponent_leases(2, budget=2)
@@ -132,7 +132,7 @@ def test_an_unknown_field_is_refused_by_name(scene: Scene, http: TestClient) -> 
     ],
 )
 @ON_SQLITE
-def test_an_item_that_is_no_result_is_rejected_and_fails_nobody_else(
+def test_malformed_item_is_rejected_without_affecting_others(
     scene: Scene, http: TestClient, spoil: Callable[[Any], Any], named: str
 ) -> None:
     bad, good = scene.opponent_leases(2)
@@ -188,7 +188,7 @@ VALUES = [0, -1, 2**63, 2**70, 1.0, 0.5, math.nan, math.inf, True, None, "1", ""
 
 
 @pytest.mark.parametrize("name", [*FIELDS, "behaviour", "more"])
-def test_items_read_all_at_once_are_what_they_are_one_by_one(name: str) -> None:
+def test_batch_parsing_equals_parsing_items_one_by_one(name: str) -> None:
     items: list[Any] = [*VALUES, FIELDS, *(FIELDS | {name: value} for value in VALUES)]
     read = wire.ResultReport.model_validate({"worker_id": "w", "results": items}).results
     for item, apart in zip(items, read, strict=True):

@@ -108,7 +108,7 @@ def beat(worker_id: str, caller: Principal, now: datetime) -> Heartbeat:
     return Heartbeat(worker_id, [], caller, now, np.random.default_rng(0))
 
 
-def test_beats_together_are_one_statement_and_each_hears_its_own_command(
+def test_heartbeats_share_a_statement_and_get_their_own_commands(
     database: Database, configure: Callable[..., Settings]
 ) -> None:
     with database.write() as session:
