@@ -40,7 +40,7 @@ def test_a_database_killed_again_and_again_loses_no_answered_result(
     assert league.wrong(*(witness.memory for witness in witnesses)) == []
 
 
-def test_while_the_database_is_away_callers_and_balancers_are_told(
+def test_unavailable_database_is_reported_to_clients_and_load_balancers(
     serve: Callable[..., League], postgres: postgres_server.Server
 ) -> None:
     league = serve(database_url=postgres.url)

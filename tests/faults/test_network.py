@@ -52,7 +52,7 @@ def test_answers_that_come_late_come_all_the_same(serve: Callable[..., League], 
     assert not any(witness.memory.gaps_s for witness in witnesses)
 
 
-def test_whoever_calls_over_a_broken_network_is_told_in_one_line(serve: Callable[..., League]) -> None:
+def test_broken_network_is_a_one_line_error(serve: Callable[..., League]) -> None:
     league = serve()
     with LeagueClient(league.url) as patient, LeagueClient(league.url, timeout_s=0.2) as hasty:
         assert patient.learners("rps").items == []

@@ -56,7 +56,7 @@ number = json.loads(question)["id"]
         ("", (0,)),
     ],
 )
-def test_a_process_that_fails_is_said_to_and_ended(folder, text, values):
+def test_failing_policy_process_is_reported_and_ended(folder, text, values):
     name = script(folder, "failing.py", text)
     with refused("external-policy-failed", *values):
         play_series("rps", open_policy(RPS, name, PATIENT), resolve_policy("rps", "random"), matches=2, seed=0)
@@ -64,7 +64,7 @@ def test_a_process_that_fails_is_said_to_and_ended(folder, text, values):
 
 @pytest.mark.integration
 @pytest.mark.parametrize("memory", ["NaN", "1e999", "-Infinity"])
-def test_a_process_that_remembers_what_json_has_not_is_said_to(folder, memory):
+def test_non_finite_memory_of_a_policy_process_is_rejected(folder, memory):
     answer = f"""
 while question:
     seen = json.loads(question)
@@ -104,7 +104,7 @@ def test_a_process_that_is_late_is_killed_with_those_that_it_started(folder):
 
 
 @pytest.mark.integration
-def test_a_process_that_never_reads_does_not_hold_up_whoever_writes(folder):
+def test_policy_process_that_never_reads_times_out(folder):
     name = script(folder, "deaf.py", "import time\ntime.sleep(600)")
     with refused("external-policy-failed", "hello"):
         ProcessActor(name.removeprefix("process:"), RPS, start_s=0.1, answer_s=0.1)
@@ -121,7 +121,7 @@ def test_a_process_ends_with_its_input_and_closing_twice_does_nothing():
 
 
 @pytest.mark.integration
-def test_who_forgets_to_close_a_process_leaves_none_behind():
+def test_unclosed_policy_process_is_ended_at_exit():
     policy = open_policy(RECALL, f"process:{sys.executable} {EXAMPLES / 'bot.py'}", PATIENT)
     process = policy._actor._process
     del policy
@@ -229,7 +229,7 @@ def test_a_server_is_asked_over_one_connection_and_once_more_where_that_had_gone
         ([None, None], ()),
     ],
 )
-def test_a_server_that_fails_is_said_to(server, answers, values):
+def test_failing_policy_server_is_reported(server, answers, values):
     actor = server.open()
     server.answers += answers
     with refused("external-policy-failed", *values):
@@ -244,7 +244,7 @@ def test_a_server_that_is_late_is_not_waited_for(server, way):
         actor.act(ONE)
 
 
-def test_an_address_that_nobody_answers_is_refused():
+def test_unreachable_policy_server_is_rejected():
     for address in ("http://127.0.0.1:1/", "http://:80/"):
         with refused("external-policy-failed", address):
             open_policy(RPS, address)

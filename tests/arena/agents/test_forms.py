@@ -71,7 +71,7 @@ def test_the_page_has_the_example_as_it_is(example):
 # --- python ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_class_is_made_with_the_game_and_says_who_it_is(folder):
+def test_policy_class_is_constructed_with_the_game_and_has_an_identity(folder):
     script(
         folder,
         "outside_bots.py",
@@ -147,7 +147,7 @@ def test_a_callable_gives_each_agent_one_thing_to_remember_or_nothing():
 
 
 @pytest.mark.parametrize("memory", [3, "ab", {"home": 1, "away": 2}, np.array(1.0)])
-def test_a_callable_that_gives_no_list_to_remember_is_told_so(memory):
+def test_callable_with_invalid_memory_is_rejected(memory):
     with refused("external-policy-failed", repr(memory)):
         answered(memory)
 
@@ -217,7 +217,7 @@ def test_an_onnx_model_with_other_inputs_is_refused_and_they_are_named(folder, i
         open_policy(RECALL, path)
 
 
-def test_an_onnx_model_that_fails_or_lacks_a_head_says_so(folder):
+def test_broken_onnx_model_is_rejected(folder):
     path = model(folder / "headless.onnx", inputs=[SEEN, MASK, HELD], outputs=[NEXT], nodes=KEEPING)
     random = resolve_policy("recall", "random")
     with refused("external-policy-failed", "answer"):
@@ -227,7 +227,7 @@ def test_an_onnx_model_that_fails_or_lacks_a_head_says_so(folder):
         open_policy(RECALL, "noise.onnx")
 
 
-def test_without_onnxruntime_it_says_what_to_install(folder, monkeypatch):
+def test_missing_onnxruntime_error_names_the_extra(folder, monkeypatch):
     (folder / "any.onnx").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with refused("external-policy-failed", "echelon-league[onnx]"):
@@ -243,7 +243,7 @@ def run_arena(*arguments):
     return left.value.code
 
 
-def test_arena_match_plays_and_records_a_policy_from_outside_and_tells_its_forfeits(folder, capsys):
+def test_match_command_records_external_policies_and_reports_forfeits(folder, capsys):
     shutil.copy(EXAMPLES / "recaller.py", folder)
     script(folder, "rogue_bot.py", "def rogue(batch):\n    return {'answer': [9] * len(batch)}\n")
     first = folder / "first.replay.json.gz"
@@ -260,7 +260,7 @@ def test_arena_match_plays_and_records_a_policy_from_outside_and_tells_its_forfe
     assert not second.exists()
 
 
-def test_arena_tournament_takes_them_and_exploitability_says_why_not(folder, capsys):
+def test_tournament_accepts_external_policies_exploitability_rejects_them(folder, capsys):
     shutil.copy(EXAMPLES / "recaller.py", folder)
     assert not run_arena(
         "tournament", "recaller:recaller", "random", "--environment", "recall", "--matches", "4", "--json"

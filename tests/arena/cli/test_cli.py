@@ -32,7 +32,7 @@ def checkpoint(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_match_prints_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]):
+def test_match_json_is_stable(capsys: pytest.CaptureFixture[str]):
     code, out, _ = run(
         capsys, "match", "random", "random", "--environment", "rps", "--matches", "30", "--seed", "3", "--json"
     )
@@ -70,7 +70,7 @@ def test_match_repeats_from_its_seed(capsys: pytest.CaptureFixture[str]):
     assert first != other
 
 
-def test_what_a_game_loads_when_it_is_first_made_is_no_part_of_its_pace(
+def test_bench_excludes_the_time_of_the_first_construction(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     happened: list[str] = []
@@ -108,7 +108,7 @@ def test_networks_draw_nothing_where_that_is_asked_for(capsys: pytest.CaptureFix
     assert json.loads(run(capsys, *game)[1])["matches"] == 20
 
 
-def test_without_any_chance_a_match_on_either_side_says_all(capsys: pytest.CaptureFixture[str], checkpoint: str):
+def test_deterministic_game_plays_one_match_per_side(capsys: pytest.CaptureFixture[str], checkpoint: str):
     game = ("match", checkpoint, checkpoint, "--environment", "rps", "--matches", "20")
     _, out, told = run(capsys, *game, "--greedy", "--json")
     printed = json.loads(out)
@@ -149,7 +149,7 @@ def test_match_takes_a_checkpoint_by_its_path(capsys: pytest.CaptureFixture[str]
     assert "choice 4" in out
 
 
-def test_bench_prints_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]):
+def test_bench_json_is_stable(capsys: pytest.CaptureFixture[str]):
     code, out, _ = run(capsys, "bench", "--environment", "recall", "--num-envs", "8", "--threads", "1", "--json")
 
     printed = json.loads(out)
@@ -169,7 +169,7 @@ def test_bench_prints_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]):
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_what_games_print_is_not_what_scripts_read(
+def test_output_of_games_does_not_mix_with_json(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ):
     monkeypatch.setattr(bench, "BENCH_STEPS", 2)
@@ -201,7 +201,7 @@ def test_environments_fit_a_terminal_of_120_columns(capsys: pytest.CaptureFixtur
     assert max(len(line.rstrip()) for line in table.splitlines()) <= 120
 
 
-def test_tables_say_everything_in_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def test_tables_fit_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(output, "PIPED_WIDTH", 80)
     players = ("lieutenant", "lieutenant-half")
     game = ("--environment", "mech-duel", "--matches", "2")
@@ -276,7 +276,7 @@ def test_tournament_prints_ratings_and_scores(capsys: pytest.CaptureFixture[str]
         (("bench", "--environment", "rps", "--device", "tpu"), 1, "arena: unknown device 'tpu': choose cpu"),
     ],
 )
-def test_what_a_user_can_cause_is_one_line(
+def test_user_errors_are_one_line(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, message: str
 ):
     exit_code, out, err = run(capsys, *arguments)
@@ -368,7 +368,7 @@ def test_exploitability_of_rounds_of_a_matrix_game_is_that_of_one_round(capsys: 
         (["recall", "random"], "or a matrix game such as rps"),
     ],
 )
-def test_exploitability_names_what_it_cannot_compute(
+def test_exploitability_error_names_the_unsupported_policy(
     capsys: pytest.CaptureFixture[str], arguments: list[str], names: str
 ):
     code, _, err = run(capsys, "exploitability", *arguments)

@@ -124,7 +124,7 @@ def test_reset_takes_given_seeds(env: Environment):
     assert torch.equal(first.values, again.values)
 
 
-def test_what_a_step_returns_stays_as_it_was(env: Environment):
+def test_returned_tensors_are_not_overwritten(env: Environment):
     log = play(env, 1)
     kept = [log[0].observation.values.clone(), log[0].reward.clone(), log[0].outcome.score.clone()]
 
@@ -180,12 +180,12 @@ def test_signature_follows_the_rules(env: Environment):
 
 
 @pytest.mark.holds("T16")
-def test_what_is_declared_without_making_one_is_what_an_environment_has(env: Environment):
+def test_declared_spec_equals_the_spec_of_an_instance(env: Environment):
     assert declare(env.spec.name) == env.spec
 
 
 @pytest.mark.integration
-def test_a_game_whose_library_is_not_installed_says_what_installs_it():
+def test_missing_game_library_error_names_the_extra():
     script = """
 import sys
 sys.modules["gymnasium"] = None

@@ -33,7 +33,7 @@ def test_numbers_that_are_not_finite_end_a_match_with_agent_entry_and_decision(g
         play_series(f"broken_games:{game}", player, player, matches=4, seed=0)
 
 
-def test_what_opens_after_an_end_is_told_by_the_seed_of_the_new_match():
+def test_non_finite_first_observation_names_the_new_match():
     """In a decision that ends matches, what is shown is the next one's, and what is paid is theirs."""
     env = make("broken_games:honest", num_envs=2, seed=1)
     env.reset(torch.tensor([2, 4]))
@@ -79,7 +79,7 @@ def test_a_game_that_ends_the_program_ends_a_match_with_the_place(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_who_stops_play_and_mistakes_of_games_are_heard_as_they_are(error: type[BaseException]):
+def test_interrupts_and_game_errors_propagate_unchanged(error: type[BaseException]):
     with pytest.raises(error), staying("game"):
         raise error
 

@@ -10,7 +10,7 @@ LARGEST = "2**63 - 1"
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 1.5, 2.0, True, None, "1"])
-def test_what_is_no_seed_is_refused_by_its_value_and_the_rule(seed):
+def test_invalid_seed_is_rejected(seed):
     with refused("invalid-input", "rps", seed, LARGEST):
         require_seed("rps", seed)
 

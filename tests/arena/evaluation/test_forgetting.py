@@ -49,7 +49,7 @@ def test_of_those_called_forgotten_few_are_not():
     assert found / 1000 > 0.9
 
 
-def test_whom_it_did_not_meet_both_times_nobody_forgets():
+def test_forgetting_requires_matches_in_both_windows():
     found = forgetting(counts([50, 0], [50, 0]), counts([0, 0], [0, 50]))
     assert found.p_value.tolist() == [1.0, 1.0]
     assert not found.forgotten.any()
@@ -79,7 +79,7 @@ def test_a_fall_within_the_margin_is_not_worth_mentioning():
         ((0, 0), (1, 100), False),
     ],
 )
-def test_a_regression_is_a_loss_for_sure_to_whom_it_beat_for_sure(earlier, recent, lost):
+def test_regression_requires_a_confident_win_before_and_loss_now(earlier, recent, lost):
     assert regressed(counts([earlier[0]], earlier[1]), counts([recent[0]], recent[1])).tolist() == [lost]
 
 

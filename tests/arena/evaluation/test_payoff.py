@@ -77,7 +77,7 @@ def test_the_last_result_weighs_most_against_a_learner():
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.floats(0, 1)), max_size=60), st.randoms())
-def test_a_lineage_of_late_is_a_player_that_learns(games, chance):
+def test_recent_record_of_a_lineage_is_that_of_its_learner(games, chance):
     """Snapshots of a lineage, met one after the other, count as one cell in which every game fades the ones before."""
     games = sorted(games, key=lambda game: game[:2])
     whose, when = np.indices((3, 4)).reshape(2, -1)
@@ -93,12 +93,12 @@ def test_a_lineage_of_late_is_a_player_that_learns(games, chance):
         np.testing.assert_allclose(getattr(found, name), column[whose[order]], atol=1e-12)
 
 
-def test_nobody_has_a_record_of_late():
+def test_recent_records_of_no_players_are_empty():
     assert of_late(tally([], [], [], 0), [], [], []).games.shape == (0,)
 
 
 @pytest.mark.parametrize("games", [1.0, 3.0, 6.0, 12.0, 30.0, 100.0])
-def test_who_beats_a_player_in_over_seventy_percent_is_certain_to_beat_it_more_often_than_not(games):
+def test_win_rate_over_70_percent_implies_superiority(games):
     """The prior's eight even games stand for an interval: at few games nobody gets above the limit by luck alone."""
     points = np.linspace(0.0, games, 1001)
     counts = WinCounts(np.full(1001, games), points, *np.zeros((3, 1001)))

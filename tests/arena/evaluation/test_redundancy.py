@@ -50,7 +50,7 @@ def test_copies_are_found_and_the_stronger_stays():
     assert [each.win_rate_bound for each in found] == sorted(each.win_rate_bound for each in found)
 
 
-def test_whoever_stays_in_any_case_is_not_named():
+def test_protected_players_are_never_listed_as_redundant():
     rng = np.random.default_rng(0)
     counts = league(twins(rng), 200, rng)
     keep = np.arange(12) == 0
@@ -135,7 +135,7 @@ def test_draws_spread_less_than_wins_and_losses():
     assert bounds[0] < bounds[1]
 
 
-def test_who_retires_leaves_somebody_alike_and_no_weaker_behind():
+def test_redundant_player_has_a_similar_player_at_least_as_strong():
     rng = np.random.default_rng(4)
     whose = rng.integers(0, 6, 25)
     rate = odds(rng.normal(0, 1, 6), rng.normal(0, 1, (6, 6)))[np.ix_(whose, whose)]

@@ -143,12 +143,12 @@ def test_warm_up_widens_from_200_over_400_and_800_to_all(games, ratings, met):
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 1000])
-def test_equal_weights_count_everybody(count):
+def test_effective_number_of_equal_weights_is_the_count(count):
     assert effective_opponents(np.full(count, 1 / count)) == pytest.approx(count)
     assert effective_opponents([1.0] + [0.0] * (count - 1)) == pytest.approx(1.0)
 
 
-def test_nobody_is_no_effective_opponent():
+def test_effective_number_of_no_opponents_is_zero():
     assert effective_opponents([]) == 0.0
 
 
@@ -158,7 +158,7 @@ def test_there_are_between_one_and_all_effective_opponents(weights):
     assert 1.0 - 1e-9 <= effective_opponents(share) <= np.count_nonzero(share) + 1e-9
 
 
-def test_a_branch_says_its_rule_in_words():
+def test_branch_describes_its_rule():
     rules = {
         weighting: opponent_distribution(pool([1500], [0.5]), MatchmakingConfig(weighting=weighting)).branches[0].rule
         for weighting in [*WEIGHTINGS, "skill"]
@@ -170,7 +170,7 @@ def test_a_branch_says_its_rule_in_words():
     assert cold.rule == "nearness of rating, sigma 200"
 
 
-def test_warm_up_says_whom_it_leaves_out_and_why():
+def test_warm_up_lists_excluded_opponents_with_the_reason():
     (branch,) = opponent_distribution(pool([1950, 2600], games=3), MatchmakingConfig()).branches
     assert branch.filter == "rating within 800 of 1500"
     assert branch.excluded.tolist() == [False, True]
@@ -204,12 +204,12 @@ def test_balanced_learners_count_by_the_mean_of_their_snapshots():
     )
 
 
-def test_a_baseline_is_nobody_s_snapshot_where_learners_are_balanced():
+def test_baseline_has_its_own_share_among_balanced_learners():
     distribution = by_learners([NO_LINEAGE, NO_LINEAGE, 7, 7], [0.5] * 4)
     assert distribution.probabilities == pytest.approx([1 / 3, 1 / 3, 1 / 6, 1 / 6])
 
 
-def test_balanced_learners_are_alike_where_the_rule_proposes_nobody():
+def test_balanced_learners_fall_back_to_equal_shares():
     assert by_learners([7, 7, 4], [1.0] * 3).probabilities == pytest.approx([0.25, 0.25, 0.5])
     mixture = (("forgotten", 1.0),)
     assert by_learners([7, 7, 4], [0.1, 0.5, 0.9], mixture=mixture).probabilities == pytest.approx([0.25, 0.25, 0.5])

@@ -65,7 +65,7 @@ def test_a_main_alone_plays_itself():
     assert without_self_play(distribution) is distribution
 
 
-def test_a_main_plays_itself_everybody_and_its_weaknesses_by_their_shares():
+def test_main_mixes_self_play_pfsp_and_verification():
     against = opposition((0.8, OWN), (0.2, EXPLOITER), (0.25, EXPLOITER), (0.9, NO_LINEAGE))
     distribution = distribution_of(against, MAIN)
     assert distribution.self_play == pytest.approx(0.35)
@@ -75,7 +75,7 @@ def test_a_main_plays_itself_everybody_and_its_weaknesses_by_their_shares():
     assert distribution.probabilities == pytest.approx(0.5 * hard + 0.15 * weak)
 
 
-def test_a_main_plays_everybody_by_the_mixture_of_its_league():
+def test_main_follows_the_mixture_of_the_league():
     mixture = replace(PLAIN, mixture=(("hard", 3.0), ("uniform", 1.0)))
     distribution = distribution_of(opposition((0.8, EXPLOITER), (0.6, EXPLOITER)), role_rules("main", {}, mixture))
     assert shares(distribution) == {"hard": 0.375, "uniform": 0.125}
@@ -83,7 +83,7 @@ def test_a_main_plays_everybody_by_the_mixture_of_its_league():
     assert shares(distribution_of(opposition((0.8, EXPLOITER), (0.6, EXPLOITER)), own)) == {"pfsp": 0.5}
 
 
-def test_a_main_s_own_past_crowds_nobody_out_where_learners_are_balanced():
+def test_balancing_learners_limits_the_share_of_own_snapshots():
     against = opposition(*[(0.5, OWN)] * 18, (0.6, EXPLOITER), (0.6, EXPLOITER))
     crowded, balanced = (
         distribution_of(against, role_rules("main", {"balance": balance}, PLAIN))
@@ -124,7 +124,7 @@ def test_every_other_main_is_as_likely_as_another_whatever_it_left():
 
 
 @pytest.mark.parametrize("role", ["main", "league_exploiter"])
-def test_who_has_few_games_warms_up(role):
+def test_learner_with_few_games_warms_up(role):
     against = opposition((0.1, RIVAL), (0.9, EXPLOITER))
     distribution = distribution_of(against, role_rules(role, {}, PLAIN), games=19)
     assert [branch.name for branch in distribution.branches] == ["warm-up"]
@@ -147,7 +147,7 @@ def test_a_main_exploiter_meets_mains_from_its_first_game_on():
         ([0.75, 0.9, 0.8], []),
     ],
 )
-def test_verification_goes_to_what_a_main_forgot_of_its_past(past, weak):
+def test_verification_prefers_forgotten_snapshots(past, weak):
     distribution = distribution_of(opposition(*((rate, OWN) for rate in past)), MAIN)
     branches = {branch.name: branch for branch in distribution.branches}
     if not weak:
@@ -182,7 +182,7 @@ def test_a_main_exploiter_plays_mains_only():
     assert distribution_of(opposition((0.9, NO_LINEAGE)), rules).self_play == 1.0  # no main has left a snapshot
 
 
-def test_a_league_exploiter_plays_everybody():
+def test_league_exploiter_plays_all_players():
     against = opposition((0.1, OWN), (0.4, RIVAL), (0.8, NO_LINEAGE), own=EXPLOITER)
     distribution = distribution_of(against, role_rules("league_exploiter", {"uniform_share": 0.1}, PLAIN))
     assert distribution.self_play == 0.0
@@ -211,7 +211,7 @@ def due(role, steps, against, chance=0.5, **given):
     return decide(role_rules(role, {"snapshot_steps": 1000, **given}, PLAIN).snapshots, role, steps, against, chance)
 
 
-def test_a_main_leaves_a_snapshot_when_it_beats_everybody_or_late():
+def test_main_takes_a_snapshot_at_the_win_rate_or_the_step_limit():
     against = opposition((0.71, RIVAL), (0.9, OWN), (0.8, NO_LINEAGE))
     assert due("main", 999, against) is None
     early = due("main", 1000, against)
@@ -225,7 +225,7 @@ def test_a_main_leaves_a_snapshot_when_it_beats_everybody_or_late():
     assert due("main", 2000, opposition(), chance=0.0).reset is False
 
 
-def test_exploiters_look_at_whom_they_are_there_for():
+def test_exploiters_count_their_targets_only():
     against = opposition((0.1, RIVAL), (0.8, RIVAL), (0.6, NO_LINEAGE), own=EXPLOITER)
     assert due("main_exploiter", 1000, against).reset  # only the main as it is now counts
     assert due("league_exploiter", 1000, against) is None
@@ -234,7 +234,7 @@ def test_exploiters_look_at_whom_they_are_there_for():
     assert due("main_exploiter", 1999, opposition((0.9, NO_LINEAGE))) is None  # without mains only the limit decides
 
 
-def test_an_exploiter_is_judged_by_how_a_main_played_of_late():
+def test_exploiter_uses_recent_matches_of_a_main():
     """Its newest snapshot, which hardly anybody has met, says nothing by itself."""
     against = opposition((0.9, RIVAL), (0.5, RIVAL), own=EXPLOITER)
     assert due("main_exploiter", 1999, against) is None
@@ -244,7 +244,7 @@ def test_an_exploiter_is_judged_by_how_a_main_played_of_late():
     assert due("main", 1999, beaten) is None  # everybody counts for others, and each by itself
 
 
-def test_whether_a_main_is_too_strong_goes_by_how_it_played_of_late():
+def test_main_exploiter_fallback_uses_recent_matches():
     rules = role_rules("main_exploiter", {}, PLAIN)
     against = opposition((0.05, RIVAL), (0.5, RIVAL), own=EXPLOITER)
     assert distribution_of(against, rules).probabilities.tolist() == [0.0, 1.0]

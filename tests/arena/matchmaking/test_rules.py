@@ -40,13 +40,13 @@ def test_the_skill_rule_is_the_kernel():
     assert find_rule("skill", skill_sigma=90.0).weights(candidates) == pytest.approx(wanted)
 
 
-def test_the_nash_rule_takes_the_opponents_mixture_and_else_what_their_ratings_predict():
+def test_nash_rule_falls_back_to_predicted_win_rates():
     circle = np.array([[0.5, 0.8, 0.1], [0.2, 0.5, 0.7], [0.9, 0.3, 0.5]])
     assert find_rule("nash").weights(pool([0.2, 0.5, 0.9], between=circle)) == pytest.approx(nash_mixture(circle))
     assert find_rule("nash").weights(pool([0.5, 0.2, 0.9])) == pytest.approx([0.0, 1.0, 0.0], abs=1e-6)
 
 
-def test_the_forgotten_rule_weighs_by_what_was_lost():
+def test_forgotten_rule_weights_by_lost_win_rate():
     pasts = WinRateHistory(counts([95, 90, 50, 9], [100, 100, 100, 10]), counts([10, 60, 52, 8], [100, 100, 100, 10]))
     weights = find_rule("forgotten").weights(pool([0.1, 0.6, 0.5, 0.8], pasts=pasts))
     assert weights == pytest.approx([85 / 102, 30 / 102, 0.0, 0.0])
@@ -65,7 +65,7 @@ def test_halves_are_the_older_and_the_newer_games_with_each_opponent(games):
         assert pasts.recent.points[opponent] == pytest.approx(newer.sum())
 
 
-def test_only_what_the_rules_in_force_look_at_is_needed():
+def test_only_inputs_of_active_rules_are_required():
     assert MatchmakingConfig().needs(100) == set()
     assert MatchmakingConfig(weighting="nash").needs(100) == {"between"}
     assert MatchmakingConfig(weighting="nash").needs(19) == set()  # in warm-up
@@ -76,7 +76,7 @@ def test_only_what_the_rules_in_force_look_at_is_needed():
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_rule_of_ones_own_may_look_at_everything():
+def test_installed_rule_can_use_all_inputs():
     assert MatchmakingConfig(weighting="nemesis").needs(100) == {"between", "pasts"}
 
 
@@ -104,7 +104,7 @@ def test_a_mixture_draws_from_each_rule_its_share():
     assert (draws.propensities[draws.opponents == 0] == distribution.probabilities[0]).all()
 
 
-def test_a_rule_with_nobody_to_propose_leaves_its_share_to_the_others():
+def test_rule_without_opponents_passes_its_share_to_the_others():
     config = MatchmakingConfig(self_play_share=0.0, mixture=(("forgotten", 0.5), ("hard", 0.25), ("variance", 0.25)))
     distribution = opponent_distribution(pool([0.2, 0.8]), config)
     assert [branch.share for branch in distribution.branches] == [0.0, 0.5, 0.5]

@@ -80,7 +80,7 @@ def test_every_seed_is_played_once_and_answered_in_order(rng: torch.Generator):
     assert [result.decisions for result in results] == [8] * 7
 
 
-def test_memory_is_kept_within_a_match_and_cleared_between_matches(rng: torch.Generator):
+def test_memory_persists_within_a_match_only(rng: torch.Generator):
     random = resolve_policy("recall", "random")
 
     results = play("recall", Remembers(), random, list(range(40)), rng, max_envs=4)
@@ -100,7 +100,7 @@ def test_match_between_policies_without_chance_is_the_same_in_any_batch(rng: tor
 
 @pytest.mark.parametrize("environment", ["mech-duel", "mech-pack", "mech-company"])
 @pytest.mark.parametrize("other", ["random", "turret"])
-def test_lieutenants_beat_whoever_does_not_fight_for_the_zone(environment: str, other: str):
+def test_lieutenants_beat_passive_policies(environment: str, other: str):
     players = [resolve_policy(environment, name) for name in ("lieutenant", other)]
 
     assert play_series(environment, *players, matches=40, seed=0).score >= 0.95
@@ -143,7 +143,7 @@ def test_interval_is_wilsons(wins: float, matches: int, low: float, high: float)
     assert score_interval(wins, matches) == pytest.approx((low, high), abs=5e-5)
 
 
-def test_interval_covers_the_true_score_as_often_as_it_says():
+def test_interval_has_its_nominal_coverage():
     matches, chance = 60, 0.9
     covered = sum(
         math.comb(matches, wins) * chance**wins * (1 - chance) ** (matches - wins)
@@ -154,7 +154,7 @@ def test_interval_covers_the_true_score_as_often_as_it_says():
     assert 0.93 < covered < 0.98
 
 
-def test_unknown_names_say_what_there_is():
+def test_unknown_name_error_lists_the_known_names():
     with refused("unknown-policy", "bob", "rps", "random"):
         resolve_policy("rps", "bob")
     with refused("unknown-environment", "chess", "rps"):

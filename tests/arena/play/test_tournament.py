@@ -28,7 +28,7 @@ def test_ratings_follow_the_points():
     assert played.ratings.rating.sum() == pytest.approx(3000.0)
 
 
-def test_order_does_not_follow_from_who_was_named_first():
+def test_order_does_not_depend_on_the_order_of_arguments():
     players = {"paper": Always(PAPER), "scissors": Always(SCISSORS)}
 
     played = play_tournament("rps", players, matches=3, seed=0)

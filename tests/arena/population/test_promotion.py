@@ -73,7 +73,7 @@ def test_while_places_are_free_a_95_percent_chance_against_the_median_suffices(r
 
 
 @pytest.mark.parametrize(("games", "takes_a_place"), [(19, False), (20, True)])
-def test_nobody_is_promoted_under_twenty_games(games, takes_a_place):
+def test_candidates_with_fewer_than_20_games_are_not_promoted(games, takes_a_place):
     players = [(1500, 50, 99, "baseline"), (2500, 50, games, "candidate")]
     (decision,) = promotions(roster(players), PromotionConfig())
     assert decision.approved is takes_a_place
@@ -95,7 +95,7 @@ def test_the_median_leaves_the_candidate_itself_out():
 
 
 @pytest.mark.parametrize(("rating", "takes_a_place"), [(1611, False), (1612, True)])
-def test_among_equals_who_is_clearly_better_than_the_champion_takes_a_free_place_and_follows_it(rating, takes_a_place):
+def test_clearly_better_candidate_takes_a_free_place_and_becomes_champion(rating, takes_a_place):
     # nobody is above the median of 1620; 1500 + 2.326 * hypot(40, 26.75) = 1611.9
     equals = [(1620, 30, 90, "candidate")] * 5
     players = roster([(1500, 26.75, 200, "champion"), *equals, (rating, 40, 50, "candidate")])
@@ -153,7 +153,7 @@ def test_the_gate_decides(decision):
 
 
 @pytest.mark.parametrize("candidate", [(1470, 30, 50, "candidate"), (1800, 30, 19, "candidate")])
-def test_who_would_not_be_promoted_anyway_gets_no_gate(candidate):
+def test_ineligible_candidate_gets_no_gate(candidate):
     (decision,) = promotions(full_house(candidate), GATED)
     assert not isinstance(decision, GateRequest)
 
@@ -206,7 +206,7 @@ def test_the_worst_conservative_ratings_beyond_capacity_retire():
 
 
 @pytest.mark.parametrize("capacity", [3, 4])
-def test_nobody_retires_within_capacity(capacity):
+def test_no_commander_retires_within_capacity(capacity):
     assert retirements(full_house(), PromotionConfig(capacity=capacity)) == ()
 
 
@@ -272,7 +272,7 @@ def test_a_roster_that_does_not_fit_together_is_refused_by_name():
 # --- succession ------------------------------------------------------------------------------------------------------
 
 
-def test_where_nobody_is_champion_the_highest_conservative_rating_of_the_commanders_becomes_it():
+def test_commander_with_the_highest_conservative_rating_becomes_first_champion():
     players = [(1700, 90, 50, "commander"), (1650, 40, 50, "commander"), (1900, 30, 50, "candidate")]
     decision = succession(roster(players), PromotionConfig())
     assert (decision.player, decision.approved) == (1, True)
@@ -304,7 +304,7 @@ def test_the_champion_does_not_retire():
 
 
 @pytest.mark.parametrize("champions", [[True, True, False], [False, False, True]])
-def test_a_roster_has_at_most_one_champion_who_is_a_commander(champions):
+def test_champion_must_be_a_commander(champions):
     players = roster([(1500, 50, 99, standing) for standing in ("commander", "commander", "candidate")])
     with refused(ValueError):
         replace(players, champion=np.array(champions))

@@ -248,7 +248,7 @@ def test_every_finite_input_gives_finite_ratings(players, games, tau):
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 4), st.integers(0, 4)), min_size=1),
 )
-def test_aggregated_rows_give_what_single_games_give(batches):
+def test_aggregated_rows_equal_single_games(batches):
     ratings = population((1500, 350, 0.06), (1650, 60, 0.05), (1320, 120, 0.08), (1500, 30, 0.06))
     single, aggregated = [], []
     for home, away, wins, losses in batches:

@@ -147,7 +147,7 @@ def test_even_scores_are_rated_as_plain_glicko_2_does():
     assert burst[:2] == pytest.approx(plain[:2], rel=1e-9)
 
 
-def test_two_players_of_one_burst_share_what_it_tells_of_their_distance():
+def test_players_of_one_burst_share_its_evidence():
     """If each made up for all of it, they would end twice as far apart as they are."""
     for win_rate in (0.75, 0.99):
         results = rows((0, 1, win_rate, 10_000))

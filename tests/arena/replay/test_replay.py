@@ -53,7 +53,7 @@ def test_recording_of_open_ground_and_of_steps_come_back_as_they_were(tmp_path: 
     assert read_recording(tmp_path / "steps") == make_steps()
 
 
-def test_same_recording_gives_the_same_bytes_and_says_how_many(tmp_path: Path):
+def test_recording_is_written_deterministically_with_its_size(tmp_path: Path):
     sizes = [write_recording(tmp_path / name, make_recording()) for name in ("a", "b")]
 
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -131,9 +131,7 @@ def change(*path: str | int, to: object) -> Callable[[dict[str, Any]], None]:
         (change("kind", to="chess"), "chess"),
     ],
 )
-def test_damaged_recording_is_refused_by_what_is_wrong(
-    written: Path, damage: Callable[[dict[str, Any]], None], named: str
-):
+def test_damaged_recording_is_rejected(written: Path, damage: Callable[[dict[str, Any]], None], named: str):
     said = unpack(written)
     damage(said)
 

@@ -129,9 +129,7 @@ def test_rating_matches_are_played_on_both_sides_of_the_same_seeds_and_reported(
         assert all((away, home) in pairs for home, away in pairs)
 
 
-def test_snapshots_whose_weights_make_no_sense_play_no_rated_match_and_are_quarantined(
-    worker_of, client, retrying_client
-):
+def test_snapshots_with_invalid_weights_are_quarantined_without_rated_matches(worker_of, client, retrying_client):
     publish(client, retrying_client, [1, 2])
     member = LeagueSession(retrying_client, LeagueSettings(), SPEC, "0")
     member.register()
@@ -146,9 +144,7 @@ def test_snapshots_whose_weights_make_no_sense_play_no_rated_match_and_are_quara
     assert [client.matches(each.id).items for each in nonsense] == [[], []]
 
 
-def test_a_player_whose_weights_are_integers_is_refused_where_the_league_has_it(
-    worker_of, client, retrying_client, monkeypatch
-):
+def test_integer_weights_are_rejected_by_the_league(worker_of, client, retrying_client, monkeypatch):
     publish(client, retrying_client, [1])
     monkeypatch.setattr(snapshots, "find_header_fault", lambda _: None)  # a league that took it before it was checked
     member = LeagueSession(retrying_client, LeagueSettings(), SPEC, "0")

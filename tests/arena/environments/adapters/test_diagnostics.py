@@ -59,7 +59,7 @@ def play(game):
 
 
 @pytest.mark.parametrize("game", ["Fitting", "Upright", "Choosing", "Turns", "Tensors"])
-def test_what_fits_is_played(game):
+def test_valid_game_is_played(game):
     assert bool(play(game).terminated.all())
 
 
@@ -72,14 +72,14 @@ def test_mistakes_in_a_games_own_lines_are_its_traceback():
         play("Broken")
 
 
-def test_who_cannot_be_given_none_is_told_why_it_was():
+def test_step_none_error_explains_the_dead_agent():
     with pytest.raises(TypeError) as told:
         play("Adding")
     assert_names(told.value.__notes__[0], "step(None)", "red")
 
 
 @pytest.mark.parametrize(("game", "values"), MISFITS.items())
-def test_what_does_not_fit_is_told_in_a_line(game, values):
+def test_invalid_game_is_a_one_line_error(game, values):
     with refused("invalid-game", f"misfit_games:{game}", *values) as error:
         play(game)
     assert "\n" not in str(error.value)

@@ -148,7 +148,7 @@ def test_chance_follows_from_the_seed_and_the_number_of_processes_changes_nothin
         one, other = alone.step(chosen).observation, apart.step(chosen).observation
 
 
-def test_what_is_cut_off_is_shown_to_both_sides():
+def test_truncated_match_shows_final_observations_to_both_sides():
     env = make(CONNECT_FOUR, num_envs=1)
     env._stepper._rows._limit = 3
     env.reset()
@@ -170,7 +170,7 @@ def test_illegal_choices_are_refused_with_the_legal_ones():
         env.step({"action": torch.zeros(1, 2, dtype=torch.int64)})
 
 
-def test_what_needs_tables_is_refused_with_the_reason():
+def test_large_game_is_rejected_where_tables_are_needed():
     with refused("no-game-tables", "connect_four", "3e+27", "600,000"):
         layout.tree_of(CONNECT_FOUR)
     with refused("no-game-tables", "OpenSpiel"):

@@ -112,7 +112,7 @@ def draw(moves: TransitionTables, move: np.ndarray, chance: np.ndarray) -> np.nd
     return moves.outcome[np.searchsorted(moves.edge, move + chance, side="right")]
 
 
-def test_chance_leads_to_every_deal_as_often_as_its_probability_says():
+def test_chance_outcomes_have_their_probabilities():
     tree = tree_of(KUHN)
 
     drawn = draw(TransitionTables.of(tree), np.full(600, START), (np.arange(600) + 0.5) / 600)
@@ -142,7 +142,7 @@ def test_sides_that_choose_at_once_are_active_together_and_others_take_turns():
         assert (env.reset().active.sum(dim=1) == count).all()
 
 
-def test_who_does_not_act_sees_nothing_and_may_choose_anything():
+def test_inactive_player_has_empty_observation_and_free_choice():
     env = make(KUHN, num_envs=E)
     observation = env.reset()
 
@@ -194,7 +194,7 @@ def test_raise_beyond_the_limit_is_refused():
         ("openspiel:coordinated_mp", ("tensor",)),
     ],
 )
-def test_what_cannot_be_played_is_refused_with_the_reason(name: str, values: tuple):
+def test_unsupported_openspiel_game_is_rejected(name: str, values: tuple):
     with refused("invalid-game", name, *values):
         make(name, num_envs=1)
 
@@ -234,14 +234,14 @@ def test_without_openspiel_the_command_that_installs_it_is_named(monkeypatch: py
     assert not [name for name in names() if name.startswith("openspiel")]
 
 
-def test_signature_tells_other_rules_apart():
+def test_signature_depends_on_game_parameters():
     games = [KUHN, LEDUC, DICE, "openspiel:liars_dice(dice_sides=3)", "openspiel:liars_dice(dice_sides=3,numdice=1)"]
 
     assert len({declare(name).signature for name in games}) == len(games)
     assert declare(games[3]).rules == declare(games[4]).rules != declare(DICE).rules
 
 
-def test_perfect_information_is_told_by_what_is_observed():
+def test_perfect_information_is_derived_from_observations():
     name = "openspiel:nim(pile_sizes=1;2)"
     env = make(name, num_envs=1)
 

@@ -132,7 +132,7 @@ def test_parallel_games_are_those_of_the_plain_loop():
         assert float(last.outcome.score) == pytest.approx(expected_score(returns, TAG), abs=1e-6)
 
 
-def test_agents_of_unlike_spaces_have_places_of_their_own_and_masks_for_what_they_lack():
+def test_agents_with_different_spaces_are_padded_and_masked():
     spec = declare(MEADOW)
     assert spec.roles == ("wolf", "wolf", "sheep")
     assert [(block.name, block.shape, block.low, block.high) for block in spec.observation] == [
@@ -171,7 +171,7 @@ def test_a_match_is_cut_off_at_its_declared_length(name: str, longest: int):
         assert last.final_observation.values[0, 0].any()
 
 
-def test_what_was_promised_to_who_waits_is_paid_when_a_match_is_cut_off():
+def test_pending_rewards_are_paid_at_truncation():
     """Every decision pays a tenth of itself to the mover and all of itself to each of three others."""
     for match in play_matches("zoo_games:short_relay", 2):
         paid = sum(float(decision.step.reward.sum()) for decision in match)
@@ -227,7 +227,7 @@ def test_choices_of_every_kind_reach_the_game_as_its_spaces_have_them():
         ),
     ],
 )
-def test_what_cannot_be_served_is_refused_with_the_reason(name: str, values: tuple):
+def test_unsupported_environment_is_rejected(name: str, values: tuple):
     with refused("invalid-game", *values):
         declare(name)
 
@@ -264,7 +264,7 @@ def test_parameters_reach_the_game_and_are_part_of_its_name():
         declare("mpe2:simple_tag_v3(size=7)")
 
 
-def test_a_missing_package_says_which_extra_brings_it(monkeypatch: pytest.MonkeyPatch):
+def test_missing_package_error_names_the_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "mpe2", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with refused("missing-package", "mpe2", "echelon-league[mpe2]"):
@@ -293,7 +293,7 @@ def test_illegal_choices_are_refused_before_anything_is_played():
     )
 
 
-def test_scores_say_who_earned_more():
+def test_scores_follow_returns():
     assert [HigherReturn().score(*returns) for returns in ((1.0, -1.0), (0.0, 0.5), (0.3, 0.1 + 0.2))] == [
         1.0,
         0.0,
@@ -312,7 +312,7 @@ def test_matches_are_played_by_name_and_in_rounds():
     assert all(15 <= match.decisions <= 27 for match in series.matches)
 
 
-def test_signatures_follow_what_a_policy_has_to_know():
+def test_signature_covers_spaces_and_parameters():
     names = ("zoo_games:short_meadow", MEADOW)
     assert len({declare(name).signature for name in names}) == 2
     scorings = (HigherReturn(), ReturnMargin(1.0), ReturnMargin(2.0))

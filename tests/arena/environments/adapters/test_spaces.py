@@ -69,7 +69,7 @@ def test_a_box_without_bounds_is_no_image_and_a_named_one_must_have_them():
         blocks_of(endless, observation=Channels.LAST)
 
 
-def test_a_game_says_what_its_images_are():
+def test_images_are_declared_by_the_game():
     small = spaces.Box(0, 255, (3, 5, 5), np.uint8)
     game = TwoSided(lambda: Duel(spaces.Discrete(2), seen=small), images={"observation": "first"})
     (image, _) = look_at("small", game).spec.observation
@@ -117,7 +117,7 @@ def test_a_mask_named_after_an_entry_makes_it_a_set():
     ],
     ids=["other length", "other bounds", "unlike members", "one for all", "no switches", "a part for all"],
 )
-def test_what_has_not_a_row_for_every_member_is_no_set(other):
+def test_set_requires_one_row_per_member(other):
     assert not any(isinstance(block, MemberMask) for block in blocks_of(spaces.Dict(other)).values())
 
 
@@ -186,7 +186,7 @@ def test_choices_of_every_part_reach_the_game_as_its_space_has_them():
 
 
 @pytest.mark.parametrize("game", ["space_games:bazaar", "space_games:bazaar_as_spaces"])
-def test_masks_of_every_head_hold_in_play_however_they_are_told(game: str):
+def test_all_mask_formats_are_applied_in_play(game: str):
     """The game itself refuses what its masks forbid."""
     random = RandomPolicy(declare(game).heads)
     assert len(play_series(game, random, random, matches=20, seed=0).matches) == 20
@@ -235,7 +235,7 @@ NESTED = spaces.Dict({"a": TWO, "b": spaces.Tuple((spaces.Box(0, 1, (2,)), space
         (NESTED, [1, 0, 1, 1, 0, 0, 1], {"a_0": [1, 0], "a_1": [1, 1, 0], "b_1": [0, 1]}),
     ],
 )
-def test_a_mask_says_of_every_head_what_is_legal(space, told, expected):
+def test_mask_lists_legal_options_of_every_head(space, told, expected):
     assert legal(space, told) == expected
 
 
@@ -270,7 +270,7 @@ def test_a_mask_that_does_not_fit_is_refused(space, told, values):
         legal(space, told)
 
 
-def test_a_mask_that_allows_nothing_is_told_by_what_masks_mean():
+def test_mask_without_legal_option_is_rejected():
     class Barred(Bazaar):
         def _infos(self):
             return {agent: {"action_mask": [0] * 14} for agent in self.agents}
@@ -284,7 +284,7 @@ def test_a_mask_that_allows_nothing_is_told_by_what_masks_mean():
         env.step({name: action.unsqueeze(0) for name, action in actions.items()})
 
 
-def test_a_game_whose_mask_does_not_fit_is_named():
+def test_mask_of_wrong_size_error_names_the_game():
     class Wrong(Bazaar):
         def _infos(self):
             return {agent: {"action_mask": [1, 0]} for agent in self.agents}
@@ -309,7 +309,7 @@ def test_actions_that_are_no_heads_are_refused(space, values):
         factors_of(space, "left")
 
 
-def test_agents_whose_actions_have_other_names_are_unlike():
+def test_agents_with_differently_named_actions_are_asymmetric():
     one, other = (factors_of(spaces.Dict({name: spaces.Discrete(2)}), name) for name in ("walk", "run"))
     with refused("invalid-game", "left", "right"):
         heads_for({"left": one, "right": other}, masked=False)

@@ -69,7 +69,7 @@ def test_agents_with_the_same_spaces_make_alike_sides_whatever_they_are_called(m
     assert spec.unlike_sides is None
 
 
-def test_a_game_can_say_that_sides_with_the_same_spaces_are_unlike() -> None:
+def test_game_can_declare_asymmetric_sides() -> None:
     plain, unlike = (look_at("game", TwoSided(RED_AND_BLUE, alike_sides=alike)).spec for alike in (None, False))
     assert unlike.unlike_sides == ("red", "blue")
     assert unlike.signature == plain.signature, "policies still meet"
@@ -83,7 +83,7 @@ def test_sides_that_take_turns_or_have_other_spaces_are_unlike_by_themselves(mak
 
 
 @pytest.mark.parametrize("make", [zoo_games.Relay, partial(zoo_games.Duel, Discrete(2))])
-def test_authors_say_that_sides_are_alike_and_policies_still_meet(make: Callable[[], object]) -> None:
+def test_declaring_symmetric_sides_keeps_the_signature(make: Callable[[], object]) -> None:
     told, plain = (look_at("game", TwoSided(make, alike_sides=alike)).spec for alike in (True, False))
     assert plain.unlike_sides is not None
     assert told.unlike_sides is None
@@ -98,12 +98,12 @@ def test_authors_say_that_sides_are_alike_and_policies_still_meet(make: Callable
         TwoSided(zoo_games.Relay, home=["red_0"], away=["red_1", "blue_0", "blue_1"], alike_sides=True),
     ],
 )
-def test_sides_of_unlike_agents_are_not_said_to_be_alike(game: TwoSided) -> None:
+def test_symmetric_sides_require_equal_agents(game: TwoSided) -> None:
     with refused("invalid-game", "alike_sides"):
         look_at("game", game)
 
 
-def test_sides_of_unlike_numbers_are_not_said_to_be_alike() -> None:
+def test_symmetric_sides_require_equal_team_sizes() -> None:
     with refused("invalid-game", "agents_per_side", "(2, 1)", "alike_sides"):
         replace(PLAIN, agents_per_side=(2, 1), roles=("player",) * 3, alike_sides=True)
 

@@ -158,7 +158,7 @@ def ends_of(env, steps: int) -> list[tuple[int, int, int, bool]]:
     return told
 
 
-def test_games_that_open_matches_by_themselves_tell_the_same_matches():
+def test_autoreset_modes_give_the_same_matches():
     envs = {
         mode: make(named(**{mode: lambda num_envs, mode=mode: OpensItself(num_envs, mode)}), num_envs=E)
         for mode in ("SameStep", "NextStep")
@@ -172,7 +172,7 @@ def test_games_that_open_matches_by_themselves_tell_the_same_matches():
     assert not any(env.spec.reproducible for env in envs.values())
 
 
-def test_nobody_acts_while_a_game_opens_its_next_match():
+def test_no_agent_acts_in_the_autoreset_step():
     env = make(named(late=lambda num_envs: OpensItself(num_envs, "NextStep")), num_envs=1)
     env.reset()
     first, second = env.step(choose(env, 0)), env.step(choose(env, 2))
@@ -225,7 +225,7 @@ def test_choices_of_every_kind_reach_the_game(space, kind: str, given: list[floa
     assert env._game.taken[0].tolist() == [[given, given]]
 
 
-def test_matches_are_cut_off_at_their_longest_and_scored_by_what_was_earned():
+def test_matches_are_truncated_and_scored_by_returns():
     env = make(named(short=TensorGame(Count, max_decisions=2, scoring=ReturnMargin(8.0))), num_envs=1)
     env.reset(torch.tensor([4]))
     env.step({"action": torch.tensor([[2, 0]])})
@@ -268,7 +268,7 @@ def wrong(**changes: object) -> type[Count]:
         (15, type("Forgets", (Turns,), {"see": lambda self: {"facts": Count.see(self)}}), ("action_mask",)),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused_by_name(number: int, game: object, values: tuple):
+def test_invalid_tensor_game_is_rejected(number: int, game: object, values: tuple):
     with refused("invalid-game", *values):
         play(named(**{f"wrong{number}": game}))
 

@@ -21,7 +21,7 @@ def test_nothing_beats_the_equilibrium():
     ("home", "away", "payoff"),
     [(ROCK, SCISSORS, 1.0), (PAPER, ROCK, 2.0), (SCISSORS, PAPER, 3.0), (ROCK, ROCK, 0.0), (ROCK, PAPER, -2.0)],
 )
-def test_winner_takes_what_the_loser_pays(home: int, away: int, payoff: float):
+def test_rewards_are_zero_sum(home: int, away: int, payoff: float):
     env = make("rps", num_envs=1)
     env.reset()
 

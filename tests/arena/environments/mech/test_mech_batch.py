@@ -106,7 +106,7 @@ def test_sight_is_the_same_from_either_end(config: MechConfig):
 
 
 @every_composition
-def test_damage_dealt_is_damage_taken_and_nobody_heals(config: MechConfig):
+def test_damage_dealt_equals_damage_taken(config: MechConfig):
     env = build(config, 16)
     env.reset(torch.arange(16))
     brawl(env, 0.1, 0.2, 0.5, 0.8)
@@ -275,7 +275,7 @@ def test_nan_actions_are_counted_and_count_as_zero():
     assert not clean.nan_actions.any()
 
 
-def test_triggers_are_heeded_as_often_as_the_curriculum_says():
+def test_opponents_fire_with_the_probability_of_the_curriculum():
     env = build(PACK, 200)
     env.reset()
     env.arrays["fire_probability"][:, 0] = 0.25
@@ -292,7 +292,7 @@ def test_triggers_are_heeded_as_often_as_the_curriculum_says():
     assert float(env.arrays["heat"][:, 5:].max()) < 30.0 - 7.0, "venting is always heeded"
 
 
-def test_next_match_is_played_by_as_many_mechs_on_as_many_maps_as_the_curriculum_says():
+def test_next_match_follows_the_team_and_map_shares_of_the_curriculum():
     env = build(PACK, 64)
     env.reset()
     assert len(env.arrays["map"].unique()) > 5
@@ -311,7 +311,7 @@ def test_next_match_is_played_by_as_many_mechs_on_as_many_maps_as_the_curriculum
     assert not env.step(idle(env.spec, 64)).terminated.any(), "who does not take part is no loss"
 
 
-def test_side_shares_what_those_earn_who_acted():
+def test_side_reward_is_shared_among_active_mechs():
     env = build(PACK, 3)
     env.arrays["own_share"].copy_(torch.tensor([1.0, 0.4, 0.0]))
     env.reset(torch.tensor([7, 7, 7]))
@@ -370,7 +370,7 @@ def test_gpu_that_is_not_there_is_refused():
         ({"packs": (("heavy",) * 5,) * 6}, ("map_side", 30, 60)),
     ],
 )
-def test_composition_that_does_not_fit_is_refused_with_what_would(changed: dict, values: tuple):
+def test_invalid_composition_is_rejected(changed: dict, values: tuple):
     sound = {"name": "custom", "packs": (("scout",),), "map_side": 60, "limit_s": 10.0}
     with refused("invalid-composition", *values):
         MechConfig(**{**sound, **changed})

@@ -38,7 +38,7 @@ def random_orders(env: MechEnvironment, generator: torch.Generator) -> Actions:
     return actions
 
 
-def test_every_point_that_is_lost_was_dealt_or_burnt_and_everybody_is_hit_by_something():
+def test_all_lost_hit_points_are_dealt_or_burnt():
     env, generator = brawl(), torch.Generator().manual_seed(0)
     offered = torch.zeros(len(WEAPONS))
     env.arrays["hp"] /= 2.5

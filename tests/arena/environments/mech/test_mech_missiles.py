@@ -23,9 +23,7 @@ from arena.environments.mech.kernels.combat.targeting import AUTOCANNON, MISSILE
         (12.1, -1, 1.0, False),
     ],
 )
-def test_a_missile_locks_on_its_packs_paint_or_on_what_it_sees_near(
-    distance: float, painter: int, quality: float, locks: bool
-):
+def test_missile_locks_on_painted_or_near_visible_targets(distance: float, painter: int, quality: float, locks: bool):
     packs = [["heavy", "heavy"], ["heavy"]]
     env = set_up(packs, {0: (0, 0, EAST), 3: (distance, 0, WEST)}, quality={0: quality})
     env.arrays["painted_by"][0, 3] = painter

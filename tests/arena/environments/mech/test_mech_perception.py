@@ -39,7 +39,7 @@ def test_condition_shows(feature: str, arrays: dict):
     assert feel(scene, scene.play(), "condition")[feature] == 1.0
 
 
-def test_threats_are_felt_by_whom_they_are_for():
+def test_threats_are_shown_to_their_targets():
     scene = open_scene([("heavy", "scout")], {0: at(-3.5, 0), 1: at(-25, 0), 2: at(25, 25), 3: at(3.5, 0, NORTH)})
     quiet = scene.play()
     assert [feel(scene, quiet, "condition", mech)["targeted"] for mech in range(4)] == [1.0, 0.0, 0.0, 1.0]

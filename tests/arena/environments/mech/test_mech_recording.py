@@ -129,7 +129,7 @@ def test_everything_that_happens_is_recorded(company: MechRecording):
     }
 
 
-def test_only_those_who_can_do_a_thing_are_said_to_have_done_it(company: MechRecording):
+def test_recorded_actions_are_limited_to_capable_mechs(company: MechRecording):
     recording = company
     roles, side = recording.header.roles, recording.header.side
 
@@ -180,7 +180,7 @@ def test_smoke_hangs_where_and_as_long_as_it_does(company: MechRecording):
     assert ((recording.smoke.last - recording.smoke.frame) < SMOKE_DECISIONS).all()
 
 
-def test_flags_say_what_the_mechs_themselves_perceive():
+def test_recorded_flags_equal_the_perception_of_the_mechs():
     env = make("mech-pack", num_envs=1, seed=5)
     recorder = record_match(env, env.reset(), 0)
     brawl(env, 0.4)

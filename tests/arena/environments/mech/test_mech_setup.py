@@ -13,7 +13,7 @@ def run_python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_machine_without_warp_is_told_so_in_one_line():
+def test_missing_warp_is_a_one_line_error():
     without_warp = "import sys; sys.modules['warp'] = None; from arena.cli import main; "
 
     ran = run_python(without_warp + "main(['bench', '--environment', 'mech-duel'])")

@@ -44,7 +44,7 @@ def assert_same(one: Observation, other: Observation) -> None:
 @pytest.mark.parametrize("game", [KUHN, LEDUC, "recall", "rps"])
 @given(seed=st.integers(0, 2**63 - 1))
 @settings(max_examples=5, deadline=None)
-def test_one_round_is_the_game_itself_but_for_what_a_margin_counts(game: str, seed: int):
+def test_one_round_equals_the_game_except_for_the_margin(game: str, seed: int):
     plain, rounds = make(game, num_envs=E, seed=seed), make(f"{game}:rounds=1", num_envs=E, seed=seed)
     rng, observation = torch.Generator().manual_seed(seed), plain.reset()
     assert_same(observation, rounds.reset())
@@ -65,7 +65,7 @@ def test_one_round_is_the_game_itself_but_for_what_a_margin_counts(game: str, se
 @pytest.mark.parametrize("game", [KUHN, LEDUC, "rps"])
 @given(rounds=st.integers(1, 5), seed=st.integers(0, 2**63 - 1))
 @settings(max_examples=5, deadline=None)
-def test_rounds_are_games_whose_seeds_follow_from_the_matchs_and_the_leader_wins(game: str, rounds: int, seed: int):
+def test_round_seeds_derive_from_the_match_seed(game: str, rounds: int, seed: int):
     """Kept by hand beside it: which round every row is in, home's returns, which are whole numbers, and decisions."""
     matches, plain = make(f"{game}:rounds={rounds}", num_envs=E, seed=seed), make(game, num_envs=E)
     rng, observation = torch.Generator().manual_seed(seed), matches.reset()
@@ -139,7 +139,7 @@ def test_limit_that_cuts_a_round_does_not_end_the_match():
     assert not any(step.terminated.any() for step in steps)
 
 
-def test_what_a_game_has_beyond_the_protocol_its_rounds_have_too():
+def test_rounds_forward_optional_capabilities():
     duel, cards = make("mech-duel:rounds=2", num_envs=2), make(f"{KUHN}:rounds=2", num_envs=2)
     plain = make("mech-duel", num_envs=2)
 

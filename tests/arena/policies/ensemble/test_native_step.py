@@ -91,7 +91,7 @@ def test_a_decision_in_one_piece_is_that_of_its_steps(heads, environments, threa
             torch.testing.assert_close(done[name], action, **CLOSE)
 
 
-def test_what_environments_show_must_be_what_native_code_reads():
+def test_observations_must_match_the_native_layout():
     networks, rows = networks_of(SMALL, 1), 4
     layout, state = networks[0].layout, networks[0].initial_state(rows)
     seen = observation_of(SMALL, rows)

@@ -124,7 +124,7 @@ def test_every_parameter_receives_a_finite_gradient(network: ActorCritic):
         assert float(parameter.grad.abs().sum()) > 0.0, name
 
 
-def test_what_stands_in_empty_places_changes_no_bit(network: ActorCritic):
+def test_masked_members_change_no_bit_of_the_output(network: ActorCritic):
     if not network.architecture.sets:
         return
     values, nobody = seen_of(R), torch.zeros(R, dtype=torch.bool)
@@ -234,7 +234,7 @@ def test_log_probabilities_and_entropies_are_those_of_torchs_distributions():
         torch.testing.assert_close(said[:, column], expected, atol=1e-4, rtol=1e-4)
 
 
-def test_logits_of_what_is_illegal_change_no_bit():
+def test_logits_of_illegal_options_change_no_bit():
     network = network_of(KINDS["all kinds"])
     parameters, mask, raw = decided(network)
     other = parameters.clone()
@@ -276,7 +276,7 @@ def test_an_image_of_two_axes_has_one_channel():
 
 
 @pytest.mark.parametrize("sides", [(8, 8), (13, 13), (84, 84), (8, 200), (1, 3)])
-def test_convolutions_leave_little_of_any_image_and_as_many_features_as_they_say(sides: tuple[int, int]):
+def test_image_encoder_reduces_any_image_to_its_declared_size(sides: tuple[int, int]):
     block = ImageBlock("seen", (*sides, 2), 0.0, 1.0, Channels.LAST)
     architecture = Architecture.of(spec_of(block), encoder_sizes=(8,), recurrent_size=8, image_channels=2)
     (layout,) = architecture.images
@@ -302,7 +302,7 @@ def test_images_are_scaled_as_declared_whatever_else_is_measured():
     ("shape", "low", "high"),
     [((3,), 0.0, 1.0), ((8, 8, 3), 0.0, math.inf), ((8, 8, 3), 0.0, 0.0), ((2,) * 4, 0.0, 1.0)],
 )
-def test_what_is_no_image_is_refused(shape: tuple[int, ...], low: float, high: float):
+def test_invalid_image_block_is_rejected(shape: tuple[int, ...], low: float, high: float):
     with refused("invalid-game", "seen"):
         ImageBlock("seen", shape, low, high, Channels.LAST)
 
@@ -329,7 +329,7 @@ def test_choices_that_contradict_themselves_are_refused(options: tuple[int, ...]
         ChoiceBlock("cards", (2,), 0.0, high, options)
 
 
-def test_the_signature_says_what_choices_there_are_and_not_how_an_image_is_read():
+def test_signature_covers_choices_but_not_image_encoding():
     card = ChoiceBlock("cards", (2,), 0.0, 6.0, (5, 7))
     assert spec_of(card).signature != spec_of(replace(card, options=(7, 7))).signature
     image = ImageBlock("seen", (8, 8, 3), 0.0, 1.0, Channels.LAST)

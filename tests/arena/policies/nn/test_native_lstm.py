@@ -192,7 +192,7 @@ def test_where_there_is_no_warp_everything_goes_through_torch(monkeypatch):
         lambda features, state, runs: (features, state, runs._replace(first=runs.first.long())),
     ],
 )
-def test_native_code_refuses_what_it_would_read_or_write_beyond(core, change):
+def test_native_code_rejects_tensors_of_wrong_shape(core, change):
     """Unchecked, the first of these has ended the process."""
     _, runs = random_runs()
     features, state, _ = drawn(runs)

@@ -91,7 +91,7 @@ def test_members_may_change_places_and_only_the_choice_among_them_follows(networ
 
 @pytest.mark.holds("G5")
 @pytest.mark.parametrize("garbage", [1e30, torch.nan, torch.inf])
-def test_what_stands_in_empty_places_has_no_meaning(network: ActorCritic, garbage: float):
+def test_masked_members_do_not_affect_the_output(network: ActorCritic, garbage: float):
     count = torch.arange(R) % (M + 1)
     values = observed(count)
     littered = values.clone()

@@ -136,7 +136,7 @@ def test_code_that_a_checkpoint_names_is_not_run_unless_the_user_named_it_too(
     assert checkpoints.decode(stranger).network.core.state_size == 0
 
 
-def test_commands_name_modules_for_themselves_and_what_they_start(
+def test_commands_pass_allowed_modules_to_child_processes(
     stranger: bytes, tmp_path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv(ALLOWED_MODULES_VARIABLE, READER)
