@@ -86,7 +86,7 @@ def test_illegal_action_is_a_fault_of_its_agent_and_replaced(head, value, told):
 
 
 @pytest.mark.parametrize("mask", [[0, 0, 0, 0], [1, 1, 1, 1]])
-def test_where_a_mask_allows_nothing_any_option_goes(mask):
+def test_empty_mask_allows_any_option(mask):
     choices = chosen(SOUND | {"target": [3, 0]}, batch_of(masks=BARRED | {"target": mask}))
     assert choices.faults == {}
     drawn = {name: rows for name, rows in SOUND.items() if name != "target"} | {"target_logits": [[0.0] * 4] * 2}

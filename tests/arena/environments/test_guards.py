@@ -54,7 +54,7 @@ def test_non_finite_first_observation_names_the_new_match():
         require_finite(env, step.observation, step, first=7)
 
 
-def test_finite_numbers_of_which_the_sum_is_not_are_let_through():
+def test_finite_values_with_an_infinite_sum_are_accepted():
     env = make("broken_games:honest", num_envs=2)
     seen = env.reset()
     huge = replace(seen, values=torch.full_like(seen.values, 3e38))

@@ -167,7 +167,7 @@ def test_cyclic_share_of_a_mixture_is_its_share_of_the_squared_log_odds():
     assert cyclic_share(rate, np.ones((3, 3)) - np.eye(3)) == pytest.approx(wanted)
 
 
-def test_pairs_that_never_met_carry_no_weight_in_the_shares():
+def test_unplayed_pairs_have_no_weight_in_the_shares():
     beats = np.array([[0.5, 0.9, 0.1], [0.1, 0.5, 0.9], [0.9, 0.1, 0.5]])
     chain = np.array([[0, 5, 0], [5, 0, 5], [0, 5, 0]], dtype=float)
     assert cyclic_share(beats, chain) == pytest.approx(0.0, abs=1e-20)

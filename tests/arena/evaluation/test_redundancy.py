@@ -67,7 +67,7 @@ def test_few_games_are_no_evidence_of_likeness():
     assert 0 not in {each.player for each in redundant(league(few, 200, rng), np.arange(12.0), RedundancyConfig())}
 
 
-def test_players_at_the_limit_are_called_alike_one_time_in_twenty():
+def test_redundancy_test_has_its_nominal_error_rate_at_the_limit():
     """Win rates differ by exactly the limit against 20 opponents, sometimes up and sometimes down."""
     rng = np.random.default_rng(2)
     keep = np.arange(22) > 1
@@ -102,7 +102,7 @@ def test_likeness_in_results_is_not_enough_where_behaviour_differs():
     assert found[0].fingerprint_distance <= found[0].fingerprint_bound < 1e-3
 
 
-def test_results_alone_decide_where_behaviour_is_not_known_of_both():
+def test_unknown_behaviour_leaves_the_decision_to_results():
     rng = np.random.default_rng(3)
     counts = league(twins(rng), 200, rng)
     behaviour = rng.normal(0.0, 1.0, (12, 4))

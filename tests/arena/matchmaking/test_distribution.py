@@ -216,7 +216,7 @@ def test_balanced_learners_fall_back_to_equal_shares():
 
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2, 3]), st.floats(0, 1)), min_size=1, max_size=8), st.integers(1, 5))
-def test_no_balanced_learner_is_met_more_often_for_leaving_each_snapshot_more_than_once(players, times):
+def test_duplicate_snapshots_do_not_raise_the_share_of_a_balanced_learner(players, times):
     lineage, win_rates = (list(column) for column in zip(*players, strict=True))
     own = [place for place, learner in enumerate(lineage) if learner == 1]
     more = times * own

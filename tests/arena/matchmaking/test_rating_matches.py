@@ -114,7 +114,7 @@ def test_pairs_of_a_posterior_without_covariances_are_distributed_as_those_of_de
     )
 
 
-def test_anchors_have_certain_ratings_and_never_meet_each_other():
+def test_anchors_have_certain_ratings_and_are_never_paired():
     covariance = np.diag([0.0, 0.0, 900.0, 900.0])
     anchors = [True, True, False, False]
     for seed in range(20):
@@ -137,7 +137,7 @@ def test_bad_covariances_are_refused_by_name():
 # --- one player ------------------------------------------------------------------------------------------------------
 
 
-def test_one_player_is_in_every_pair_and_meets_others_alone():
+def test_every_pair_contains_the_requested_player():
     pairs = pairs_with(1, [1500.0, 1600.0, 1700.0], [50.0, 50.0, 50.0], 200, np.random.default_rng(0))
     assert pairs.shape == (200, 2)
     assert (pairs[:, 0] == 1).all()

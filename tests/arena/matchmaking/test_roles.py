@@ -58,7 +58,7 @@ def shares(distribution):
 # --- whom ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_main_alone_plays_itself():
+def test_single_main_plays_itself():
     distribution = distribution_of(opposition(), MAIN)
     assert distribution.self_play == 1.0
     assert draw(distribution, 3, np.random.default_rng(0)).opponents.tolist() == [SELF] * 3
@@ -115,7 +115,7 @@ def test_without_self_play_the_other_branches_keep_their_proportions():
     assert shares(others) == {"mains": 0.175 / 0.825, "pfsp": 0.5 / 0.825, "verification": 0.15 / 0.825}
 
 
-def test_every_other_main_is_as_likely_as_another_whatever_it_left():
+def test_other_mains_have_equal_shares_regardless_of_snapshots():
     against = opposition((0.5, RIVAL), (0.6, 4), (0.7, 4), (0.8, 4))
     against = replace(against, main=np.ones(4, dtype=bool))
     assert against.rival_mains.tolist() == [0, 3]
@@ -131,7 +131,7 @@ def test_learner_with_few_games_warms_up(role):
     assert distribution.self_play == (0.35 if role == "main" else 0.0)
 
 
-def test_a_main_exploiter_meets_mains_from_its_first_game_on():
+def test_main_exploiter_plays_mains_from_its_first_game():
     rules = role_rules("main_exploiter", {}, PLAIN)
     assert shares(distribution_of(opposition((0.5, RIVAL), own=EXPLOITER), rules, games=0)) == {"mains": 1.0}
 
@@ -166,7 +166,7 @@ def test_the_past_is_ordered_by_steps():
     assert (found.name, np.flatnonzero(~found.excluded).tolist()) == ("verification", [3])
 
 
-def test_exploiters_that_beat_it_come_before_its_past():
+def test_winning_exploiters_have_priority_over_own_snapshots():
     against = opposition((0.6, OWN), (0.9, OWN), (0.1, EXPLOITER))
     assert np.flatnonzero(~distribution_of(against, MAIN).branches[-1].excluded).tolist() == [2]
 

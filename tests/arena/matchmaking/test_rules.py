@@ -150,7 +150,7 @@ def installed(tmp_path):
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_rule_of_ones_own_is_found_by_its_entry_point():
+def test_installed_rule_is_found_by_its_entry_point():
     config = MatchmakingConfig(self_play_share=0.0, weighting="nemesis", uniform_share=0.1)
     distribution = opponent_distribution(pool([0.6, 0.3, 0.9]), config)
     assert distribution.probabilities == pytest.approx([0.1 / 3, 0.9 + 0.1 / 3, 0.1 / 3])

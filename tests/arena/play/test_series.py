@@ -174,7 +174,7 @@ def test_checkpoint_plays_by_its_path_and_only_where_it_was_trained(tmp_path: Pa
         resolve_policy("recall", str(path))
 
 
-def test_checkpoint_of_the_same_name_and_other_rules_is_refused_as_such(tmp_path: Path):
+def test_checkpoint_of_a_game_with_other_rules_is_rejected(tmp_path: Path):
     spec = make("rps", num_envs=1).spec
     former = dataclasses.replace(spec, rules={"rock": "beats paper"})
     path = tmp_path / "policy.safetensors"

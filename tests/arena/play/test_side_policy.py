@@ -49,7 +49,7 @@ def observation_of(matches: int, t: int) -> Observation:
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
 @pytest.mark.usefixtures("without_chance")
-def test_every_match_is_played_as_its_policy_plays_it_alone(other):
+def test_batched_policies_play_as_they_do_alone(other):
     one, two, three = policy_of(SMALL, 0), policy_of(other, 1), policy_of(SMALL, 2)
     policies = [one, two, one, three, two]
     lineup, rng = SidePolicies(policies, AGENTS), torch.Generator().manual_seed(0)

@@ -81,7 +81,7 @@ def test_candidates_with_fewer_than_20_games_are_not_promoted(games, takes_a_pla
         assert decision.reason == "19 of the 20 games it needs"
 
 
-def test_a_candidate_alone_in_the_league_waits():
+def test_single_candidate_is_not_promoted():
     (decision,) = promotions(roster([(1900, 50, 40, "candidate")]), PromotionConfig())
     reason = "there is no other frozen player to be better than; 0 of 20 places were taken"
     assert decision == Decision(0, approved=False, reason=reason)
@@ -158,7 +158,7 @@ def test_ineligible_candidate_gets_no_gate(candidate):
     assert not isinstance(decision, GateRequest)
 
 
-def test_an_accepted_gate_does_not_outweigh_a_commander_that_holds_the_candidate_down():
+def test_accepted_gate_does_not_override_a_losing_record_against_a_commander():
     win_rate, pair_games = np.full((4, 4), 0.5), np.zeros((4, 4))
     win_rate[3, 2], pair_games[3, 2] = 0.44, 20
     gates = {3: GateResult("accept", "gate 7")}

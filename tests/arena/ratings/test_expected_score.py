@@ -54,7 +54,7 @@ def test_ratings_predict_the_scores_of_a_round_robin() -> None:
     assert rating[0] == theta[0]
 
 
-def test_pairs_that_all_met_for_ever_leave_nothing_uncertain() -> None:
+def test_uncertainty_vanishes_with_unlimited_games() -> None:
     rng = np.random.default_rng(1)
     low, high = everybody(8)
     theta, chance = rng.normal(size=8), rng.uniform(0.1, 0.9, low.size)

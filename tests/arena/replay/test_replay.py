@@ -164,7 +164,7 @@ def zipped(content: bytes) -> bytes:
         (zipped(b'{"header": {"format": "echelon-replay"}}'), (None,)),
     ],
 )
-def test_whatever_is_no_recording_is_refused_by_name(tmp_path: Path, content: bytes, values: tuple):
+def test_invalid_recording_is_rejected(tmp_path: Path, content: bytes, values: tuple):
     path = tmp_path / "odd.gz"
     path.write_bytes(content)
 

@@ -392,9 +392,7 @@ def test_a_failed_heartbeat_or_delivery_is_retried_soon(worker_of, client, retry
     assert times[3] - times[0] < 0.25 + 0.5 + 1.0 + 0.5
 
 
-def test_a_round_waits_for_players_that_the_network_has_not_let_through_yet(
-    worker_of, client, retrying_client, outside
-):
+def test_round_waits_for_checkpoints_delayed_by_the_network(worker_of, client, retrying_client, outside):
     publish(client, retrying_client, [1, 2, 3])
     worker, _ = worker_of(rounds=10**6)
     download, play, failures = worker._pools["rps"]._download, worker._play, itertools.count()

@@ -107,7 +107,7 @@ def matches_of(client, player):
     return client.matches(player.id, limit=1000).items
 
 
-def test_it_is_entered_plays_both_sides_of_its_pairs_and_goes_on_as_the_same_player(enter, client):
+def test_external_player_plays_both_sides_and_resumes_as_the_same_player(enter, client):
     printed = enter("entered_bots:stone")
     stone = external(client)
     assert f"stone is player {stone.id} of rps: rating 1500 ± 700 after 0 games" in printed

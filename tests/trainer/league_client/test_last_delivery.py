@@ -162,7 +162,7 @@ def test_lost_calls_leave_time_for_retries(leaving, retrying_client, leave):
     assert retrying_client._client.timeout_s == CALL_S
 
 
-def test_a_worker_that_comes_late_to_its_end_delivers_all_the_same(leaving, leave):
+def test_worker_that_stops_late_still_delivers_its_results(leaving, leave):
     leaving.signal_s, leaving.faults = leaving.time_s - 2.0 * GRACE_S, [UNREACHABLE]
     assert leave().waiting == 0
 

@@ -63,7 +63,7 @@ def test_valid_game_is_played(game):
     assert bool(play(game).terminated.all())
 
 
-def test_a_game_that_goes_on_is_played():
+def test_unfinished_game_continues():
     assert not play("Unending").over.any()
 
 

@@ -208,7 +208,7 @@ def test_unsupported_openspiel_game_is_rejected(name: str, values: tuple):
         ("openspiel:goofspiel(num_cards=4,imp_info=True)", ("openspiel:goofspiel", "imp_info=True", "num_cards=4")),
     ],
 )
-def test_names_that_openspiel_does_not_write_are_refused_with_the_way_out(name: str, values: tuple):
+def test_non_canonical_openspiel_names_are_rejected(name: str, values: tuple):
     with refused("unknown-environment", *values):
         declare(name)
 

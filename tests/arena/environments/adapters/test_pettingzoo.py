@@ -246,7 +246,7 @@ def test_unsupported_environment_is_rejected(name: str, values: tuple):
         ("zoo_games:nothing", ("zoo_games", "nothing")),
     ],
 )
-def test_names_that_stand_for_nothing_are_refused(name: str, values: tuple):
+def test_unknown_pettingzoo_names_are_rejected(name: str, values: tuple):
     with refused("unknown-environment", *values):
         declare(name)
 

@@ -135,7 +135,7 @@ def test_sets_of_unlike_roles_keep_to_their_own_blocks():
     assert blocks[1].describes == ("dog.herd",)
 
 
-def test_a_choice_is_of_the_set_that_was_named_alone():
+def test_choice_refers_to_its_named_set_only():
     herds = {name: spaces.Box(0, 1, (3, 2)) for name in ("cows", "goats")}
     seen = spaces.Dict(herds | {f"{name}_mask": spaces.MultiBinary(3) for name in herds})
     game = TwoSided(lambda: Duel(spaces.Discrete(4), seen=seen), chosen_from={"action": "goats"})

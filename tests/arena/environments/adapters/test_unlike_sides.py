@@ -63,7 +63,7 @@ TEAMS = partial(zoo_games.Duel, Discrete(2), agents=("red_0", "red_1", "blue_0",
 
 
 @pytest.mark.parametrize("make", [RED_AND_BLUE, TEAMS, partial(zoo_games.Duel, Discrete(2))])
-def test_agents_with_the_same_spaces_make_alike_sides_whatever_they_are_called(make: Callable[[], object]) -> None:
+def test_agents_with_equal_spaces_make_symmetric_sides(make: Callable[[], object]) -> None:
     spec = look_at("game", TwoSided(make)).spec
     assert spec.alike_sides is True
     assert spec.unlike_sides is None

@@ -11,7 +11,7 @@ ROCK, PAPER, SCISSORS = range(3)
 EQUILIBRIUM = torch.tensor([1 / 2, 1 / 6, 1 / 3])
 
 
-def test_nothing_beats_the_equilibrium():
+def test_no_strategy_beats_the_equilibrium():
     payoff_of_each_answer = torch.tensor(RPS_PAYOFF) @ EQUILIBRIUM
 
     torch.testing.assert_close(payoff_of_each_answer, torch.zeros(3))

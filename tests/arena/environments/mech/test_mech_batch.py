@@ -39,7 +39,7 @@ def test_same_seeds_and_actions_repeat_to_the_last_bit(config: MechConfig):
 
 @every_composition
 @pytest.mark.parametrize(("rows", "row"), [(2, 1), (33, 17)])
-def test_match_alone_equals_the_same_match_in_a_batch(config: MechConfig, rows: int, row: int):
+def test_single_match_equals_the_same_match_in_a_batch(config: MechConfig, rows: int, row: int):
     seeds = list(range(50, 50 + rows))
     batch, alone = build(config, rows), build(config, 1)
     batch.reset(torch.tensor(seeds))
@@ -329,7 +329,7 @@ def test_side_reward_is_shared_among_active_mechs():
         assert step.reward[row, 3] == 0.0
 
 
-def test_bad_input_is_refused_by_value_rule_and_way_out():
+def test_invalid_input_is_rejected():
     env = build(PACK, 2)
     with refused("call-order", "mech-pack", "reset()"):
         env.step(idle(env.spec, 2))

@@ -57,7 +57,7 @@ def test_all_lost_hit_points_are_dealt_or_burnt():
 
 
 @pytest.mark.parametrize("pack", [MIXED, ["heavy"] * 5])
-def test_a_mirrored_fight_goes_the_mirrored_way_bit_for_bit(pack: list[str]):
+def test_mirrored_fight_is_mirrored_bit_for_bit(pack: list[str]):
     env, generator = brawl(pack, num_envs=2), torch.Generator().manual_seed(0)
     swap = torch.cat([torch.arange(10, 20), torch.arange(10)])
     env.hulls["stream"].copy_(env.hulls["rank"])

@@ -40,7 +40,7 @@ def test_the_ground_takes_its_share_of_a_kill():
     assert of(env, "killed", 0, 2) == pytest.approx(14.0 / 14.25)
 
 
-def test_damage_is_felt_from_where_it_came():
+def test_damage_direction_is_observed():
     env = set_up([["medium"] * 2], {0: (0, 0, EAST), 1: (6, 5, SOUTH), 2: (6, 0, WEST)})
 
     play(env, {0: ["primary"], 1: ["primary"]})

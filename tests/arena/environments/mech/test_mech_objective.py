@@ -209,7 +209,7 @@ def test_going_towards_the_zone_earns_and_going_away_costs():
 
 
 @pytest.mark.parametrize("end", ["time", "elimination"])
-def test_approach_owes_nothing_after_the_end(end: str):
+def test_approach_shaping_is_zero_after_the_end(end: str):
     scene = start(DUEL, {0: at(-20, 0), 1: at(20, 0)}, potential=[0.75, 0.5])
     if end == "time":
         scene["decision"].fill_(LIMIT - 1)

@@ -235,7 +235,7 @@ def test_match_is_recorded_from_its_start_or_not_at_all():
         record_match(env, observation, 0)
 
 
-def test_any_row_can_be_recorded_and_equals_the_match_alone():
+def test_recording_of_any_row_equals_the_single_match():
     lone, batch = make("mech-duel", num_envs=1), make("mech-duel", num_envs=3)
     for env in (lone, batch):
         env.next_seeds.fill_(11)

@@ -166,7 +166,7 @@ def test_rounds_are_declared_as_the_game_but_for_the_match(game: str):
 
 
 @pytest.mark.parametrize("count", ["0", "1001", "-1", "020", "2.5", "", "ten", "²", "2:rounds=3", "9" * 5000])
-def test_number_of_rounds_that_is_none_is_refused_with_the_way_out(count: str):
+def test_invalid_number_of_rounds_is_rejected(count: str):
     for ask in (declare, lambda name: make(name, num_envs=1), lambda name: make_baseline(name, "random")):
         with refused("unknown-environment", 1, "1,000", "rps:rounds=20"):
             ask(f"rps:rounds={count}")

@@ -280,7 +280,7 @@ def test_memory_is_per_row_reset_at_start_and_frozen_while_inactive():
     assert not all(torch.equal(part[0], old[0]) for part, old in zip(after, state, strict=True))
 
 
-def test_half_holds_its_fire_every_other_time_but_vents_and_moves_alike():
+def test_half_lieutenant_fires_every_other_time():
     perceived = Perceived("medium", heat=0.76).enemy(0, 8.0, 0.0)
 
     whole, half = (follow(name, perceived, 400) for name in ("lieutenant", "lieutenant-half"))

@@ -90,7 +90,7 @@ def test_whole_runs_equal_single_decisions(network: ActorCritic):
         state = step.state
 
 
-def test_a_row_gets_the_same_alone_and_among_others(network: ActorCritic):
+def test_output_of_a_row_is_independent_of_its_batch(network: ActorCritic):
     values, state, nobody = seen_of(R), state_of(network, R), torch.zeros(R, dtype=torch.bool)
     together = network.step(values, state, nobody, ~nobody)
     for row in range(R):
@@ -159,7 +159,7 @@ def test_only_files_that_need_it_have_the_newer_format():
         assert ("images" in header["architecture"]) is (version == "3")
 
 
-def test_a_stack_equals_every_network_alone(network: ActorCritic):
+def test_stacked_networks_equal_separate_ones(network: ActorCritic):
     architecture = network.architecture
     networks = [network_of(architecture, seed) for seed in range(3)]
     stack = stack_of(networks)

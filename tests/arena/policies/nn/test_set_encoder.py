@@ -202,7 +202,7 @@ def test_sets_that_do_not_fit_are_refused_by_name():
         (replace(present_mask, chosen_by=("move",)), ("move",)),
         (replace(present_mask, describes=("seen", "seen")), ()),
     ):
-        with refused("invalid-input", *values):
+        with refused("invalid-game", *values):
             ActorCritic(Architecture.of(declared(wrong), member_size=4))
-    with refused("invalid-input", "target", 3, 4):
+    with refused("invalid-game", "target", 3, 4):
         head_rows((ActionHead("target", HeadKind.CATEGORICAL, 3, masked=True),), SetLayout.from_spec(SPEC, 4))

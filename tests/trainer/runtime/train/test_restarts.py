@@ -71,9 +71,7 @@ def test_a_crash_between_saves_repeats_no_sequence(worker_of, client, tmp_path):
     assert again.spool.outcomes.keys() == {"accepted"}
 
 
-def test_a_snapshot_that_a_crash_undid_is_not_published_beside_that_of_the_run_that_goes_on(
-    worker_of, client, tmp_path, caplog
-):
+def test_snapshot_undone_by_a_crash_is_not_published(worker_of, client, tmp_path, caplog):
     """The state on the disk is older than the snapshots, as after kill -9 before it was saved."""
     settings = "environment.self_play=0", "league.snapshot_every_steps=128"
     worker_of(client, rps("run.total_timesteps=128", *settings)).run()
@@ -101,7 +99,7 @@ def test_a_snapshot_is_published_once_a_restart_goes_on_from_it(worker_of, clien
     assert saved == {128: 128, 256: 256, 384: 384}
 
 
-def test_a_run_killed_before_its_first_update_goes_on_as_the_same_run(worker_of, client, tmp_path):
+def test_run_killed_before_its_first_update_resumes_as_the_same_run(worker_of, client, tmp_path):
     class Killed(BaseException):
         pass
 
