@@ -13,7 +13,12 @@ from typer.core import TyperGroup
 
 ROOT = Path(__file__).parents[1]
 MESSAGE = "league unreachable"  # what a trainer says
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(page for folder in ("benchmarks", "docs", "studies") for page in (ROOT / folder).rglob("*.md")),
+    ]
+)
 
 
 @cache

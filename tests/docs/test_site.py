@@ -13,7 +13,7 @@ DOCS = site.ROOT / "docs"
     [
         ("", "../CONTRIBUTING.md#tests", "contributing/index.md#tests"),
         ("guides", "../../README.md", "../index.md"),
-        ("", "decisions", "decisions/index.md"),
+        ("", "contributing/decisions", "contributing/decisions/index.md"),
         ("guides", "../ratings.md#intervals", "../ratings.md#intervals"),
         ("", "https://example.org/README.md", "https://example.org/README.md"),
     ],

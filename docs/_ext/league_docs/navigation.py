@@ -19,7 +19,6 @@ NAVIGATION: Navigation = {
             "concepts/trust",
             "concepts/payoffs",
             "concepts/*",
-            "league_value*",
         ],
         "Guides: games": [
             "guides/games/*",
@@ -52,10 +51,13 @@ NAVIGATION: Navigation = {
             "scale",
             "dashboard",
         ],
-        "Reference": ["reference/glossary", "reference/*", "reference/python-api/index", "mech_arena", "benchmarks"],
-        "Contributing": ["contributing/index", "contributing/*", "checklist", "decisions/index"],
+        "Reference": ["reference/glossary", "reference/*", "reference/python-api/index", "mech_arena"],
+        "Contributing": [
+            "contributing/index",
+            "contributing/*",
+            "contributing/decisions/index",
+        ],
     },
     "reference/python-api/index": {"Modules": ["reference/python-api/[!i]*"]},
-    "benchmarks": {"": ["benchmarks/*"]},
-    "decisions/index": {"": ["decisions/[0-9]*"]},
+    "contributing/decisions/index": {"": ["contributing/decisions/[0-9]*"]},
 }

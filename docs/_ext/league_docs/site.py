@@ -32,7 +32,7 @@ PAGES_BY_FILE = {
     "docs/README.md": "index.md",
     "CONTRIBUTING.md": "contributing/index.md",
     "CHANGELOG.md": "contributing/changelog.md",
-    "docs/decisions": "decisions/index.md",
+    "docs/contributing/decisions": "contributing/decisions/index.md",
 }
 """Pages of the site by the files and folders of the repository that they show."""
 

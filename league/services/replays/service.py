@@ -1,7 +1,7 @@
 """Recordings of matches: stored, read, and deleted by age, number and size.
 
 They are rows, so that they are stored transactionally and included in exports. See
-docs/decisions/046-recordings-are-rows.md.
+docs/contributing/decisions/0032-recordings-are-integer-columns-in-the-database.md.
 """
 
 import hashlib
