@@ -4,13 +4,13 @@ import errno
 import sys
 from collections.abc import Sequence
 from io import StringIO, TextIOWrapper
-from shutil import get_terminal_size
 from typing import NoReturn
 
 import typer
 from pydantic import ValidationError
 
 from arena.exit_status import BAD_CONFIGURATION, BAD_USAGE, FAILURE, TRY_LATER
+from arena.help_format import markup_mode
 from league.cli.commands import app
 from league.cli.up.failures import PartRefusedError, UnusableInstallationError
 from league.errors import (
@@ -28,9 +28,6 @@ from league.errors import (
     UnknownPeriodError,
     UnknownPlayerError,
 )
-
-BOX_COLUMNS = 80
-"""A narrower terminal gets help without boxes, which would truncate the names of options."""
 
 _REMEDIES: dict[type[LeagueError], str] = {
     ChampionConflictError: "check `league environment champion` and try again",
@@ -64,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     a database of a newer version, and 1 for any other error.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    app.rich_markup_mode = "markdown" if get_terminal_size().columns >= BOX_COLUMNS else None
+    app.rich_markup_mode = markup_mode()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # terminals without Unicode show a question mark
     try:

@@ -173,7 +173,6 @@ def test_missing_wandb_is_reported_before_the_run_starts(capsys, monkeypatch):
         (["--run", "/proc/nothing"], 1, "/proc/nothing"),
         (["--json"], 2, "--dry-run"),
         (["--set", "league.connect_s=0", "--url", "http://127.0.0.1:9"], 75, "league serve"),
-        (["--set", "league.connect_s=0", "--url", "http://127.0.0.1:9"], 75, "league serve"),
     ],
 )
 def test_user_errors_are_one_line_without_a_traceback(capsys, caplog, tmp_path, arguments, status, message):
@@ -336,3 +335,23 @@ def test_a_run_folder_that_cannot_be_written_ends_in_one_line(capsys, tmp_path):
     (tmp_path / "file").write_text("")
     run("run", "--environment", "rps", "--run", str(tmp_path / "file" / "run"), expect=1)
     assert capsys.readouterr().err == f"trainer: {tmp_path}/file/run: Not a directory; choose another --run\n"
+
+
+def test_settings_are_listed_one_line_each(capsys):
+    run("settings", "--set", "ppo.gamma=0.5")
+    lines = capsys.readouterr().out.splitlines()
+    (gamma,) = [line.split() for line in lines if line.lstrip().startswith("ppo.gamma ")]
+    assert gamma[:3] == ["ppo.gamma", "0.5", "0.995"]
+    assert sum("run." in line.split()[0] for line in lines if line.split()) >= 9
+
+
+def test_settings_of_one_section_are_listed_as_json(capsys):
+    run("settings", "league", "--environment", "rps", "--json")
+    items = json.loads(capsys.readouterr().out)["items"]
+    assert {each["name"].partition(".")[0] for each in items} == {"league"}
+    assert items[0].keys() == {"name", "value", "default", "bounds", "about"}
+
+
+def test_an_unknown_section_is_bad_usage(capsys):
+    run("settings", "pro", expect=2)
+    assert_names(capsys.readouterr().err, "pro", "ppo")
