@@ -62,7 +62,7 @@ def regressions(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """List main learners that lose to snapshots that they used to beat.
+    """List main learners that lose to snapshots that they used to defeat.
 
     `league admin log` shows when the server found each of them.
     """

@@ -30,7 +30,7 @@ def log(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Print the audit log, newest first: who changed what, when and why."""
+    """Print the audit log, newest first: each change with its time, author and reason."""
     with connect(url, token) as client:
         player_id = None if player is None else find_player(client, player).id
         page = client.log(environment, player_id, kind, periods=periods, limit=limit, cursor=cursor)

@@ -25,7 +25,7 @@ _COMMANDS = {
         "league.cli.players:app", "Show one player: its latest ratings and matches, and its audit log.", _INSPECT
     ),
     "promote": LazyCommand("league.cli.lifecycle:app", "Promote a candidate to commander.", _MANAGE),
-    "retire": LazyCommand("league.cli.lifecycle:app", "Retire a snapshot; its matches and ratings stay.", _MANAGE),
+    "retire": LazyCommand("league.cli.lifecycle:app", "Retire a snapshot. Its matches and ratings stay.", _MANAGE),
     "reinstate": LazyCommand(
         "league.cli.lifecycle:app", "Make a retired or quarantined snapshot a candidate again.", _MANAGE
     ),
@@ -67,7 +67,7 @@ _PLAYER = {
         "league.cli.analysis:app", "Show the probability that each player is stronger than the next one."
     ),
     "regressions": LazyCommand(
-        "league.cli.analysis:app", "List main learners that lose to snapshots that they used to beat."
+        "league.cli.analysis:app", "List main learners that lose to snapshots that they used to defeat."
     ),
     "retire-redundant": LazyCommand(
         "league.cli.lifecycle:app", "Retire snapshots that score like another snapshot that is no weaker."
@@ -104,20 +104,22 @@ _ENVIRONMENT = {
     ),
     "delete": LazyCommand(
         "league.cli.maintenance.environments:app",
-        "Delete an environment permanently with its learners, players, ratings and leases; the server may run.",
+        "Delete an environment permanently with its learners, players, ratings and leases.",
     ),
     "champion": LazyCommand("league.cli.players:app", "Show the champion of an environment, or all of its champions."),
 }
 
 _ADMIN = {
-    "log": LazyCommand("league.cli.audit:app", "Print the audit log, newest first: who changed what, when and why."),
+    "log": LazyCommand(
+        "league.cli.audit:app", "Print the audit log, newest first: each change with its time, author and reason."
+    ),
     "check": LazyCommand("league.cli.maintenance.integrity:app", "Check the league for inconsistencies."),
     "gc": LazyCommand(
         "league.cli.maintenance.gc:app", "Delete checkpoints that no player uses, and unfinished uploads."
     ),
     "prune": LazyCommand(
         "league.cli.maintenance.retention:app",
-        "Delete old leases without a result, refused results and old opponent records.",
+        "Delete old leases without a result, rejected results and old opponent records.",
     ),
     "fork": LazyCommand(
         "league.cli.maintenance.fork:app", "Create a new league from this one, as it was after a rating period."

@@ -22,7 +22,7 @@ TREND_POINTS = 40
 Which = Annotated[
     str, typer.Argument(metavar="LEARNER", help="A learner's name, or its id as listed by `league learner list`.")
 ]
-Names = Annotated[list[str] | None, typer.Option("--name", help="Only this metric; may be repeated.")]
+Names = Annotated[list[str] | None, typer.Option("--name", help="Only this metric. May be repeated.")]
 
 
 @app.command("list", epilog="Example: league learner list --environment mech-duel")

@@ -43,7 +43,7 @@ def promote(
 def retire(
     player: PlayerArgument, reason: Reason = "", as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
 ) -> None:
-    """Retire a snapshot; its matches and ratings stay."""
+    """Retire a snapshot. Its matches and ratings stay."""
     _change(LeagueClient.retire, player, reason, as_json, url, token)
 
 

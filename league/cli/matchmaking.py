@@ -44,7 +44,7 @@ def opponents(
 
 @app.command("lease", epilog="Example: league match lease 19b0c2f1a3e4d5c6b7a8f9e")
 def lease_command(
-    lease: Annotated[str, typer.Argument(metavar="LEASE", help="A lease's id; matches store it.")],
+    lease: Annotated[str, typer.Argument(metavar="LEASE", help="A lease's id, as shown with a match.")],
     limit: Rows = 20,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,

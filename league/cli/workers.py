@@ -23,7 +23,7 @@ RATING_PATIENCE_S = 900.0
 Which = Annotated[str, typer.Argument(metavar="WORKER", help="A worker's exact name, or its id.")]
 Reason = Annotated[str, typer.Option("--reason", help="Reason, stored in the audit log.")]
 Since = Annotated[
-    str, typer.Option("--since", help="Time of the first bad result, ISO 8601; local time without a zone.")
+    str, typer.Option("--since", help="Time of the first bad result, as ISO 8601. Without a zone it is local time.")
 ]
 
 
@@ -79,7 +79,7 @@ def reinstate(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Lift a worker's quarantine; with --restore its excluded results count again and ratings are recomputed."""
+    """Lift a worker's quarantine. With --restore its excluded results count again and ratings are recomputed."""
     with connect(url, token, RATING_PATIENCE_S) as client:
         found = _find(client, worker)
         lifted = client.reinstate_worker(found.id, reason, restore=restore)
@@ -93,14 +93,14 @@ def reinstate(
 def command(
     worker: Which,
     requested: Annotated[
-        wire.Command, typer.Argument(metavar="COMMAND", help="drain or stop: exit; continue: cancel that.")
+        wire.Command, typer.Argument(metavar="COMMAND", help="drain or stop makes it exit, continue cancels that.")
     ],
     reason: Reason = "",
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Send a command to a worker with its next heartbeat; a worker that exits first finishes its matches."""
+    """Send a command to a worker with its next heartbeat. A worker that exits first finishes its matches."""
     with connect(url, token) as client:
         found = client.command_worker(_find(client, worker).id, requested, reason)
     if as_json:

@@ -21,7 +21,7 @@ app = typer.Typer()
 @app.command(epilog="Example: trainer bench --environment mech-company --opponents 16 --set environment.num_envs=256")
 def bench(
     environment: Annotated[
-        str, typer.Option("--environment", help="Environment; `synthetic` takes almost no time per step.")
+        str, typer.Option("--environment", help="Environment. `synthetic` takes almost no time per step.")
     ] = SYNTHETIC,
     consistency: Annotated[
         bool,
@@ -39,7 +39,7 @@ def bench(
     iterations: Annotated[
         int | None,
         typer.Option(
-            "--iterations", min=1, help="Iterations; the command prints medians.", show_default=str(ITERATIONS)
+            "--iterations", min=1, help="Iterations. The command prints medians.", show_default=str(ITERATIONS)
         ),
     ] = None,
     config_file: ConfigFile = None,
@@ -54,7 +54,12 @@ def bench(
     """
     for option, value, other, idle in (
         ("--iterations", iterations, "--consistency", consistency),
-        ("--opponents", opponents, f"--environment {SYNTHETIC}, whose other side never acts", environment == SYNTHETIC),
+        (
+            "--opponents",
+            opponents,
+            f"--environment {SYNTHETIC}, which has no opponents that act",
+            environment == SYNTHETIC,
+        ),
     ):
         if value is not None and idle:
             raise ConfigError(f"{option} {value} changes nothing with {other}: leave one of them out")

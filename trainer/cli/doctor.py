@@ -21,7 +21,7 @@ def doctor(
 ) -> None:
     """Report the problems of a run.
 
-    For each problem it prints when it occurred and what to try.
+    For each problem it prints the time and a remedy.
 
     Exits with 0 without problems or with hints only, with 1 after a problem, and with 2 if RUN is not a run folder.
     """

@@ -48,13 +48,13 @@ def enter(
         typer.Option(
             "--name",
             callback=options.name_checker(LEARNER_NAME_MAX),
-            help="Name of the player; one name for each policy.",
+            help="Name of the player. Use one name per policy.",
         ),
     ],
     policy: Annotated[
         str,
         typer.Option(
-            "--policy", metavar="POLICY", callback=_policy_name, help=f"Policy: {FORMS}; see docs/external_players.md."
+            "--policy", metavar="POLICY", callback=_policy_name, help=f"Policy: {FORMS}. See docs/external_players.md."
         ),
     ],
     league: options.League = DEFAULT_URL,

@@ -33,7 +33,7 @@ def evaluate(
     environment: Annotated[
         list[str] | None,
         typer.Option(
-            "--environment", help="Environment to play; may be repeated.", show_default="all that are installed"
+            "--environment", help="Environment to play. May be repeated.", show_default="all that are installed"
         ),
     ] = None,
     name: Annotated[

@@ -70,7 +70,7 @@ def fleet(
         typer.Option("--address", help="Ray cluster: ray://HOST:10001 or auto.", show_default="this machine"),
     ] = None,
     overrides: Overrides = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, then stop; needs no Ray.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, then stop. Needs no Ray.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with --dry-run.")] = False,
 ) -> None:
     """Run trainers and evaluators on a Ray cluster.
@@ -127,4 +127,4 @@ def _show(members: Sequence[Member], address: str | None, *, as_json: bool) -> N
         return
     Console(markup=False, emoji=False).print(table)
     if obstacle is not None:
-        typer.echo(f"it would not start: {obstacle}")
+        typer.echo(f"this fleet cannot start: {obstacle}")

@@ -29,13 +29,13 @@ Token = Annotated[
         "--token",
         envvar="LEAGUE_TOKEN",
         show_envvar=True,
-        help="Bearer token; LEAGUE_TOKEN_FILE names a file with it. Not needed without authentication.",
+        help="Bearer token, or set LEAGUE_TOKEN_FILE to a file with it. Not needed without authentication.",
     ),
 ]
 ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="TOML file with settings.")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one setting; may be repeated."),
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one setting. May be repeated."),
 ]
 Preset = Annotated[
     str | None,
@@ -59,7 +59,7 @@ Modules = Annotated[
     typer.Option(
         "--module",
         metavar="MODULE:CLASS",
-        help="Your own network module, which opponents may use. It is code; may be repeated.",
+        help="Your own network module, which opponents may use. It is code. May be repeated.",
     ),
 ]
 RunFolder = Annotated[
@@ -80,7 +80,7 @@ RecordEvery = Annotated[
         "--record-every",
         min=0.0,
         metavar="SECONDS",
-        help="Seconds between two recorded matches of an environment; 0 records none.",
+        help="Seconds between two recorded matches of an environment. 0 records none.",
     ),
 ]
 

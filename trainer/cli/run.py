@@ -51,7 +51,7 @@ def run(
     token: Token = None,
     environment: Annotated[
         str | None,
-        typer.Option("--environment", help="Environment to train on; its preset is the base of all settings."),
+        typer.Option("--environment", help="Environment to train on. Its preset is the base of all settings."),
     ] = None,
     learner: Annotated[str | None, typer.Option("--learner", help="Name of the learner to train.")] = None,
     role: Annotated[str | None, typer.Option("--role", help="main, main_exploiter or league_exploiter.")] = None,
@@ -67,7 +67,7 @@ def run(
     ] = False,
     modules: Modules = None,
     wandb: Annotated[
-        bool, typer.Option("--wandb", help="Log to Weights & Biases too; needs echelon-league[track].")
+        bool, typer.Option("--wandb", help="Also log to Weights & Biases. Requires echelon-league[track].")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the resolved settings, sizes and memory, then stop.")

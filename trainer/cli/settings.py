@@ -36,8 +36,8 @@ def show_settings(
 ) -> None:
     """List the settings of a run with their values and defaults.
 
-    `trainer run` with the same options would start with these values. Without SECTION, each setting takes one line;
-    with SECTION, its whole description and range are shown.
+    `trainer run` with the same options would start with these values. Without SECTION, each setting takes one line.
+    With SECTION, the list includes the whole descriptions and ranges.
     """
     given = [*os.environ.get(SETTINGS_VARIABLE, "").split(), *(overrides or [])]
     rows = loading.list_settings(loading.resolve(environment, config_file, given, overlay=preset), section)

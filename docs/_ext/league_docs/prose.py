@@ -63,11 +63,14 @@ def page_sentences(text: str) -> list[Sentence]:
 
 
 def source_sentences(text: str, *, help_texts: bool) -> list[Sentence]:
-    """Return the sentences of error messages, and of help texts if the module defines commands."""
+    """Return the sentences of error messages, and of help texts if the module defines commands.
+
+    The parts of an error message, the rule and the remedy, are separated by a semicolon.
+    """
     found: list[Sentence] = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-            found += _strings(node.exc)
+            found += [Sentence(line, part) for line, text in _strings(node.exc) for part in text.split("; ")]
         elif help_texts and isinstance(node, ast.keyword) and node.arg in {"help", "epilog"}:
             found += _strings(node.value)
         elif help_texts and isinstance(node, ast.FunctionDef) and "command" in ast.dump(ast.List(node.decorator_list)):

@@ -141,7 +141,7 @@ class ConcurrencyMiddleware:
     async def _refuse(self, lane: RequestClass, scope: Scope, receive: Receive, send: Send) -> None:
         self._metrics.refused.labels(lane).inc()
         retry_s = self._retry_s(lane)
-        rule = f"{self._config.running(lane)} calls of this kind run already and others wait before it"
+        rule = f"{self._config.running(lane)} calls of this kind already run and the queue is full"
         error = BusyError(f"for {scope['method']} {scope['path']}", rule, f"send it again in {retry_s} s")
         error.retry_after_s = retry_s
         await self._refusal(Request(scope), error)(scope, receive, send)

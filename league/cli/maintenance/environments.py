@@ -33,7 +33,7 @@ Archive = Annotated[
     Path | None, typer.Option("--export", metavar="FILE", help="Export the whole league to this file first.")
 ]
 AllowMissing = Annotated[bool, typer.Option("--allow-missing", help="Export without missing and damaged checkpoints.")]
-Force = Annotated[bool, typer.Option("--force", help="Delete the environment with its matches; requires --export.")]
+Force = Annotated[bool, typer.Option("--force", help="Delete the environment with its matches. Requires --export.")]
 
 
 @app.command(epilog="Example: league environment create mech-duel")
@@ -72,7 +72,7 @@ def delete(
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Delete an environment permanently with its learners, players, ratings and leases; the server may run.
+    """Delete an environment permanently with its learners, players, ratings and leases.
 
     An environment with matches requires --force and --export, which exports the whole league first. If matches arrive
     after the export, nothing is deleted. The audit log stays, and `league admin gc` deletes the checkpoints.

@@ -48,14 +48,14 @@ def up(
     ] = False,
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Trainer setting; may be repeated."),
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Trainer setting. May be repeated."),
     ] = None,
     modules: Annotated[
         list[str] | None,
         typer.Option(
             "--module",
             metavar="MODULE:CLASS",
-            help="Network module (your own code) that opponents may use; may be repeated.",
+            help="Network module (your own code) that opponents may use. May be repeated.",
         ),
     ] = None,
     processes: Annotated[

@@ -32,12 +32,11 @@ def _apart(tmp_path, monkeypatch):
         monkeypatch.delenv(name)
 
 
-def test_help_explains_every_setting_and_gives_an_example(capsys):
+def test_help_names_the_list_of_settings_and_gives_an_example(capsys):
     run("run", "--help")
     text = capsys.readouterr().out
     assert "Example: trainer run" in text
-    for line in ("ppo.target_kl = 0.015", "ppo.normalized_ent_coef = 0.05", "league.snapshot_every_steps", "[rollout]"):
-        assert line in text
+    assert "trainer settings" in text
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -229,7 +228,7 @@ def test_a_named_or_needed_league_must_answer(capsys, monkeypatch, arguments, va
         monkeypatch.setenv(name, value)
     run("run", "--environment", "rps", *TINY, *arguments, expect=75)
     printed = capsys.readouterr()
-    assert "none answered within 0 s" in printed.err
+    assert "no server responded within 0 s" in printed.err
     assert "offline" not in printed.out
 
 
