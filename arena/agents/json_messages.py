@@ -53,8 +53,8 @@ def read_hello(answer: Mapping[str, Any]) -> str | None:
     """
     if answer.get("protocol") != PROTOCOL:
         raise ExternalPolicyError(
-            f"it answered the hello with protocol {excerpt(json.dumps(answer.get('protocol')))}: this arena speaks "
-            f"{PROTOCOL}, and an answer must say that it does"
+            f"it answered the hello with protocol {excerpt(json.dumps(answer.get('protocol')))}: this version "
+            f"requires protocol {PROTOCOL}"
         )
     identity = answer.get("identity")
     return identity if isinstance(identity, str) else None
@@ -97,7 +97,7 @@ def written(message: Mapping[str, Any]) -> bytes:
         return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
     except (ValueError, RecursionError) as error:  # NaN, which a reader takes and JSON has not; the second as in `read`
         raise ExternalPolicyError(
-            f"what it gave to remember is no JSON ({excerpt(error)}): let it be of finite numbers, text, lists, objects"
+            f"its memory is not JSON ({excerpt(error)}): use finite numbers, text, lists and objects"
         ) from error
 
 
@@ -111,7 +111,7 @@ def read(line: bytes) -> dict[str, Any]:
         answer = json.loads(line)
     except (ValueError, RecursionError) as error:  # the second: brackets within brackets without end
         raise ExternalPolicyError(
-            f"it wrote {excerpt(repr(line[:200]))} where a JSON object was due: write nothing else there"
+            f"it wrote {excerpt(repr(line[:200]))} instead of a JSON object: write nothing else to stdout"
         ) from error
     if not isinstance(answer, dict):
         raise ExternalPolicyError(f"it answered {excerpt(answer)}: an answer is a JSON object")

@@ -58,8 +58,8 @@ class OnnxActor:
         missing = [f"{NEXT}{name}" for name in self._start if f"{NEXT}{name}" not in outputs]
         if missing:
             raise ExternalPolicyError(
-                f"{path} has the inputs {sorted(self._start)} and no output {missing}: every input but "
-                f"{sorted(shapes)} is memory, and the output {NEXT!r} and its name is what it becomes"
+                f"{path} has the inputs {sorted(self._start)} and no output {missing}: every input "
+                f"except {sorted(shapes)} is memory and needs an output with its name after {NEXT!r}"
             )
         heads = {name for head in spec.heads for name in (head.name, f"{head.name}{LOGITS}")}
         self._heads = [name for name in outputs if name in heads]
@@ -78,7 +78,7 @@ class OnnxActor:
         memory = {name: found[f"{NEXT}{name}"] for name in self._start}
         unlike = [name for name, value in memory.items() if value.shape != (len(batch), *self._start[name].shape)]
         if unlike:
-            raise ExternalPolicyError(f"memory {unlike} comes out in another shape than it goes in: keep it as it is")
+            raise ExternalPolicyError(f"memory {unlike} has another output shape than input shape: make them equal")
         return Reply({name: found[name] for name in self._heads}, scattered(memory, len(batch)) if memory else ())
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ def _session(path: Path) -> Any:  # noqa: ANN401  the library has no types
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its classes have no base of their own
-        raise ExternalPolicyError(f"{path} is no ONNX model that can be run: {excerpt(error)}") from error
+        raise ExternalPolicyError(f"{path} is not a valid ONNX model: {excerpt(error)}") from error
 
 
 def _type_of(path: Path, one: Any) -> Any:  # noqa: ANN401
@@ -110,7 +110,7 @@ def _require_shape(path: Path, name: str, shape: Sequence[Any], size: int | None
     """Refuse inputs that do not take any number of agents, or not of the game's size; None is memory of any size."""
     if len(shape) == 0 or isinstance(shape[0], int):
         raise ExternalPolicyError(
-            f"{path}: input {name!r} has shape {list(shape)}: its first axis is of agents and must be dynamic"
+            f"{path}: input {name!r} has shape {list(shape)}: its first axis counts agents and must be dynamic"
         )
     inner = tuple(shape[1:])
     if size is None and not all(isinstance(each, int) for each in inner):

@@ -38,7 +38,7 @@ class CallableActor:
         actions, memory = answered if isinstance(answered, tuple) and len(answered) == _PAIR else (answered, ())
         if not isinstance(actions, Mapping):
             raise ExternalPolicyError(
-                f"it returned {excerpt(repr(answered))}: return actions by head, or those and what to remember"
+                f"it returned {excerpt(repr(answered))}: return actions by head, or a tuple of actions and memory"
             )
         return Reply(actions, _things(memory))
 
@@ -66,7 +66,7 @@ def open_callable(path: str, spec: EnvironmentSpec) -> CallableActor:
             ) from error
     if not callable(found):
         raise ExternalPolicyError(
-            f"{path} is {excerpt(repr(found))}, which cannot be called: name what answers a batch"
+            f"{path} is {excerpt(repr(found))}, which is not callable: name a callable that returns actions for a batch"
         )
     return CallableActor(found)
 
@@ -79,7 +79,7 @@ def _things(memory: object) -> Sequence[Any]:
         with suppress(TypeError):  # an array of no axis says that it has things, and has none
             return tuple(memory)
     raise ExternalPolicyError(
-        f"it gave {excerpt(repr(memory))} to remember: return one thing for each agent in a list, or None for nothing"
+        f"it gave {excerpt(repr(memory))} as memory: return a list with one item per agent, or None"
     )
 
 
@@ -89,8 +89,10 @@ def _find(path: str) -> Any:  # noqa: ANN401  whatever has that name
         module = import_user_module(name)
     except (Exception, SystemExit) as error:  # whatever another's code raises while it loads
         raise ExternalPolicyError(
-            f"{path} does not load ({type(error).__name__}: {excerpt(error)}): name a module that Python finds here"
+            f"{path} does not load ({type(error).__name__}: {excerpt(error)}): use an importable module"
         ) from error
     if not hasattr(module, attribute):
-        raise ExternalPolicyError(f"{path}: module {name} has no {attribute!r}; name what answers a batch")
+        raise ExternalPolicyError(
+            f"{path}: module {name} has no {attribute!r}; name a callable that returns actions for a batch"
+        )
     return getattr(module, attribute)

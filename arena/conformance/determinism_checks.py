@@ -34,7 +34,7 @@ class Determinism:
 
     Attributes:
         make: Makes the environment.
-        seed: What all seeds are derived from.
+        seed: Seed from which all other seeds are derived.
         decisions: Most decisions of a comparison.
     """
 
@@ -46,13 +46,13 @@ class Determinism:
         """A row for each way of playing them again."""
         one = self._open(0)
         if not one.spec.reproducible:
-            why = "it declares that matches do not repeat"
+            why = "it declares reproducible=False"
             yield from (rule.not_applicable(why) for rule in (REPEATS, ROWS, RESET, NEXT_MATCH, PROCESSES, IGNORED))
             return
         yield _judge(REPEATS, self._again, f"{ROWS_COMPARED} matches, played twice")
-        yield _judge(ROWS, self._elsewhere, "in another order, by another seed of the environment, and alone")
-        yield _judge(RESET, self._afterwards, "after a match that was broken off, and after one that had ended")
-        yield _judge(NEXT_MATCH, self._otherwise, "with other matches behind them")
+        yield _judge(ROWS, self._elsewhere, "in another order, with another seed of the environment, and alone")
+        yield _judge(RESET, self._afterwards, "after an unfinished match, and after a finished one")
+        yield _judge(NEXT_MATCH, self._otherwise, "with other matches after them")
         yield self._in_processes(one)
         yield self._with_other_actions(one)
 
@@ -61,7 +61,7 @@ class Determinism:
         try:
             differ = self._differ_by_seed()
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises
-            return CHANCE.failed(describe(error), "while it was played by other seeds")
+            return CHANCE.failed(describe(error), "with other seeds")
         said = "other seeds, same actions: " + ("other matches" if differ else "the same matches")
         match self._open(0).spec.chance, differ:
             case (False, True):
@@ -69,7 +69,9 @@ class Determinism:
             case (True, False):
                 return CHANCE.warned(f"it declares chance; {said}")
             case (None, False):
-                return CHANCE.not_applicable(f"{said}. Right for a game without chance; else it ignores its seeds")
+                return CHANCE.not_applicable(
+                    f"{said}. This is correct for a game without chance, otherwise it ignores its seeds"
+                )
         return CHANCE.passed(said)
 
     def seeds(self, purpose: str, rows: int = ROWS_COMPARED) -> Tensor:
@@ -122,7 +124,7 @@ class Determinism:
 
     def _in_processes(self, one: Environment) -> Row:
         if not plays_single_matches(one):
-            return PROCESSES.not_applicable("it steps a whole batch by itself")
+            return PROCESSES.not_applicable("it steps a whole batch itself")
         said = f"0 and {MOST_PROCESSES} processes"
         return _judge(PROCESSES, lambda: self._compare(self._open(0), self._hosted(), range(ROWS_COMPARED)), said)
 
@@ -157,7 +159,7 @@ class Determinism:
             shown, again = two.reset(seeds), other.reset(seeds)
             return twins.compare(shown, again, self._rng(), decisions=self.decisions, meddle=meddle)
 
-        return _judge(IGNORED, compare, "drawn anew, also beyond the masks")
+        return _judge(IGNORED, compare, "drawn again, also masked ones")
 
     def _differ_by_seed(self) -> bool:
         one, other = self._open(0), self._open(0)

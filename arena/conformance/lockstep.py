@@ -23,7 +23,7 @@ class Difference(NamedTuple):
     """The first thing that is not the same.
 
     Attributes:
-        seen: What it is in the one and in the other.
+        seen: What it is in one and in the other.
         where: In which match and decision.
     """
 
@@ -105,7 +105,7 @@ class Lockstep:
             differs &= compared.view(-1, *(1,) * (differs.dim() - 1))
             if bool(differs.any()):
                 place = differs.nonzero()[0].tolist()
-                seen = f"{name}{_place(self._one.spec, name, place[1:])}: {_value(mine[tuple(place)])} in the one and "
+                seen = f"{name}{_place(self._one.spec, name, place[1:])}: {_value(mine[tuple(place)])} in one and "
                 row = int(self._rows[place[0]])
                 where = f"match of row {row} (seed {int(self._seeds[row])}), "
                 when = f"decision {decision}" if decision else "as it was opened"

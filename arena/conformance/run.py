@@ -83,7 +83,7 @@ def verify(name: str, *, matches: int, seed: int, progress: Progress) -> Report:
     Args:
         name: Of the environment; see `arena.environments.make`.
         matches: How many are played at random, at least 1.
-        seed: What all seeds are derived from.
+        seed: Seed from which all other seeds are derived.
         progress: Shows how far it is.
 
     Raises:
@@ -114,7 +114,7 @@ class _Verification:
         except ArenaError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises when it is made
-            rows = [SPECIFICATION.failed(f"it cannot be made: {describe(error)}")]
+            rows = [SPECIFICATION.failed(f"it cannot be created: {describe(error)}")]
         yield from rows
         if any(row.finding for row in rows):
             yield from _not_reached((*PLAYED, *LATER), rows)
@@ -137,14 +137,12 @@ class _Verification:
         with self._progress("what it declares", 1) as advance:
             again = [declare(self._name), make(self._name, num_envs=1, seed=self._seed + 1).spec]
             if faults := faults_of(spec):
-                more = f", and {len(faults) - 1} more like it" if len(faults) > 1 else ""
+                more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
                 yield SPECIFICATION.failed(f"{faults[0]}{more}")
                 return
             for one, other in pairwise([spec, *again]):
                 if one != other:
-                    yield SPECIFICATION.failed(
-                        f"it declares something else when it is made again: {_unlike(one, other)}"
-                    )
+                    yield SPECIFICATION.failed(f"its spec differs when it is created again: {_unlike(one, other)}")
                     return
             self._signature = spec.signature
             yield SPECIFICATION.passed(_summary(spec))
@@ -154,10 +152,10 @@ class _Verification:
     def _answers(self, env: Environment) -> Row:
         """Let a process play it first: one that crashes or never answers does no harm there."""
         if not plays_single_matches(env):
-            return ANSWERS.not_applicable("it steps a whole batch by itself, in this process")
+            return ANSWERS.not_applicable("it steps a whole batch itself, in this process")
         rng = torch.Generator().manual_seed(self._seed)
         rows, decisions = 2, min(MOST_COMPARED, env.spec.max_decisions)
-        with self._progress("a process of its own", decisions) as advance:
+        with self._progress("another process", decisions) as advance:
             try:
                 hosted = make(self._name, num_envs=rows, seed=self._seed, processes=1, step_limit_s=WAITING_S)
                 shown = hosted.reset()
@@ -167,7 +165,7 @@ class _Verification:
                     advance(1)
             except (Exception, SystemExit) as error:  # noqa: BLE001  as above
                 return ANSWERS.failed(_cause_of(error))
-        return ANSWERS.passed(f"{decisions:,} decisions of {rows} matches in a process of its own")
+        return ANSWERS.passed(f"{decisions:,} decisions of {rows} matches in another process")
 
     def _play(self, spec: EnvironmentSpec) -> Played:
         rows = min(MAX_ROWS, -(-self._matches // 2))
@@ -195,7 +193,9 @@ class _Verification:
         yield judge_scores(played.results)
         yield _guarded(CONTAINED, partial(self._contained, repeating))
         rate = played.decisions / played.stepping_s
-        yield SPEED.info(f"{rate:,.0f} decisions a second of {min(MAX_ROWS, -(-self._matches // 2))} matches at once")
+        yield SPEED.info(
+            f"{rate:,.0f} decisions per second of {min(MAX_ROWS, -(-self._matches // 2))} parallel matches"
+        )
 
     def _contained(self, repeating: Determinism) -> Row:
         env = repeating.make(num_envs=2, seed=0)
@@ -209,13 +209,13 @@ class _Verification:
 def judge_limit(spec: EnvironmentSpec, results: list[Result]) -> Row:
     """Whether matches come to an end of their own."""
     if spec.limit_decides:
-        return STEP_LIMIT.not_applicable("its limit decides its matches")
+        return STEP_LIMIT.not_applicable("its limit decides matches")
     by_rules = sum(not result.cut for result in results)
     if by_rules:
         return STEP_LIMIT.passed(f"{by_rules} of {len(results)} matches ended by the game's rules")
     lengths = [result.decisions for result in results]
     return STEP_LIMIT.warned(
-        f"all {len(results)} matches were cut off, after {min(lengths):,} to {max(lengths):,} decisions"
+        f"all {len(results)} matches were truncated, after {min(lengths):,} to {max(lengths):,} decisions"
     )
 
 
@@ -225,7 +225,7 @@ def judge_sides(spec: EnvironmentSpec, results: list[Result]) -> Row:
     low, high = score_interval(score, len(results))
     said = f"home scores {score:.3f} ({low:.3f} to {high:.3f}) of {len(results)} matches of equal players"
     if spec.unlike_sides is not None:
-        return SIDES.not_applicable(f"{' and '.join(spec.unlike_sides)} are rated each on its own; {said}")
+        return SIDES.not_applicable(f"{' and '.join(spec.unlike_sides)} are rated separately; {said}")
     return SIDES.passed(said) if low <= LEVEL <= high else SIDES.warned(said)
 
 
@@ -233,9 +233,9 @@ def judge_scores(results: list[Result]) -> Row:
     """Whether who wins earns more."""
     telling = [result for result in results if result.score != LEVEL and result.margin != 0.0]
     if len(telling) < TELLING:
-        return SCORES.not_applicable(f"only {len(telling)} of {len(results)} matches were won and paid unlike")
+        return SCORES.not_applicable(f"only {len(telling)} of {len(results)} matches had a winner and unequal rewards")
     agreeing = sum((result.score > LEVEL) == (result.margin > 0.0) for result in telling)
-    said = f"who won earned more in {agreeing} of {len(telling)} matches"
+    said = f"the winner earned more in {agreeing} of {len(telling)} matches"
     _, high = score_interval(agreeing / len(telling), len(telling))
     return SCORES.passed(said) if high >= LEVEL else SCORES.warned(said)
 
@@ -260,14 +260,14 @@ def _guarded(rule: Rule, check: Callable[[], Row]) -> Row:
 def _not_reached(rules: tuple[Rule, ...], rows: list[Row]) -> Iterator[Row]:
     """Rows of what cannot be looked at, since something was broken before."""
     broken = next(row.check for row in rows if row.finding)
-    yield from (rule.not_reached(f"{broken!r} is broken") for rule in rules)
+    yield from (rule.not_reached(f"{broken!r} failed") for rule in rules)
 
 
 def _summary(spec: EnvironmentSpec) -> str:
     home, away = spec.agents_per_side
     heads = ", ".join(f"{head.name} {head.kind} {head.size}" for head in spec.heads)
     apart = spec.unlike_sides
-    sides = "sides alike" if apart is None else f"sides rated apart ({' and '.join(apart)})"
+    sides = "sides alike" if apart is None else f"sides rated separately ({' and '.join(apart)})"
     return f"{home} v {away} agents, {sides}, {spec.observation_size:,} floats, {heads}"
 
 

@@ -72,9 +72,9 @@ class SprtConfig:
         for name in ("alpha", "beta"):
             share = getattr(self, name)
             if not 0.0 < share < 0.5:
-                raise ValueError(f"{name} is {share}: it must be in (0, 0.5); 0.05 is usual")
+                raise ValueError(f"{name} is {share}: it must be in (0, 0.5); 0.05 is typical")
         if self.least_games < 0:
-            raise ValueError(f"least_games is {self.least_games}: it must be 0 or more; 20 is usual")
+            raise ValueError(f"least_games is {self.least_games}: it must be 0 or more; 20 is typical")
 
     @property
     def lower(self) -> float:
@@ -324,7 +324,7 @@ def _scores(values: ArrayLike) -> FloatArray:
         raise ValueError(f"scores have shape {scores.shape}: pass one per pair or game, shape (count,)")
     wrong = np.flatnonzero(~((scores >= 0.0) & (scores <= 1.0)))
     if wrong.size:
-        raise ValueError(f"scores[{wrong[0]}] is {scores[wrong[0]]}: a score lies in [0, 1]")
+        raise ValueError(f"scores[{wrong[0]}] is {scores[wrong[0]]}: a score must be in [0, 1]")
     return scores
 
 

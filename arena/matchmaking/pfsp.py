@@ -122,7 +122,7 @@ def rate_column(values: ArrayLike) -> FloatArray:
         raise ValueError(f"win_rates has shape {column.shape}: pass one value per opponent, shape (count,)")
     wrong = np.flatnonzero(~((column >= 0.0) & (column <= 1.0)))
     if wrong.size:
-        raise ValueError(f"win_rates[{wrong[0]}] is {column[wrong[0]]}: a win rate lies in [0, 1]")
+        raise ValueError(f"win_rates[{wrong[0]}] is {column[wrong[0]]}: a win rate must be in [0, 1]")
     return column
 
 
@@ -134,16 +134,16 @@ def _require_weighting(weighting: str, known: tuple[str, ...]) -> None:
 def require_power(power: float) -> None:
     """Refuse an exponent of the weighting "hard" that is out of range."""
     if not 0.0 <= power < np.inf:
-        raise ValueError(f"power is {power}: it must be finite and 0 or more; 2 is usual")
+        raise ValueError(f"power is {power}: it must be finite and 0 or more; 2 is typical")
 
 
 def require_share(name: str, share: float) -> None:
     """Refuse what is no share or win rate."""
     if not 0.0 <= share <= 1.0:
-        raise ValueError(f"{name} is {share}: it lies in [0, 1]")
+        raise ValueError(f"{name} is {share}: it must be in [0, 1]")
 
 
 def require_sigma(name: str, sigma: float) -> None:
     """Refuse a width of the skill kernel that is out of range."""
     if not 0.0 < sigma < np.inf:
-        raise ValueError(f"{name} is {sigma}: it must be finite and above 0; 200 is usual")
+        raise ValueError(f"{name} is {sigma}: it must be finite and above 0; 200 is typical")

@@ -204,11 +204,11 @@ def _factor(covariance: FloatArray) -> FloatArray:
     factor = np.zeros_like(covariance)
     unsure = np.flatnonzero(covariance.diagonal() > 0.0)
     if not (np.isfinite(covariance).all() and (covariance == covariance.T).all()):
-        raise ValueError("covariance is not finite or not symmetric: pass that of a fit")
+        raise ValueError("covariance is not finite or not symmetric: pass PosteriorRatings.covariance")
     try:
         factor[np.ix_(unsure, unsure)] = cholesky(covariance[np.ix_(unsure, unsure)], lower=True)
     except np.linalg.LinAlgError as error:
-        raise ValueError(f"covariance is none: {error}; pass that of a fit") from error
+        raise ValueError(f"covariance is not positive definite ({error}); pass PosteriorRatings.covariance") from error
     return factor
 
 

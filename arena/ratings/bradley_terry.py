@@ -312,7 +312,7 @@ def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: Int
     ancestor = parent
     for _ in range(players.bit_length()):  # twice as far up every time
         ancestor = np.where(ancestor == NO_PARENT, NO_PARENT, ancestor[ancestor])
-    _require_within("parent", parent, ancestor != NO_PARENT, "nobody descends from itself")
+    _require_within("parent", parent, ancestor != NO_PARENT, "a player cannot descend from itself")
 
 
 def _require_within(name: str, values: NDArray[np.generic], wrong: BoolArray, rule: str) -> None:

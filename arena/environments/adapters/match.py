@@ -1,4 +1,4 @@
-"""How a game that plays one match at a time is stepped. Torch-free: it may run in a process of its own."""
+"""How a game that plays one match at a time is stepped. Torch-free: it may run in another process."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

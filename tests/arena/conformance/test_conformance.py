@@ -62,35 +62,35 @@ def test_every_check_reports_on_some_game():
 BROKEN = {
     "blind": ("ranges", "entry 0 of block 'dice' is nan: declared is [-1, 1]"),
     "wide": ("ranges", "entry 1 of block 'dice' is 7: declared is [-1, 1]"),
-    "stuck": ("legal options", "it acts, and no option of head 'option' is legal"),
-    "haunted": ("absent agents", "it does not act, and entry 0 of block 'clock' is 0.5"),
-    "tempting": ("absent agents", "it does not act, and head 'option' has 3 open"),
+    "stuck": ("legal options", "it is active, but no option of head 'option' is legal"),
+    "haunted": ("inactive agents", "it is inactive, but entry 0 of block 'clock' is 0.5"),
+    "tempting": ("inactive agents", "it is inactive, but head 'option' has 3 open"),
     "crashing": ("legal actions", "ZeroDivisionError: integer division or modulo by zero"),
     "leaving": ("legal actions", "SystemExit: enough"),
-    "picky": ("legal actions", "legal actions were refused: nobody may choose 2"),
+    "picky": ("legal actions", "legal actions were rejected: nobody may choose 2"),
     "priceless": ("rewards", "its reward is inf"),
-    "generous": ("zero-sum", "its rewards add up to "),
+    "generous": ("zero-sum", "its rewards sum to "),
     "ambiguous": ("ends", "it is both terminated and truncated"),
     "eternal": ("ends", "it goes on after 6 decisions: max_decisions is 6"),
     "exuberant": ("outcomes", "home's score is 2"),
     "groundless": ("outcomes", "its reason is 9: the spec has 2, from 0"),
-    "hasty": ("outcomes", "it goes on, and says score 1 and reason 0"),
+    "hasty": ("outcomes", "it continues, but has score 1 and reason 0"),
     "miscounted": ("lengths", "decisions: it had "),
     "late": ("final observation, next match", "it is the next match's first, as with every match so far"),
-    "deserted": ("final observation", "it was cut off, and nobody is active in its final observation"),
+    "deserted": ("final observation", "it was truncated, but no agent is active in its final observation"),
     "headstrong": ("seeds", "the next match was opened by "),
-    "clinging": ("kept results", "rewards of the decision before have changed"),
+    "clinging": ("returned arrays", "rewards of the decision before have changed"),
     "placed": ("rows", "rewards of agent 0 (home, scout): "),
-    "neighbourly": ("rows, next match", "in the one and "),
-    "moody": ("rows", "in the one and "),
-    "unforgetting": ("reset", "in the one and "),
-    "hesitant": ("reset", "in the one and "),
+    "neighbourly": ("rows, next match", "in one and "),
+    "moody": ("rows", "in one and "),
+    "unforgetting": ("reset", "in one and "),
+    "hesitant": ("reset", "in one and "),
     "prophetic": ("next match", "scores: "),
-    "seance": ("actions of absent", "rewards of agent 0 (home, scout): "),
+    "seance": ("actions of inactive agents", "rewards of agent 0 (home, scout): "),
     "fragile": ("illegal actions", "option 3 of head 'option' raises IndexError: index 3 is out of bounds"),
     "rash": ("illegal actions", "a forbidden option of head 'option' was refused, and changed the match: rewards of "),
     "spoilt": ("illegal actions", "option 3 of head 'option' was taken, and then: its reward is inf"),
-    "gullible": ("wrong calls", "a seed below 0 is taken without a word"),
+    "gullible": ("invalid calls", "a seed below 0 is accepted silently"),
 }
 """Games, the checks that fail of each, and a part of what the first one says."""
 
@@ -133,18 +133,18 @@ def test_where_shapes_are_wrong_nothing_more_is_looked_at(game: str, seen: str):
     assert said(report, Verdict.FAILED) == {"layout": seen}
     left = said(report, Verdict.NOT_REACHED)
     assert left["rewards"] == "no fault before 'layout' was broken"
-    assert left["repeats"] == "'layout' is broken"
+    assert left["repeats"] == "'layout' failed"
 
 
 def test_chance_of_its_own_breaks_every_way_of_repeating():
     report = look_at("whimsical")
-    assert {*said(report, Verdict.FAILED)} >= {"repeats", "rows", "reset", "next match", "actions of absent"}
+    assert {*said(report, Verdict.FAILED)} >= {"repeats", "rows", "reset", "next match", "actions of inactive agents"}
     assert said(report, Verdict.FAILED)["repeats"].startswith("rewards of agent 0 (home, scout): ")
 
 
 def test_game_may_declare_that_it_does_not_repeat():
     told = said(look_at("careless"), Verdict.NOT_APPLICABLE)
-    assert told["repeats"] == told["rows"] == told["reset"] == "it declares that matches do not repeat"
+    assert told["repeats"] == told["rows"] == told["reset"] == "it declares reproducible=False"
 
 
 def test_deterministic_game_is_recognised():
@@ -173,14 +173,14 @@ def test_the_report_shows_whether_sides_are_rated_apart():
     walk = said(look_at("broken_walks:Walk"), Verdict.PASSED)
     assert "1 v 1 agents, sides alike, " in walk["specification"]
     untold = said(look_at("untold"), Verdict.PASSED)
-    assert "sides rated apart (scout + tank and gun + wall), " in untold["specification"]
+    assert "sides rated separately (scout + tank and gun + wall), " in untold["specification"]
 
 
 def test_unlike_sides_that_see_the_same_are_warned_of():
     report = look_at("untold")
     assert report.passed
     told = said(report, Verdict.WARNING)
-    assert told["own side"] == "it is shown to the last number what an agent of the other side was shown"
+    assert told["own side"] == "its observation equals one of an agent of the other side"
     assert said(look_at("honest"), Verdict.NOT_APPLICABLE)["own side"] == "sides are alike"
     kuhn = verify("openspiel:kuhn_poker", matches=10, seed=2, progress=unseen)
     assert "own side" in said(kuhn, Verdict.PASSED)
@@ -189,7 +189,7 @@ def test_unlike_sides_that_see_the_same_are_warned_of():
 def test_reactivated_agents_are_a_warning():
     report = look_at("undying")
     assert report.passed
-    assert said(report, Verdict.WARNING) == {"who has left": "it acts again after it was inactive"}
+    assert said(report, Verdict.WARNING) == {"returning agents": "it is active again after it was inactive"}
 
 
 def test_an_advantage_of_a_side_is_warned_of_with_its_interval():
@@ -203,17 +203,17 @@ def test_an_advantage_of_a_side_is_warned_of_with_its_interval():
 def test_game_that_never_terminates_is_a_warning():
     report = look_at("endless")
     assert report.passed
-    assert said(report, Verdict.WARNING)["step limit"] == "all 10 matches were cut off, after 6 to 6 decisions"
+    assert said(report, Verdict.WARNING)["step limit"] == "all 10 matches were truncated, after 6 to 6 decisions"
     assert_names(said(look_at("honest"), Verdict.PASSED)["step limit"], 10)
 
 
 def test_a_limit_that_decides_is_an_end():
-    assert said(look_at("timed"), Verdict.NOT_APPLICABLE)["step limit"] == "its limit decides its matches"
+    assert said(look_at("timed"), Verdict.NOT_APPLICABLE)["step limit"] == "its limit decides matches"
 
 
 def test_winners_that_earn_less_are_warned_of():
     told = said(look_at("confused", matches=40), Verdict.WARNING)
-    assert told["scores and rewards"] == "who won earned more in 0 of 40 matches"
+    assert told["scores and rewards"] == "the winner earned more in 0 of 40 matches"
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_side_effects_of_a_game_are_reported(tmp_path: Path, monkeypatch, game: 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nothing is temporary here"))
     failed = said(look_at(game), Verdict.FAILED)
-    assert [*failed] == ["keeps to itself"]
-    assert failed["keeps to itself"].startswith(f"while it is played it {deed}")
+    assert [*failed] == ["side effects"]
+    assert failed["side effects"].startswith(f"during a match it {deed}")
 
 
 def test_non_daemon_threads_are_reported():
@@ -232,14 +232,14 @@ def test_non_daemon_threads_are_reported():
         failed = said(look_at("lingering"), Verdict.FAILED)
     finally:
         broken_games.RELEASED.set()
-    assert [*failed] == ["keeps to itself"]
-    assert failed["keeps to itself"].startswith("while it is played it leaves thread linger-False behind")
+    assert [*failed] == ["side effects"]
+    assert failed["side effects"].startswith("during a match it leaves thread linger-False behind")
 
 
 def test_illegal_actions_may_be_a_matter_of_the_rules():
     told = said(look_at("lenient"), Verdict.PASSED)["illegal actions"]
     assert told == (
-        "taken by the game's rules: a forbidden option of option, option 3 of option, option -1 of option, "
+        "accepted by the game's rules: a forbidden option of option, option 3 of option, option -1 of option, "
         "3 (beyond [-1, 1]) of push"
     )
     assert said(look_at("honest"), Verdict.PASSED)["illegal actions"].startswith("refused: a forbidden option of ")
@@ -249,23 +249,23 @@ def test_illegal_actions_may_be_a_matter_of_the_rules():
 def test_matches_that_processes_play_differently_are_found():
     failed = said(look_at("broken_walks:Local"), Verdict.FAILED)
     assert [*failed] == ["processes"]
-    assert failed["processes"].startswith("what agents see: values of agent ")
+    assert failed["processes"].startswith("observations: values of agent ")
 
 
 @pytest.mark.integration
 def test_a_game_that_kills_its_process_is_survived():
     report = look_at("broken_walks:Suicidal")
     failed = said(report, Verdict.FAILED)
-    assert [*failed] == ["answers"]
-    assert "(killed by SIGKILL)" in failed["answers"]
-    assert said(report, Verdict.NOT_REACHED)["repeats"] == "'answers' is broken"
+    assert [*failed] == ["responds"]
+    assert "(killed by SIGKILL)" in failed["responds"]
+    assert said(report, Verdict.NOT_REACHED)["repeats"] == "'responds' failed"
 
 
 def test_changing_spec_is_reported_by_field():
     failed = said(look_at("growing"), Verdict.FAILED)
-    assert failed == {"specification": "it declares something else when it is made again: max_decisions"}
+    assert failed == {"specification": "its spec differs when it is created again: max_decisions"}
     assert said(look_at("boundless"), Verdict.FAILED) == {
-        "specification": "max_decisions is 0: a whole number of at least 1 is needed"
+        "specification": "max_decisions is 0: it must be an integer of at least 1"
     }
 
 
@@ -366,7 +366,9 @@ def test_verify_command_explains_failures_and_exits_with_1(capsys: pytest.Captur
     code, out, _ = run(capsys, "broken_games:stuck", "--matches", "10")
     assert code == 1
     lines = [line.split(maxsplit=1) for line in out.splitlines()]
-    assert ["seen", "it acts, and no option of head 'option' is legal"] in [[*map(str.strip, line)] for line in lines]
+    assert ["seen", "it is active, but no option of head 'option' is legal"] in [
+        [*map(str.strip, line)] for line in lines
+    ]
     assert "where    match 0 (seed " in out
     assert "rule     whoever acts has at least one legal option" in out
     assert "way out  allow an option that does nothing" in out

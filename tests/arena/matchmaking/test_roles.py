@@ -216,11 +216,11 @@ def test_main_takes_a_snapshot_at_the_win_rate_or_the_step_limit():
     assert due("main", 999, against) is None
     early = due("main", 1000, against)
     assert not early.reset
-    assert early.reason == "it beats all in over 70%; players that count: 3, the hardest beaten in 71.0%"
+    assert early.reason == "win rate above 70% against all 3 relevant players (lowest win rate: 71.0%)"
     weaker = replace(against, win_rates=np.array([0.7, 0.9, 0.8]))
     assert due("main", 1999, weaker) is None
     late = due("main", 2000, weaker)
-    assert late.reason.startswith("2000 steps since the last snapshot, the limit being 2000; players that count: 3")
+    assert late.reason.startswith("2000 steps since the last snapshot (limit: 2000); 3 relevant players")
     assert due("main", 1999, opposition()) is None
     assert due("main", 2000, opposition(), chance=0.0).reset is False
 
@@ -239,7 +239,7 @@ def test_exploiter_uses_recent_matches_of_a_main():
     against = opposition((0.9, RIVAL), (0.5, RIVAL), own=EXPLOITER)
     assert due("main_exploiter", 1999, against) is None
     beaten = replace(against, of_late=np.array([0.8, 0.75]))
-    assert due("main_exploiter", 1000, beaten).reason.endswith("mains that count: 1, the hardest beaten in 75.0%")
+    assert due("main_exploiter", 1000, beaten).reason.endswith("all 1 relevant mains (lowest win rate: 75.0%)")
     assert due("main_exploiter", 1999, replace(against, of_late=np.array([0.8, 0.7]))) is None
     assert due("main", 1999, beaten) is None  # everybody counts for others, and each by itself
 

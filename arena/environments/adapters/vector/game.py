@@ -87,8 +87,8 @@ class TensorGame:
             each for each in ("observation_space", "action_space", "reset", "step") if not hasattr(made, each)
         ]:
             raise GameError(
-                f"{name} makes a {type(made).__name__}, which is no game of tensors (it has no {', '.join(missing)}): "
-                "give it what docs/tensor_games.md lists"
+                f"{name} makes a {type(made).__name__}, which is not a tensor game (it has no {', '.join(missing)}): "
+                "add them (docs/tensor_games.md)"
             )
         return made
 
@@ -108,7 +108,7 @@ class TensorGame:
             return known.get(said) or Opening(said)
         except ValueError as error:
             raise GameError(
-                f"{name} says autoreset_mode {mode!r}: give a mode of gymnasium.vector.AutoresetMode"
+                f"{name} declares autoreset_mode {mode!r}: give a mode of gymnasium.vector.AutoresetMode"
             ) from error
 
 

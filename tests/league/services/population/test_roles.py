@@ -118,7 +118,7 @@ def test_a_learner_s_own_numbers_shape_its_draws(scene: Scene) -> None:
     for learner in (plain, own):
         play(scene, learner, score=1.0)
     assert set(chances(scene, own).values()) == {0.5}
-    assert scene.client.preview(own.player_id).branches[1].rule == "everybody alike"
+    assert scene.client.preview(own.player_id).branches[1].rule == "equal for all players"
     assert scene.client.preview(plain.player_id).branches[1].rule.startswith("min(0.5")
 
 
