@@ -151,7 +151,7 @@ def test_a_league_comes_back_from_the_other_database_byte_for_byte(
     assert first == again
     members = {f"tables/{name}.jsonl" for name in inspect(other.engine).get_table_names()}
     assert members - {"tables/alembic_version.jsonl"} <= first.keys()
-    assert all(first[f"tables/{name}.jsonl"].count(b"\n") >= 4 for name in ("side_ratings", "side_payoffs"))
+    assert all(first[f"tables/{name}.jsonl"].count(b"\n") >= 4 for name in ("ratings", "side_payoffs"))
     assert sum(name.startswith("checkpoints/") for name in first) == 8
 
 
