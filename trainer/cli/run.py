@@ -85,7 +85,7 @@ def run(
 
     Later settings win: the environment's preset, --preset, --config, the variable TRAINER_SET (like --set, separated
     by spaces), --set. `trainer settings` lists all settings. Under torchrun, several GPUs train one learner
-    (docs/multi_gpu.md).
+    (docs/guides/train/scale-out.md).
     """
     if as_json and not dry_run:
         raise ConfigError("--json prints the result of a dry run: give --dry-run too, or leave --json out")
