@@ -1,4 +1,4 @@
-// A chart of lines over steps: its figure holds a `.plot`, a `.legend`, and in its data what is typical.
+// A chart of lines over steps: its figure holds a `.plot`, a `.legend`, and in its data what is usual.
 // Lines differ in dash as well as in colour; colours are those of the legend's entries, which follow the theme.
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [14, 4], [5, 5]];
 const COLOURS = 6;
@@ -89,7 +89,7 @@ export class LineChart {
     };
   }
 
-  // Marks what is typical, as far as it is in the picture.
+  // Marks what is usual, as far as it is in the picture.
   shade(chart, colour) {
     const { low, high } = this.figure.dataset;
     if (low === undefined) return;

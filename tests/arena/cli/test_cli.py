@@ -227,7 +227,7 @@ def test_out_of_memory_is_a_one_line_error(capsys: pytest.CaptureFixture[str], m
     code, _, err = run(capsys, "bench", "--environment", "mech-duel", "--num-envs", "16000000")
 
     assert code == 1
-    assert err == "arena: 16000000 matches of mech-duel do not fit the memory of cpu: give fewer\n"
+    assert err == "arena: 16000000 matches of mech-duel do not fit into the memory of cpu: use fewer\n"
 
 
 def test_more_matches_than_any_memory_holds_are_bad_usage(capsys: pytest.CaptureFixture[str]):
@@ -362,7 +362,7 @@ def test_exploitability_of_rounds_of_a_matrix_game_is_that_of_one_round(capsys: 
     ("arguments", "names"),
     [
         (["rps"], "no player of rps"),
-        (["rps", "process:./bot"], "process:./bot is a policy from outside"),
+        (["rps", "process:./bot"], "process:./bot is an external policy"),
         (["recall", "random"], "or a matrix game such as rps"),
     ],
 )

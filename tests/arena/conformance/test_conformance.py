@@ -60,8 +60,8 @@ def test_every_check_reports_on_some_game():
 
 
 BROKEN = {
-    "blind": ("ranges", "entry 0 of block 'dice' is nan: declared is [-1, 1]"),
-    "wide": ("ranges", "entry 1 of block 'dice' is 7: declared is [-1, 1]"),
+    "blind": ("ranges", "entry 0 of block 'dice' is nan: the spec declares [-1, 1]"),
+    "wide": ("ranges", "entry 1 of block 'dice' is 7: the spec declares [-1, 1]"),
     "stuck": ("legal options", "it is active, but no option of head 'option' is legal"),
     "haunted": ("inactive agents", "it is inactive, but entry 0 of block 'clock' is 0.5"),
     "tempting": ("inactive agents", "it is inactive, but head 'option' has 3 open"),
@@ -71,15 +71,15 @@ BROKEN = {
     "priceless": ("rewards", "its reward is inf"),
     "generous": ("zero-sum", "its rewards sum to "),
     "ambiguous": ("ends", "it is both terminated and truncated"),
-    "eternal": ("ends", "it goes on after 6 decisions: max_decisions is 6"),
+    "eternal": ("ends", "it continues after 6 decisions: max_decisions is 6"),
     "exuberant": ("outcomes", "home's score is 2"),
     "groundless": ("outcomes", "its reason is 9: the spec has 2, from 0"),
     "hasty": ("outcomes", "it continues, but has score 1 and reason 0"),
-    "miscounted": ("lengths", "decisions: it had "),
+    "miscounted": ("lengths", "decisions, but had "),
     "late": ("final observation, next match", "it is the next match's first, as with every match so far"),
     "deserted": ("final observation", "it was truncated, but no agent is active in its final observation"),
-    "headstrong": ("seeds", "the next match was opened by "),
-    "clinging": ("returned arrays", "rewards of the decision before have changed"),
+    "headstrong": ("seeds", "the next match started with seed "),
+    "clinging": ("returned arrays", "rewards of the previous decision have changed"),
     "placed": ("rows", "rewards of agent 0 (home, scout): "),
     "neighbourly": ("rows, next match", "in one and "),
     "moody": ("rows", "in one and "),
@@ -88,8 +88,8 @@ BROKEN = {
     "prophetic": ("next match", "scores: "),
     "seance": ("actions of inactive agents", "rewards of agent 0 (home, scout): "),
     "fragile": ("illegal actions", "option 3 of head 'option' raises IndexError: index 3 is out of bounds"),
-    "rash": ("illegal actions", "a forbidden option of head 'option' was refused, and changed the match: rewards of "),
-    "spoilt": ("illegal actions", "option 3 of head 'option' was taken, and then: its reward is inf"),
+    "rash": ("illegal actions", "a forbidden option of head 'option' was rejected but changed the match: rewards of "),
+    "spoilt": ("illegal actions", "option 3 of head 'option' was accepted, and then: its reward is inf"),
     "gullible": ("invalid calls", "a seed below 0 is accepted silently"),
 }
 """Games, the checks that fail of each, and a part of what the first one says."""
@@ -125,7 +125,7 @@ def test_findings_have_a_location():
     ("game", "seen"),
     [
         ("precise", "values is torch.float64 of shape (5, 4, 3) on cpu: torch.float32 of (5, 4, 3) on cpu is declared"),
-        ("maskless", "masks are of heads [], and masked are ['option']"),
+        ("maskless", "the masks are for heads [], but the masked heads are ['option']"),
     ],
 )
 def test_where_shapes_are_wrong_nothing_more_is_looked_at(game: str, seen: str):
@@ -163,7 +163,7 @@ def test_declared_randomness_is_checked():
 
 
 def test_undeclared_zero_sum_rewards_are_reported():
-    for game, told in [("unspoken", "and did: zero_sum=True would say so"), ("unequal", "and do not")]:
+    for game, told in [("unspoken", "but need not: declare zero_sum=True"), ("unequal", "and need not")]:
         report = look_at(game)
         assert report.passed
         assert said(report, Verdict.INFO)["zero-sum"].endswith(told)
@@ -307,16 +307,16 @@ MEMBERS = MemberMask("there", (3,), 0.0, 1.0, ("others",), ("option",))
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"name": ""}, "its name is '': a text"),
-        ({"agents_per_side": (2,)}, "agents_per_side is (2,): two whole numbers"),
-        ({"agents_per_side": (2, 0)}, "agents_per_side is (2, 0): two whole numbers"),
+        ({"name": ""}, "its name is '': it must be a non-empty text"),
+        ({"agents_per_side": (2,)}, "agents_per_side is (2,): it must be two integers"),
+        ({"agents_per_side": (2, 0)}, "agents_per_side is (2, 0): it must be two integers"),
         ({"roles": ("scout",)}, "it has 4 agents and 1 roles"),
         ({"roles": ("scout", "", "scout", "tank")}, "a role is '': a text"),
         ({"observation": ()}, "its observation has no block"),
         ({"observation": (ObservationBlock("a", (1,), 0.0, 1.0),) * 2}, "block 'a' is declared 2 times"),
         ({"observation": (ObservationBlock("a", (2, 0), 0.0, 1.0),)}, "block 'a' has shape (2, 0)"),
-        ({"observation": (ObservationBlock("a", (1,), 2.0, 1.0),)}, "block 'a' lies within [2.0, 1.0]"),
-        ({"observation": (ObservationBlock("a", (1,), float("nan"), 1.0),)}, "block 'a' lies within [nan, 1.0]"),
+        ({"observation": (ObservationBlock("a", (1,), 2.0, 1.0),)}, "block 'a' is in [2.0, 1.0]"),
+        ({"observation": (ObservationBlock("a", (1,), float("nan"), 1.0),)}, "block 'a' is in [nan, 1.0]"),
         ({"observation": (MEMBERS,)}, "set 'there' describes 'others': a block with as many rows (3)"),
         (
             {"observation": (MEMBERS, ObservationBlock("others", (3, 2), 0.0, 1.0)), "heads": ()},
@@ -329,7 +329,7 @@ MEMBERS = MemberMask("there", (3,), 0.0, 1.0, ("others",), ("option",))
             {"heads": (unchecked(ActionHead("a", HeadKind.GAUSSIAN, 1, False), kind="softmax"),)},
             "head 'a' is of kind 'softmax'",
         ),
-        ({"max_decisions": 2.5}, "max_decisions is 2.5: a whole number"),
+        ({"max_decisions": 2.5}, "max_decisions is 2.5: it must be an integer"),
         ({"reasons": ()}, "it has no reasons"),
         ({"reasons": ("end", "end")}, "reason 'end' is declared 2 times"),
         ({"rules": {"depth": {1}}}, "its rules cannot be written as JSON"),

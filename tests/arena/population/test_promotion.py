@@ -69,7 +69,7 @@ def test_while_places_are_free_a_95_percent_chance_against_the_median_suffices(r
     decisions = promotions(roster([*players, (rating, 50, 25, "candidate")]), PromotionConfig())
     assert decisions[0].approved is takes_a_place
     assert "median frozen player at 1500" in decisions[0].reason
-    assert "1 of 20 places were taken" in decisions[0].reason
+    assert "1 of 20 places taken" in decisions[0].reason
 
 
 @pytest.mark.parametrize(("games", "takes_a_place"), [(19, False), (20, True)])
@@ -78,12 +78,12 @@ def test_candidates_with_fewer_than_20_games_are_not_promoted(games, takes_a_pla
     (decision,) = promotions(roster(players), PromotionConfig())
     assert decision.approved is takes_a_place
     if not takes_a_place:
-        assert decision.reason == "19 of the 20 games it needs"
+        assert decision.reason == "19 of the 20 required games"
 
 
 def test_single_candidate_is_not_promoted():
     (decision,) = promotions(roster([(1900, 50, 40, "candidate")]), PromotionConfig())
-    reason = "there is no other frozen player to compare with; 0 of 20 places were taken"
+    reason = "there is no other frozen player to compare with; 0 of 20 places taken"
     assert decision == Decision(0, approved=False, reason=reason)
 
 
@@ -103,7 +103,7 @@ def test_clearly_better_candidate_takes_a_free_place_and_becomes_champion(rating
     assert decision.approved is takes_a_place
     if takes_a_place:
         assert decision.reason.startswith("P(better than the champion Player 0 at 1500) is 0.99")
-        assert decision.reason.endswith("of 20 places were taken")
+        assert decision.reason.endswith("of 20 places taken")
     else:
         assert "median frozen player at 1620" in decision.reason
 

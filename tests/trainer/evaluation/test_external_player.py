@@ -185,7 +185,7 @@ def test_an_entry_ends_where_its_player_is_out_of_play(enter, client):
     stone = external(client)
     client.retire(stone.id)
     printed = enter("entered_bots:stone", expect=1)
-    assert "stone is out of play" in printed
+    assert "stone is no longer active" in printed
     assert f"league reinstate {stone.id}" in printed
 
 

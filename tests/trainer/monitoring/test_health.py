@@ -174,7 +174,7 @@ def test_an_alert_names_its_cause_and_ranks_below_it():
     assert causes == {"no_reward": "", "gradient_vanishing": "no_reward", "frozen_policy": "no_reward"}
     assert names(monitor.alerts)[0] == "no_reward"
     vanishing = next(each for each in monitor.alerts if each.name == "gradient_vanishing")
-    assert "which follows from no_reward" in vanishing.line
+    assert "caused by no_reward" in vanishing.line
     assert vanishing.line.endswith("Try: follow the advice for no_reward")
 
 
