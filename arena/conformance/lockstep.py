@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from arena.conformance.step_checks import parts_of, tensors_of
+from arena.conformance.step_checks import OBSERVATIONS, parts_of, tensors_of
 from arena.conformance.transitions import draw, unlike
 from arena.environments.base import Actions, Environment, Observation
 from arena.environments.spec import EnvironmentSpec
@@ -85,7 +85,7 @@ class Lockstep:
             pairs = [
                 (name, mine, theirs)
                 for (name, mine), (_, theirs) in zip(tensors_of(step), tensors_of(again), strict=True)
-                if not (bool(ends.any()) and name.startswith("what agents see"))
+                if not (bool(ends.any()) and name.startswith(OBSERVATIONS))
             ]
             if found := self._differ(pairs, compared, decision):
                 return found

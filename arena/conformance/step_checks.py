@@ -12,6 +12,9 @@ NOBODY_WINS = 0.5
 ZERO_SUM_TOLERANCE = 1e-4
 """A sum of rewards is 0 within this share of their sizes: float32 rounds."""
 
+OBSERVATIONS = "observations: "
+"""Prefix of the names of a step's observations in `tensors_of`."""
+
 
 def wrong_rewards(moment: Transition) -> Fault | None:
     """Rewards that are no finite float32 of every agent."""
@@ -152,7 +155,7 @@ class NoAliasing:
 
 def tensors_of(step: StepResult) -> list[tuple[str, Tensor]]:
     """Everything that came of a decision, with what it is called; each has an axis of rows in front."""
-    sights = (("observations: ", step.observation), ("the final observation: ", step.final_observation))
+    sights = ((OBSERVATIONS, step.observation), ("the final observation: ", step.final_observation))
     return [
         *((f"{whose}{name}", tensor) for whose, seen in sights for name, tensor in parts_of(seen)),
         ("rewards", step.reward),

@@ -64,7 +64,7 @@ BROKEN = {
     "wide": ("ranges", "entry 1 of block 'dice' is 7: the spec declares [-1, 1]"),
     "stuck": ("legal options", "it is active, but no option of head 'option' is legal"),
     "haunted": ("inactive agents", "it is inactive, but entry 0 of block 'clock' is 0.5"),
-    "tempting": ("inactive agents", "it is inactive, but head 'option' has 3 open"),
+    "tempting": ("inactive agents", "it is inactive, but head 'option' has 3 legal options"),
     "crashing": ("legal actions", "ZeroDivisionError: integer division or modulo by zero"),
     "leaving": ("legal actions", "SystemExit: enough"),
     "picky": ("legal actions", "legal actions were rejected: nobody may choose 2"),
@@ -311,7 +311,7 @@ MEMBERS = MemberMask("there", (3,), 0.0, 1.0, ("others",), ("option",))
         ({"agents_per_side": (2,)}, "agents_per_side is (2,): it must be two integers"),
         ({"agents_per_side": (2, 0)}, "agents_per_side is (2, 0): it must be two integers"),
         ({"roles": ("scout",)}, "it has 4 agents and 1 roles"),
-        ({"roles": ("scout", "", "scout", "tank")}, "a role is '': a text"),
+        ({"roles": ("scout", "", "scout", "tank")}, "a role is '': it must be a non-empty text"),
         ({"observation": ()}, "its observation has no block"),
         ({"observation": (ObservationBlock("a", (1,), 0.0, 1.0),) * 2}, "block 'a' is declared 2 times"),
         ({"observation": (ObservationBlock("a", (2, 0), 0.0, 1.0),)}, "block 'a' has shape (2, 0)"),
@@ -370,7 +370,7 @@ def test_verify_command_explains_failures_and_exits_with_1(capsys: pytest.Captur
         [*map(str.strip, line)] for line in lines
     ]
     assert "where    match 0 (seed " in out
-    assert "rule     whoever acts has at least one legal option" in out
+    assert "rule     every active agent has at least one legal option" in out
     assert "way out  allow an option that does nothing" in out
 
 

@@ -202,7 +202,7 @@ def test_the_worst_conservative_ratings_beyond_capacity_retire():
     decisions = retirements(house, THREE)
     assert approved(decisions) == [3, 0]
     assert "5 commanders for 3 places" in decisions[0].reason
-    assert "conservative rating 1360" in decisions[0].reason
+    assert "lowest conservative rating of those that may retire: 1360" in decisions[0].reason
 
 
 @pytest.mark.parametrize("capacity", [3, 4])
