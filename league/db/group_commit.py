@@ -16,10 +16,12 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
+from league.errors import LeagueError
+
 RequestT = TypeVar("RequestT")
 AnswerT = TypeVar("AnswerT")
 
-Work = Callable[[Session, Sequence[RequestT]], Sequence[AnswerT]]
+Work = Callable[[Session, Sequence[RequestT]], Sequence[AnswerT | LeagueError]]
 """Processes several requests and returns their results in order; an error as a result concerns only its caller."""
 
 _DATABASE_ERRORS = OperationalError, PoolTimeoutError
