@@ -133,7 +133,7 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
     web.install(app)
     app.add_middleware(
         ConcurrencyMiddleware,
-        config=settings.lanes,
+        limits=settings.concurrency,
         metrics=league.metrics,
         clock=time.monotonic,
         rng=np.random.default_rng(),
@@ -164,8 +164,8 @@ async def _lifespan(app: FastAPI, *, with_background_process: bool) -> AsyncIter
         for task in tasks:
             task.start()
             stack.callback(task.stop)
-        threads = league.settings.lanes.leases_running + league.settings.lanes.results_running
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads, "call"))
+        executor = ThreadPoolExecutor(league.settings.concurrency.writes_running, "write")
+        asyncio.get_running_loop().set_default_executor(executor)
         yield
 
 

@@ -61,8 +61,8 @@ async def identify(request: Request, league: AppState, secret: str | None, now: 
         raise
     if principal is OPEN:
         _refuse_foreign_page(request)
-    lane = request_class(request.method, request.scope["path"])
-    league.callers.admit(address if principal is OPEN else f"token {principal.name!r}", lane, now)
+    kind = request_class(request.method, request.scope["path"])
+    league.callers.admit(address if principal is OPEN else f"token {principal.name!r}", kind, now)
     return principal
 
 

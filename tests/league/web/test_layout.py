@@ -78,7 +78,7 @@ def test_where_there_is_no_page_a_browser_gets_one_and_a_program_a_problem(http:
 def test_who_finds_no_room_is_told_when_to_come_back_and_a_page_comes_by_itself(
     serve: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    http = serve(lanes={"reads_running": 1, "reads_waiting": 0})
+    http = serve(concurrency={"reads_running": 1, "reads_waiting": 0})
     Scene(LeagueClient(http=http))
     asked = (("/events", PAGE), ("/events", PIECE), ("/events", {}), ("/api/v1/players", PAGE))
     answers = []
