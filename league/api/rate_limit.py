@@ -4,9 +4,8 @@ Whose a secret is, it remembers for `memory_s` only: that a token was revoked, o
 within that time. To ask the database at every call would double what a heartbeat costs. A secret that is nobody's is
 asked about every time.
 
-Calls are counted in a token bucket for each caller and request class: it holds `burst` calls, refills at `per_s`, and a call
-that finds it empty is refused. So who looks or asks too often can still beat and report. Several processes each count
-for themselves.
+Each caller has a token bucket per request class: it holds `burst` calls, refills at `per_s`, and a call that finds it
+empty is refused. A caller that reads too much can therefore still report. Each process counts for itself.
 
 Source: the token bucket of RFC 2697, with one rate.
 """

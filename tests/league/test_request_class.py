@@ -7,9 +7,9 @@ from typing import Any, get_args
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE
+from refused import refused
 
 from league.api.middleware.concurrency import QueueLimiter
-from league.errors import ConfigurationError
 from league.request_class import RequestClass, request_class
 from league.settings import Settings
 from league.settings.concurrency import ConcurrencyLimits
@@ -20,7 +20,7 @@ REGISTRATION = ("POST", "/api/v1/workers")
 
 
 @ON_SQLITE
-def test_every_route_has_the_class_that_the_contract_says(http: TestClient) -> None:
+def test_every_route_has_its_documented_request_class(http: TestClient) -> None:
     routes = {
         (method.upper(), path)
         for path, methods in http.get("/openapi.json").json()["paths"].items()
@@ -45,29 +45,29 @@ def test_files_health_and_streams_never_wait(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [f"/checkpoints/{'0' * 64}", "/matches/7/recording"])
-def test_what_takes_long_to_send_does_not_wait_among_pages(path: str) -> None:
+def test_downloads_and_analyses_have_a_request_class_of_their_own(path: str) -> None:
     assert request_class("GET", path) == "slow"
 
 
 @pytest.mark.parametrize("path", ["/", "/players/7", "/somewhere/else", "/api/v1"])
-def test_pages_wait_behind_what_people_look_at(path: str) -> None:
+def test_page_fragments_and_forms_have_the_class_of_their_method(path: str) -> None:
     assert request_class("GET", path) == "reads"
     assert request_class("POST", path) == "writes"
 
 
 @pytest.mark.parametrize(
-    ("change", "rule"),
+    "change",
     [
-        ({"writes_running": 0}, "at least one call must be able to run"),
-        ({"reads_waiting": -1}, "it must be 0 or more"),
-        ({"wait_s": 0.0}, "finite and above 0"),
-        ({"retry_min_s": 9.0, "retry_max_s": 3.0}, "in order"),
-        ({"retry_max_s": float("inf")}, "finite"),
+        {"writes_running": 0},
+        {"reads_waiting": -1},
+        {"wait_s": 0.0},
+        {"retry_min_s": 9.0, "retry_max_s": 3.0},
+        {"retry_max_s": float("inf")},
     ],
 )
-def test_sizes_that_cannot_be_are_refused_by_name(change: dict[str, Any], rule: str) -> None:
+def test_sizes_that_cannot_be_are_refused_by_name(change: dict[str, Any]) -> None:
     (name, *_) = change
-    with pytest.raises(ValueError, match=rf"{name}.*{rule}"):
+    with refused(ValueError, name):
         ConcurrencyLimits(**change)
 
 
@@ -76,7 +76,7 @@ def test_concurrency_limits_are_settings(monkeypatch: pytest.MonkeyPatch) -> Non
     limits = Settings.load().concurrency
     assert (limits.running("writes"), limits.running("reads")) == (7, ConcurrencyLimits().reads_running)
     monkeypatch.setenv("LEAGUE_CONCURRENCY__WRITES_RUNNING", "0")
-    with pytest.raises(ConfigurationError, match="writes_running is 0"):
+    with refused("configuration", "writes_running", 0):
         Settings.load()
 
 
@@ -139,7 +139,7 @@ def test_calls_get_their_turn_in_order_and_beyond_the_queue_are_refused_at_once(
     turns(test)
 
 
-def test_who_waits_too_long_is_refused_and_leaves_its_place() -> None:
+def test_request_that_waits_too_long_is_rejected() -> None:
     async def test(limiter: QueueLimiter, _clock: Hours) -> None:
         assert await limiter.enter(60.0)
         assert not await limiter.enter(0.001)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from league_scene import Scene
+from refused import refused
 from sqlalchemy import event, func, select
 from sqlalchemy.orm import Session
 
@@ -75,7 +76,7 @@ def test_an_instance_of_another_token_is_refused_also_where_it_was_claimed_a_mom
 ) -> None:
     with database.write() as session:
         register(session, *BEFORE, later=False)
-    with pytest.raises(ForbiddenError, match="belongs to token 'ann'"), database.write() as session:
+    with refused("forbidden", "ann"), database.write() as session:
         register(session, ("mine", taken, ANN), ("mine", taken, BOB), later=True)
 
 
@@ -102,7 +103,7 @@ def beat(worker_id: str, caller: Principal, now: datetime) -> Heartbeat:
     return Heartbeat(worker_id, [], caller, now)
 
 
-def test_beats_together_are_one_statement_and_each_hears_its_own_command(database: Database) -> None:
+def test_heartbeats_share_a_statement_and_get_their_own_commands(database: Database) -> None:
     with database.write() as session:
         attached = register(session, *BEFORE, later=False)
         workers.require(session, attached[1]["id"]).command = "drain"
@@ -132,19 +133,19 @@ def test_a_refused_heartbeat_leaves_those_beside_it_alone(
     wanted = "nobody" if index is None else attached[index]["id"]
     beats = [beat(attached[2]["id"], ANN, NOW + timedelta(hours=1)), beat(wanted, caller, NOW + timedelta(hours=1))]
     with database.write() as session:
-        answer, refused = heartbeats.record_heartbeats(session, beats)
+        answer, found = heartbeats.record_heartbeats(session, beats)
     assert isinstance(answer, heartbeats.Orders)
-    assert isinstance(refused, refusal)
+    assert isinstance(found, refusal)
     with database.read() as session:
         seen = dict(session.execute(select(Worker.id, Worker.seen_at)).all())
     assert [worker for worker, at in seen.items() if at > NOW] == [attached[2]["id"]]
 
 
-def test_many_workers_at_once_are_each_answered_for_themselves(scene: Scene, database: Database) -> None:
+def test_concurrent_workers_get_their_own_answers(scene: Scene, database: Database) -> None:
     def call(number: int) -> str:
         worker = scene.worker(f"crowd-{number}", "trainer")
         if number % 3 == 0:
-            with pytest.raises(UnknownWorkerError, match=f"ghost-{number}"):
+            with refused("unknown-worker", f"ghost-{number}"):
                 scene.client.heartbeat(f"ghost-{number}")
         progress = wire.LearnerProgress(learner_id=scene.learner.id, step=number)
         assert scene.client.heartbeat(worker.id, wire.Heartbeat(learners=[progress])).command == "continue"
