@@ -27,7 +27,8 @@ async def register_worker(body: wire.WorkerCreate, league: Running, now: Now, ca
     """Attach; the same instance, or the same name, kind and token, again is the same worker."""
     request = registration.Registration(body, caller, now)
     columns = await league.database.group_commit_async(registration.register, request, "registrations")
-    worker = workers.body_of(columns, league.settings, next_poll_s(league.settings, league.rng))
+    poll_s = next_poll_s(league.settings, league.rng)
+    worker = wire.Worker(**columns, heartbeat_s=league.settings.heartbeat_s, next_poll_s=poll_s)
     return created(worker, f"/workers/{worker.id}")
 
 

@@ -126,7 +126,7 @@ def _accept(session: Session, heartbeat: Heartbeat, found: Sequence[Any] | None)
         ownership.require_learner(session, heartbeat.caller, progress.learner_id)
         _note_progress(session, progress, heartbeat.now)
     quarantine = workers.quarantine_of(session, heartbeat.worker_id) if quarantined else None
-    return Orders(command, None if quarantine is None else workers.quarantine_body(quarantine))
+    return Orders(command, None if quarantine is None else wire.Quarantine.of(quarantine))
 
 
 def _note_progress(session: Session, progress: wire.LearnerProgress, now: datetime) -> None:
