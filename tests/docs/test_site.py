@@ -15,6 +15,8 @@ DOCS = site.ROOT / "docs"
         ("guides", "../../README.md", "../index.md"),
         ("", "contributing/decisions", "contributing/decisions/index.md"),
         ("guides", "../ratings.md#intervals", "../ratings.md#intervals"),
+        ("guides", "../../studies/README.md", f"{site.REPOSITORY}/studies/README.md"),
+        ("guides", "../../missing.md", "../../missing.md"),
         ("", "https://example.org/README.md", "https://example.org/README.md"),
     ],
 )
