@@ -74,7 +74,7 @@ def count_down(state: State, env: int, mech: int) -> None:
 
 
 @device_function
-def underfoot(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> int:
+def material_below(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> int:
     """Material that a mech stands in; plain while it is in the air."""
     ground = material(state, terrain, env, plane(state.position[env, mech]))
     if ground == PLAIN or grounded(state, hulls, terrain, env, mech):
@@ -96,7 +96,7 @@ def exchange_heat(
 
 
 @device_function
-def steady(state: State, env: int, mech: int, legged: bool) -> None:
+def regenerate_stability(state: State, env: int, mech: int, legged: bool) -> None:
     """Regain stability, up to what a mech can have."""
     if state.fallen_ticks[env, mech] > 0:
         return
@@ -147,11 +147,11 @@ def integrate_mech(
     powered = state.heat[env, mech] <= hulls.heat_capacity[mech]
     state.powered[env, mech] = powered
     count_down(state, env, mech)
-    ground = underfoot(state, hulls, terrain, env, mech)
+    ground = material_below(state, hulls, terrain, env, mech)
     legged = state.leg_hp[env, mech] <= 0.0
     exchange_heat(state, hulls, commands, env, mech, powered, ground)
     state.burn[env, mech] = HAZARD_BURN[ground]
-    steady(state, env, mech, legged)
+    regenerate_stability(state, env, mech, legged)
     walk = wp.vec2(0.0, 0.0)
     jets = wp.float32(0.0)
     if powered and state.fallen_ticks[env, mech] == 0:

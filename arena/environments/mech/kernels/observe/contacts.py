@@ -9,7 +9,7 @@ from arena.environments.mech.kernels.columns import address, columns, flag, sign
 from arena.environments.mech.kernels.combat.targeting import painted_by_pack
 from arena.environments.mech.kernels.geometry import alive, clear_sight, enemies_first, plane, to_frame
 from arena.environments.mech.kernels.observe.noise import Streams, draw_errors, open_streams
-from arena.environments.mech.kernels.public_features import FEATURES, HEAT, HP, Contact, aspect_of
+from arena.environments.mech.kernels.public_features import FEATURES, HEAT, HP, Contact, public_features_of
 from arena.environments.mech.kernels.state import Field, Hulls, State
 from arena.environments.mech.kernels.vision import apart_squared
 from arena.environments.mech.observation_spec import CONTACT_FEATURES, SPEED_SCALE
@@ -109,8 +109,8 @@ def write_course(
 @device_function
 def write_errors(contact: wp.array[wp.float32], state: State, env: int, other: int, errors: wp.vec4) -> None:
     """Hit points and heat with their noise."""
-    contact[HP] = wp.clamp(state.aspect[env, other, HP] + CONDITION_NOISE * errors[2], 0.0, 1.0)
-    contact[HEAT] = wp.clamp(state.aspect[env, other, HEAT] + CONDITION_NOISE * errors[3], 0.0, 2.0)
+    contact[HP] = wp.clamp(state.public_features[env, other, HP] + CONDITION_NOISE * errors[2], 0.0, 1.0)
+    contact[HEAT] = wp.clamp(state.public_features[env, other, HEAT] + CONDITION_NOISE * errors[3], 0.0, 2.0)
 
 
 @device_function
@@ -135,7 +135,7 @@ def write_contact(
         contact[PAINTED] = flag(painted_by_pack(state, hulls, env, mech, other))
         contact[FOCUS] = flag(state.focus[env, mech] == other)
         if blur > 0.0:
-            errors = draw_errors(streams, pair_key(hulls.stream[mech], hulls.stream[other])) * blur
+            errors = draw_errors(streams, pair_key(hulls.rng_id[mech], hulls.rng_id[other])) * blur
             place += wp.vec2(errors[0], errors[1]) * (POSITION_NOISE * distance)
             write_errors(contact, state, env, other, errors)
     write_place(contact, field, wp.vec3(place[0], place[1], apart[2]))
@@ -151,7 +151,7 @@ def write_contacts(state: State, hulls: Hulls, field: Field, row: wp.array[wp.fl
     contacts = wp.array(ptr=address(row, field.column_contacts), shape=(used,), dtype=Contact)
     for slot in range(used):
         other = state.contact[env, mech, slot]
-        contacts[slot] = aspect_of(state, env, other)
+        contacts[slot] = public_features_of(state, env, other)
         column = field.column_contacts + FEATURES * slot
         contact = wp.array(ptr=address(row, column), shape=(FEATURES,), dtype=wp.float32)
         write_contact(contact, state, hulls, field, env, mech, other, streams, blur)

@@ -21,7 +21,7 @@ from arena.environments.mech.kernels.columns import (
     signed,
 )
 from arena.environments.mech.kernels.geometry import plane, shut_down, to_frame
-from arena.environments.mech.kernels.ground import route_step, way
+from arena.environments.mech.kernels.ground import path_length, route_step
 from arena.environments.mech.kernels.observe.threats import hunted, targeted, under_fire
 from arena.environments.mech.kernels.public_features import IN_ZONE
 from arena.environments.mech.kernels.state import Field, Hulls, State, Terrain
@@ -37,7 +37,7 @@ UNDER_FIRE, TARGETED, PAINTED, INBOUND, SUPPRESSED, HOLDS, OWN_ECM, OWN_ECCM = c
     CONDITION, CONDITION_FEATURES, "under_fire targeted painted missile_inbound suppressed in_zone ecm eccm"
 )
 FIRST_TIMER, AMS_TIMER = columns(CONDITION, CONDITION_FEATURES, f"{TIMERS[0]}_timer ams_timer")
-FIRST_KIND, SLOTS, RANGE, FIDELITY = columns(HULL, HULL_FEATURES, f"{next(iter(CLASSES))} slots range fidelity")
+FIRST_CHASSIS, SLOTS, RANGE, FIDELITY = columns(HULL, HULL_FEATURES, f"{next(iter(CLASSES))} slots range fidelity")
 MOST_SLOTS = 20.0
 LEAST_RANGE, RANGE_SPAN = 0.8, 0.7
 
@@ -59,7 +59,7 @@ def write_condition(state: State, hulls: Hulls, field: Field, row: wp.array[wp.f
     row[PAINTED] = flag(state.painted_ticks[env, mech] > 0)
     row[INBOUND] = flag(hunted(state, hulls, field, env, mech))
     row[SUPPRESSED] = flag(state.suppressed_ticks[env, mech] > 0)
-    row[HOLDS] = state.aspect[env, mech, IN_ZONE]
+    row[HOLDS] = state.public_features[env, mech, IN_ZONE]
     row[OWN_ECM] = flag(state.ewar[env, mech] == ECM)
     row[OWN_ECCM] = flag(state.ewar[env, mech] == ECCM)
     for k in range(wp.static(len(TIMERS))):
@@ -71,7 +71,7 @@ def write_condition(state: State, hulls: Hulls, field: Field, row: wp.array[wp.f
 def write_hull(hulls: Hulls, row: wp.array[wp.float32], mech: int) -> None:
     """Block hull."""
     for k in range(wp.static(len(CLASSES))):
-        row[FIRST_KIND + k] = flag(hulls.kind[mech] == k)
+        row[FIRST_CHASSIS + k] = flag(hulls.chassis[mech] == k)
     row[SLOTS] = share(float(hulls.slots[mech]), MOST_SLOTS)
     row[RANGE] = share(hulls.range_factor[mech] - LEAST_RANGE, RANGE_SPAN)
     row[FIDELITY] = hulls.fidelity[mech]
@@ -104,7 +104,7 @@ def write_zone(state: State, terrain: Terrain, field: Field, row: wp.array[wp.fl
     row[ZONE + 2] = share(state.zone_radius[env], side)
     row[ZONE + 3] = signed(step[0])
     row[ZONE + 4] = signed(step[1])
-    row[ZONE + 5] = share(way(state, terrain, env, position) - state.zone_radius[env], 2.0 * side)
+    row[ZONE + 5] = share(path_length(state, terrain, env, position) - state.zone_radius[env], 2.0 * side)
 
 
 @device_function

@@ -16,10 +16,10 @@ wp.set_module_options(MODULE_OPTIONS)
 @device_function
 def under_fire(state: State, env: int, mech: int) -> bool:
     """Whether a mech lost hit points in the last decision."""
-    hurt = wp.bool(state.burnt[env, mech] > 0.0)
+    hurt = wp.bool(state.terrain_damage[env, mech] > 0.0)
     other = wp.int32(0)
     while other < state.hp.shape[1]:
-        hurt = hurt or (state.booked[env, other] and state.dealt[env, other, mech] > 0.0)
+        hurt = hurt or (state.has_stats[env, other] and state.dealt[env, other, mech] > 0.0)
         other += 1
     return hurt
 
@@ -47,8 +47,8 @@ def hunted(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> boo
     while other < end:
         if hulls.trigger[other, MISSILE] >= 0:
             for slot in range(SHELL_SLOTS):
-                flies = state.shell_reach[env, other, slot] > 0.0 and state.shell_kind[env, other, slot] == MISSILE
-                if flies and state.shell_mark[env, other, slot] == mech:
+                flies = state.shell_reach[env, other, slot] > 0.0 and state.shell_weapon[env, other, slot] == MISSILE
+                if flies and state.shell_target[env, other, slot] == mech:
                     return True
         other += 1
     return False
