@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from arena.environments import declare
 from arena.environments.adapters.pettingzoo import TwoSided
 from arena.environments.adapters.pettingzoo.declare import look_at
-from arena.environments.adapters.vector import Opening, TensorGame
+from arena.environments.adapters.vector import Autoreset, TensorGame
 from arena.environments.adapters.vector import declare as tensors
 from arena.environments.spec import NAME_MAX, RoundsSpec
 from arena.errors import ArenaError
@@ -126,7 +126,7 @@ class Still:
     ("game", "sides"),
     [
         (TensorGame(Still), None),
-        (TensorGame(Still, opening=Opening.NEXT_STEP), None),
+        (TensorGame(Still, autoreset=Autoreset.NEXT_STEP), None),
         (TensorGame(Still, turn_based=True), ("first", "second")),
         (TensorGame(Still, turn_based=True, alike_sides=True), None),
         (TensorGame(Still, agents_per_side=(2, 1)), ("2 player", "player")),
