@@ -251,7 +251,7 @@ def make(
     env = factory(game, num_envs=num_envs, device=device, seed=seed, **told)
     if rounds is None:
         return env
-    wrap = cast("Callable[..., Environment]", _resolve("arena.environments.wrappers.rounds:play_in_rounds", game))
+    wrap = cast("Callable[..., Environment]", _resolve("arena.environments.wrappers.rounds:Rounds", game))
     return wrap(env, RoundsSpec.of(name, env.spec, rounds), seed=seed)
 
 

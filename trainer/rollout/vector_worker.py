@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from arena.environments import EnvironmentSpec
-from arena.environments.base import Actions, AwaitedEnvironment, Environment, Observation, StepResult
+from arena.environments.base import Actions, AwaitedEnvironment, Environment, Observation, StepResult, supports
 from arena.environments.guards import require_finite, staying
 from arena.policies import ActorCritic, RecurrentState
 from trainer.errors import TrainerError
@@ -96,7 +96,7 @@ class VectorWorker:
         device_cache_bytes: int,
     ) -> None:
         self.environment, self.first, self._layout = environment, first, network.layout
-        self._async_environment = environment if isinstance(environment, AwaitedEnvironment) else None
+        self._async_environment = environment if supports(environment, AwaitedEnvironment) else None
         self._self_play = [row for row in range(environment.num_envs) if first + row in self_play]
         self.agents = AgentIndex(environment.spec, environment.num_envs, environment.device, self._self_play)
         self.actor = RolloutActor(network, self.agents.rows, environment.spec.num_agents)

@@ -6,7 +6,17 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.environments.base import Actions, Observation, Outcome, StepResult
+from arena.environments.base import (
+    Actions,
+    CountsBytes,
+    CurriculumEnvironment,
+    ItemisedEnvironment,
+    MeasuredEnvironment,
+    Observation,
+    Outcome,
+    ShapedEnvironment,
+    StepResult,
+)
 from arena.environments.mech.config.curriculum import CurriculumStage
 from arena.environments.mech.config.rewards import COMPONENTS, RewardWeights
 from arena.environments.mech.config.scenario import PRESETS, MechConfig
@@ -36,6 +46,7 @@ class MechEnvironment(SeededBatch):
         on_decided: Called in every step after the decision and before matches that ended are reopened.
     """
 
+    capabilities = (ItemisedEnvironment, ShapedEnvironment, MeasuredEnvironment, CurriculumEnvironment, CountsBytes)
     component_names = COMPONENTS
 
     def __init__(self, config: MechConfig, weights: RewardWeights, *, num_envs: int, device: str, seed: int) -> None:
