@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from arena.agents import json_messages as messages
-from arena.agents.conversation import Conversation
 from arena.agents.errors import ExternalPolicyError, excerpt
+from arena.agents.json_messages import Conversation
 from arena.environments.spec import EnvironmentSpec
 
 PIECE_BYTES = 2**20

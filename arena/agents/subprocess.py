@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import IO, Any
 
 from arena.agents import json_messages as messages
-from arena.agents.conversation import Conversation
 from arena.agents.errors import ExternalPolicyError
+from arena.agents.json_messages import Conversation
 from arena.environments.spec import EnvironmentSpec
 
 FAREWELL_S = 5.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from arena.environments.adapters.custom.baselines import Scripted, scripted_players
-from arena.environments.adapters.custom.plugins import plugins
+from arena.environments.adapters.custom.lookup import plugins
 from arena.environments.spec import RoundsSpec
 from arena.errors import ArenaError, UnknownEnvironmentError, UnknownPolicyError
 from arena.extras import named_extra

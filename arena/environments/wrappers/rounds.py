@@ -21,7 +21,7 @@ from arena.environments.base import (
 from arena.environments.seeded import SeededBatch
 from arena.environments.spec import RoundsSpec
 from arena.environments.wrappers import counting
-from arena.native.structs import record, share
+from arena.native.warp import record, share
 from arena.seeding import derive
 
 

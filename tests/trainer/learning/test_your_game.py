@@ -12,7 +12,7 @@ from small_runs import logged
 
 from arena.cli import main
 from arena.environments import baselines, brought_baselines, declare, make, names
-from arena.environments.adapters.custom import plugins as own_plugins
+from arena.environments.adapters.custom import lookup
 from arena.errors import ArenaError
 from trainer.config.loading import resolve
 
@@ -69,13 +69,13 @@ def installed(monkeypatch):
     """Install plug-ins: names, and what they stand for."""
 
     def install(**plugins):
-        points = [EntryPoint(name, value, own_plugins.GROUP) for name, value in plugins.items()]
-        monkeypatch.setattr(own_plugins, "entry_points", lambda group: points if group == own_plugins.GROUP else [])
-        own_plugins.plugins.cache_clear()
+        points = [EntryPoint(name, value, lookup.GROUP) for name, value in plugins.items()]
+        monkeypatch.setattr(lookup, "entry_points", lambda group: points if group == lookup.GROUP else [])
+        lookup.plugins.cache_clear()
 
     yield install
     monkeypatch.undo()
-    own_plugins.plugins.cache_clear()
+    lookup.plugins.cache_clear()
 
 
 def test_plugins_have_names_of_their_own(installed, game):

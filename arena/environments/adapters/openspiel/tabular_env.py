@@ -16,7 +16,7 @@ from arena.environments.base import Actions, CountsBytes, Observation, Outcome, 
 from arena.environments.seeded import SeededBatch
 from arena.environments.spec import SIDES, EnvironmentSpec
 from arena.errors import InvalidActionError
-from arena.native.structs import record, share
+from arena.native.warp import record, share
 
 
 class TabularGameEnv(SeededBatch):

@@ -8,14 +8,37 @@ from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
 from arena.environments.mech.kernels.columns import address, columns, flag, signed
 from arena.environments.mech.kernels.combat.targeting import painted_by_pack
 from arena.environments.mech.kernels.geometry import alive, clear_sight, enemies_first, plane, to_frame
-from arena.environments.mech.kernels.observe.noise import Streams, draw_errors, open_streams
 from arena.environments.mech.kernels.public_features import FEATURES, HEAT, HP, Contact, public_features_of
 from arena.environments.mech.kernels.state import Field, Hulls, State
 from arena.environments.mech.kernels.vision import apart_squared
 from arena.environments.mech.observation_spec import CONTACT_FEATURES, SPEED_SCALE
-from arena.native.rng_kernels import pair_key
+from arena.native.rng_kernels import AHEAD_NOISE, absorb, mix, pair_key
 
 wp.set_module_options(MODULE_OPTIONS)
+
+Streams = wp.types.vector(length=4, dtype=wp.uint64)
+"""One state of the generator for each of AHEAD_NOISE, LEFT_NOISE, HP_NOISE and HEAT_NOISE."""
+
+
+@device_function
+def open_streams(seed: wp.int64, tick: int) -> Streams:
+    """What `uniform` has absorbed before the key: the same for all pairs of a tick."""
+    streams = Streams()
+    state = mix(wp.uint64(seed) + wp.uint64(0x9E3779B97F4A7C15))
+    for k in range(4):
+        streams[k] = absorb(absorb(state, wp.int64(AHEAD_NOISE + k)), wp.int64(tick))
+    return streams
+
+
+@device_function
+def draw_errors(streams: Streams, key: int) -> wp.vec4:
+    """Four numbers in [-1, 1) for a pair: 2 u - 1 with the u of `uniform`."""
+    errors = wp.vec4()
+    for k in range(4):
+        u = float(absorb(streams[k], wp.int64(key)) >> wp.uint64(40)) * wp.static(2.0**-24)
+        errors[k] = 2.0 * u - 1.0
+    return errors
+
 
 PER_SPEED = 1.0 / SPEED_SCALE
 Distances = wp.types.vector(length=MAX_CONTACTS, dtype=wp.float32)
