@@ -29,7 +29,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena.arrays import FloatArray
+from arena.arrays import FloatArray, share_column
 from arena.evaluation.brownian import BoundedBrownianMotion
 
 Decision = Literal["accept", "reject", "continue"]
@@ -153,7 +153,7 @@ def stop(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtS
         ValueError: A score is not in [0, 1].
     """
     cells, games_each = (5, 2) if paired else (3, 1)
-    counts = np.cumsum(_shared_among(_scores(scores), cells), axis=0)
+    counts = np.cumsum(_shared_among(share_column("scores", scores, "a score"), cells), axis=0)
     if not len(counts):
         return SprtState("continue", 0, (0.0,) * cells, 0.0, config.lower, config.upper)
     games = games_each * np.arange(1, len(counts) + 1)
@@ -316,16 +316,6 @@ def _filled(counts: ArrayLike) -> FloatArray:
     if not (np.isfinite(n) & (n >= 0.0)).all():
         raise ValueError(f"counts are {n.tolist()}: each must be finite and 0 or more")
     return np.maximum(n, _EMPTY_CELL)
-
-
-def _scores(values: ArrayLike) -> FloatArray:
-    scores = np.asarray(values, dtype=np.float64)
-    if scores.ndim != 1:
-        raise ValueError(f"scores have shape {scores.shape}: pass one per pair or game, shape (count,)")
-    wrong = np.flatnonzero(~((scores >= 0.0) & (scores <= 1.0)))
-    if wrong.size:
-        raise ValueError(f"scores[{wrong[0]}] is {scores[wrong[0]]}: a score lies in [0, 1]")
-    return scores
 
 
 def _values(n: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena.arrays import FloatArray
+from arena.arrays import FloatArray, finite_column, share_column
 
 WinRateWeighting = Literal["hard", "variance", "linear", "capped", "uniform"]
 
@@ -43,7 +43,7 @@ def pfsp_weights(win_rates: ArrayLike, weighting: WinRateWeighting = "hard", pow
 
     Source: Vinyals et al. (2019), methods; "capped" is min(0.5, 1 - x) of its league exploiters' pseudocode.
     """
-    x = rate_column(win_rates)
+    x = share_column("win_rates", win_rates, "a win rate")
     _require_weighting(weighting, get_args(WinRateWeighting))
     require_power(power)
     match weighting:
@@ -94,36 +94,6 @@ def normalised(weights: FloatArray) -> FloatArray:
     if total < WEIGHT_FLOOR:
         return np.full(weights.size, 1.0 / max(weights.size, 1))
     return weights / total
-
-
-def finite_column(name: str, values: ArrayLike) -> FloatArray:
-    """Check and return (K,) finite values.
-
-    Raises:
-        ValueError: A value is not finite or the shape is another.
-    """
-    column = np.asarray(values, dtype=np.float64)
-    if column.ndim != 1:
-        raise ValueError(f"{name} has shape {column.shape}: pass one value per player, shape (count,)")
-    wrong = np.flatnonzero(~np.isfinite(column))
-    if wrong.size:
-        raise ValueError(f"{name}[{wrong[0]}] is {column[wrong[0]]}: every value must be finite")
-    return column
-
-
-def rate_column(values: ArrayLike) -> FloatArray:
-    """Check and return (K,) win rates.
-
-    Raises:
-        ValueError: A value is not in [0, 1] or the shape is another.
-    """
-    column = np.asarray(values, dtype=np.float64)
-    if column.ndim != 1:
-        raise ValueError(f"win_rates has shape {column.shape}: pass one value per opponent, shape (count,)")
-    wrong = np.flatnonzero(~((column >= 0.0) & (column <= 1.0)))
-    if wrong.size:
-        raise ValueError(f"win_rates[{wrong[0]}] is {column[wrong[0]]}: a win rate lies in [0, 1]")
-    return column
 
 
 def _require_weighting(weighting: str, known: tuple[str, ...]) -> None:

@@ -35,22 +35,19 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.sparse import csr_array
 from scipy.special import expit, ndtr
 from threadpoolctl import threadpool_limits
 
+from arena.arrays import BoolArray, FloatArray, IntArray, refuse
 from arena.ratings import expected_score as round_robin
 from arena.ratings.bradley_terry_config import RefitConfig
 from arena.ratings.cholesky import solution
 from arena.ratings.covariance import EXACT, Covariance, SparseSystem
 from arena.ratings.expected_score import PairCounts
 from arena.ratings.glicko2 import SCALE, START_RATING, Results
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 NO_PARENT = -1
 
@@ -304,21 +301,15 @@ def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: Int
             f"start, anchor and parent have shapes {start.shape}, {anchor.shape} and {parent.shape}: "
             "pass one value per player"
         )
-    _require_within("start", start, ~np.isfinite(start), "a rating must be finite")
-    _require_within("home", results.home, results.home >= players, f"there are {players} players")
-    _require_within("away", results.away, results.away >= players, f"there are {players} players")
+    refuse("start", start, ~np.isfinite(start), "a rating must be finite")
+    refuse("home", results.home, results.home >= players, f"there are {players} players")
+    refuse("away", results.away, results.away >= players, f"there are {players} players")
     rule = f"a parent is one of the {players} players, or -1 for none"
-    _require_within("parent", parent, (parent < NO_PARENT) | (parent >= players), rule)
+    refuse("parent", parent, (parent < NO_PARENT) | (parent >= players), rule)
     ancestor = parent
     for _ in range(players.bit_length()):  # twice as far up every time
         ancestor = np.where(ancestor == NO_PARENT, NO_PARENT, ancestor[ancestor])
-    _require_within("parent", parent, ancestor != NO_PARENT, "nobody descends from itself")
-
-
-def _require_within(name: str, values: NDArray[np.generic], wrong: BoolArray, rule: str) -> None:
-    if wrong.any():
-        place = int(np.flatnonzero(wrong)[0])
-        raise ValueError(f"{name}[{place}] is {values[place]}: {rule}")
+    refuse("parent", parent, ancestor != NO_PARENT, "nobody descends from itself")
 
 
 def _pairs(results: Results, anchor: BoolArray) -> PairCounts:

@@ -129,7 +129,7 @@ def test_bad_covariances_are_refused_by_name():
         posterior_pairs([1500, 1500], [[1.0]], [0, 0], 1, rng)
     with pytest.raises(ValueError, match="not finite or not symmetric"):
         posterior_pairs([1500, 1500], [[1.0, 0.5], [0.0, 1.0]], [0, 0], 1, rng)
-    with pytest.raises(ValueError, match="covariance is none"):
+    with pytest.raises(ValueError, match="covariance is not positive definite"):
         posterior_pairs([1500, 1500], [[1.0, 2.0], [2.0, 1.0]], [0, 0], 1, rng)
 
 
