@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 
 from arena.agents.base import Batch, Reply
-from arena.agents.errors import ExternalPolicyError, excerpt
+from arena.agents.errors import ExternalPolicyError, truncate
 from arena.environments.spec import EnvironmentSpec
 
 PROTOCOL = 1
@@ -55,7 +55,7 @@ def read_hello(answer: Mapping[str, Any]) -> str | None:
     """
     if answer.get("protocol") != PROTOCOL:
         raise ExternalPolicyError(
-            f"it answered the hello with protocol {excerpt(json.dumps(answer.get('protocol')))}: this arena speaks "
+            f"it answered the hello with protocol {truncate(json.dumps(answer.get('protocol')))}: this arena speaks "
             f"{PROTOCOL}, and an answer must say that it does"
         )
     identity = answer.get("identity")
@@ -80,16 +80,17 @@ def read_reply(number: int, answer: Mapping[str, Any]) -> Reply:
         ExternalPolicyError: It is the answer to another question, or none.
     """
     if answer.get("id") != number:
-        raise ExternalPolicyError(f"it answered question {excerpt(answer.get('id'))} when {number} was asked")
+        raise ExternalPolicyError(f"it answered question {truncate(answer.get('id'))} when {number} was asked")
     actions, memory = answer.get("actions"), answer.get("memory")
     if not isinstance(actions, dict) or not isinstance(memory, list | None):
         raise ExternalPolicyError(
-            f"it answered {excerpt(json.dumps(answer))}: an answer has actions by head and, at most, a list of memories"
+            f"it answered {truncate(json.dumps(answer))}: an answer has actions by head and, at most, a list of "
+            "memories"
         )
     return Reply(actions, memory or ())
 
 
-def written(message: Mapping[str, Any]) -> bytes:
+def encode(message: Mapping[str, Any]) -> bytes:
     """Return a message as one line of JSON, without its end.
 
     Raises:
@@ -97,13 +98,14 @@ def written(message: Mapping[str, Any]) -> bytes:
     """
     try:
         return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
-    except (ValueError, RecursionError) as error:  # NaN, which a reader takes and JSON has not; the second as in `read`
+    except (ValueError, RecursionError) as error:  # NaN, which JSON does not have; the second as in `decode`
         raise ExternalPolicyError(
-            f"what it gave to remember is no JSON ({excerpt(error)}): let it be of finite numbers, text, lists, objects"
+            f"what it gave to remember is no JSON ({truncate(error)}): let it be of finite numbers, text, lists, "
+            "objects"
         ) from error
 
 
-def read(line: bytes) -> dict[str, Any]:
+def decode(line: bytes) -> dict[str, Any]:
     """Read an answer.
 
     Raises:
@@ -113,12 +115,12 @@ def read(line: bytes) -> dict[str, Any]:
         answer = json.loads(line)
     except (ValueError, RecursionError) as error:  # the second: brackets within brackets without end
         raise ExternalPolicyError(
-            f"it wrote {excerpt(repr(line[:200]))} where a JSON object was due: write nothing else there"
+            f"it wrote {truncate(repr(line[:200]))} where a JSON object was due: write nothing else there"
         ) from error
     if not isinstance(answer, dict):
-        raise ExternalPolicyError(f"it answered {excerpt(answer)}: an answer is a JSON object")
+        raise ExternalPolicyError(f"it answered {truncate(answer)}: an answer is a JSON object")
     if "error" in answer:
-        raise ExternalPolicyError(f"it gave up: {excerpt(answer['error'])}")
+        raise ExternalPolicyError(f"it gave up: {truncate(answer['error'])}")
     return answer
 
 

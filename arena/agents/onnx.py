@@ -13,7 +13,7 @@ import numpy as np
 
 from arena.agents.base import Batch, Reply
 from arena.agents.decode_actions import LOGITS
-from arena.agents.errors import ExternalPolicyError, excerpt
+from arena.agents.errors import ExternalPolicyError, truncate
 from arena.environments.spec import EnvironmentSpec
 
 MASK = "mask_"
@@ -23,7 +23,7 @@ Row = Mapping[str, np.ndarray]
 """One agent's memory: arrays by name, without the axis of agents."""
 
 
-def identity_of(path: Path) -> str:
+def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file.
 
     Raises:
@@ -35,12 +35,12 @@ def identity_of(path: Path) -> str:
         raise ExternalPolicyError(f"{path} cannot be read ({error.strerror}): give the path of a file here") from error
 
 
-def gathered(memory: Sequence[Row | None], start: Row) -> dict[str, np.ndarray]:
+def stack_memory(memory: Sequence[Row | None], start: Row) -> dict[str, np.ndarray]:
     """Return what B agents remember as arrays (B, ...); `start` is what an agent remembers at first."""
     return {name: np.stack([(row or start)[name] for row in memory]) for name in start}
 
 
-def scattered(arrays: Mapping[str, Any], agents: int) -> list[Row]:
+def split_memory(arrays: Mapping[str, Any], agents: int) -> list[Row]:
     """Return arrays (B, ...) as what each of the B agents remembers."""
     return [{name: array[place] for name, array in arrays.items()} for place in range(agents)]
 
@@ -66,7 +66,7 @@ class OnnxActor:
     """
 
     def __init__(self, path: Path, spec: EnvironmentSpec) -> None:
-        self.identity = identity_of(path)
+        self.identity = sha256_of(path)
         self._session = _session(path)
         inputs, outputs = self._session.get_inputs(), [each.name for each in self._session.get_outputs()]
         shapes = {OBSERVATION: spec.observation_size} | {
@@ -97,18 +97,18 @@ class OnnxActor:
         """See `Actor.act`."""
         seen = {OBSERVATION: batch.observation}
         seen |= {name: batch.masks[name.removeprefix(MASK)] for name in self._masks}
-        seen |= gathered(batch.memory, self._start)
+        seen |= stack_memory(batch.memory, self._start)
         feed = {name: value.astype(self._types[name], copy=False) for name, value in seen.items()}
         wanted = [*self._heads, *(f"{NEXT}{name}" for name in self._start)]
         try:
             found = dict(zip(wanted, self._session.run(wanted, feed), strict=True))
         except Exception as error:  # its classes have no base of their own
-            raise ExternalPolicyError(f"the model failed: {excerpt(error)}") from error
+            raise ExternalPolicyError(f"the model failed: {truncate(error)}") from error
         memory = {name: found[f"{NEXT}{name}"] for name in self._start}
         unlike = [name for name, value in memory.items() if value.shape != (len(batch), *self._start[name].shape)]
         if unlike:
             raise ExternalPolicyError(f"memory {unlike} comes out in another shape than it goes in: keep it as it is")
-        return Reply({name: found[name] for name in self._heads}, scattered(memory, len(batch)) if memory else ())
+        return Reply({name: found[name] for name in self._heads}, split_memory(memory, len(batch)) if memory else ())
 
     def close(self) -> None:
         """Nothing is open."""
@@ -126,7 +126,7 @@ def _session(path: Path) -> Any:  # noqa: ANN401  the library has no types
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its classes have no base of their own
-        raise ExternalPolicyError(f"{path} is no ONNX model that can be run: {excerpt(error)}") from error
+        raise ExternalPolicyError(f"{path} is no ONNX model that can be run: {truncate(error)}") from error
 
 
 def _type_of(path: Path, one: Any) -> Any:  # noqa: ANN401

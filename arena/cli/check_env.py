@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arena.cli.options import AsJson, Seed
-from arena.cli.output import games_aside, make_table, prepare_torch, print_json, progress, stdout
+from arena.cli.output import game_stdout_to_stderr, make_table, prepare_torch, print_json, progress, stdout
 
 if TYPE_CHECKING:
     from arena.conformance.report import Finding, Report
@@ -44,7 +44,7 @@ def verify(
     from arena.conformance import verify as verify_environment
 
     prepare_torch(threads=1)
-    with games_aside():
+    with game_stdout_to_stderr():
         report = verify_environment(environment, matches=matches, seed=seed, progress=progress)
     if as_json:
         print_json(_describe(report))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from arena.conformance import checks
-from arena.conformance.lockstep import Difference, Lockstep, Meddle, leave
+from arena.conformance.lockstep import Difference, Lockstep, Perturbation, leave
 from arena.conformance.report import Finding
 from arena.conformance.step_checks import parts_of, tensors_of
 from arena.conformance.transitions import describe, draw
@@ -91,7 +91,7 @@ class Determinism:
         other: Environment,
         rows: Sequence[int] = range(ROWS_COMPARED),
         *,
-        meddle: Meddle = leave,
+        perturb: Perturbation = leave,
         next_seeds: Tensor | None = None,
     ) -> Difference | None:
         """Open the same matches in both, and play them; `next_seeds` gives the other batch different next matches."""
@@ -100,7 +100,7 @@ class Determinism:
         if next_seeds is not None:
             other.next_seeds.copy_(next_seeds)
         lockstep, same_next = Lockstep(one, other, rows), next_seeds is None
-        return lockstep.compare(*opened, self._rng(), decisions=self.decisions, meddle=meddle, same_next=same_next)
+        return lockstep.compare(*opened, self._rng(), decisions=self.decisions, perturb=perturb, same_next=same_next)
 
     def _again(self) -> Difference | None:
         return self._compare(self._open(0), self._open(0))
@@ -139,7 +139,7 @@ class Determinism:
     def _with_other_actions(self, one: Environment) -> Finding:
         chance = self._rng()
 
-        def meddle(actions: Actions, observation: Observation) -> Actions:
+        def perturb(actions: Actions, observation: Observation) -> Actions:
             """Draw the actions of inactive agents anew, without regard to masks."""
             anything = {name: torch.ones_like(mask) for name, mask in observation.masks.items()}
             drawn = draw(one, replace(observation, masks=anything), chance)
@@ -149,7 +149,7 @@ class Determinism:
                 for name, action in actions.items()
             }
 
-        compare = partial(self._compare, meddle=meddle)
+        compare = partial(self._compare, perturb=perturb)
         return _judge(
             checks.IGNORED, lambda: compare(self._open(0), self._open(0)), "drawn anew, also beyond the masks"
         )

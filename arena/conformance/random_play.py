@@ -119,7 +119,7 @@ Look = Callable[[ObservationBatch], Fault | None]
 StepCheck = Callable[[Transition], Fault | None]
 
 
-class _Journal:
+class _FaultLog:
     """Keeps the first fault of every rule."""
 
     def __init__(self, env: Environment, played: Played) -> None:
@@ -143,7 +143,7 @@ class _Journal:
         return where if fault.agent is None else f"{where}, {self.env.spec.name_agent(fault.agent)}"
 
 
-class Game:
+class RandomPlay:
     """Plays an environment at random, and looks at it.
 
     Args:
@@ -178,7 +178,7 @@ class Game:
         observation = self._open(seeds)
         if observation is None:
             return played
-        self._journal = _Journal(env, played)
+        self._journal = _FaultLog(env, played)
         self._earned = torch.zeros(env.num_envs, env.spec.num_agents, dtype=torch.float64, device=env.device)
         everywhere = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
         while len(played.results) < self._matches and self._sees(observation, everywhere, LOOKS):

@@ -11,7 +11,7 @@ from arena.conformance import checks
 from arena.conformance import side_effects as containing
 from arena.conformance.determinism_checks import WAITING_S, Determinism
 from arena.conformance.misuse_checks import try_illegal_actions, try_wrong_calls
-from arena.conformance.random_play import Game, Played, Result
+from arena.conformance.random_play import Played, RandomPlay, Result
 from arena.conformance.report import Finding, Report
 from arena.conformance.spec_checks import compare_with_fresh_processes, faults_of
 from arena.conformance.transitions import describe, draw
@@ -138,7 +138,7 @@ class _Verification:
         seeds = torch.tensor([derive(self._seed, "opening", row) for row in range(rows)], dtype=torch.int64)
         rng = torch.Generator().manual_seed(derive(self._seed, "players"))
         with self._progress("matches at random", self._matches) as advance:
-            return Game(env, self._matches, rng, advance).play(seeds)
+            return RandomPlay(env, self._matches, rng, advance).play(seeds)
 
     def _later(self, spec: EnvironmentSpec, played: Played) -> Iterator[Finding]:
         """What is asked of a game that can be played."""

@@ -147,7 +147,7 @@ FAMILIES: dict[str, Family] = {
 
 OWN = _brought(
     "arena.environments.adapters.custom.factory:make_own",
-    "arena.environments.adapters.custom.game:declare_own",
+    "arena.environments.adapters.custom.game:spec_of_custom",
     hosted=True,
 )
 """Games of the reader's own: `MODULE:CALLABLE`, and plug-ins."""
@@ -186,7 +186,7 @@ def baselines(environment: str) -> tuple[Baseline, ...]:
     return ANY_ENVIRONMENT if entry is None else entry.baselines
 
 
-def brought_baselines(environment: str) -> tuple[Baseline, ...]:
+def plugin_baselines(environment: str) -> tuple[Baseline, ...]:
     """Scripted players that a game of the reader's own brings beside those; this loads the game's module.
 
     Raises:

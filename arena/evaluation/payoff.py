@@ -117,7 +117,7 @@ def win_rates(counts: WinCounts, expected: ArrayLike, *, prior_games: float = PR
     return np.clip(prior + surplus / (counts.games + prior_games), 0.0, 1.0)
 
 
-def of_late(counts: WinCounts, matches: ArrayLike, lineage: ArrayLike, step: ArrayLike) -> WinCounts:
+def pool_recent(counts: WinCounts, matches: ArrayLike, lineage: ArrayLike, step: ArrayLike) -> WinCounts:
     """Pool what was counted against the snapshots of each lineage, as one cell of a player that is still learning.
 
         weight of a snapshot's counts = decay^(matches against those that its lineage left later)

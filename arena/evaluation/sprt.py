@@ -131,7 +131,7 @@ class SprtResult:
     lead: EloEstimate
 
 
-def judge(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtResult:
+def run_sprt(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtResult:
     """Judge a candidate by its scores; see `stop` and `estimate`."""
     where = stop(scores, config, paired=paired)
     return SprtResult(where, estimate(where.counts, config))
@@ -158,7 +158,7 @@ def stop(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtS
         return SprtState("continue", 0, (0.0,) * cells, 0.0, config.lower, config.upper)
     games = games_each * np.arange(1, len(counts) + 1)
     llr = log_likelihood_ratio(counts, config.elo0, config.elo1)
-    lower, upper = config.lower + _step_over(-llr), config.upper - _step_over(llr)
+    lower, upper = config.lower + _overshoot(-llr), config.upper - _overshoot(llr)
     accepted, rejected = llr > upper, llr < lower
     over = np.flatnonzero((accepted | rejected) & (games >= config.least_games))
     last = int(over[0]) if over.size else len(counts) - 1
@@ -293,7 +293,7 @@ def _multiplier(n: FloatArray, distance: FloatArray) -> FloatArray:
     return np.asarray(found.x)
 
 
-def _step_over(llr: FloatArray) -> FloatArray:
+def _overshoot(llr: FloatArray) -> FloatArray:
     """Return (N,) estimates, after each score, of how far the ratio will step over a bound above it."""
     record = np.maximum.accumulate(np.concatenate(([0.0], llr)))
     step = np.diff(record)

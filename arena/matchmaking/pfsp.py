@@ -57,10 +57,10 @@ def pfsp_weights(win_rates: ArrayLike, weighting: WinRateWeighting = "hard", pow
             weights = np.minimum(0.5, 1.0 - x)
         case "uniform":
             weights = np.ones_like(x)
-    return normalised(weights)
+    return normalize(weights)
 
 
-def skill_weights(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> FloatArray:
+def rating_kernel(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> FloatArray:
     """Weigh opponents by closeness of rating.
 
         w_j proportional to exp(-(r - r_j)^2 / (2 sigma^2))
@@ -85,10 +85,10 @@ def skill_weights(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> Fl
     with np.errstate(over="ignore"):
         distance = np.minimum(np.abs(opponents - rating) / sigma, _DISTANCE_MAX)
     nearest = distance.min(initial=_DISTANCE_MAX)
-    return normalised(np.exp(-0.5 * (distance - nearest) * (distance + nearest)))
+    return normalize(np.exp(-0.5 * (distance - nearest) * (distance + nearest)))
 
 
-def normalised(weights: FloatArray) -> FloatArray:
+def normalize(weights: FloatArray) -> FloatArray:
     """Scale weights to a sum of 1; uniform where they sum to less than `WEIGHT_FLOOR`."""
     total = float(weights.sum())
     if total < WEIGHT_FLOOR:

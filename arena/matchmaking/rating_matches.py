@@ -60,7 +60,7 @@ def rating_pairs(
         raise ValueError(f"{rating.size} ratings, {deviation.size} deviations: pass one of each per player")
     if (deviation < 0.0).any():
         raise ValueError(f"a deviation is {deviation.min()}: it must be 0 or more")
-    waiting = _waiting(deviation, games, anchors, met)
+    waiting = _pool(deviation, games, anchors, met)
     return _pairs(lambda: rng.normal(rating, deviation), waiting, count, rng)
 
 
@@ -91,7 +91,7 @@ def pairs_with(
         raise ValueError(f"count is {count}: it must be 0 or more")
     if rating.shape != deviation.shape or (deviation < 0.0).any():
         raise ValueError(f"{rating.size} ratings, {deviation.size} deviations: pass one of 0 or more per player")
-    waiting = _waiting(deviation, np.zeros(rating.size, dtype=np.int64), None, met)
+    waiting = _pool(deviation, np.zeros(rating.size, dtype=np.int64), None, met)
     if rating.size < 2:
         return np.empty((0, 2), dtype=np.int64)
     away = _POINTS_A_MEETING * waiting.met[[player]].toarray()[0]
@@ -129,12 +129,12 @@ def posterior_pairs(
     if spread.shape != 2 * rating.shape:
         raise ValueError(f"covariance has shape {spread.shape}: with {rating.size} ratings it must be (P, P)")
     factor, deviation = _factor(spread), np.sqrt(np.maximum(spread.diagonal(), 0.0))
-    waiting = _waiting(deviation, games, anchors, met)
+    waiting = _pool(deviation, games, anchors, met)
     return _pairs(lambda: rating + factor @ rng.standard_normal(rating.size), waiting, count, rng)
 
 
 @dataclass(frozen=True, eq=False)
-class _Waiting:
+class _Pool:
     """P players who wait for a match: how uncertain, how often they played, whether they are anchors, whom they met."""
 
     deviation: FloatArray
@@ -143,9 +143,9 @@ class _Waiting:
     met: "csr_array"
 
 
-def _waiting(
+def _pool(
     deviation: FloatArray, games: ArrayLike, anchors: ArrayLike | None, met: "ArrayLike | csr_array | None"
-) -> _Waiting:
+) -> _Pool:
     from scipy.sparse import csr_array
 
     played = np.asarray(games, dtype=np.int64)
@@ -157,10 +157,10 @@ def _waiting(
         )
     if meetings.shape != 2 * deviation.shape or not (meetings.data >= 0.0).all():
         raise ValueError(f"met has shape {meetings.shape}: pass games >= 0 of each pair of {deviation.size} players")
-    return _Waiting(deviation, played, anchor, meetings)
+    return _Pool(deviation, played, anchor, meetings)
 
 
-def _pairs(sample: Callable[[], FloatArray], waiting: _Waiting, count: int, rng: np.random.Generator) -> IntArray:
+def _pairs(sample: Callable[[], FloatArray], waiting: _Pool, count: int, rng: np.random.Generator) -> IntArray:
     """Pair everybody once in each round, neighbours in that round's sample."""
     from scipy.sparse import csr_array
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from arena.arrays import FloatArray, IntArray, finite_column, share_column
 from arena.evaluation.payoff import WinCounts, expected_matrix, tally
-from arena.matchmaking.pfsp import WinRateWeighting, pfsp_weights, skill_weights
+from arena.matchmaking.pfsp import WinRateWeighting, pfsp_weights, rating_kernel
 from arena.ratings.glicko2 import Ratings
 
 NO_LINEAGE = -1
@@ -226,7 +226,7 @@ def _by_win_rate(candidates: Candidates, weighting: WinRateWeighting, power: flo
 
 
 def _skill(candidates: Candidates, sigma: float) -> FloatArray:
-    return skill_weights(candidates.learner_rating, candidates.ratings, sigma)
+    return rating_kernel(candidates.learner_rating, candidates.ratings, sigma)
 
 
 def _nash(candidates: Candidates) -> FloatArray:
@@ -239,9 +239,9 @@ def _nash(candidates: Candidates) -> FloatArray:
 
 @lru_cache(maxsize=2)  # learners of one league have the same opponents
 def _mixture(between: bytes, players: int) -> FloatArray:
-    from arena.evaluation.nash_averaging import nash_mixture  # its solvers take a quarter of a second to load
+    from arena.evaluation.nash_averaging import max_entropy_nash  # its solvers take a quarter of a second to load
 
-    mixture = nash_mixture(np.frombuffer(between).reshape(players, players))
+    mixture = max_entropy_nash(np.frombuffer(between).reshape(players, players))
     mixture.flags.writeable = False
     return mixture
 

@@ -23,7 +23,7 @@ from arena.environments.mech.config.scenario import PRESETS, MechConfig
 from arena.environments.mech.engine import Structs, make_stepping
 from arena.environments.mech.engine import arrays as batch
 from arena.environments.mech.maps.pool import MAPS, build_pool
-from arena.environments.mech.metrics import MechMeter
+from arena.environments.mech.metrics import MechMetrics
 from arena.environments.mech.observation_spec import make_spec
 from arena.environments.seeded import SeededBatch
 
@@ -117,9 +117,9 @@ class MechEnvironment(SeededBatch):
         self.arrays["maps"].fill_(max(1, round(lesson.map_share * MAPS)))
         self.arrays["own_share"].fill_(lesson.own_share)
 
-    def measure(self) -> MechMeter:
+    def measure(self) -> MechMetrics:
         """Measure how both sides play; see `MeasuredEnvironment`."""
-        return MechMeter(self, self.hulls)
+        return MechMetrics(self, self.hulls)
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
         """Start a new match in every row; see `Environment.reset`."""

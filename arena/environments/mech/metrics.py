@@ -23,7 +23,7 @@ Ratio = tuple[Tensor, Tensor]
 """What every mech did in a decision (E, N), and of how much that is a part (E, N)."""
 
 
-class MechMeter:
+class MechMetrics:
     """Measures matches of mechs from what a decision leaves in the arrays.
 
     Args:

@@ -92,7 +92,7 @@ def matchups(population: Population, own: LearnerRole, records: PairRecords, ind
     win_rates = arithmetic.win_rates(counts, expected)
     lineages = population.cached("lineages", lambda: _lineages(population.members))
     lineage, step = lineages.lineage[indices], lineages.step[indices]
-    recent = arithmetic.win_rates(arithmetic.of_late(counts, matches, lineage, step), expected)
+    recent = arithmetic.win_rates(arithmetic.pool_recent(counts, matches, lineage, step), expected)
     against = OpponentTable(
         win_rates=win_rates,
         recent_win_rates=np.where(lineage == NO_LINEAGE, win_rates, recent),

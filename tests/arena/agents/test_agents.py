@@ -7,9 +7,9 @@ import pytest
 import torch
 from refused import refused
 
-from arena.agents import Batch, ExternalPolicy, ExternalPolicyError, Reply, form_of, open_policy
+from arena.agents import Batch, ExternalPolicy, ExternalPolicyError, Reply, kind_of, open_policy
 from arena.agents.decode_actions import choose
-from arena.agents.python import CallableActor
+from arena.agents.python import PythonAgent
 from arena.environments import HeadKind, declare
 from arena.environments.base import Observation
 from arena.environments.spec import ActionHead
@@ -165,7 +165,7 @@ def test_memory_of_any_kind_is_kept_as_it_is_also_arrays_of_one_shape():
         kept.append(batch.memory)
         return {"choice": [0, 0]}, [np.full(2, 1.0), np.full(2, 2.0)]
 
-    policy, rng = ExternalPolicy(RPS, CallableActor(answer), "arrays"), torch.Generator()
+    policy, rng = ExternalPolicy(RPS, PythonAgent(answer), "arrays"), torch.Generator()
     state = policy.initial_state(2)
     for _ in range(2):
         _, state = policy.act(observed([True, True]), state, torch.zeros(2, dtype=torch.bool), rng)
@@ -174,13 +174,13 @@ def test_memory_of_any_kind_is_kept_as_it_is_also_arrays_of_one_shape():
 
 
 def test_memory_for_some_agents_only_is_refused():
-    policy = ExternalPolicy(RPS, CallableActor(lambda batch: ({"choice": [0, 0]}, [1])), "short")
+    policy = ExternalPolicy(RPS, PythonAgent(lambda batch: ({"choice": [0, 0]}, [1])), "short")
     with pytest.raises(ExternalPolicyError, match="1 agents something to remember of 2"):
         policy.act(observed([True, True]), policy.initial_state(2), torch.ones(2, dtype=torch.bool), torch.Generator())
 
 
 def test_an_answer_that_cannot_be_read_says_whose_it_is():
-    policy = ExternalPolicy(RPS, CallableActor(lambda batch: {"choice": [[0, 0]]}), "bots:wrong")
+    policy = ExternalPolicy(RPS, PythonAgent(lambda batch: {"choice": [[0, 0]]}), "bots:wrong")
     with refused("external-policy-failed", "bots:wrong", "choice", 1, 2):
         policy.act(observed([True]), policy.initial_state(1), torch.ones(1, dtype=torch.bool), torch.Generator())
 
@@ -214,7 +214,7 @@ def rogue(wrong):
 def test_a_match_in_which_it_does_what_is_not_allowed_is_lost_there_and_then_and_others_go_on():
     answer, asked = rogue(lambda question, agents: (question == 3) & (np.arange(agents) == 1))
     told = []
-    policy = ExternalPolicy(RECALL, CallableActor(answer), "rogue", told.append)
+    policy = ExternalPolicy(RECALL, PythonAgent(answer), "rogue", told.append)
     random = resolve_policy("recall", "random")
     results = play("recall", policy, random, [1, 2, 3], torch.Generator().manual_seed(0))
     assert [result.reason for result in results] == ["answer", FORFEIT, "answer"]
@@ -227,8 +227,8 @@ def test_a_match_in_which_it_does_what_is_not_allowed_is_lost_there_and_then_and
 
 
 def test_who_forfeits_away_loses_too_and_two_who_do_at_once_draw():
-    policy = ExternalPolicy(RPS, CallableActor(lambda batch: {"choice": [7] * len(batch)}), "rogue")
-    other = ExternalPolicy(RPS, CallableActor(lambda batch: {"choice": [7] * len(batch)}), "other")
+    policy = ExternalPolicy(RPS, PythonAgent(lambda batch: {"choice": [7] * len(batch)}), "rogue")
+    other = ExternalPolicy(RPS, PythonAgent(lambda batch: {"choice": [7] * len(batch)}), "other")
     random = resolve_policy("rps", "random")
     pairs = [(policy, random), (random, policy), (policy, other)]
     results = play_pairs("rps", pairs, [1, 2, 3], torch.Generator())
@@ -237,7 +237,7 @@ def test_who_forfeits_away_loses_too_and_two_who_do_at_once_draw():
 
 def test_rows_that_play_one_match_after_the_other_forfeit_each_on_its_own():
     answer, _ = rogue(lambda question, agents: np.full(agents, question in (2, 8 + 8 + 4)))
-    policy = ExternalPolicy(RECALL, CallableActor(answer), "rogue")
+    policy = ExternalPolicy(RECALL, PythonAgent(answer), "rogue")
     random = resolve_policy("recall", "random")
     # one row: the first match is forfeited at its 2nd decision and plays on unasked, so question 3 opens the second
     results = play("recall", policy, random, [1, 2, 3, 4], torch.Generator().manual_seed(0), max_envs=1)
@@ -250,7 +250,7 @@ def test_rows_that_play_one_match_after_the_other_forfeit_each_on_its_own():
 
 
 def test_a_series_counts_forfeits_among_its_reasons():
-    policy = ExternalPolicy(RPS, CallableActor(lambda batch: {"choice": [7] * len(batch)}), "rogue")
+    policy = ExternalPolicy(RPS, PythonAgent(lambda batch: {"choice": [7] * len(batch)}), "rogue")
     finished = []
     series = play_series("rps", policy, policy, matches=4, seed=0, on_finished=finished.append)
     assert series.reasons == {FORFEIT: 4}
@@ -277,7 +277,7 @@ def test_a_series_counts_forfeits_among_its_reasons():
     ],
 )
 def test_a_policy_from_outside_is_told_by_how_it_is_written(name, form):
-    assert form_of(name) == form
+    assert kind_of(name) == form
 
 
 def test_a_name_that_is_none_says_how_they_are_written():

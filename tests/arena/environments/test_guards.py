@@ -8,7 +8,7 @@ import torch
 
 from arena.cli import main
 from arena.environments import make
-from arena.environments.guards import require_finite, staying
+from arena.environments.guards import forbid_exit, require_finite
 from arena.errors import ArenaError
 from arena.play.series import play_series, resolve_policy
 
@@ -80,7 +80,7 @@ def test_a_game_that_ends_the_program_ends_a_match_with_the_place(
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_who_stops_play_and_mistakes_of_games_are_heard_as_they_are(error: type[BaseException]):
-    with pytest.raises(error), staying("game"):
+    with pytest.raises(error), forbid_exit("game"):
         raise error
 
 

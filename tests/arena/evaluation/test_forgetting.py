@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from arena.evaluation.forgetting import forgetting, regressed
+from arena.evaluation.forgetting import forgetting, regressions
 from arena.evaluation.payoff import WinCounts
 
 
@@ -79,14 +79,14 @@ def test_a_fall_within_the_margin_is_not_worth_mentioning():
     ],
 )
 def test_a_regression_is_a_loss_for_sure_to_whom_it_beat_for_sure(earlier, recent, lost):
-    assert regressed(counts([earlier[0]], earlier[1]), counts([recent[0]], recent[1])).tolist() == [lost]
+    assert regressions(counts([earlier[0]], earlier[1]), counts([recent[0]], recent[1])).tolist() == [lost]
 
 
 def test_noise_is_no_regression_however_often_one_looks():
     """400 looks at 60 opponents who are as even as ever: with the significance of one look 9 alarms would be false."""
     rng = np.random.default_rng(3)
     seen = [counts(rng.binomial(170, 0.5, 60), 170) for _ in range(800)]
-    alarms = sum(regressed(one, two).sum() for one, two in zip(seen[::2], seen[1::2], strict=True))
+    alarms = sum(regressions(one, two).sum() for one, two in zip(seen[::2], seen[1::2], strict=True))
     assert alarms <= 2
 
 

@@ -11,7 +11,7 @@ import torch
 from small_runs import logged
 
 from arena.cli import main
-from arena.environments import baselines, brought_baselines, declare, make, names
+from arena.environments import baselines, declare, make, names, plugin_baselines
 from arena.environments.adapters.custom import lookup
 from arena.errors import ArenaError
 from trainer.config.loading import resolve
@@ -136,7 +136,7 @@ def sprinters_game(game, tmp_path):
 def test_its_scripted_player_plays_by_name(sprinters_game, capsys):
     run_arena("match", "sprinter", "random", "--environment", sprinters_game, "--matches", "60", "--json")
     assert json.loads(capsys.readouterr().out)["score"] > 0.6
-    assert [each.name for each in brought_baselines(f"{sprinters_game}:rounds=3")] == ["sprinter"]
+    assert [each.name for each in plugin_baselines(f"{sprinters_game}:rounds=3")] == ["sprinter"]
     assert [each.name for each in baselines(sprinters_game)] == ["random"], "known without the game"
 
 
@@ -164,4 +164,4 @@ def test_scripted_players_that_make_no_sense_are_refused(game, tmp_path, told, m
     with (tmp_path / "readers_race.py").open("a", encoding="utf-8") as file:
         file.write(f"\n\nfrom arena.environments.adapters.custom import Scripted\n\nRace.baselines = {told}\n")
     with pytest.raises(ArenaError, match=message):
-        brought_baselines(game)
+        plugin_baselines(game)

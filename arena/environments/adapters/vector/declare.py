@@ -8,10 +8,10 @@ from typing import Any, SupportsIndex
 import torch
 from gymnasium import spaces
 
-from arena.environments.adapters.calls import RESET, asking, unpack
+from arena.environments.adapters.calls import RESET, blame_game, unpack
 from arena.environments.adapters.sides import DEFAULT_DECISIONS, REASONS
 from arena.environments.adapters.spaces.actions import bounds_of, factors_of, heads_for
-from arena.environments.adapters.spaces.flatten import ACTION_MASK, parts_of
+from arena.environments.adapters.spaces.flatten import ACTION_MASK, flatten_space
 from arena.environments.adapters.vector.game import Autoreset, TensorGame
 from arena.environments.spec import EnvironmentSpec, ObservationBlock
 from arena.errors import ArenaError
@@ -38,7 +38,7 @@ class Declared:
     tensors: bool
 
 
-def look_at(name: str, game: TensorGame) -> Declared:
+def inspect_game(name: str, game: TensorGame) -> Declared:
     """Open a game with one match, and find out what it declares.
 
     Raises:
@@ -125,7 +125,7 @@ def _masks_actions(name: str, game: TensorGame, made: Any, autoreset: Autoreset)
     if isinstance(made.observation_space, spaces.Dict) and ACTION_MASK in made.observation_space.spaces:
         return True
     seeds = torch.zeros(1, dtype=torch.int64)
-    with asking(name, "be reset"):
+    with blame_game(name, "be reset"):
         by_row = seeds if game.takes_device else seeds.numpy()
         told = made.reset(seed=by_row if autoreset is Autoreset.DISABLED else 0)
     _, info = split(name, told)
@@ -141,5 +141,5 @@ def _parts(name: str, space: spaces.Space[Any]) -> Iterator[tuple[str | None, Ob
                 f"{name} shows {called} as a {type(inner).__name__} space: give a Box or a MultiBinary space of one "
                 "agent, or a Dict of these; choices are shown one-hot"
             )
-    for part in parts_of(space, name):
+    for part in flatten_space(space, name):
         yield part.path[0] if part.path else None, part.block

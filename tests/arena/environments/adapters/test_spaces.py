@@ -14,10 +14,10 @@ from zoo_games import Duel
 from arena.environments import Channels, ChoiceBlock, ImageBlock, MemberMask, declare, make
 from arena.environments.adapters.match import SingleMatchGame
 from arena.environments.adapters.pettingzoo import TwoSided
-from arena.environments.adapters.pettingzoo.declare import look_at
+from arena.environments.adapters.pettingzoo.declare import inspect_game
 from arena.environments.adapters.pettingzoo.matches import open_match
 from arena.environments.adapters.spaces.actions import ActionDecoder, factors_of, heads_for
-from arena.environments.adapters.spaces.flatten import lay_out, parts_of
+from arena.environments.adapters.spaces.flatten import flatten_space, lay_out
 from arena.environments.adapters.spaces.observations import ObservationEncoder
 from arena.environments.adapters.subprocess.env import InProcess, SyncBatch
 from arena.errors import ArenaError, InvalidActionError
@@ -28,11 +28,11 @@ BAZAAR = declare("space_games:bazaar")
 
 
 def blocks_of(space: spaces.Space, **channels: Channels):
-    return {part.block.name: part.block for part in parts_of(space, "left", channels)}
+    return {part.block.name: part.block for part in flatten_space(space, "left", channels)}
 
 
 def written(space: spaces.Space, observation) -> np.ndarray:
-    blocks, placed = lay_out({"left": parts_of(space, "left")})
+    blocks, placed = lay_out({"left": flatten_space(space, "left")})
     into = np.full(sum(block.size for block in blocks), np.nan, np.float32)
     ObservationEncoder(placed["left"], away=True).write(observation, into)
     return into
@@ -73,10 +73,10 @@ def test_a_box_without_bounds_is_no_image_and_a_named_one_must_have_them():
 def test_a_game_says_what_its_images_are():
     small = spaces.Box(0, 255, (3, 5, 5), np.uint8)
     game = TwoSided(lambda: Duel(spaces.Discrete(2), seen=small), images={"observation": "first"})
-    (image, _) = look_at("small", game).spec.observation
+    (image, _) = inspect_game("small", game).spec.observation
     assert (image.channels, image.sides, image.depth) == (Channels.FIRST, (5, 5), 3)
     with pytest.raises(ArenaError, match="say of each block whether its channels are its 'first' or its 'last' axis"):
-        look_at("small", replace(game, images={"observation": "middle"}))
+        inspect_game("small", replace(game, images={"observation": "middle"}))
 
 
 def test_choices_of_many_are_numbers_and_of_few_a_place_for_each():
@@ -131,7 +131,7 @@ def test_cards_in_a_set_have_a_row_of_places_each_however_many_there_are():
 
 def test_sets_of_unlike_roles_keep_to_their_own_blocks():
     herd = spaces.Dict({"herd": spaces.Box(0, 1, (4, 2)), "herd_mask": spaces.MultiBinary(4)})
-    blocks, _ = lay_out({"dog": parts_of(herd, "dog"), "cat": parts_of(spaces.Discrete(2), "cat")})
+    blocks, _ = lay_out({"dog": flatten_space(herd, "dog"), "cat": flatten_space(spaces.Discrete(2), "cat")})
     assert [block.name for block in blocks] == ["dog.herd", "dog.herd_mask", "cat.observation", "away"]
     assert blocks[1].describes == ("dog.herd",)
 
@@ -140,7 +140,7 @@ def test_a_choice_is_of_the_set_that_was_named_alone():
     herds = {name: spaces.Box(0, 1, (3, 2)) for name in ("cows", "goats")}
     seen = spaces.Dict(herds | {f"{name}_mask": spaces.MultiBinary(3) for name in herds})
     game = TwoSided(lambda: Duel(spaces.Discrete(4), seen=seen), chosen_from={"action": "goats"})
-    sets = [block for block in look_at("herds", game).spec.observation if isinstance(block, MemberMask)]
+    sets = [block for block in inspect_game("herds", game).spec.observation if isinstance(block, MemberMask)]
     assert [(each.name, each.chosen_by) for each in sets] == [("cows_mask", ()), ("goats_mask", ("action",))]
 
 
@@ -149,7 +149,7 @@ def test_a_choice_of_a_set_that_there_is_not_is_refused(chosen_from):
     with pytest.raises(
         ArenaError, match=re.escape("name choices (price_1 of 2, target of 5, ware_0 of 2, ware_1 of 3), and sets with")
     ):
-        look_at("bazaar", TwoSided(Bazaar, chosen_from=chosen_from))
+        inspect_game("bazaar", TwoSided(Bazaar, chosen_from=chosen_from))
 
 
 # actions
@@ -281,7 +281,7 @@ def test_a_mask_that_allows_nothing_is_told_by_what_masks_mean():
         def _infos(self):
             return {agent: {"action_mask": [0] * 14} for agent in self.agents}
 
-    declared = look_at("barred", TwoSided(Barred))
+    declared = inspect_game("barred", TwoSided(Barred))
     hosted = SingleMatchGame(declared.spec, partial(open_match, declared))
     env = SyncBatch(declared.spec, lambda rows: InProcess(hosted, rows), num_envs=1, device="cpu", seed=0)
     seen = env.reset().side(slice(0, 2))
@@ -295,7 +295,7 @@ def test_a_game_whose_mask_does_not_fit_is_named():
         def _infos(self):
             return {agent: {"action_mask": [1, 0]} for agent in self.agents}
 
-    declared = look_at("wrong", TwoSided(Wrong))
+    declared = inspect_game("wrong", TwoSided(Wrong))
     here = InProcess(SingleMatchGame(declared.spec, partial(open_match, declared)), 1)
     with pytest.raises(ArenaError, match="wrong shows agent left a mask of 2 actions: all together there are 14"):
         here.open()
