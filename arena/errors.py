@@ -18,6 +18,24 @@ class ArenaError(ValueError):
     code: ClassVar[str] = "arena-error"
 
 
+class InputError(ArenaError):
+    """An argument of a call is out of range, or does not fit the others."""
+
+    code = "invalid-input"
+
+
+class GameError(ArenaError):
+    """A game cannot be played as it declares itself, or does something that its declaration does not allow."""
+
+    code = "invalid-game"
+
+
+class CallOrderError(ArenaError):
+    """A call comes before one that it needs, or while another one is not finished."""
+
+    code = "call-order"
+
+
 class MissingPackageError(ArenaError):
     """A package that is needed is not installed, or does not load."""
 

@@ -54,7 +54,7 @@ for module in modules:
     ],
     ids=["arithmetic", "server", "trainer"],
 )
-def test_nothing_loads_what_it_can_do_without(modules: tuple[str, ...], unwanted: tuple[str, ...]) -> None:
+def test_modules_load_heavy_packages_lazily(modules: tuple[str, ...], unwanted: tuple[str, ...]) -> None:
     command = [sys.executable, "-c", PROGRAM, " ".join(unwanted), *modules]
     assert subprocess.run(command, check=False, capture_output=True, text=True).stderr == ""
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 
 @pytest.mark.parametrize("module", ["arena.cli", "league.cli", "trainer.cli.commands"])
-def test_a_program_says_which_version_it_is_and_no_more(module: str) -> None:
+def test_version_option_prints_the_version_only(module: str) -> None:
     app = import_module(module).app
     told = CliRunner().invoke(app, ["--version", "nonsense"])
     assert (told.exit_code, told.output) == (0, f"echelon-league {version('echelon-league')}\n")

@@ -50,7 +50,7 @@ def test_every_test_has_first_calls_of_its_own():
         checked(torch.zeros(3), torch.zeros(1))
 
 
-def test_what_a_dataclass_holds_is_checked():
+def test_dataclass_fields_are_shape_checked():
     @shape_check.checked(typechecker=shape_check.check)
     @dataclass
     class Pair:

@@ -73,6 +73,24 @@ class UnsavedError(TrainerError):
     code = "unsaved-run"
 
 
+class EnvironmentFaultError(TrainerError):
+    """An environment does something that its declaration does not allow."""
+
+    code = "environment-fault"
+
+
+class StaleOptimizerError(TrainerError):
+    """Parameters or gradients have left the storage that an optimizer updates."""
+
+    code = "stale-optimizer"
+
+
+class FleetError(TrainerError):
+    """Members of a fleet cannot be started or restarted."""
+
+    code = "fleet-failed"
+
+
 class RankLostError(TrainerError):
     """Another rank has ended or does not answer."""
 

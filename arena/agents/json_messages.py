@@ -5,8 +5,8 @@
     {"type": "act", "id": 7, "observation": [[...]], "masks": {"choice": [[...]]}, "memory": [null]}
         -> {"id": 7, "actions": {"choice": [2]}, "memory": [...]}
 
-Fields may be added to both within a version, and are ignored by who does not know them. docs/external_players.md has
-the whole of it.
+Fields may be added to both within a version, and are ignored by who does not know them.
+docs/guides/games/external-players.md has the whole of it.
 """
 
 import json

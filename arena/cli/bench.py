@@ -8,7 +8,7 @@ import typer
 from arena.cli.options import AsJson, EnvironmentName
 from arena.cli.output import game_stdout_to_stderr, make_table, prepare_torch, print_json, stdout
 from arena.environments import make
-from arena.errors import ArenaError
+from arena.errors import InputError
 
 BENCH_STEPS = 200
 BENCH_REPEATS = 5
@@ -44,7 +44,7 @@ def bench(
     except (RuntimeError, MemoryError) as error:
         if "memory" not in str(error):
             raise
-        raise ArenaError(
+        raise InputError(
             f"{num_envs} matches of {environment} do not fit the memory of {device}: give fewer"
         ) from error
     on_gpu = env.device.type == "cuda"

@@ -12,7 +12,7 @@ from rich.live import Live
 
 from arena.atomic_files import write_atomically
 from arena.cli.output import print_json, progress, stdout
-from arena.errors import ArenaError
+from arena.errors import ArenaError, MissingPackageError
 from arena.replay import MechRecording, Recording, read_recording
 
 app = typer.Typer()
@@ -76,7 +76,7 @@ def _require_format(out: Path) -> None:
         raise typer.BadParameter(f"{out}: give a file that ends in {' or '.join(FORMATS)}", param_hint="--out")
     for module, name, extra in FORMATS[out.suffix.lower()]:
         if importlib.util.find_spec(module) is None:
-            raise ArenaError(
+            raise MissingPackageError(
                 f"writing {out} needs {name}, which is not installed: pip install 'echelon-league[{extra}]'"
             )
 

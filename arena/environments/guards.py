@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from arena.environments.base import Environment, Observation, StepResult
-from arena.errors import ArenaError
+from arena.errors import ArenaError, GameError
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def forbid_exit(name: str) -> Iterator[None]:
     except BaseException as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = "; ".join((*getattr(error, "__notes__", ()), f"{place.filename}, line {place.lineno}"))
-        raise ArenaError(
+        raise GameError(
             f"{name} raises {type(error).__name__}({error}) ({where}), which would end the program: let it end the "
             "match instead, or raise an Exception where something is wrong"
         ) from error
@@ -67,7 +67,7 @@ def _refusal(env: Environment, what: str, row: int, step: StepResult | None, fir
         where += ", at its start"
     else:
         where += f", decision {int(step.outcome.decisions[row])}"
-    return ArenaError(
+    return GameError(
         f"{env.spec.name} {what}, in {where}; every number must be finite: mend the game, and see what else "
         "`arena verify` says of it"
     )

@@ -1,7 +1,7 @@
 """How a recorded match ended. Its own module: recorders of single games need it, and `recorder` knows those."""
 
 from arena.environments.base import Environment, StepResult
-from arena.errors import ArenaError
+from arena.errors import CallOrderError
 from arena.replay.columns import to_name
 from arena.replay.header import FORMAT, VERSION, Header, Result
 
@@ -33,7 +33,9 @@ class MatchResultTracker:
             ArenaError: The match has not ended.
         """
         if self._result is None:
-            raise ArenaError(f"the match of row {self._row} is not over: step until it ends, then finish the recording")
+            raise CallOrderError(
+                f"the match of row {self._row} is not over: step until it ends, then finish the recording"
+            )
         return Header(
             format=FORMAT,
             version=VERSION,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from arena.environments.adapters.custom.baselines import Scripted, scripted_players
 from arena.environments.adapters.custom.lookup import plugins
 from arena.environments.spec import RoundsSpec
-from arena.errors import ArenaError, UnknownEnvironmentError, UnknownPolicyError
+from arena.errors import ArenaError, InputError, UnknownEnvironmentError, UnknownPolicyError
 from arena.extras import named_extra
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def make(
     game, rounds = split_rounds(name)
     entry = _entry(game)
     if processes and not entry.hosted:
-        raise ArenaError(f"{game} steps a whole batch by itself, and was given {processes} processes: leave them out")
+        raise InputError(f"{game} steps a whole batch by itself, and was given {processes} processes: leave them out")
     factory = cast("Callable[..., Environment]", _resolve(entry.factory, game))
     told = {"processes": processes, "step_limit_s": step_limit_s} if entry.hosted else {}
     env = factory(game, num_envs=num_envs, device=device, seed=seed, **told)

@@ -10,7 +10,7 @@ from torch import Tensor
 from arena.environments import counter_rng as randomness
 from arena.environments.base import Actions, check_actions
 from arena.environments.spec import EnvironmentSpec
-from arena.errors import ArenaError
+from arena.errors import CallOrderError, InputError
 from arena.seeding import derive
 
 SEED_RULE = "a seed is a whole number from 0 to 2**63 - 1"
@@ -48,7 +48,7 @@ class SeededBatch:
     def _require_fit(self, actions: Actions) -> None:
         """Refuse actions that do not fit the heads, and any before the first reset."""
         if not self._opened:
-            raise ArenaError(f"{self.spec.name} was stepped before its first reset: call reset()")
+            raise CallOrderError(f"{self.spec.name} was stepped before its first reset: call reset()")
         check_actions(self.spec, self.num_envs, actions)
 
     def _take_seeds(self, seeds: Int[Tensor, " E"] | None) -> None:
@@ -82,7 +82,7 @@ def require_rows(environment: str, num_envs: int) -> None:
         ArenaError: There are fewer than one.
     """
     if num_envs < 1:
-        raise ArenaError(f"{environment} was asked for {num_envs} environments: give at least 1")
+        raise InputError(f"{environment} was asked for {num_envs} environments: give at least 1")
 
 
 def require_seed(environment: str, seed: object) -> None:
@@ -92,7 +92,7 @@ def require_seed(environment: str, seed: object) -> None:
         ArenaError: It is no whole number, or out of range.
     """
     if isinstance(seed, bool) or not isinstance(seed, SupportsIndex) or not 0 <= operator.index(seed) < 2**63:
-        raise ArenaError(f"{environment} was given the seed {seed!r}: {SEED_RULE}")
+        raise InputError(f"{environment} was given the seed {seed!r}: {SEED_RULE}")
 
 
 def require_seeds(environment: str, seeds: Tensor, rows: int) -> None:
@@ -102,11 +102,11 @@ def require_seeds(environment: str, seeds: Tensor, rows: int) -> None:
         ArenaError: They are not one for each, no whole numbers, or below 0.
     """
     if seeds.dtype is torch.bool or seeds.is_floating_point() or seeds.is_complex():
-        raise ArenaError(f"{environment} was given seeds of type {seeds.dtype}: {SEED_RULE}; give a tensor of int64")
+        raise InputError(f"{environment} was given seeds of type {seeds.dtype}: {SEED_RULE}; give a tensor of int64")
     if seeds.shape != (rows,):
-        raise ArenaError(f"{environment} was given {seeds.numel()} seeds for {rows} matches: give one for each")
+        raise InputError(f"{environment} was given {seeds.numel()} seeds for {rows} matches: give one for each")
     if bool((seeds < 0).any()):
-        raise ArenaError(f"{environment} was given the seed {int(seeds.min())}: {SEED_RULE}")
+        raise InputError(f"{environment} was given the seed {int(seeds.min())}: {SEED_RULE}")
 
 
 def require_device(device: str) -> torch.device:
@@ -118,8 +118,8 @@ def require_device(device: str) -> torch.device:
     try:
         chosen = torch.device(device)
     except RuntimeError as error:
-        raise ArenaError(f"unknown device {device!r}: choose cpu, cuda or cuda:INDEX") from error
+        raise InputError(f"unknown device {device!r}: choose cpu, cuda or cuda:INDEX") from error
     available = torch.cuda.device_count() if chosen.type == "cuda" else 1
     if chosen.type not in ("cpu", "cuda") or (chosen.index or 0) >= available:
-        raise ArenaError(f"device {device!r} does not exist here ({available} available): choose cpu")
+        raise InputError(f"device {device!r} does not exist here ({available} available): choose cpu")
     return chosen

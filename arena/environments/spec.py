@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
-from arena.errors import ArenaError
+from arena.errors import GameError
 
 SIDES = 2
 
@@ -79,7 +79,7 @@ class ImageBlock(ObservationBlock):
 
     def __post_init__(self) -> None:
         if len(self.shape) not in IMAGE_AXES or not 0.0 < self.limit < math.inf:
-            raise ArenaError(
+            raise GameError(
                 f"image {self.name!r} has shape {self.shape} within [{self.low:g}, {self.high:g}]: give it height and "
                 "width and maybe channels, and finite bounds that are not both 0; or declare an ObservationBlock"
             )
@@ -119,7 +119,7 @@ class ChoiceBlock(ObservationBlock):
     def __post_init__(self) -> None:
         most = max(self.options, default=0) - 1
         if len(self.options) != self.size or min(self.options, default=0) < 1 or (self.low, self.high) != (0, most):
-            raise ArenaError(
+            raise GameError(
                 f"choices {self.name!r} have shape {self.shape} within [{self.low:g}, {self.high:g}] and "
                 f"{self.options} options: give each of the {self.size} entries a number of at least 1, and bounds of 0 "
                 f"and {most}"
@@ -208,7 +208,7 @@ class EnvironmentSpec:
 
     def __post_init__(self) -> None:
         if self.alike_sides and len(set(self.agents_per_side)) > 1:
-            raise ArenaError(
+            raise GameError(
                 f"{self.name} is said to have alike sides, and its agents_per_side are {self.agents_per_side}: leave "
                 "alike_sides out, or give both sides as many"
             )

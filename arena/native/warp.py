@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from arena.errors import ArenaError, MissingPackageError
+from arena.errors import InputError, MissingPackageError
 
 try:
     import warp as wp
@@ -107,7 +107,7 @@ def require_memory(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]],
     """
     for number, (tensor, shape, dtype) in enumerate(zip(tensors, shapes, dtypes, strict=True)):
         if tensor.shape != shape or tensor.dtype is not dtype or not tensor.is_cpu:
-            raise ArenaError(
+            raise InputError(
                 f"native code got {tensor.dtype} {tuple(tensor.shape)} on {tensor.device} as its input {number}: "
                 f"it takes {dtype} {shape} on the CPU"
             )
@@ -152,7 +152,7 @@ def _start_warp() -> None:
         with nullcontext() if torch.cuda.is_available() else _silent_stderr():
             wp.init()  # type: ignore[no-untyped-call]
     except (OSError, RuntimeError) as error:
-        raise ArenaError(
+        raise MissingPackageError(
             f"NVIDIA Warp does not start here ({error}): set WARP_CACHE_PATH to a folder that can be written to"
         ) from error
 

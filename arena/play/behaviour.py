@@ -8,7 +8,7 @@ import torch
 
 from arena.environments.base import Actions, Environment, Meter, Observation, StepResult
 from arena.environments.metrics import MOST_MEASURES, meter_of
-from arena.errors import ArenaError
+from arena.errors import GameError
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class BehaviourCallback:
 def _names_of(env: Environment, meter: Meter) -> tuple[str, ...]:
     names = tuple(measure.name for measure in meter.measures)
     if len(names) > MOST_MEASURES or len(set(names)) < len(names):
-        raise ArenaError(
+        raise GameError(
             f"{env.spec.name} has {len(names)} measures of behaviour, {len(set(names))} of them different: give at "
             f"most {MOST_MEASURES} with names of their own"
         )

@@ -7,7 +7,7 @@ from torch import Tensor
 from arena.environments.base import Actions, Environment, Observation, StepResult
 from arena.environments.match_result import MatchResultTracker
 from arena.environments.mech.replay.recorder import MechMatches, MechRecorder
-from arena.errors import ArenaError
+from arena.errors import CallOrderError
 from arena.replay.recording import Recording, Step, StepsRecording
 
 DIGITS = 4
@@ -48,7 +48,7 @@ class RecordFirstMatch:
             ArenaError: No match was played.
         """
         if self._recorder is None:
-            raise ArenaError("nothing was recorded: play a match first")
+            raise CallOrderError("nothing was recorded: play a match first")
         return self._recorder.finish(players)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from arena.environments.base import Actions, Environment, Observation, StepResult
 from arena.environments.guards import forbid_exit, require_finite
 from arena.environments.registry import make
-from arena.errors import ArenaError
+from arena.errors import InputError
 from arena.play.side_policy import SidePolicies
 from arena.policies.protocol import Policy
 
@@ -172,9 +172,9 @@ def play_pairs_in(
         ArenaError: It has not as many rows as there are pairs and seeds.
     """
     if len(pairs) != len(seeds):
-        raise ArenaError(f"{len(pairs)} pairs and {len(seeds)} seeds were given: a match takes one of each")
+        raise InputError(f"{len(pairs)} pairs and {len(seeds)} seeds were given: a match takes one of each")
     if env.num_envs != len(seeds):
-        raise ArenaError(f"{len(seeds)} matches cannot fill the {env.num_envs} rows of {env.spec.name}: give as many")
+        raise InputError(f"{len(seeds)} matches cannot fill the {env.num_envs} rows of {env.spec.name}: give as many")
     home, away = ([pair[side] for pair in pairs] for side in (0, 1))
     return _play(env, (home, away), seeds, rng, ignore_progress, watcher)
 

@@ -12,7 +12,7 @@ import torch
 from arena.agents import FORMS, USUAL, ExternalPolicy, Timeouts, kind_of, open_policy
 from arena.agents.policy import ignore_faults
 from arena.environments.registry import declare, make_baseline
-from arena.errors import ArenaError, UnknownPolicyError
+from arena.errors import InputError, UnknownPolicyError
 from arena.play.runner import NOBODY, MatchCallback, ignore_progress, play
 from arena.policies.checkpoint import NEWEST, load_for
 from arena.policies.protocol import Policy
@@ -90,7 +90,7 @@ def play_series(
         ArenaError: Fewer than one match was asked for.
     """
     if matches < 1:
-        raise ArenaError(f"{matches} matches were asked for: give at least 1")
+        raise InputError(f"{matches} matches were asked for: give at least 1")
     seeds = [derive(seed, "match", pair) for pair in range((matches + 1) // 2)]
     rng = torch.Generator().manual_seed(derive(seed, "policies"))
     at_home = play(environment, a, b, seeds, rng, processes=processes, on_finished=on_finished, watcher=watcher)

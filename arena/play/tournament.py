@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena.arrays import FloatArray
-from arena.errors import ArenaError
+from arena.errors import InputError
 from arena.play.runner import ignore_progress
 from arena.play.series import MatchSeries, play_series
 from arena.policies.protocol import Policy
@@ -53,7 +53,7 @@ def play_tournament(
         ArenaError: There are fewer than two players, or fewer than one match.
     """
     if len(players) < 2:
-        raise ArenaError(f"a tournament of {len(players)} players was asked for: give at least 2")
+        raise InputError(f"a tournament of {len(players)} players was asked for: give at least 2")
     names = tuple(players)
     series = {
         (a, b): play_series(

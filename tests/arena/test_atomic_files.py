@@ -10,7 +10,7 @@ from arena.atomic_files import remove_leftovers, write_atomically
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
-def test_whoever_may_read_new_files_of_the_process_may_read_this_one(tmp_path: Path, mask: int, mode: int):
+def test_atomic_file_follows_the_umask(tmp_path: Path, mask: int, mode: int):
     before = os.umask(mask)
     try:
         write_atomically(tmp_path / "new" / "file", b"content")
@@ -19,9 +19,7 @@ def test_whoever_may_read_new_files_of_the_process_may_read_this_one(tmp_path: P
     assert (tmp_path / "new" / "file").stat().st_mode & 0o777 == mode
 
 
-def test_what_cannot_be_written_leaves_the_old_file_and_nothing_beside_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_failed_atomic_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -35,9 +33,7 @@ def test_what_cannot_be_written_leaves_the_old_file_and_nothing_beside_it(
 
 
 @pytest.mark.holds("H1")
-def test_what_is_written_is_on_the_disk_before_it_takes_its_name_and_its_name_is_afterwards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_atomic_write_syncs_the_file_and_then_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     done: list[str] = []
     fsync, replace = os.fsync, Path.replace
 
@@ -60,7 +56,7 @@ def test_what_is_written_is_on_the_disk_before_it_takes_its_name_and_its_name_is
     assert (tmp_path / "file").read_bytes() == b"other"
 
 
-def test_what_a_crash_left_of_writing_aside_is_swept_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_sweep_removes_temporary_files_of_crashed_writes_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Path, "replace", lambda self, target: None)  # as if the process ended before it
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     for folder in (tmp_path, tmp_path / "inner"):

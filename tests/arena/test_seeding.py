@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 from arena.seeding import derive, derive_array, match_seed
 
@@ -71,14 +72,14 @@ def test_bits_of_derived_seeds_are_balanced():
 
 @pytest.mark.parametrize("seed", [-1, 2**64])
 def test_seed_outside_64_bits_is_refused_by_name(seed):
-    with pytest.raises(ValueError, match=f"seed is {seed}"):
+    with refused(ValueError, "seed", seed):
         derive(seed)
-    with pytest.raises(ValueError, match=f"key is {seed}"):
+    with refused(ValueError, "key", seed):
         derive(0, seed)
 
 
 def test_array_form_refuses_negative_and_fractional_keys():
-    with pytest.raises(ValueError, match="key is -3"):
+    with refused(ValueError, "key", -3):
         derive_array(0, np.array([1, -3]))
-    with pytest.raises(ValueError, match="key has type float64"):
+    with refused(ValueError, "float64"):
         derive_array(0, np.array([1.0]))

@@ -134,7 +134,7 @@ def test_only_neighbours_are_compared():
     assert advantage(series["peer"], series["rival"]) == 2.0
 
 
-def test_a_pair_is_run_anew_when_one_half_was_disturbed():
+def test_disturbed_pair_is_rerun():
     series = race(scripted(1.0, 2.0, 3.0), {"peer": scripted(None, None, 6.0)}, repeats=1)
     assert series["peer"].relative() == [0.5]
 
@@ -222,7 +222,7 @@ def test_every_peer_has_its_script():
 
 
 @pytest.mark.integration
-def test_a_peer_that_is_not_installed_says_so():
+def test_missing_peer_is_reported():
     with pytest.raises(ContestantError, match=r"it ended: .*No module named"):
         Contestant([sys.executable, str(SCRIPTS / "puffer.py")], SMALL, {})
 
@@ -250,7 +250,7 @@ def test_a_contestant_times_its_parts_and_is_exact_at_learning_rate_0(recipe):
 
 
 @pytest.mark.integration
-def test_what_a_contestant_has_started_counts_as_its_own():
+def test_child_processes_count_toward_their_contestant():
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     child = int(parent.stdout.readline())
     assert with_children([parent.pid]) == {parent.pid, child}

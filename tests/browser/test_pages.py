@@ -66,7 +66,7 @@ def settle(page: Any) -> None:
 
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_has_no_serious_issue_of_access_fits_the_width_and_stands_still(
+def test_pages_are_accessible_fit_the_width_and_do_not_shift(
     name: str, look: str, visit: Callable[..., Any], served: Any
 ) -> None:
     page = visit(address(name, served), None if name == "sign-in" else "admin", **LOOKS[look])
@@ -80,9 +80,7 @@ def test_a_page_has_no_serious_issue_of_access_fits_the_width_and_stands_still(
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_light_comes_from_here_alone_and_shows_something_soon(
-    name: str, visit: Callable[..., Any], served: Any
-) -> None:
+def test_pages_are_small_self_contained_and_fast(name: str, visit: Callable[..., Any], served: Any) -> None:
     page = visit("/sign-in", None)
     sizes: dict[str, int] = {}
     page.on("requestfinished", lambda request: sizes.__setitem__(request.url, request.sizes()["responseBodySize"]))

@@ -122,9 +122,7 @@ def test_signing_in_with_an_admin_token_promotes_and_a_reader_is_refused(
         assert client.player(candidate).standing == "commander"
 
 
-def test_a_change_that_came_too_late_says_what_it_is_now(
-    visit: Callable[..., Any], served: Any, candidate: int
-) -> None:
+def test_conflicting_change_shows_the_current_state(visit: Callable[..., Any], served: Any, candidate: int) -> None:
     page = visit(f"/players/{candidate}", "admin", expect_errors=True)
     page.click("[data-opens=dialog-promote]")
     with served.client() as client:

@@ -72,7 +72,7 @@ def test_it_plays_and_pauses_with_the_button_and_with_space(replay: Any) -> None
     assert replay.locator(".transport [data-act=toggle]").get_attribute("aria-label") == "Play"
 
 
-def test_it_plays_faster_to_the_end_and_says_who_won(replay: Any, recording: Any) -> None:
+def test_replay_plays_at_higher_speed_and_shows_the_winner(replay: Any, recording: Any) -> None:
     replay.locator("[data-speed]").select_option("8")
     replay.locator(TIME).fill(str(recording.header.outcome.decisions - 8))
     replay.locator(".transport [data-act=toggle]").click()
@@ -98,7 +98,7 @@ def test_keys_step_and_jump(replay: Any, recording: Any) -> None:
     assert chosen(replay, "[data-speed]") == "4"
 
 
-def test_what_stands_beside_the_map_is_what_the_recording_says(replay: Any, recording: Any) -> None:
+def test_side_panel_equals_the_recording(replay: Any, recording: Any) -> None:
     middle = recording.header.outcome.decisions // 2
     replay.locator(TIME).fill(str(middle))
     settle(replay)
@@ -113,7 +113,7 @@ def test_what_stands_beside_the_map_is_what_the_recording_says(replay: Any, reco
     assert said.count() == len(kills)
 
 
-def test_the_strip_shows_who_held_the_zone_by_place_as_well(replay: Any, recording: Any) -> None:
+def test_zone_strip_distinguishes_sides_by_position(replay: Any, recording: Any) -> None:
     changes = [event for event in recording.events if event.kind == "zone"]
     contested = next(event for event in changes if event.after == "contested")
     at = (contested.at + 0.5) / recording.header.outcome.decisions
@@ -192,7 +192,7 @@ def test_two_fingers_zoom_and_one_scrolls_the_page(visit: Callable[..., Any], se
     assert page.evaluate(touch_action) == "none"
 
 
-def test_nothing_flashes_for_who_wants_it_calm(visit: Callable[..., Any], served: Any, recording: Any) -> None:
+def test_reduced_motion_disables_animations(visit: Callable[..., Any], served: Any, recording: Any) -> None:
     kill = next(event for event in recording.events if event.kind == "kill")
     seen = {}
     for motion in ("no-preference", "reduce"):
@@ -242,7 +242,7 @@ def test_other_games_show_their_decisions(visit: Callable[..., Any], served: Any
         ({"status": 200, "body": '{"kind": "mech", "header": {"version": 2}}'}, "it is of version 2"),
     ],
 )
-def test_a_recording_that_cannot_be_shown_is_said(
+def test_unsupported_recording_shows_a_message(
     visit: Callable[..., Any], served: Any, answer: dict[str, Any], told: str
 ) -> None:
     page = visit("/matches", expect_errors=True)

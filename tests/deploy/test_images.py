@@ -36,7 +36,7 @@ def test_the_composition_builds_stages_that_there_are() -> None:
             assert any(word == "ARG" and rest.startswith(argument) for word, rest in STAGES[service["build"]["target"]])
 
 
-def test_the_context_is_what_is_copied_and_nothing_else() -> None:
+def test_build_context_contains_copied_files_only() -> None:
     lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     assert lines[0] == "*"
     assert {line[1:] for line in lines if line.startswith("!")} == copied()
@@ -44,7 +44,7 @@ def test_the_context_is_what_is_copied_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("image", IMAGES)
-def test_an_image_holds_its_extras_runs_as_nobody_and_has_a_command(image: str) -> None:
+def test_image_has_its_extras_an_unprivileged_user_and_a_command(image: str) -> None:
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     extras = {
         extra for run in commands(image) for group in re.findall(r"'\.\[([\w,]+)\]'", run) for extra in group.split(",")
@@ -64,7 +64,7 @@ def test_images_that_others_build_on_are_pinned() -> None:
     assert [origin for origin in origins if origin not in STAGES and not re.search(r":\d+\.\d+\.\d+-", origin)] == []
 
 
-def test_a_change_of_the_code_installs_no_library_anew() -> None:
+def test_code_changes_reuse_the_dependency_layer() -> None:
     for image in IMAGES:
         instructions = STAGES[image]
         installs = [

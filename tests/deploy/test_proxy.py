@@ -82,7 +82,7 @@ def tls(folder: Path) -> dict[str, str]:
     }
 
 
-def test_a_server_learns_whose_call_it_is_and_by_what_name(echo: str, folder: Path) -> None:
+def test_proxy_forwards_client_address_and_host(echo: str, folder: Path) -> None:
     lie = {"X-Forwarded-For": "192.0.2.1", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "other.example.org"}
     lie |= {"X-Forwarded-Port": "1", "X-Request-ID": "of-the-test"}
     nginx = nginx_of((1, 15, 3))
@@ -143,7 +143,7 @@ def test_tls_ends_at_the_proxy(echo: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("template", ["plain.conf.template", "tls.conf.template"])
-def test_files_are_sound_as_the_image_reads_them(template: str, folder: Path) -> None:
+def test_proxy_configuration_is_valid(template: str, folder: Path) -> None:
     nginx = nginx_of(LOOKS_NAMES_UP_AGAIN)
     places = tls(folder) if template.startswith("tls") else {}
     sockets = f"unix:{folder}/public", f"unix:{folder}/health"

@@ -68,7 +68,7 @@ def test_jobs_that_are_done_again_change_nothing(deployment: Deployment, servers
         assert ready["status"] == "ok", ready
 
 
-def test_a_closed_league_tells_nobody_without_a_token(servers: Servers) -> None:
+def test_closed_league_requires_a_token(servers: Servers) -> None:
     for url in servers.urls:
         assert httpx2.get(f"{url}/api/v1/players").status_code == 401
 
@@ -112,7 +112,7 @@ def test_checkpoints_go_through_the_public_address_both_ways(scene: Scene, proxy
     until(lambda: stored(place)[-2:] == [("PUT", "200"), ("GET", "200")])  # a line is written once all was sent
 
 
-def test_a_download_that_broke_off_goes_on(scene: Scene, proxy: str, token: str) -> None:
+def test_interrupted_download_resumes_through_the_proxy(scene: Scene, proxy: str, token: str) -> None:
     scene.publish(step=8)
     content = safetensors(8, signature=scene.signature)
     headers = {"Authorization": f"Bearer {token}", "Range": "bytes=10-"}
@@ -120,7 +120,7 @@ def test_a_download_that_broke_off_goes_on(scene: Scene, proxy: str, token: str)
     assert (rest.status_code, rest.content) == (206, content[10:])
 
 
-def test_results_are_counted_once_whichever_server_hears_them(scene: Scene, servers: Servers, token: str) -> None:
+def test_results_count_once_across_servers(scene: Scene, servers: Servers, token: str) -> None:
     scene.publish(step=1)
     [lease] = scene.opponent_leases(1)
     batch = wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease)])
@@ -163,9 +163,7 @@ def test_a_body_that_is_too_large_is_refused_by_the_servers_setting(proxy: str, 
         ("POST", "/league-checkpoints/aa/aa?X-Amz-Signature=0", 403),
     ],
 )
-def test_the_public_address_leads_to_the_league_and_to_what_was_signed(
-    proxy: str, method: str, path: str, status: int
-) -> None:
+def test_public_address_serves_the_league_and_signed_urls(proxy: str, method: str, path: str, status: int) -> None:
     assert httpx2.request(method, f"{proxy}{path}").status_code == status
 
 

@@ -57,13 +57,13 @@ def test_a_full_disk_of_the_leagues_home_loses_nothing_that_was_answered(
 
     scene.report(result(leases[0]))
     filler = fill(small_disk)
-    with pytest.raises(LeagueError, match="database or disk is full") as refused:
+    with pytest.raises(LeagueError) as refusal:
         report_all()
-    assert refused.value.status == 503, "which workers wait out"
+    assert refusal.value.status == 503, "which workers wait out"
     data = safetensors(1, signature=scene.signature)
-    with pytest.raises(LeagueError, match=r"No space left on device|database or disk is full") as refused:
+    with pytest.raises(LeagueError) as refusal:
         scene.client.upload(data, sha256(data))
-    assert refused.value.status == 503
+    assert refusal.value.status == 503
     filler.unlink()
     report_all()
     assert scene.publish(step=1).checkpoint == sha256(data)

@@ -20,7 +20,7 @@ def refusals(database: Database) -> int:
         return session.scalar(select(func.count()).select_from(Refusal)) or 0
 
 
-def test_a_refusal_is_told_again_as_it_was_also_when_the_rule_has_changed(
+def test_repeated_rejection_has_the_same_answer_after_a_rule_change(
     serve: Callable[..., TestClient], time: Any, database: Database
 ) -> None:
     scene = Scene(LeagueClient(http=serve()))
@@ -34,7 +34,7 @@ def test_a_refusal_is_told_again_as_it_was_also_when_the_rule_has_changed(
     assert (scene.matches(), refusals(database)) == (0, 1)
 
 
-def test_a_conflict_is_told_again_as_it_was(scene: Scene, database: Database) -> None:
+def test_repeated_conflict_has_the_same_answer(scene: Scene, database: Database) -> None:
     (lease,) = scene.opponent_leases(1)
     scene.report(result(lease))
     first = scene.report(result(lease, score=0.25))
@@ -52,7 +52,7 @@ def test_a_refused_result_that_is_corrected_is_taken(scene: Scene) -> None:
     assert again == refused
 
 
-def test_a_refusal_of_a_stranger_s_report_does_not_stand_in_its_owner_s_way(scene: Scene) -> None:
+def test_rejection_of_another_workers_report_does_not_block_the_owner(scene: Scene) -> None:
     (lease,) = scene.opponent_leases(1)
     stranger = scene.worker("trainer-2", "trainer")
     assert [scene.report(result(lease), worker=who)[0].status for who in (stranger, scene.trainer, stranger)] == [
@@ -69,7 +69,7 @@ CHANGES = st.sampled_from([{}, {"score": 0.0}, {"score": 2.0}, {"decisions": 0},
 @ON_SQLITE
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(plan=st.lists(st.lists(st.tuples(LEASE, SEQUENCE, CHANGES), max_size=8), max_size=4))
-def test_whatever_is_sent_the_same_again_is_answered_as_the_first_time(
+def test_identical_report_gets_the_same_answer(
     scene: Scene, http: TestClient, database: Database, plan: list[list[tuple[int, int, dict[str, Any]]]]
 ) -> None:
     leases = [*scene.opponent_leases(2, budget=2), *scene.rating_leases(1)[:1]]

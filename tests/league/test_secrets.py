@@ -101,7 +101,7 @@ def test_a_database_that_is_away_is_named_without_its_password(tmp_path: Path, p
     assert "hunter2" not in ended.stdout + ended.stderr
 
 
-def test_a_clients_errors_do_not_tell_its_token() -> None:
+def test_client_errors_do_not_contain_the_token() -> None:
     for url in ("http://127.0.0.1:9", "http://127.0.0.1:9/x"):
         with LeagueClient(url, token=UNKNOWN) as client, pytest.raises(LeagueError) as lost:
             client.players()

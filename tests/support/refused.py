@@ -8,14 +8,23 @@ import pytest
 
 
 @contextmanager
-def refused(code: str, *values: object) -> Iterator[pytest.ExceptionInfo[Exception]]:
-    """Expect an error with this code whose message has each of these values as a word of its own."""
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - the code says which
+def refused(code: str | type[Exception], *values: object) -> Iterator[pytest.ExceptionInfo[Exception]]:
+    """Expect an error with this code whose message has each of these values as a word of its own.
+
+    A class stands for an error without a code, such as `ValueError`.
+    """
+    kind = Exception if isinstance(code, str) else code
+    with pytest.raises(kind) as caught:
         yield caught
-    found, message = code_of(caught.value), str(caught.value)
-    if found is None:
-        raise caught.value
-    assert found == code, message
+    error = caught.value
+    if isinstance(code, str) and code_of(error) is None:
+        raise error
+    assert isinstance(code, type) or code_of(error) == code, str(error)
+    assert_names(str(error), *values)
+
+
+def assert_names(message: str, *values: object) -> None:
+    """Assert that a message has each of these values as a word of its own."""
     assert [value for value in values if not _names(message, str(value))] == [], message
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from typer import echo
 
 from arena.exit_status import PERMANENT
-from trainer.errors import ConfigError, TrainerError
+from trainer.errors import ConfigError, FleetError
 from trainer.fleet.members import CapacityError, Member, NodeSurvey, Resources, check_capacity, check_nodes, describe
 from trainer.fleet.supervisor import Launch, Supervisor, describe_exit
 
@@ -138,11 +138,9 @@ class RemoteSupervisor:
         try:
             return self._ray.get(self._result) if ready else None
         except self._ray.exceptions.RayTaskError as error:
-            raise TrainerError(str(error.cause)) from error
+            raise FleetError(str(error.cause)) from error
         except self._ray.exceptions.RayError as error:
-            raise TrainerError(
-                f"{_summary(error)} Its output says why; Ray restarts it {MAX_RESTARTS} times"
-            ) from error
+            raise FleetError(f"{_summary(error)} Its output says why; Ray restarts it {MAX_RESTARTS} times") from error
 
     def stop(self) -> None:
         """Ask the member to save and leave."""

@@ -15,7 +15,7 @@ from typer import echo
 
 from arena.exit_status import TRY_LATER
 from trainer.distributed.launch import OWN_STORE
-from trainer.errors import TrainerError
+from trainer.errors import FleetError
 from trainer.fleet.members import Member
 
 LOG = "output.log"
@@ -52,11 +52,11 @@ class Supervisor:
         """Run the process to its end, again while the league does not answer; return its exit status, -N for signal N.
 
         Raises:
-            TrainerError: The run has begun, and its run folder does not exist on this node.
+            FleetError: The run has begun, and its run folder does not exist on this node.
         """
         folder, node = launch.member.folder, socket.gethostname()
         if launch.begun and not folder.exists():
-            raise TrainerError(
+            raise FleetError(
                 f"{launch.member.name} was trained on another node, and {node} does not see its run folder {folder}: "
                 "give --runs a folder that all nodes share"
             )

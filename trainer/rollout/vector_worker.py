@@ -18,7 +18,7 @@ from arena.environments import EnvironmentSpec
 from arena.environments.base import Actions, AwaitedEnvironment, Environment, Observation, StepResult, supports
 from arena.environments.guards import forbid_exit, require_finite
 from arena.policies import ActorCritic, RecurrentState
-from trainer.errors import TrainerError
+from trainer.errors import EnvironmentFaultError
 from trainer.opponents.agent_index import AgentIndex
 from trainer.opponents.batch import OpponentBatch
 from trainer.opponents.pool import Opponent
@@ -195,7 +195,7 @@ class VectorWorker:
         """Check that the masks leave every active agent an option; once per rollout, because it waits for the device.
 
         Raises:
-            TrainerError: An active agent has no legal option.
+            EnvironmentFaultError: An active agent has no legal option.
         """
         if not self._layout.mask_size:
             return
@@ -204,7 +204,7 @@ class VectorWorker:
             t, row, head = stuck.nonzero()[0].tolist()
             spec, agent = self.environment.spec, row % self.agents.agents_per_side
             number = self.first + int(self.agents.environment_of_row[row])
-            raise TrainerError(
+            raise EnvironmentFaultError(
                 f"{spec.name} leaves no legal option of head {spec.heads[head].name!r} to agent {agent} of the learner "
                 f"in environment {number} at step {t} of a rollout: an active agent needs at least one; correct the "
                 "environment's masks (1 is legal, 0 is not)"
@@ -291,7 +291,7 @@ class VectorWorker:
         self._check_shape("activity", observation.active, self._shapes.agents)
         for name, shape in self._shapes.masks.items():
             if name not in observation.masks:
-                raise TrainerError(
+                raise EnvironmentFaultError(
                     f"{self.environment.spec.name} shows no mask of head {name!r}, which its spec declares; correct "
                     "the environment"
                 )
@@ -300,7 +300,7 @@ class VectorWorker:
 
     def _check_shape(self, name: str, tensor: Tensor, expected: torch.Size) -> None:
         if tensor.shape != expected:
-            raise TrainerError(
+            raise EnvironmentFaultError(
                 f"{name} of {self.environment.spec.name} has shape {tuple(tensor.shape)}: its spec declares "
                 f"{tuple(expected)} (environments, agents, numbers of each); correct the environment"
             )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from arena.errors import ArenaError
+from arena.errors import ArenaError, GameError
 
 RESET = ("observations", "infos")
 STEP = ("observations", "rewards", "terminations", "truncations", "infos")
@@ -32,7 +32,7 @@ def blame_game(name: str, for_what: str) -> Iterator[None]:
     except BaseException as error:  # whatever the reader's code raises, `sys.exit` too
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename}, line {place.lineno}"
-        raise ArenaError(f"{name} cannot {for_what}: {type(error).__name__}: {error} ({where}): mend it") from error
+        raise GameError(f"{name} cannot {for_what}: {type(error).__name__}: {error} ({where}): mend it") from error
 
 
 def unpack(name: str, what: str, told: Any, parts: tuple[str, ...]) -> Any:  # noqa: ANN401  whatever it returns
@@ -44,4 +44,4 @@ def unpack(name: str, what: str, told: Any, parts: tuple[str, ...]) -> Any:  # n
     if isinstance(told, tuple | list) and len(told) == len(parts):
         return told
     returned = f"{len(told)} things" if isinstance(told, tuple | list) else f"a {type(told).__name__}"
-    raise ArenaError(f"{name} returns {returned} from {what}: return {', '.join(parts)}")
+    raise GameError(f"{name} returns {returned} from {what}: return {', '.join(parts)}")

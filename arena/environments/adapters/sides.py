@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from arena.environments.spec import SIDES
-from arena.errors import ArenaError
+from arena.errors import GameError, InputError
 
 DEFAULT_DECISIONS = 1000
 """Longest match of a game without a limit of its own, in turns of each agent."""
@@ -70,7 +70,7 @@ class ReturnMargin:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.whole < math.inf:
-            raise ArenaError(
+            raise InputError(
                 f"ReturnMargin was given {self.whole}: give the difference that is a whole victory, above 0"
             )
 
@@ -131,7 +131,7 @@ def assign_sides(name: str, agents: Sequence[str], game: TwoSided) -> tuple[tupl
     home, away = (game.home, game.away) if game.home or game.away else _sides_by_themselves(name, agents)
     named = [*home, *away]
     if len(set(named)) < len(named) or set(named) != set(agents) or not (home and away):
-        raise ArenaError(
+        raise GameError(
             f"{name} has the agents {_listed(agents)}, and TwoSided(home={list(home)}, away={list(away)}) was given: "
             "name each of them on exactly one side, and somebody on both"
         )
@@ -151,7 +151,7 @@ def _sides_by_themselves(name: str, agents: Sequence[str]) -> tuple[Sequence[str
         teams.setdefault(prefix(agent), []).append(agent)
     if len(teams) != SIDES:
         kinds = f"{len(teams)} kinds" if len(teams) > 1 else "one kind"
-        raise ArenaError(
+        raise GameError(
             f"{name} cannot be played by two sides as it is: its {len(agents)} agents ({_listed(agents)}) are of "
             f"{kinds} by their names; say who plays for whom by TwoSided(make, home=[...], away=[...])"
         )

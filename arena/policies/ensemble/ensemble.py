@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from arena.environments.base import Actions, Observation
-from arena.errors import ArenaError
+from arena.errors import ArenaError, CallOrderError, InputError
 from arena.policies.ensemble.frozen_layers import Step
 from arena.policies.ensemble.loop_backend import LoopBackend
 from arena.policies.ensemble.native_step import ActionNoise, NativeStep, NetworkOutputs, ObservationView, StepBuffers
@@ -100,7 +100,7 @@ class PolicyEnsemble:
             ArenaError: The network has another architecture.
         """
         if (kind := stacking_key(network.architecture)) != self.kind:
-            raise ArenaError(f"a network of {kind} does not fit an ensemble of {self.kind}: make one for each kind")
+            raise InputError(f"a network of {kind} does not fit an ensemble of {self.kind}: make one for each kind")
         self._backend.put(slot, network)
         self._scale[slot] = self._layout.noise_scale(network.log_std)
 
@@ -134,7 +134,7 @@ class PolicyEnsemble:
         """
         rows, assigned = len(observation.values), len(assignment.slot_of_row)
         if rows != assigned:
-            raise ArenaError(f"{rows} rows act, but {assigned} were assigned: call assign_rows again")
+            raise CallOrderError(f"{rows} rows act, but {assigned} were assigned: call assign_rows again")
         output = assignment.step(observation.values, RecurrentState(*state), episode_start, observation.active)
         noise, scale = self._layout.draw_noise((rows,), rng), self._scale[assignment.slot_of_row]
         raw = self._layout.sample_with_noise(output.parameters, noise, scale, self._layout.pack_masks(observation))
@@ -182,7 +182,7 @@ class PolicyEnsemble:
     def _require_slots(self, slot_of_row: Int[Tensor, " R"]) -> None:
         invalid = set(slot_of_row[(slot_of_row < 0) | (slot_of_row >= self.slots)].tolist())
         if invalid:
-            raise ArenaError(f"slots {sorted(invalid)} do not exist among {self.slots}: reserve them first")
+            raise InputError(f"slots {sorted(invalid)} do not exist among {self.slots}: reserve them first")
 
 
 class LiveNetwork:

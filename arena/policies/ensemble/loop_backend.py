@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.errors import ArenaError
+from arena.errors import CallOrderError
 from arena.policies.ensemble.frozen_layers import Step
 from arena.policies.nn.actor_critic import ActorCritic, NetworkOutput, make_on_meta
 from arena.policies.nn.architecture import Architecture
@@ -62,7 +62,7 @@ class LoopBackend:
         outputs = []
         for slot, rows in rows_of_slot.items():
             if (network := self._networks[slot]) is None:
-                raise ArenaError(f"slot {slot} holds no network: put one there before its rows act")
+                raise CallOrderError(f"slot {slot} holds no network: put one there before its rows act")
             own_state = RecurrentState(*(part[rows] for part in state))
             output = network.step(values[rows], own_state, episode_start[rows], active[rows])
             outputs.append((output.parameters, output.value, *output.state))

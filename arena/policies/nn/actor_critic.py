@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from arena.errors import ArenaError
+from arena.errors import InputError
 from arena.policies.nn.architecture import Architecture, CoreKind
 from arena.policies.nn.distributions import ActionDistribution, ActionLayout
 from arena.policies.nn.embedding_encoder import EmbeddingEncoder, EmbeddingLayout
@@ -226,7 +226,7 @@ def _make_core(architecture: Architecture, inputs: int) -> LSTMCore | Feedforwar
         case CoreKind.FEEDFORWARD:
             return FeedforwardCore(inputs, architecture.recurrent_size)
         case CoreKind.MODULE:
-            raise ArenaError('network.core is "module", but network.module is empty: name one, or use another core')
+            raise InputError('network.core is "module", but network.module is empty: name one, or use another core')
 
 
 def _with_module(

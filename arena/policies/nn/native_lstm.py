@@ -14,7 +14,7 @@ from typing import Any, no_type_check
 import torch
 from torch import Tensor
 
-from arena.errors import ArenaError
+from arena.errors import InputError
 from arena.native.warp import Launch, openmp, require_memory, source, wp
 
 PANEL = 64
@@ -256,7 +256,7 @@ def _require(features: Tensor, first: Tensor, hidden: Tensor, cell: Tensor, *wei
     starts = first.tolist()
     opened, made = starts[1], starts[-1]
     if opened > runs or made != decisions:
-        raise ArenaError(
+        raise InputError(
             f"{made} decisions of {opened} runs do not fit {decisions} inputs and {runs} states: pass one row of "
             "features per decision and one state per run"
         )

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from arena.environments.spec import ActionHead, HeadKind
-from arena.errors import ArenaError
+from arena.errors import GameError
 from arena.policies.nn.set_encoder import SetLayout
 
 
@@ -39,9 +39,9 @@ def head_rows(heads: Sequence[ActionHead], sets: Sequence[SetLayout]) -> dict[st
     set_index = {name: number for number, layout in enumerate(sets) for name in layout.heads}
     for name, number in set_index.items():
         if name not in known or known[name].kind is not HeadKind.CATEGORICAL:
-            raise ArenaError(f"{name!r} chooses of a set and is not a categorical head: name one of these")
+            raise GameError(f"{name!r} chooses of a set and is not a categorical head: name one of these")
         if known[name].size < sets[number].members:
-            raise ArenaError(
+            raise GameError(
                 f"head {name!r} has {known[name].size} options for {sets[number].members} members: give it one for each"
             )
     parts: dict[str, HeadRows] = {}

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from arena.environments.spec import EnvironmentSpec, MemberMask
-from arena.errors import ArenaError
+from arena.errors import GameError
 from arena.policies.nn.mlp import EncoderKind, make_layers
 
 PRESENT_ABOVE = 0.5
@@ -51,7 +51,7 @@ class SetLayout:
         for mask in spec.observation:
             for name in mask.describes if isinstance(mask, MemberMask) else ():
                 if name not in shapes or shapes[name][:1] != mask.shape:
-                    raise ArenaError(
+                    raise GameError(
                         f"{spec.name}: {mask.name} has {mask.size} members and is described by {name!r} of shape "
                         f"{shapes.get(name)}: name blocks of shape ({mask.size}, features)"
                     )
@@ -154,7 +154,7 @@ def remaining_slices(size: int, layouts: Iterable[HasSlices]) -> list[slice]:
     gaps, end = [], 0
     for place in sorted((place for layout in layouts for place in layout.slices), key=lambda place: place.start):
         if not end <= place.start < place.stop <= size:
-            raise ArenaError(
+            raise GameError(
                 f"a set, an image or choices occupy [{place.start}, {place.stop}) of an observation of {size} floats: "
                 "keep them inside it and apart"
             )

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, checker, helper, save
 from outside_policies import EXAMPLES, PATIENT, script
+from refused import refused
 
-from arena.agents import Batch, ExternalPolicyError, open_policy
+from arena.agents import Batch, open_policy
 from arena.agents.onnx import OnnxActor
 from arena.agents.python import PythonAgent
 from arena.cli import main
@@ -63,14 +64,14 @@ def test_the_example_of_a_server_remembers():
 
 @pytest.mark.parametrize("example", sorted(each.name for each in EXAMPLES.glob("*.py")))
 def test_the_page_has_the_example_as_it_is(example):
-    page = (EXAMPLES.parents[1] / "docs" / "external_players.md").read_text(encoding="utf-8")
+    page = (EXAMPLES.parents[1] / "docs/guides/games" / "external-players.md").read_text(encoding="utf-8")
     assert f"```python\n{(EXAMPLES / example).read_text(encoding='utf-8')}```" in page
 
 
 # --- python ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_class_is_made_with_the_game_and_says_who_it_is(folder):
+def test_policy_class_is_constructed_with_the_game_and_has_an_identity(folder):
     script(
         folder,
         "outside_bots.py",
@@ -115,23 +116,21 @@ number = 3
     policy.close()
     assert policy._actor._answer.closed
     random = resolve_policy("rps", "random")
-    for name, told in [
-        ("failing", r"failed with KeyError: 'no such\\nopening'"),
-        ("leaving", "failed with SystemExit: enough"),
-        ("odd", r"returned \[1, 2, 3\]"),
+    for name, value in [
+        ("failing", "KeyError: 'no such\\nopening'"),
+        ("leaving", "SystemExit: enough"),
+        ("odd", [1, 2, 3]),
     ]:
-        with pytest.raises(ExternalPolicyError, match=f"outside_bots:{name}: it {told}"):
+        with refused("external-policy-failed", f"outside_bots:{name}", value):
             play_series("rps", open_policy(RPS, f"outside_bots:{name}"), random, matches=2, seed=0)
-    for name, told in [
-        ("Unmade", r"Unmade\(game\) failed with TypeError"),
-        ("number", "is 3, which cannot be called"),
-        ("nobody", "module outside_bots has no 'nobody'"),
+    for name, value in [
+        ("Unmade", "TypeError"),
+        ("number", 3),
+        ("nobody", "outside_bots"),
     ]:
-        with pytest.raises(ExternalPolicyError, match=told):
+        with refused("external-policy-failed", name, value):
             open_policy(RPS, f"outside_bots:{name}")
-    with pytest.raises(
-        ExternalPolicyError, match=r"does not load .ModuleNotFoundError: No module named 'no_such_bots'"
-    ):
+    with refused("external-policy-failed", "ModuleNotFoundError", "no_such_bots"):
         open_policy(RPS, "no_such_bots:one")
 
 
@@ -148,8 +147,8 @@ def test_a_callable_gives_each_agent_one_thing_to_remember_or_nothing():
 
 
 @pytest.mark.parametrize("memory", [3, "ab", {"home": 1, "away": 2}, np.array(1.0)])
-def test_a_callable_that_gives_no_list_to_remember_is_told_so(memory):
-    with pytest.raises(ExternalPolicyError, match=r"to remember: return one thing for each agent in a list, or None"):
+def test_callable_with_invalid_memory_is_rejected(memory):
+    with refused("external-policy-failed", repr(memory)):
         answered(memory)
 
 
@@ -197,41 +196,41 @@ def test_an_onnx_model_remembers_and_draws_by_its_logits(folder):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "told"),
+    ("inputs", "values"),
     [
         (
             [("observation", FLOAT, ["B", 7]), MASK, HELD],
-            r"'observation' has shape \['B', 7\]: the game gives \(B, 6\)",
+            ("observation", ["B", 7]),
         ),
-        ([("observation", FLOAT, [1, 6]), MASK, HELD], "its first axis is of agents and must be dynamic"),
-        ([("seen", FLOAT, ["B", 6]), MASK, HELD], "one must be 'observation' of 6 floats"),
-        ([SEEN, ("mask_answer", BOOL, ["B", 4]), ("held", FLOAT, ["B", 4])], r"'mask_answer' has shape \['B', 4\]"),
-        ([SEEN, MASK, ("held", FLOAT, ["B", "H"])], "memory 'held' has shape .*only its first axis may be dynamic"),
-        ([SEEN, MASK, HELD, ("more", FLOAT, ["B", 2])], r"no output \['next_more'\]"),
-        ([SEEN, MASK, HELD, ("text", TensorProto.STRING, ["B", 2])], r"input 'text' is a tensor\(string\)"),
+        ([("observation", FLOAT, [1, 6]), MASK, HELD], ("observation",)),
+        ([("seen", FLOAT, ["B", 6]), MASK, HELD], ("observation", 6)),
+        ([SEEN, ("mask_answer", BOOL, ["B", 4]), ("held", FLOAT, ["B", 4])], ("mask_answer", ["B", 4])),
+        ([SEEN, MASK, ("held", FLOAT, ["B", "H"])], ("held",)),
+        ([SEEN, MASK, HELD, ("more", FLOAT, ["B", 2])], ("next_more",)),
+        ([SEEN, MASK, HELD, ("text", TensorProto.STRING, ["B", 2])], ("text", "tensor(string)")),
     ],
 )
-def test_an_onnx_model_with_other_inputs_is_refused_and_they_are_named(folder, inputs, told):
+def test_an_onnx_model_with_other_inputs_is_refused_and_they_are_named(folder, inputs, values):
     last = helper.make_node("Identity", [inputs[0][0]], ["unused"])
     path = model(folder / "odd.onnx", inputs=inputs, outputs=[SAID, NEXT], nodes=[*KEEPING[:2], last])
-    with pytest.raises(ExternalPolicyError, match=told):
+    with refused("external-policy-failed", *values):
         open_policy(RECALL, path)
 
 
-def test_an_onnx_model_that_fails_or_lacks_a_head_says_so(folder):
+def test_broken_onnx_model_is_rejected(folder):
     path = model(folder / "headless.onnx", inputs=[SEEN, MASK, HELD], outputs=[NEXT], nodes=KEEPING)
     random = resolve_policy("recall", "random")
-    with pytest.raises(ExternalPolicyError, match="head 'answer' is answered not"):
+    with refused("external-policy-failed", "answer"):
         play_series("recall", open_policy(RECALL, path), random, matches=2, seed=0)
     (folder / "noise.onnx").write_bytes(b"noise")
-    with pytest.raises(ExternalPolicyError, match="is no ONNX model that can be run"):
+    with refused("external-policy-failed", "ONNX"):
         open_policy(RECALL, "noise.onnx")
 
 
-def test_without_onnxruntime_it_says_what_to_install(folder, monkeypatch):
+def test_missing_onnxruntime_error_names_the_extra(folder, monkeypatch):
     (folder / "any.onnx").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ExternalPolicyError, match=r"pip install 'echelon-league\[onnx\]'"):
+    with refused("external-policy-failed", "echelon-league[onnx]"):
         open_policy(RECALL, "any.onnx")
 
 
@@ -244,7 +243,7 @@ def run_arena(*arguments):
     return left.value.code
 
 
-def test_arena_match_plays_and_records_a_policy_from_outside_and_tells_its_forfeits(folder, capsys):
+def test_match_command_records_external_policies_and_reports_forfeits(folder, capsys):
     shutil.copy(EXAMPLES / "recaller.py", folder)
     script(folder, "rogue_bot.py", "def rogue(batch):\n    return {'answer': [9] * len(batch)}\n")
     first = folder / "first.replay.json.gz"
@@ -261,7 +260,7 @@ def test_arena_match_plays_and_records_a_policy_from_outside_and_tells_its_forfe
     assert not second.exists()
 
 
-def test_arena_tournament_takes_them_and_exploitability_says_why_not(folder, capsys):
+def test_tournament_accepts_external_policies_exploitability_rejects_them(folder, capsys):
     shutil.copy(EXAMPLES / "recaller.py", folder)
     assert not run_arena(
         "tournament", "recaller:recaller", "random", "--environment", "recall", "--matches", "4", "--json"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from refused import assert_names
 
 from arena.cli import bench, environments, main, output
 from arena.environments import make, names
@@ -31,7 +32,7 @@ def checkpoint(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_match_prints_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]):
+def test_match_json_is_stable(capsys: pytest.CaptureFixture[str]):
     code, out, _ = run(
         capsys, "match", "random", "random", "--environment", "rps", "--matches", "30", "--seed", "3", "--json"
     )
@@ -69,7 +70,7 @@ def test_match_repeats_from_its_seed(capsys: pytest.CaptureFixture[str]):
     assert first != other
 
 
-def test_what_a_game_loads_when_it_is_first_made_is_no_part_of_its_pace(
+def test_bench_excludes_the_time_of_the_first_construction(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     happened: list[str] = []
@@ -98,7 +99,7 @@ def test_processes_change_nothing_that_is_played(capsys: pytest.CaptureFixture[s
     assert alone == apart
     code, _, told = run(capsys, "match", "random", "random", "--environment", "rps", "--processes", "2")
     assert code == 1
-    assert "rps steps a whole batch by itself, and was given 2 processes: leave them out" in told
+    assert_names(told, "rps", 2)
 
 
 def test_networks_draw_nothing_where_that_is_asked_for(capsys: pytest.CaptureFixture[str], checkpoint: str):
@@ -107,12 +108,12 @@ def test_networks_draw_nothing_where_that_is_asked_for(capsys: pytest.CaptureFix
     assert json.loads(run(capsys, *game)[1])["matches"] == 20
 
 
-def test_without_any_chance_a_match_on_either_side_says_all(capsys: pytest.CaptureFixture[str], checkpoint: str):
+def test_deterministic_game_plays_one_match_per_side(capsys: pytest.CaptureFixture[str], checkpoint: str):
     game = ("match", checkpoint, checkpoint, "--environment", "rps", "--matches", "20")
     _, out, told = run(capsys, *game, "--greedy", "--json")
     printed = json.loads(out)
     assert (printed["matches"], printed["low"], printed["score"], printed["high"]) == (2, 0.5, 0.5, 0.5)
-    assert "nothing is left to chance: 2 matches, one on either side, say all" in told
+    assert_names(told, 2)
     assert "certain" in run(capsys, *game, "--greedy")[1]
     once = json.loads(run(capsys, *game[:-1], "1", "--greedy", "--json")[1])
     assert once["low"] < once["score"] < once["high"], "on the other side it may be otherwise"
@@ -148,7 +149,7 @@ def test_match_takes_a_checkpoint_by_its_path(capsys: pytest.CaptureFixture[str]
     assert "choice 4" in out
 
 
-def test_bench_prints_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]):
+def test_bench_json_is_stable(capsys: pytest.CaptureFixture[str]):
     code, out, _ = run(capsys, "bench", "--environment", "recall", "--num-envs", "8", "--threads", "1", "--json")
 
     printed = json.loads(out)
@@ -168,7 +169,7 @@ def test_bench_prints_what_scripts_rely_on(capsys: pytest.CaptureFixture[str]):
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_what_games_print_is_not_what_scripts_read(
+def test_output_of_games_does_not_mix_with_json(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ):
     monkeypatch.setattr(bench, "BENCH_STEPS", 2)
@@ -200,7 +201,7 @@ def test_environments_fit_a_terminal_of_120_columns(capsys: pytest.CaptureFixtur
     assert max(len(line.rstrip()) for line in table.splitlines()) <= 120
 
 
-def test_tables_say_everything_in_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def test_tables_fit_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(output, "PIPED_WIDTH", 80)
     players = ("lieutenant", "lieutenant-half")
     game = ("--environment", "mech-duel", "--matches", "2")
@@ -218,9 +219,7 @@ def test_tables_say_everything_in_80_columns(capsys: pytest.CaptureFixture[str],
         assert f" {whole} " in printed
 
 
-def test_more_matches_than_memory_holds_are_refused_in_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_out_of_memory_is_a_one_line_error(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     def full(*_: object, **__: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 400000000000 bytes")
 
@@ -275,7 +274,7 @@ def test_tournament_prints_ratings_and_scores(capsys: pytest.CaptureFixture[str]
         (("bench", "--environment", "rps", "--device", "tpu"), 1, "arena: unknown device 'tpu': choose cpu"),
     ],
 )
-def test_what_a_user_can_cause_is_one_line(
+def test_user_errors_are_one_line(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, message: str
 ):
     exit_code, out, err = run(capsys, *arguments)
@@ -367,7 +366,7 @@ def test_exploitability_of_rounds_of_a_matrix_game_is_that_of_one_round(capsys: 
         (["recall", "random"], "or a matrix game such as rps"),
     ],
 )
-def test_exploitability_names_what_it_cannot_compute(
+def test_exploitability_error_names_the_unsupported_policy(
     capsys: pytest.CaptureFixture[str], arguments: list[str], names: str
 ):
     code, _, err = run(capsys, "exploitability", *arguments)
@@ -380,7 +379,7 @@ def test_exploitability_needs_a_game_of_openspiel(capsys: pytest.CaptureFixture[
     code, _, err = run(capsys, "exploitability", "random", "--environment", "recall")
 
     assert code == 2
-    assert "exact values are for games of OpenSpiel: give openspiel:GAME instead of 'recall'" in err
+    assert_names(err, "OpenSpiel", "openspiel:GAME", "recall")
 
 
 @pytest.mark.integration

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from recordings import make_recording, make_steps, unpack
+from refused import assert_names
 from rich.console import Console
 
 from arena.cli import main
@@ -36,7 +37,7 @@ def steps(tmp_path: Path) -> Path:
     return path
 
 
-def test_match_records_its_first_match_and_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def test_match_command_records_its_first_match(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     path = tmp_path / "rps.replay.json.gz"
     arguments = ("match", "random", "random", "--environment", "rps", "--matches", "6", "--seed", "3", "--json")
 
@@ -105,9 +106,7 @@ def test_replay_writes_an_mp4(capsys: pytest.CaptureFixture[str], match: Path, t
 
 @pytest.mark.integration
 @pytest.mark.parametrize(("module", "out", "told"), [("av", "a.mp4", "PyAV"), ("PIL", "a.gif", "Pillow")])
-def test_what_is_not_installed_is_named_with_the_way_to_install_it(
-    match: Path, tmp_path: Path, module: str, out: str, told: str
-):
+def test_missing_package_error_names_the_extra(match: Path, tmp_path: Path, module: str, out: str, told: str):
     without = f"import sys; sys.modules['{module}'] = None; from arena.cli import main; "
 
     ran = subprocess.run(
@@ -118,7 +117,7 @@ def test_what_is_not_installed_is_named_with_the_way_to_install_it(
     )
 
     assert ran.returncode == 1
-    assert f"needs {told}, which is not installed: pip install 'echelon-league[" in ran.stderr
+    assert_names(ran.stderr, told, "echelon-league")
     assert ran.stderr.count("\n") == 1
 
 
@@ -150,7 +149,7 @@ def test_steps_have_no_picture(capsys: pytest.CaptureFixture[str], steps: Path, 
     assert "has no picture" in err
 
 
-def test_what_a_user_can_cause_is_one_line(capsys: pytest.CaptureFixture[str], match: Path, tmp_path: Path):
+def test_user_errors_are_one_line(capsys: pytest.CaptureFixture[str], match: Path, tmp_path: Path):
     (tmp_path / "file").write_text("hello")
     below = tmp_path / "file" / "below.gif"
     game = ("match", "random", "random", "--environment", "rps", "--matches", "2")

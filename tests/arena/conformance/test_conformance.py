@@ -12,6 +12,7 @@ from pathlib import Path
 import broken_games
 import broken_walks
 import pytest
+from refused import assert_names
 
 from arena.cli import main
 from arena.conformance import Report, Verdict, verify
@@ -52,7 +53,7 @@ def test_a_game_that_keeps_every_rule_passes(game: str):
 
 
 @pytest.mark.integration
-def test_every_rule_says_something_of_some_game():
+def test_every_check_reports_on_some_game():
     rows = [row for game in ("honest", "broken_walks:Walk", "untold") for row in look_at(game).rows]
     silent = {row.check for row in rows} - {row.check for row in rows if row.verdict is not Verdict.NOT_APPLICABLE}
     assert silent == set()
@@ -106,7 +107,7 @@ def test_a_broken_rule_is_found_and_hardly_another_is_blamed(game: str, check: s
     assert not report.passed
 
 
-def test_what_is_found_is_located():
+def test_findings_have_a_location():
     places = {
         "blind": "match 0 (seed {}), decision 0, agent 2 (home",
         "eternal": "decision 6",
@@ -139,18 +140,18 @@ def test_chance_of_its_own_breaks_every_way_of_repeating():
     assert said(report, Verdict.FAILED)["repeats"].startswith("rewards of agent 0 (home, scout): ")
 
 
-def test_a_game_that_does_not_repeat_may_say_so():
+def test_game_may_declare_that_it_does_not_repeat():
     told = said(look_at("careless"), Verdict.NOT_APPLICABLE)
     assert told["repeats"] == told["rows"] == told["reset"] == "it declares that matches do not repeat"
 
 
-def test_a_game_without_chance_is_told_from_others():
+def test_deterministic_game_is_recognised():
     assert look_at("certain").passed
     assert "other seeds, same actions: the same matches" in said(look_at("certain"), Verdict.NOT_APPLICABLE)["chance"]
     assert said(look_at("honest"), Verdict.PASSED)["chance"] == "other seeds, same actions: other matches"
 
 
-def test_what_is_declared_of_chance_is_checked():
+def test_declared_randomness_is_checked():
     random = said(look_at("certainly_random"), Verdict.FAILED)
     assert random == {"chance": "it declares no chance; other seeds, same actions: other matches"}
     certain = said(look_at("expected"), Verdict.WARNING)
@@ -159,7 +160,7 @@ def test_what_is_declared_of_chance_is_checked():
     assert told["chance"] == "other seeds, same actions: the same matches"
 
 
-def test_rewards_of_which_nothing_is_declared_are_told_of():
+def test_undeclared_zero_sum_rewards_are_reported():
     for game, told in [("unspoken", "and did: zero_sum=True would say so"), ("unequal", "and do not")]:
         report = look_at(game)
         assert report.passed
@@ -183,7 +184,7 @@ def test_unlike_sides_that_see_the_same_are_warned_of():
     assert "own side" in said(kuhn, Verdict.PASSED)
 
 
-def test_who_comes_back_is_warned_of():
+def test_reactivated_agents_are_a_warning():
     report = look_at("undying")
     assert report.passed
     assert said(report, Verdict.WARNING) == {"who has left": "it acts again after it was inactive"}
@@ -197,11 +198,11 @@ def test_an_advantage_of_a_side_is_warned_of_with_its_interval():
     assert told[1].startswith("home scores 1.000 (0.912 to 1.000) of 40 matches")
 
 
-def test_a_game_whose_matches_never_end_by_themselves_is_warned_of():
+def test_game_that_never_terminates_is_a_warning():
     report = look_at("endless")
     assert report.passed
     assert said(report, Verdict.WARNING)["step limit"] == "all 10 matches were cut off, after 6 to 6 decisions"
-    assert "of 10 matches ended by the game's rules" in said(look_at("honest"), Verdict.PASSED)["step limit"]
+    assert_names(said(look_at("honest"), Verdict.PASSED)["step limit"], 10)
 
 
 def test_a_limit_that_decides_is_an_end():
@@ -216,7 +217,7 @@ def test_winners_that_earn_less_are_warned_of():
 @pytest.mark.parametrize(
     ("game", "deed"), [("littering", "writes played.log, and "), ("pickled", "unpickles collections.OrderedDict, and ")]
 )
-def test_what_a_game_does_beside_playing_is_seen(tmp_path: Path, monkeypatch, game: str, deed: str):
+def test_side_effects_of_a_game_are_reported(tmp_path: Path, monkeypatch, game: str, deed: str):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nothing is temporary here"))
     failed = said(look_at(game), Verdict.FAILED)
@@ -224,7 +225,7 @@ def test_what_a_game_does_beside_playing_is_seen(tmp_path: Path, monkeypatch, ga
     assert failed["keeps to itself"].startswith(f"while it is played it {deed}")
 
 
-def test_threads_that_programs_would_wait_for_are_told():
+def test_non_daemon_threads_are_reported():
     try:
         failed = said(look_at("lingering"), Verdict.FAILED)
     finally:
@@ -258,7 +259,7 @@ def test_a_game_that_kills_its_process_is_survived():
     assert said(report, Verdict.NOT_REACHED)["repeats"] == "'answers' is broken"
 
 
-def test_a_spec_that_changes_is_told_field_by_field():
+def test_changing_spec_is_reported_by_field():
     failed = said(look_at("growing"), Verdict.FAILED)
     assert failed == {"specification": "it declares something else when it is made again: max_decisions"}
     assert said(look_at("boundless"), Verdict.FAILED) == {
@@ -283,11 +284,11 @@ def test_new_processes_end_whatever_threads_a_game_starts():
 
 
 @pytest.mark.integration
-def test_a_game_that_a_new_process_does_not_find_is_told():
+def test_game_missing_in_a_new_process_is_reported():
     spec = replace(declare("broken_walks:Walk"), name="broken_walks:nothing")
     row = compare_with_fresh_processes(spec)
     assert row.verdict is Verdict.FAILED
-    assert "a new process cannot declare it: arena.errors.UnknownEnvironmentError" in row.said
+    assert_names(row.said, "arena.errors.UnknownEnvironmentError")
 
 
 def unchecked(thing, **fields):
@@ -333,14 +334,14 @@ MEMBERS = MemberMask("there", (3,), 0.0, 1.0, ("others",), ("option",))
         ({"rules": {"depth": float("nan")}}, "its rules cannot be written as JSON"),
     ],
 )
-def test_what_is_wrong_with_a_spec_is_told(fields: dict, fault: str):
+def test_invalid_spec_is_reported(fields: dict, fault: str):
     spec: EnvironmentSpec = declare("broken_games:honest")
     assert faults_of(spec) == []
     assert any(told.startswith(fault) for told in faults_of(unchecked(spec, **fields)))
 
 
 def test_the_page_on_it_lists_every_check_in_order():
-    page = (Path(__file__).parents[3] / "docs" / "verify.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs/guides/games" / "verify.md").read_text(encoding="utf-8")
     listed = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")][1:]
     assert listed == [row.check for row in look_at("honest").rows]
 
@@ -359,7 +360,7 @@ def test_the_command_prints_a_row_for_each_check(capsys: pytest.CaptureFixture[s
     assert "broken_games:honest: 28 passed, 0 failed, 0 warnings." in out
 
 
-def test_the_command_explains_what_has_failed_and_says_so_to_scripts(capsys: pytest.CaptureFixture[str]):
+def test_verify_command_explains_failures_and_exits_with_1(capsys: pytest.CaptureFixture[str]):
     code, out, _ = run(capsys, "broken_games:stuck", "--matches", "10")
     assert code == 1
     lines = [line.split(maxsplit=1) for line in out.splitlines()]

@@ -39,19 +39,19 @@ class Still:
         ("mpe2:simple_tag_v3", (None, None)),
     ],
 )
-def test_what_is_known_of_a_game_is_declared(game, said):
+def test_game_properties_are_declared(game, said):
     spec = declare(game)
     assert (spec.zero_sum, spec.chance) == said
 
 
-def test_games_of_ones_own_say_it_themselves():
+def test_user_games_declare_their_properties():
     one = inspect_game("game", TwoSided(zoo_games.Meadow, zero_sum=False, chance=True)).spec
     other = look_at_tensors("game", TensorGame(Still, zero_sum=True, chance=False)).spec
     assert (one.zero_sum, one.chance) == (False, True)
     assert (other.zero_sum, other.chance) == (True, False)
 
 
-def test_checkpoints_meet_whatever_is_said_of_their_game():
+def test_checkpoint_signature_ignores_game_properties():
     spec = declare("rps")
     silent = replace(spec, zero_sum=None, chance=None)
     assert silent.signature == spec.signature == "c0a550e24d7d8b16"

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 from arena.evaluation.behaviour_profiles import Samples, apart, fingerprints, root_mean_squares
 
@@ -36,7 +37,7 @@ def test_the_spread_is_that_of_the_players_and_not_of_chance():
     assert prints.telling.tolist() == [True, True, False]
 
 
-def test_a_measure_by_which_nobody_differs_is_seldom_taken_to_tell():
+def test_uninformative_measure_is_rarely_selected():
     rng = np.random.default_rng(1)
     prints = fingerprints(league(rng, np.zeros((20, 2000)), 15))
     # 1 % of 2,000 measures, give or take 4.4
@@ -67,7 +68,7 @@ def test_the_bound_is_crossed_one_time_in_twenty():
     assert 4 <= crossed <= 28
 
 
-def test_only_what_is_known_of_both_counts():
+def test_distance_uses_measures_known_for_both_players():
     style = np.random.default_rng(3).normal(0.0, 1.0, (10, 2))
     values = np.repeat(style[:, :, None], 3, axis=2)
     values[1, 0] = np.nan
@@ -84,7 +85,7 @@ def test_standing_is_in_standard_deviations_from_the_centre():
     assert np.isnan(prints.standing(2)[1])
 
 
-def test_nobody_and_nothing_have_fingerprints():
+def test_empty_samples_give_empty_fingerprints():
     none = fingerprints(Samples(*(np.zeros((3, 2)) for _ in range(3))))
     assert none.spread.tolist() == [0.0, 0.0]
     assert np.isnan(none.centre).all()
@@ -118,7 +119,7 @@ def test_the_estimate_of_a_difference_of_chance_alone_is_about_zero():
 
 def test_bad_samples_are_refused_by_name():
     one = np.zeros((2, 2))
-    with pytest.raises(ValueError, match=r"have shapes .*\(2, 1\)"):
+    with refused(ValueError, "(2, 1)"):
         Samples(one, one, np.zeros((2, 1)))
-    with pytest.raises(ValueError, match="not finite: leave out what is unknown"):
+    with refused(ValueError):
         Samples(one, np.full((2, 2), np.nan), one)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 from scipy.stats import binomtest, false_discovery_control
 
 from arena.evaluation.intransitivity import significant_cycles
@@ -34,7 +35,7 @@ def test_p_values_are_exact_binomial_ones_adjusted_for_all_pairs_that_met():
     assert np.argwhere(found.beats).tolist() == [[0, 1]]
 
 
-def test_circles_of_three_are_found_and_told_in_order():
+def test_cycles_of_three_players_are_listed_in_order():
     found = significant_cycles(tournament([(0, 1), (1, 2), (2, 0), (0, 3), (1, 3), (2, 3)], 4))
     assert found.triples == 1
     assert found.groups == ((0, 1, 2),)
@@ -43,7 +44,7 @@ def test_circles_of_three_are_found_and_told_in_order():
     assert sorted(circle) == [0, 1, 2]
 
 
-def test_a_circle_of_four_among_players_who_did_not_all_meet():
+def test_cycle_of_four_players_is_found_in_sparse_matches():
     found = significant_cycles(tournament([(3, 1), (1, 0), (0, 2), (2, 3), (4, 5)], 6))
     assert found.triples == 0
     assert found.groups == ((0, 1, 2, 3),)
@@ -52,7 +53,7 @@ def test_a_circle_of_four_among_players_who_did_not_all_meet():
     assert all(found.beats[one, other] for one, other in zip(circle, circle[1:] + circle[:1], strict=True))
 
 
-def test_groups_that_share_nobody_are_told_apart_the_largest_first():
+def test_disjoint_groups_are_listed_largest_first():
     rings = [(0, 4), (4, 6), (6, 0), (1, 2), (2, 3), (3, 5), (5, 1), (0, 1)]
     assert significant_cycles(tournament(rings, 7)).groups == ((1, 2, 3, 5), (0, 4, 6))
 
@@ -108,7 +109,7 @@ def test_counts_that_fade_may_be_broken_numbers():
 
 
 def test_bad_counts_and_significance_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"counts have shape \(2,\)"):
+    with refused(ValueError, "counts", "(2,)"):
         significant_cycles(record([1, 0], [1, 1]))
-    with pytest.raises(ValueError, match=r"significance is 1\.0"):
+    with refused(ValueError, "significance", 1.0):
         significant_cycles(record([[0]], [[0]]), significance=1.0)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 from scipy.stats import beta
 
 from arena.evaluation.payoff import (
@@ -76,7 +77,7 @@ def test_the_last_result_weighs_most_against_a_learner():
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.floats(0, 1)), max_size=60), st.randoms())
-def test_a_lineage_of_late_is_a_player_that_learns(games, chance):
+def test_recent_record_of_a_lineage_is_that_of_its_learner(games, chance):
     """Snapshots of a lineage, met one after the other, count as one cell in which every game fades the ones before."""
     games = sorted(games, key=lambda game: game[:2])
     whose, when = np.indices((3, 4)).reshape(2, -1)
@@ -92,12 +93,12 @@ def test_a_lineage_of_late_is_a_player_that_learns(games, chance):
         np.testing.assert_allclose(getattr(found, name), column[whose[order]], atol=1e-12)
 
 
-def test_nobody_has_a_record_of_late():
+def test_recent_records_of_no_players_are_empty():
     assert pool_recent(tally([], [], [], 0), [], [], []).games.shape == (0,)
 
 
 @pytest.mark.parametrize("games", [1.0, 3.0, 6.0, 12.0, 30.0, 100.0])
-def test_who_beats_a_player_in_over_seventy_percent_is_certain_to_beat_it_more_often_than_not(games):
+def test_win_rate_over_70_percent_implies_superiority(games):
     """The prior's eight even games stand for an interval: at few games nobody gets above the limit by luck alone."""
     points = np.linspace(0.0, games, 1001)
     counts = WinCounts(np.full(1001, games), points, *np.zeros((3, 1001)))
@@ -166,7 +167,7 @@ def test_cyclic_share_of_a_mixture_is_its_share_of_the_squared_log_odds():
     assert cyclic_share(rate, np.ones((3, 3)) - np.eye(3)) == pytest.approx(wanted)
 
 
-def test_pairs_that_never_met_carry_no_weight_in_the_shares():
+def test_unplayed_pairs_have_no_weight_in_the_shares():
     beats = np.array([[0.5, 0.9, 0.1], [0.1, 0.5, 0.9], [0.9, 0.1, 0.5]])
     chain = np.array([[0, 5, 0], [5, 0, 5], [0, 5, 0]], dtype=float)
     assert cyclic_share(beats, chain) == pytest.approx(0.0, abs=1e-20)
@@ -188,17 +189,17 @@ def test_moments_are_those_of_the_beta_distribution():
 
 
 def test_bad_payoff_columns_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"score\[1\] is 1\.7"):
+    with refused(ValueError, "score[1]", 1.7):
         tally([0, 0], [1.0, 1.7], [False, False], 1)
-    with pytest.raises(ValueError, match=r"cell\[0\] is 1: an index is in \[0, 1\)"):
+    with refused(ValueError, "cell[0]", 1, "[0, 1)"):
         tally([1], [1.0], [False], 1)
-    with pytest.raises(ValueError, match=r"cell\[0\] is -1"):
+    with refused(ValueError, "cell[0]", -1):
         tally([-1], [1.0], [False], 1)
-    with pytest.raises(ValueError, match=r"shapes \(2,\), \(1,\) and \(1,\)"):
+    with refused(ValueError, "(2,)", "(1,)"):
         tally([0, 0], [1.0], [False], 1)
-    with pytest.raises(ValueError, match=r"decay is 0\.0"):
+    with refused(ValueError, "decay", 0.0):
         tally([0], [1.0], [False], 1, decay=0.0)
-    with pytest.raises(ValueError, match=r"prior_games is 0\.0"):
+    with refused(ValueError, "prior_games", 0.0):
         win_rates(tally([0], [1.0], [False], 1), [0.5], prior_games=0.0)
-    with pytest.raises(ValueError, match=r"counts have shape \(2, 2\), ratings 3 players"):
+    with refused(ValueError, "counts", "(2, 2)", 3):
         payoff(plain_pair_counts([], 2), newcomers(3))

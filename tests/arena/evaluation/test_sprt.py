@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 from arena.evaluation.sprt import EloEstimate, SprtConfig, estimate, log_likelihood_ratio, run_sprt, stop
 
@@ -214,28 +215,28 @@ def test_one_sided_records_have_an_estimate(counts):
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("setting", "values"),
     [
-        ({"elo0": 20.0}, r"elo0 is 20\.0 and elo1 20\.0: elo1 must be above"),
-        ({"elo1": float("nan")}, "elo1 nan"),
-        ({"alpha": 0.5}, r"alpha is 0\.5"),
-        ({"beta": 0.0}, r"beta is 0\.0"),
-        ({"least_games": -1}, "least_games is -1"),
+        ({"elo0": 20.0}, ("elo0", 20.0, "elo1")),
+        ({"elo1": float("nan")}, ("elo1", "nan")),
+        ({"alpha": 0.5}, ("alpha", 0.5)),
+        ({"beta": 0.0}, ("beta", 0.0)),
+        ({"least_games": -1}, ("least_games", -1)),
     ],
 )
-def test_bad_gates_are_refused_by_name(setting, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_gates_are_refused_by_name(setting, values):
+    with refused(ValueError, *values):
         SprtConfig(**setting)
 
 
 def test_bad_scores_and_counts_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"scores\[1\] is 1\.5"):
+    with refused(ValueError, "scores[1]", 1.5):
         stop([0.5, 1.5], SprtConfig())
-    with pytest.raises(ValueError, match=r"scores have shape \(1, 2\)"):
+    with refused(ValueError, "scores", "(1, 2)"):
         stop([[0.5, 0.5]], SprtConfig())
-    with pytest.raises(ValueError, match=r"counts have shape \(4,\)"):
+    with refused(ValueError, "counts", "(4,)"):
         log_likelihood_ratio([1, 2, 3, 4], 0.0, 1.0)
-    with pytest.raises(ValueError, match=r"elo is 1000000\.0: a lead must be within 1000"):
+    with refused(ValueError, "elo", 1000000.0, 1000):
         log_likelihood_ratio([1, 2, 3], 0.0, 1e6)
-    with pytest.raises(ValueError, match="finite and 0 or more"):
+    with refused(ValueError, 0):
         estimate([1, -2, 3], SprtConfig())

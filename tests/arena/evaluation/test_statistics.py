@@ -12,7 +12,7 @@ p_values = arrays(np.float64, st.integers(1, 60), elements=st.sampled_from([0.0,
 
 
 @given(p_values)
-def test_it_is_what_scipy_makes_of_them(given_p: np.ndarray) -> None:
+def test_statistics_equal_scipy(given_p: np.ndarray) -> None:
     assert np.allclose(benjamini_hochberg(given_p), false_discovery_control(given_p), rtol=1e-15, atol=0.0)
 
 

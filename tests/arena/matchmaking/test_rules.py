@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from installed_rules import brought
+from refused import refused
 
 from arena.evaluation.nash_averaging import max_entropy_nash
 from arena.evaluation.payoff import WinCounts, tally
@@ -39,13 +40,13 @@ def test_the_skill_rule_is_the_kernel():
     assert find_rule("skill", skill_sigma=90.0).weights(candidates) == pytest.approx(wanted)
 
 
-def test_the_nash_rule_takes_the_opponents_mixture_and_else_what_their_ratings_predict():
+def test_nash_rule_falls_back_to_predicted_win_rates():
     circle = np.array([[0.5, 0.8, 0.1], [0.2, 0.5, 0.7], [0.9, 0.3, 0.5]])
     assert find_rule("nash").weights(pool([0.2, 0.5, 0.9], between=circle)) == pytest.approx(max_entropy_nash(circle))
     assert find_rule("nash").weights(pool([0.5, 0.2, 0.9])) == pytest.approx([0.0, 1.0, 0.0], abs=1e-6)
 
 
-def test_the_forgotten_rule_weighs_by_what_was_lost():
+def test_forgotten_rule_weights_by_lost_win_rate():
     pasts = WinRateHistory(counts([95, 90, 50, 9], [100, 100, 100, 10]), counts([10, 60, 52, 8], [100, 100, 100, 10]))
     weights = find_rule("forgotten").weights(pool([0.1, 0.6, 0.5, 0.8], pasts=pasts))
     assert weights == pytest.approx([85 / 102, 30 / 102, 0.0, 0.0])
@@ -64,23 +65,23 @@ def test_halves_are_the_older_and_the_newer_games_with_each_opponent(games):
         assert pasts.recent.points[opponent] == pytest.approx(newer.sum())
 
 
-def test_only_what_the_rules_in_force_look_at_is_needed():
+def test_only_inputs_of_active_rules_are_required():
     assert MatchmakingConfig().needs(100) == set()
     assert MatchmakingConfig(weighting="nash").needs(100) == {"between"}
     assert MatchmakingConfig(weighting="nash").needs(19) == set()  # in warm-up
     both = MatchmakingConfig(weighting="nash", mixture=(("forgotten", 1.0), ("hard", 1.0)))
     assert both.needs(100) == {"pasts"}
-    with pytest.raises(ValueError, match="past_games is 1: it must be 2 or more"):
+    with refused(ValueError, "past_games", 1, 2):
         MatchmakingConfig(past_games=1)
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_rule_of_ones_own_may_look_at_everything():
+def test_installed_rule_can_use_all_inputs():
     assert MatchmakingConfig(weighting="nemesis").needs(100) == {"between", "pasts"}
 
 
 def test_a_rule_that_fails_is_named():
-    with pytest.raises(ValueError, match="rule 'odd' failed: KeyError: 'nothing'"):
+    with refused(ValueError, "odd", "KeyError", "nothing"):
         Rule("odd", "", lambda _: {}["nothing"]).weights(pool([0.5]))
 
 
@@ -103,7 +104,7 @@ def test_a_mixture_draws_from_each_rule_its_share():
     assert (draws.propensities[draws.opponents == 0] == distribution.probabilities[0]).all()
 
 
-def test_a_rule_with_nobody_to_propose_leaves_its_share_to_the_others():
+def test_rule_without_opponents_passes_its_share_to_the_others():
     config = MatchmakingConfig(self_play_share=0.0, mixture=(("forgotten", 0.5), ("hard", 0.25), ("variance", 0.25)))
     distribution = opponent_distribution(pool([0.2, 0.8]), config)
     assert [branch.share for branch in distribution.branches] == [0.0, 0.5, 0.5]
@@ -149,7 +150,7 @@ def installed(tmp_path):
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_rule_of_ones_own_is_found_by_its_entry_point():
+def test_installed_rule_is_found_by_its_entry_point():
     config = MatchmakingConfig(self_play_share=0.0, weighting="nemesis", uniform_share=0.1)
     distribution = opponent_distribution(pool([0.6, 0.3, 0.9]), config)
     assert distribution.probabilities == pytest.approx([0.1 / 3, 0.9 + 0.1 / 3, 0.1 / 3])
@@ -158,33 +159,33 @@ def test_a_rule_of_ones_own_is_found_by_its_entry_point():
 
 @pytest.mark.usefixtures("installed")
 def test_rules_that_cannot_be_used_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"weighting is 'nobody': choose one of hard, .*, NUMBER, gone, nemesis, pess"):
+    with refused(ValueError, "weighting", "nobody", "NUMBER"):
         MatchmakingConfig(mixture=(("nobody", 1.0),))
-    with pytest.raises(ValueError, match="'NUMBER': stranger_rules:NUMBER must be a function"):
+    with refused(ValueError, "NUMBER", "stranger_rules:NUMBER"):
         find_rule("NUMBER")
-    with pytest.raises(ValueError, match="'gone': stranger_rules:gone cannot be loaded"):
+    with refused(ValueError, "gone", "stranger_rules:gone"):
         find_rule("gone")
-    with pytest.raises(ValueError, match=r"rule 'pessimist' gave the weight -0\.5"):
+    with refused(ValueError, "pessimist", -0.5):
         find_rule("pessimist").weights(pool([0.5]))
-    with pytest.raises(ValueError, match=r"rule 'short' gave weights of shape \(1,\): it must give \(2,\)"):
+    with refused(ValueError, "short", "(1,)", "(2,)"):
         Rule("short", "", lambda _: [1.0]).weights(pool([0.5, 0.5]))
 
 
 @pytest.mark.parametrize(
-    ("mixture", "message"),
+    ("mixture", "values"),
     [
-        ((("hard", 0.0),), r"mixture gives 'hard' the share 0\.0"),
-        ((("hard", 1.0), ("hard", 1.0)), "mixture names hard, hard"),
+        ((("hard", 0.0),), ("mixture", "hard", 0.0)),
+        ((("hard", 1.0), ("hard", 1.0)), ("mixture", "hard, hard")),
     ],
 )
-def test_bad_mixtures_are_refused_by_name(mixture, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_mixtures_are_refused_by_name(mixture, values):
+    with refused(ValueError, *values):
         MatchmakingConfig(mixture=mixture)
 
 
 def test_bad_pasts_and_matrices_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"between has shape \(1, 1\): with 2 opponents it must be \(2, 2\)"):
+    with refused(ValueError, "between", "(1, 1)", 2, "(2, 2)"):
         pool([0.5, 0.5], between=np.full((1, 1), 0.5))
     one = tally([0], [1.0], [False], 1)
-    with pytest.raises(ValueError, match=r"pasts\.recent has shape \(1,\)"):
+    with refused(ValueError, "pasts.recent", "(1,)"):
         pool([0.5, 0.5], pasts=WinRateHistory(counts([1, 1], [1, 1]), one))

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from refused import refused
 from stubborn import Always
 
 from arena.environments import declare, make
@@ -10,7 +11,6 @@ from arena.environments.base import Measure, Observation, Outcome, StepResult
 from arena.environments.metrics import MOST_MEASURES, ActionFrequencies, RatioAccumulator, meter_of
 from arena.environments.registry import make_baseline
 from arena.environments.spec import ActionHead, HeadKind
-from arena.errors import ArenaError
 from arena.play.behaviour import BehaviourCallback
 from arena.play.recording import RecordFirstMatch
 from arena.play.runner import CallbackList, play
@@ -50,7 +50,7 @@ class Toy:
         self.num_envs, self.device = num_envs, torch.device("cpu")
 
 
-def test_ratios_are_of_sums_over_a_match_and_begin_anew_with_the_next():
+def test_ratios_use_sums_over_one_match():
     ratios = RatioAccumulator(declare("rps"), 2, 1, torch.device("cpu"))
     none, both, second = (torch.tensor(each) for each in ([False, False], [True, True], [False, True]))
     ratios.add(torch.tensor([[[1.0], [0.0]], [[2.0], [0.0]]]), torch.tensor([[[1.0], [0.0]], [[4.0], [1.0]]]))
@@ -135,11 +135,11 @@ def test_an_environment_that_measures_is_asked():
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
-    [(("style", "style"), "rps has 2 measures of behaviour, 1 of them"), ([str(k) for k in range(65)], "at most 64")],
+    ("names", "values"),
+    [(("style", "style"), ("rps", 2, 1)), ([str(k) for k in range(65)], (64,))],
 )
-def test_measures_that_cannot_be_told_apart_or_are_too_many_are_refused(names, told):
-    with pytest.raises(ArenaError, match=told):
+def test_duplicate_or_too_many_measures_are_rejected(names, values):
+    with refused("invalid-game", *values):
         BehaviourCallback(1).opened(Measured(*names), observation([[True] * 4]))
 
 
@@ -169,7 +169,7 @@ class Steady:
         return {"answer": torch.where(seen.masks["answer"][:, 0], 0, 1 + noise)}, state
 
 
-def test_sides_are_told_apart():
+def test_sides_have_separate_measures():
     watcher = BehaviourCallback(2)
     play("rps", Always(ROCK), Always(PAPER), [1, 2], rng(), watcher=watcher)
     for each in watcher.behaviours:
@@ -178,7 +178,7 @@ def test_sides_are_told_apart():
         assert each.away == (0.0, 1.0, 0.0)
 
 
-def test_what_there_was_nothing_of_is_not_known():
+def test_ratio_with_zero_denominator_is_nan():
     watcher = BehaviourCallback(1)
     play(
         "mech-duel",

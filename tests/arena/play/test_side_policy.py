@@ -49,7 +49,7 @@ def observation_of(matches: int, t: int) -> Observation:
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
 @pytest.mark.usefixtures("without_chance")
-def test_every_match_is_played_as_its_policy_plays_it_alone(other):
+def test_batched_policies_play_as_they_do_alone(other):
     one, two, three = policy_of(SMALL, 0), policy_of(other, 1), policy_of(SMALL, 2)
     policies = [one, two, one, three, two]
     lineup, rng = SidePolicies(policies, AGENTS), torch.Generator().manual_seed(0)
@@ -68,7 +68,7 @@ def test_every_match_is_played_as_its_policy_plays_it_alone(other):
 
 
 @pytest.mark.usefixtures("without_chance")
-def test_whoever_is_scripted_plays_beside_networks_in_its_own_matches():
+def test_scripted_policies_and_networks_share_a_batch():
     network, scripted = policy_of(SMALL, 0), RandomPolicy(HEADS)
     lineup, alone = SidePolicies([scripted, network, scripted], AGENTS), SidePolicies([network], AGENTS)
     seen, rng = observation_of(3, 0), torch.Generator().manual_seed(0)

@@ -12,6 +12,7 @@ import torch
 from nonsense_weights import as_integers
 from nonsense_weights import huge as at_3e38
 from nonsense_weights import rewritten as recast
+from refused import refused
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
@@ -55,21 +56,21 @@ def rewritten(data: bytes, drop: str = "", tensors: dict | None = None, **metada
 def test_weights_that_are_not_finite_are_refused_by_name(data: bytes):
     contents = load_tensors(data)
     contents["actor.bias"][1] = torch.nan
-    with pytest.raises(CheckpointError, match=r"^here holds numbers that are not finite in actor.bias: take"):
+    with refused("invalid-checkpoint", "actor.bias"):
         checkpoint.decode(rewritten(data, tensors=contents), source="here")
     contents["actor.bias"] = torch.full(contents["actor.bias"].shape, 1e300, dtype=torch.float64)
-    with pytest.raises(CheckpointError, match=r"^here holds numbers that are not finite in actor.bias: take"):
+    with refused("invalid-checkpoint", "actor.bias"):
         checkpoint.decode(rewritten(data, tensors=contents), source="here")
     contents = {name: torch.full_like(tensor, torch.inf) for name, tensor in contents.items()}
     count = len([tensor for tensor in contents.values() if tensor.numel()])
-    with pytest.raises(CheckpointError, match=rf"actor.bias, actor.weight, [a-z_.0]+ and {count - 3} more"):
+    with refused("invalid-checkpoint", "actor.bias", "actor.weight", count - 3):
         checkpoint.decode(rewritten(data, tensors=contents), source="here")
 
 
 def test_integers_are_never_taken_for_weights(data: bytes, network: ActorCritic):
-    with pytest.raises(CheckpointError, match=r"^here has .*actor.bias holds int64, not float32; .*save the network's"):
+    with refused("invalid-checkpoint", "actor.bias", "int64", "float32"):
         checkpoint.decode(as_integers(data), source="here")
-    with pytest.raises(CheckpointError, match=r"actor.bias holds int64, not float32"):
+    with refused("invalid-checkpoint", "actor.bias", "int64", "float32"):
         checkpoint.load_strictly(network, load_tensors(as_integers(data)), "a saved state")
 
 
@@ -80,23 +81,21 @@ def test_floats_of_other_precision_are_converted(data: bytes, stored: torch.dtyp
 
 
 def test_finite_weights_that_overflow_when_multiplied_are_refused_by_name(data: bytes):
-    with pytest.raises(CheckpointError, match=r"^here holds 3e\+38 in actor.bias, .* above 1e\+18 overflow: take"):
+    with refused("invalid-checkpoint", "3e+38", "actor.bias", "1e+18"):
         checkpoint.decode(at_3e38(data), source="here")
 
 
 def test_weights_that_overflow_within_the_network_are_refused(spec: EnvironmentSpec):
     wide = checkpoint.encode(ActorCritic(Architecture.of(spec, encoder_sizes=(4,), recurrent_size=512)), spec)
     large = recast(wide, lambda name, tensor: torch.full_like(tensor, 9e17) if name[:4] in ("norm", "acto") else tensor)
-    with pytest.raises(CheckpointError, match=r"^here computes inf in its action parameters .* within \[0, 0\]"):
+    with refused("invalid-checkpoint", "inf", "[0, 0]"):
         checkpoint.decode(large, source="here")
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0])
 def test_observation_scales_of_zero_or_less_are_refused(data: bytes, scale: float):
     change = {"observation_std": torch.full_like(load_tensors(data)["observation_std"], scale)}
-    with pytest.raises(
-        CheckpointError, match=rf"holds {scale:g} in observation_std, and a standard deviation is above"
-    ):
+    with refused("invalid-checkpoint", f"{scale:g}", "observation_std"):
         checkpoint.decode(rewritten(data, tensors=change))
 
 
@@ -116,7 +115,7 @@ def test_a_policy_is_tried_on_the_bounds_of_the_environment_that_it_is_to_play(s
     module = f"{__name__}:Explosive"
     data = checkpoint.encode(ActorCritic(Architecture.of(spec, encoder_sizes=(4,), module=module)), spec)
     checkpoint.decode(data, modules=[module])
-    with pytest.raises(CheckpointError, match=r"^here computes nan in its action parameters .*within \["):
+    with refused("invalid-checkpoint", "nan"):
         checkpoint.decode_for(spec, data, modules=[module], source="here")
 
 
@@ -138,7 +137,7 @@ def test_fresh_networks_of_every_kind_of_observation_pass(name: str):
 
 
 def test_a_checkpoint_that_names_another_environment_is_refused(data: bytes, spec: EnvironmentSpec):
-    with pytest.raises(CheckpointError, match=r"^here names the environment rps, but has the signature of recall"):
+    with refused("invalid-checkpoint", "rps", "recall"):
         checkpoint.decode_for(spec, rewritten(data, environment="rps"), source="here")
 
 
@@ -231,7 +230,7 @@ def test_pickle_is_refused_unread(protocol: int):
         def __reduce__(self) -> tuple:
             return os._exit, (1,)
 
-    with pytest.raises(CheckpointError, match=r"is a pickle"):
+    with refused("invalid-checkpoint", "pickle"):
         checkpoint.decode(pickle.dumps(Bomb(), protocol=protocol))
 
 
@@ -240,27 +239,27 @@ def test_file_of_torch_save_is_refused(zipped: bool, tmp_path: Path, network: Ac
     path = tmp_path / "policy.pt"
     torch.save(network.state_dict(), path, _use_new_zipfile_serialization=zipped)
 
-    with pytest.raises(CheckpointError, match=r"policy\.pt is a pickle"):
+    with refused("invalid-checkpoint", "policy.pt", "pickle"):
         checkpoint.load(path)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
 def test_truncated_file_is_refused(data: bytes, share: float):
-    with pytest.raises(CheckpointError, match="x is not a safetensors file"):
+    with refused("invalid-checkpoint", "safetensors"):
         checkpoint.decode(data[: int(share * len(data))], source="x")
 
 
 @pytest.mark.holds("H3")
 @pytest.mark.parametrize("version", ["4", "99", "0", "-1", "one", "", pytest.param("9" * 5000, id="of 5000 digits")])
 def test_other_format_version_is_refused(data: bytes, version: str):
-    with pytest.raises(CheckpointError, match=rf"format version '{version}'; this version reads up to 3: upgrade"):
+    with refused("invalid-checkpoint", version, 3):
         checkpoint.decode(rewritten(data, format_version=version))
 
 
 def test_other_safetensors_file_is_refused(data: bytes):
-    with pytest.raises(CheckpointError, match=r"has format 'diffusion', not 'echelon-league\.policy'"):
+    with refused("invalid-checkpoint", "diffusion", "echelon-league.policy"):
         checkpoint.decode(rewritten(data, format="diffusion"))
-    with pytest.raises(CheckpointError, match="has format None"):
+    with refused("invalid-checkpoint", "None", "echelon-league.policy"):
         checkpoint.decode(save_tensors({"weight": torch.zeros(2)}))
 
 
@@ -301,7 +300,7 @@ def test_every_difference_is_named(data: bytes, network: ActorCritic, into_a_net
     ],
 )
 def test_unreadable_architecture_is_refused(data: bytes, architecture: str):
-    with pytest.raises(CheckpointError, match=r"x has an (unreadable|impossible) architecture") as refusal:
+    with refused("invalid-checkpoint", "architecture") as refusal:
         checkpoint.decode(rewritten(data, architecture=architecture), source="x")
     assert str(refusal.value).encode()
 
@@ -346,21 +345,21 @@ def test_unreadable_architecture_is_refused(data: bytes, architecture: str):
 )
 def test_impossible_architecture_is_refused(data: bytes, strange: dict, problem: str):
     architecture = json.loads(header(data)["__metadata__"]["architecture"]) | strange
-    with pytest.raises(CheckpointError, match=f"x has an {problem} architecture"):
+    with refused("invalid-checkpoint", problem):
         checkpoint.decode(rewritten(data, architecture=json.dumps(architecture)), source="x")
 
 
 @pytest.mark.holds("T9")
 @pytest.mark.parametrize("field", ["environment", "signature", "architecture"])
 def test_missing_metadata_is_named(data: bytes, field: str):
-    with pytest.raises(CheckpointError, match=f"lacks metadata {field}"):
+    with refused("invalid-checkpoint", field):
         checkpoint.decode(rewritten(data, drop=field))
 
 
 def test_huge_architecture_is_refused_before_it_is_built(data: bytes):
     fields = json.loads(header(data)["__metadata__"]["architecture"])
     for huge in ({"recurrent_size": 10**7}, {"encoder_sizes": [4] * 3_000_000}):
-        with pytest.raises(CheckpointError, match="does not fit its architecture") as refusal:
+        with refused("invalid-checkpoint") as refusal:
             checkpoint.decode(rewritten(data, architecture=json.dumps({**fields, **huge})))
         assert len(str(refusal.value)) < 1000
 
@@ -368,14 +367,14 @@ def test_huge_architecture_is_refused_before_it_is_built(data: bytes):
 def test_of_many_differences_some_are_named_and_the_others_counted(data: bytes):
     names = {f"extra.{number:02d}": torch.zeros(1) for number in range(30)}
 
-    with pytest.raises(CheckpointError, match=r"unexpected extra\.00; .* unexpected extra\.09; and 20 more$"):
+    with refused("invalid-checkpoint", "extra.00", "extra.09", 20):
         checkpoint.decode(rewritten(data, tensors=load_tensors(data) | names))
 
 
 def test_missing_file_is_named(tmp_path: Path):
-    with pytest.raises(CheckpointError, match=r"cannot read checkpoint .*gone\.safetensors: No such file"):
+    with refused("invalid-checkpoint", "gone.safetensors"):
         checkpoint.load(tmp_path / "gone.safetensors")
-    with pytest.raises(CheckpointError, match="Is a directory"):
+    with refused("invalid-checkpoint", "Is a directory"):
         checkpoint.load(tmp_path)
 
 

@@ -1,10 +1,10 @@
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import assert_names, refused
 
 from arena.population.promotion import (
     Decision,
@@ -73,7 +73,7 @@ def test_while_places_are_free_a_95_percent_chance_against_the_median_suffices(r
 
 
 @pytest.mark.parametrize(("games", "takes_a_place"), [(19, False), (20, True)])
-def test_nobody_is_promoted_under_twenty_games(games, takes_a_place):
+def test_candidates_with_fewer_than_20_games_are_not_promoted(games, takes_a_place):
     players = [(1500, 50, 99, "baseline"), (2500, 50, games, "candidate")]
     (decision,) = promotions(roster(players), PromotionConfig())
     assert decision.approved is takes_a_place
@@ -81,7 +81,7 @@ def test_nobody_is_promoted_under_twenty_games(games, takes_a_place):
         assert decision.reason == "19 of the 20 games it needs"
 
 
-def test_a_candidate_alone_in_the_league_waits():
+def test_single_candidate_is_not_promoted():
     (decision,) = promotions(roster([(1900, 50, 40, "candidate")]), PromotionConfig())
     reason = "there is no other frozen player to be better than; 0 of 20 places were taken"
     assert decision == Decision(0, approved=False, reason=reason)
@@ -95,7 +95,7 @@ def test_the_median_leaves_the_candidate_itself_out():
 
 
 @pytest.mark.parametrize(("rating", "takes_a_place"), [(1611, False), (1612, True)])
-def test_among_equals_who_is_clearly_better_than_the_champion_takes_a_free_place_and_follows_it(rating, takes_a_place):
+def test_clearly_better_candidate_takes_a_free_place_and_becomes_champion(rating, takes_a_place):
     # nobody is above the median of 1620; 1500 + 2.326 * hypot(40, 26.75) = 1611.9
     equals = [(1620, 30, 90, "candidate")] * 5
     players = roster([(1500, 26.75, 200, "champion"), *equals, (rating, 40, 50, "candidate")])
@@ -133,7 +133,7 @@ def test_a_place_that_is_not_free_takes_a_gate_against_the_weakest_commander():
     (decision,) = promotions(full_house(STRONG), GATED)
     assert isinstance(decision, GateRequest)
     assert (decision.rival, decision.approved) == (0, False)
-    assert "once it passes a gate against Player 0" in decision.reason
+    assert_names(decision.reason, 0)
 
 
 def test_the_rival_may_be_the_champion_where_there_is_one():
@@ -153,12 +153,12 @@ def test_the_gate_decides(decision):
 
 
 @pytest.mark.parametrize("candidate", [(1470, 30, 50, "candidate"), (1800, 30, 19, "candidate")])
-def test_who_would_not_be_promoted_anyway_gets_no_gate(candidate):
+def test_ineligible_candidate_gets_no_gate(candidate):
     (decision,) = promotions(full_house(candidate), GATED)
     assert not isinstance(decision, GateRequest)
 
 
-def test_an_accepted_gate_does_not_outweigh_a_commander_that_holds_the_candidate_down():
+def test_accepted_gate_does_not_override_a_losing_record_against_a_commander():
     win_rate, pair_games = np.full((4, 4), 0.5), np.zeros((4, 4))
     win_rate[3, 2], pair_games[3, 2] = 0.44, 20
     gates = {3: GateResult("accept", "gate 7")}
@@ -172,15 +172,15 @@ def test_while_places_are_free_no_gate_is_needed():
 
 
 @pytest.mark.parametrize(
-    ("change", "rule"),
+    ("change", "values"),
     [
-        ({"gate": "everybody"}, "gate is 'everybody': it must be one of off, weakest, champion"),
-        ({"gate_share": 0.0}, "gate_share is 0.0"),
-        ({"gate_elo0": 50.0}, "elo1 must be above elo0"),
+        ({"gate": "everybody"}, ("gate", "everybody")),
+        ({"gate_share": 0.0}, ("gate_share", 0.0)),
+        ({"gate_elo0": 50.0}, ("elo1", "elo0")),
     ],
 )
-def test_gates_have_valid_terms(change, rule):
-    with pytest.raises(ValueError, match=re.escape(rule)):
+def test_gates_have_valid_terms(change, values):
+    with refused(ValueError, *values):
         PromotionConfig(**change)
 
 
@@ -206,7 +206,7 @@ def test_the_worst_conservative_ratings_beyond_capacity_retire():
 
 
 @pytest.mark.parametrize("capacity", [3, 4])
-def test_nobody_retires_within_capacity(capacity):
+def test_no_commander_retires_within_capacity(capacity):
     assert retirements(full_house(), PromotionConfig(capacity=capacity)) == ()
 
 
@@ -245,34 +245,34 @@ def test_promotions_and_retirements_end_within_capacity_or_with_protected_player
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("setting", "values"),
     [
-        ({"capacity": 0}, "capacity is 0"),
-        ({"superiority": 1.0}, r"superiority is 1\.0"),
-        ({"least_win_rate": 45.0}, r"least_win_rate is 45\.0"),
-        ({"least_games": -1}, "least_games is -1"),
-        ({"least_pair_games": float("nan")}, "least_pair_games nan"),
+        ({"capacity": 0}, ("capacity", 0)),
+        ({"superiority": 1.0}, ("superiority", 1.0)),
+        ({"least_win_rate": 45.0}, ("least_win_rate", 45.0)),
+        ({"least_games": -1}, ("least_games", -1)),
+        ({"least_pair_games": float("nan")}, ("least_pair_games", "nan")),
     ],
 )
-def test_bad_promotion_settings_are_refused_by_name(setting, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_promotion_settings_are_refused_by_name(setting, values):
+    with refused(ValueError, *values):
         PromotionConfig(**setting)
 
 
 def test_a_roster_that_does_not_fit_together_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"games has shape \(2,\): with 3 players it must be \(3,\)"):
+    with refused(ValueError, "games", "(2,)", 3, "(3,)"):
         replace(full_house(), games=np.zeros(2))
     good = full_house((1500, 40, 100, "candidate"))
-    with pytest.raises(ValueError, match="Player 3 is candidate and commander"):
+    with refused(ValueError, 3):
         replace(good, commander=good.commander | good.candidate)
-    with pytest.raises(ValueError, match="1 names for 4 players"):
+    with refused(ValueError, 1, 4):
         replace(good, names=("Player 0",))
 
 
 # --- succession ------------------------------------------------------------------------------------------------------
 
 
-def test_where_nobody_is_champion_the_highest_conservative_rating_of_the_commanders_becomes_it():
+def test_commander_with_the_highest_conservative_rating_becomes_first_champion():
     players = [(1700, 90, 50, "commander"), (1650, 40, 50, "commander"), (1900, 30, 50, "candidate")]
     decision = succession(roster(players), PromotionConfig())
     assert (decision.player, decision.approved) == (1, True)
@@ -304,15 +304,15 @@ def test_the_champion_does_not_retire():
 
 
 @pytest.mark.parametrize("champions", [[True, True, False], [False, False, True]])
-def test_a_roster_has_at_most_one_champion_who_is_a_commander(champions):
+def test_champion_must_be_a_commander(champions):
     players = roster([(1500, 50, 99, standing) for standing in ("commander", "commander", "candidate")])
-    with pytest.raises(ValueError, match="the champion is one of the commanders"):
+    with refused(ValueError):
         replace(players, champion=np.array(champions))
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_a_share_for_succession_that_cannot_decide_is_refused(share):
-    with pytest.raises(ValueError, match=f"succession is {share}"):
+    with refused(ValueError, "succession", share):
         PromotionConfig(succession=share)
 
 

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from refused import refused
 from scipy.linalg import lapack
 
 import arena.ratings.cholesky
@@ -79,5 +80,5 @@ def test_other_threads_run_meanwhile(
 
 def test_a_matrix_that_is_not_positive_definite_is_refused() -> None:
     for calculate in (inverse, lambda matrix: solution(matrix, np.eye(2))):
-        with pytest.raises(ArithmeticError, match=r"not positive definite \(row 1\)"):
+        with refused(ArithmeticError, 1):
             calculate(np.array([[1.0, 2.0], [2.0, 1.0]]))

@@ -40,7 +40,7 @@ def covariance_of(rng: np.random.Generator, size: int) -> np.ndarray:
     return 0.1 * root @ root.T + 0.01 * np.eye(size)
 
 
-def test_ratings_foretell_everybody_s_score_in_a_round_robin() -> None:
+def test_ratings_predict_the_scores_of_a_round_robin() -> None:
     rng = np.random.default_rng(0)
     theta, free = rng.normal(0.0, 2.0, 12), np.arange(1, 12)
     met = meetings_of(rng, 12, 30, 16)
@@ -56,7 +56,7 @@ def test_ratings_foretell_everybody_s_score_in_a_round_robin() -> None:
     assert rating[0] == theta[0]
 
 
-def test_pairs_that_all_met_for_ever_leave_nothing_uncertain() -> None:
+def test_uncertainty_vanishes_with_unlimited_games() -> None:
     rng = np.random.default_rng(1)
     low, high = everybody(8)
     theta, chance = rng.normal(size=8), rng.uniform(0.1, 0.9, low.size)
@@ -98,7 +98,7 @@ def test_the_covariance_is_that_of_the_posterior_of_strengths_and_pairs_together
 
 
 @pytest.mark.parametrize("far", [10.0, 40.0])
-def test_who_is_far_from_everybody_stays_there_and_finite(far: float) -> None:
+def test_outlying_player_keeps_a_finite_rating(far: float) -> None:
     rng = np.random.default_rng(4)
     theta = np.append(rng.normal(size=5), far)
     met = PairCounts(np.array([0, 1]), np.array([5, 5]), np.full(2, 16.0), np.array([0.0, 2.0]))

@@ -15,13 +15,13 @@ def slopes(strengths: np.ndarray) -> np.ndarray:
 
 
 @given(st.lists(st.floats(-15.0, 20.0), min_size=1, max_size=40).map(np.array))
-def test_everybody_scores_what_the_matrix_of_chances_says(strengths: np.ndarray) -> None:
+def test_scores_equal_the_win_probability_matrix(strengths: np.ndarray) -> None:
     found = LowRankLogistic.of(strengths, np.arange(strengths.size), 0.01)
     assert found.score == pytest.approx(expit(strengths[:, None] - strengths).sum(axis=1), abs=1e-9)
 
 
 @pytest.mark.parametrize("spread", [0.0, 1.0, 15.0])
-def test_products_and_solutions_are_those_of_the_laplacian_of_who_is_free(spread: float) -> None:
+def test_low_rank_products_and_solutions_equal_the_dense_laplacian(spread: float) -> None:
     rng = np.random.default_rng(0)
     strengths, free = rng.normal(8.0, spread, 50), np.arange(3, 50)
     weights = slopes(strengths)

@@ -89,7 +89,7 @@ def test_the_last_events_are_those_worth_reading(stage: Interpolator):
 # --- words and numbers -------------------------------------------------------------------------------------------
 
 
-def test_events_are_told_in_words():
+def test_events_are_rendered_as_text():
     recording = make_recording()
 
     told = [write_plainly(describe(event, recording.header)) for event in recording.events]
@@ -105,7 +105,7 @@ def test_events_are_told_in_words():
     ]
 
 
-def test_kill_by_the_ground_and_kill_with_help_are_told_apart():
+def test_kills_by_terrain_and_assists_are_distinguished():
     header = make_header()
 
     assert write_plainly(describe(Kill("kill", 1, 0, None, ()), header)) == "home medium 1 is destroyed by the ground"
@@ -115,14 +115,14 @@ def test_kill_by_the_ground_and_kill_with_help_are_told_apart():
 @pytest.mark.parametrize(
     ("score", "words"), [(1.0, "home wins"), (0.0, "away wins"), (0.5, "draw"), (0.75, "home wins")]
 )
-def test_outcome_is_told_by_homes_score(score: float, words: str):
+def test_outcome_is_derived_from_the_score_of_home(score: float, words: str):
     header = make_header()
     object.__setattr__(header, "outcome", Result(score, "time", 8))
 
     assert write_plainly(describe_outcome(header)) == f"{words}, by time"
 
 
-def test_damage_is_counted_by_who_did_it_to_whom():
+def test_damage_is_summed_per_attacker_and_target():
     recording = make_recording()
 
     at_end, before_kill = count_up(recording, DECISIONS), count_up(recording, 5)
@@ -159,7 +159,7 @@ def test_tables_name_the_outcome_every_mech_and_every_event():
     assert "paints" not in text.rsplit("zone s", 1)[1]
 
 
-def test_steps_are_listed_for_those_who_were_to_move():
+def test_steps_list_the_agents_to_move():
     text = write(tabulate(make_steps()), width=200)
 
     assert "home 0" in text
@@ -238,7 +238,7 @@ def test_gif_has_a_picture_for_every_moment(stage: Interpolator, speed: float, p
     assert film.moments[-1] == DECISIONS
 
 
-def test_gif_shows_what_was_drawn(stage: Interpolator):
+def test_gif_equals_the_drawn_frames(stage: Interpolator):
     film, painter = Clip(stage, 2, DECISIONS, 1.0, 4, 160), Painter(stage, 160)
 
     for picture, moment in zip(frames_of(make_gif(film, ignore)), film.moments, strict=True):
@@ -304,7 +304,7 @@ def test_mp4_has_a_picture_for_every_moment_and_holds_the_last(stage: Interpolat
     assert np.abs(pictures[0].astype(int) - pictures[-1]).max() > 50
 
 
-def test_classes_and_weapons_that_nobody_knows_are_shown_all_the_same():
+def test_unknown_classes_and_weapons_are_rendered():
     recording = make_recording()
     strange = replace(
         recording,

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from recordings import make_recording, make_steps, pack, unpack
+from refused import refused
 
 from arena.environments import make
-from arena.errors import ArenaError
 from arena.play.recording import RecordFirstMatch, record_match
 from arena.play.series import play_series, resolve_policy
 from arena.replay import (
-    RecordingError,
     StepsRecording,
     file,
     pack_recording,
@@ -54,7 +53,7 @@ def test_recording_of_open_ground_and_of_steps_come_back_as_they_were(tmp_path: 
     assert read_recording(tmp_path / "steps") == make_steps()
 
 
-def test_same_recording_gives_the_same_bytes_and_says_how_many(tmp_path: Path):
+def test_recording_is_written_deterministically_with_its_size(tmp_path: Path):
     sizes = [write_recording(tmp_path / name, make_recording()) for name in ("a", "b")]
 
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -132,15 +131,11 @@ def change(*path: str | int, to: object) -> Callable[[dict[str, Any]], None]:
         (change("kind", to="chess"), "chess"),
     ],
 )
-def test_damaged_recording_is_refused_by_what_is_wrong(
-    written: Path, damage: Callable[[dict[str, Any]], None], named: str
-):
+def test_damaged_recording_is_rejected(written: Path, damage: Callable[[dict[str, Any]], None], named: str):
     said = unpack(written)
     damage(said)
 
-    with pytest.raises(
-        RecordingError, match=r"damaged recording: .*give a file that `arena match --record` wrote"
-    ) as e:
+    with refused("invalid-recording", "arena match --record") as e:
         read_recording(pack(written, said))
     assert named in str(e.value)
 
@@ -151,31 +146,30 @@ def zipped(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("content", "rule"),
+    ("content", "values"),
     [
-        (b"", "not a recording"),
-        (b"hello", "no whole gzip file"),
-        (zipped(b'{"kind": "mech"}')[:-9], "no whole gzip file"),
-        (zipped(b"hello"), "no JSON"),
-        (zipped(b'{"header": NaN}'), "no JSON"),
-        (zipped(b"[" * 100_000), "no JSON"),
-        (zipped(b"[1, 2]"), "does not say echelon-replay"),
-        (zipped(b'{"header": 3}'), "does not say echelon-replay"),
-        (zipped(b'{"header": {"format": "chess"}}'), "does not say echelon-replay"),
+        (b"", ()),
+        (b"hello", ("gzip",)),
+        (zipped(b'{"kind": "mech"}')[:-9], ("gzip",)),
+        (zipped(b"hello"), ("JSON",)),
+        (zipped(b'{"header": NaN}'), ("JSON",)),
+        (zipped(b"[" * 100_000), ("JSON",)),
+        (zipped(b"[1, 2]"), ("echelon-replay",)),
+        (zipped(b'{"header": 3}'), ("echelon-replay",)),
+        (zipped(b'{"header": {"format": "chess"}}'), ("echelon-replay",)),
         (
             zipped(b'{"header": {"format": "echelon-replay", "version": 2}}'),
-            "of version 2: this release reads 1",
+            (2, 1),
         ),
-        (zipped(b'{"header": {"format": "echelon-replay"}}'), "of version None"),
+        (zipped(b'{"header": {"format": "echelon-replay"}}'), (None,)),
     ],
 )
-def test_whatever_is_no_recording_is_refused_by_name(tmp_path: Path, content: bytes, rule: str):
+def test_invalid_recording_is_rejected(tmp_path: Path, content: bytes, values: tuple):
     path = tmp_path / "odd.gz"
     path.write_bytes(content)
 
-    with pytest.raises(RecordingError, match=rule) as e:
+    with refused("invalid-recording", "odd.gz", *values):
         read_recording(path)
-    assert "odd.gz" in str(e.value)
 
 
 def test_a_recording_packs_into_the_bytes_of_its_file(tmp_path: Path):
@@ -184,7 +178,7 @@ def test_a_recording_packs_into_the_bytes_of_its_file(tmp_path: Path):
 
     assert pack_recording(recording) == (tmp_path / "match").read_bytes()
     assert pack_recording(unpack_recording(pack_recording(recording), "match")) == pack_recording(recording)
-    with pytest.raises(RecordingError, match="what came is not a recording: it is no whole gzip file"):
+    with refused("invalid-recording", "what came", "gzip"):
         unpack_recording(b"hello", "what came")
 
 
@@ -194,7 +188,7 @@ def test_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path, monkeypatch:
     bomb.write_bytes(gzip.compress(b"[" + b"1," * 2**25 + b"1]"))
 
     tracemalloc.start()
-    with pytest.raises(RecordingError, match="unpacks to more than 1048576 bytes"):
+    with refused("invalid-recording", 1048576):
         read_recording(bomb)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -203,34 +197,34 @@ def test_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("steps", "rule"),
+    ("steps", "values"),
     [
-        (b"{}," * 500_000 + b"0", "of 500003 objects and lists, the most is 500000"),
-        (b"0," * 100_000 + b"0", r"header\.environment: Field required"),
+        (b"{}," * 500_000 + b"0", (500003, 500000)),
+        (b"0," * 100_000 + b"0", ("steps.header.environment",)),
         (
             b'{"active":[],"rewards":[],"actions":{},' + b",".join(b'"%d":0' % key for key in range(2000)) + b"}",
-            "2[0-9]+ fields",
+            (),
         ),
     ],
 )
-def test_hostile_text_is_refused_without_all_of_its_faults(steps: bytes, rule: str):
+def test_hostile_text_is_refused_without_all_of_its_faults(steps: bytes, values: tuple):
     """Some bytes of gzip would otherwise be gigabytes of objects, or as many faults to list."""
     head = b'{"kind":"steps","header":{"format":"echelon-replay","version":1},"steps":['
-    with pytest.raises(RecordingError, match=rule):
+    with refused("invalid-recording", *values):
         unpack_recording(gzip.compress(head + steps + b"]}", compresslevel=1), "what came")
 
 
 def test_a_reader_may_take_less_than_the_most():
     data = pack_recording(make_steps())
     assert unpack_recording(data, "what came", len(gzip.decompress(data))) == make_steps()
-    with pytest.raises(RecordingError, match="unpacks to more than 10 bytes"):
+    with refused("invalid-recording", 10):
         unpack_recording(data, "what came", 10)
 
 
 def test_recording_that_no_reader_would_take_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(file, "MAX_BYTES", 1000)
 
-    with pytest.raises(RecordingError, match="the most is 1000; record a shorter match"):
+    with refused("invalid-recording", 1000):
         write_recording(tmp_path / "long", make_recording())
     assert list(tmp_path.iterdir()) == []
 
@@ -238,11 +232,11 @@ def test_recording_that_no_reader_would_take_is_not_written(tmp_path: Path, monk
 def test_places_that_cannot_be_read_or_written_are_named(tmp_path: Path):
     (tmp_path / "file").touch()
 
-    with pytest.raises(RecordingError, match=r"cannot read the recording .*gone: No such file"):
+    with refused("invalid-recording", tmp_path / "gone"):
         read_recording(tmp_path / "gone")
-    with pytest.raises(RecordingError, match="cannot read the recording"):
+    with refused("invalid-recording", tmp_path):
         read_recording(tmp_path)
-    with pytest.raises(RecordingError, match="cannot write the recording"):
+    with refused("invalid-recording", tmp_path / "file" / "below"):
         write_recording(tmp_path / "file" / "below", make_recording())
 
 
@@ -297,9 +291,9 @@ def test_match_that_is_not_over_has_no_recording():
     env = make("recall", num_envs=1)
     recorder = record_match(env, env.reset(), 0)
 
-    with pytest.raises(ArenaError, match="not over: step until it ends"):
+    with refused("call-order"):
         recorder.finish(("a", "b"))
-    with pytest.raises(ArenaError, match="nothing was recorded"):
+    with refused("call-order"):
         RecordFirstMatch().finish(("a", "b"))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, safetensors, sha256
+from refused import assert_names
 
 HUGE = 2**70
 JSON = {"Content-Type": "application/json"}
@@ -103,7 +104,7 @@ def test_odd_bodies_are_refused_naming_the_field(scene: Scene, http: TestClient)
         assert next(iter(changes)) in answer.json()["value"]
 
 
-def test_what_is_not_a_body_is_refused(http: TestClient) -> None:
+def test_malformed_body_is_rejected(http: TestClient) -> None:
     for path in ("workers", "learners", "players", "leases", "results", "rating-periods"):
         for body in NO_BODIES:
             answer = http.post(f"/api/v1/{path}", content=body, headers=JSON)
@@ -133,7 +134,7 @@ def test_a_method_that_a_path_lacks_is_refused_naming_those_it_has(http: TestCli
 
 @ON_SQLITE
 @pytest.mark.parametrize("number", [False, True, "3", "", None, [], 0.5])
-def test_what_json_does_not_write_as_a_whole_number_is_none(scene: Scene, http: TestClient, number: object) -> None:
+def test_only_json_integers_are_accepted_as_integers(scene: Scene, http: TestClient, number: object) -> None:
     body = {"kind": "rating", "worker_id": scene.evaluator.id, "environment": "rps", "count": number, "budget": 1}
     answer = http.post("/api/v1/leases", json=body)
     assert answer.status_code == 422
@@ -143,16 +144,16 @@ def test_what_json_does_not_write_as_a_whole_number_is_none(scene: Scene, http: 
 @ON_SQLITE
 @pytest.mark.parametrize("path", ["workers", "learners"])
 @pytest.mark.parametrize(
-    ("body", "rule"),
+    ("body", "value"),
     [
-        (b'{"name": "\xff"}', "invalid request body: it is not UTF-8;"),
-        (b"[" * 100_000, "invalid request body: its JSON nests too deeply;"),
+        (b'{"name": "\xff"}', "UTF-8"),
+        (b"[" * 100_000, "JSON"),
     ],
 )
-def test_a_body_that_cannot_be_read_is_told_why(http: TestClient, path: str, body: bytes, rule: str) -> None:
+def test_unparsable_body_error_names_the_reason(http: TestClient, path: str, body: bytes, value: str) -> None:
     answer = http.post(f"/api/v1/{path}", content=body, headers=JSON)
     assert answer.status_code == 422
-    assert answer.json()["detail"].startswith(rule)
+    assert_names(answer.json()["detail"], value)
 
 
 @ON_SQLITE
@@ -162,7 +163,7 @@ def test_an_empty_value_is_shown_as_one(scene: Scene, http: TestClient) -> None:
 
 
 @ON_SQLITE
-def test_errors_are_short_whatever_an_upload_or_a_query_says(scene: Scene, http: TestClient) -> None:
+def test_error_messages_are_bounded_in_length(scene: Scene, http: TestClient) -> None:
     data = safetensors(1, signature=200_000 * "s")
     scene.client.upload(data, sha256(data))
     body = {"learner_id": scene.learner.id, "checkpoint": sha256(data), "step": 1}
@@ -172,6 +173,6 @@ def test_errors_are_short_whatever_an_upload_or_a_query_says(scene: Scene, http:
 
 
 @ON_SQLITE
-def test_a_body_without_the_field_that_says_what_it_is_is_told_which(scene: Scene, http: TestClient) -> None:
+def test_missing_discriminator_field_is_named(scene: Scene, http: TestClient) -> None:
     answer = http.post("/api/v1/leases", json={"worker_id": scene.evaluator.id}).json()
-    assert answer["rule"] == "it lacks the field 'kind', which selects its kind"
+    assert_names(answer["rule"], "kind")

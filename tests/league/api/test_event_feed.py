@@ -6,7 +6,7 @@ from league.api.event_feed import Cursor, EventFeed, Fresh
 from league.api.routers.events import until_next
 
 
-def test_what_is_asked_again_within_a_moment_is_read_once() -> None:
+def test_repeated_event_polls_share_one_query() -> None:
     now_s, read = 0.0, []
     news = EventFeed(0.5, lambda: now_s)
 

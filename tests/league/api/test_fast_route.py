@@ -69,7 +69,7 @@ def test_both_ways_answer_alike(http: TestClient, body: Any) -> None:
 
 
 @pytest.mark.parametrize(("secret", "status"), [(None, 401), ("nobody's", 401), ("of read", 403), ("of worker", 201)])
-def test_both_ways_let_the_same_callers_in(
+def test_fast_route_authenticates_the_same_callers(
     http: TestClient, database: Database, time: Any, secret: str | None, status: int
 ) -> None:
     worker = Scene(LeagueClient(http=http)).trainer.id
@@ -120,7 +120,7 @@ def test_a_defect_is_a_problem_either_way(http: TestClient, monkeypatch: pytest.
     assert headers["x-request-id"] == "asked"
 
 
-def test_what_a_body_breaks_is_not_counted_twice(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_body_is_counted_once(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
     monkeypatch.setattr(http.app.state.league.callers, "admit", lambda *given: seen.append(given))
     assert send(http, WORKERS, {}, STRAIGHT)[0] == 422

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
 from added_workers import adding, names
 from league_scene import Scene
+from refused import refused
 from sqlalchemy import event, func, select
 from sqlalchemy.orm import Session
 
@@ -57,14 +57,14 @@ def run_behind_a_first(database: Database, *works: Work, most: int = 64) -> tupl
     return outcomes[1:], transactions - 1
 
 
-def test_what_arrives_during_a_write_shares_the_next_commit(database: Database) -> None:
+def test_requests_during_a_commit_share_the_next_one(database: Database) -> None:
     told, transactions = run_behind_a_first(database, *(adding(f"w{number}") for number in range(10)))
     assert told == [f"w{number}" for number in range(10)]
     assert transactions == 1
     assert names(database) == {"first", *told}
 
 
-def test_no_transaction_holds_more_than_its_share(database: Database) -> None:
+def test_transactions_have_a_size_limit(database: Database) -> None:
     told, transactions = run_behind_a_first(database, *(adding(f"w{number}") for number in range(10)), most=4)
     assert (len(told), transactions) == (10, 3)
     assert len(names(database)) == 11
@@ -89,7 +89,7 @@ def test_a_defect_leaves_its_neighbours_alone(database: Database) -> None:
     assert names(database) == {"first", "before", "after"}
 
 
-def test_who_was_cut_off_does_not_hold_up_the_others(database: Database) -> None:
+def test_cancelled_request_does_not_block_the_group_commit(database: Database) -> None:
     async def run() -> str:
         commits = AsyncGroupCommit(database, one_after_another)
         cut_off = asyncio.create_task(commits.run(adding("cut-off")))
@@ -105,7 +105,7 @@ def test_many_workers_at_once_are_each_answered_for_themselves(scene: Scene, dat
     def call(number: int) -> str:
         worker = scene.worker(f"crowd-{number}", "trainer")
         if number % 3 == 0:
-            with pytest.raises(UnknownWorkerError, match=f"ghost-{number}"):
+            with refused("unknown-worker", f"ghost-{number}"):
                 scene.client.heartbeat(f"ghost-{number}")
         progress = wire.LearnerProgress(learner_id=scene.learner.id, step=number)
         assert scene.client.heartbeat(worker.id, wire.Heartbeat(learners=[progress])).command == "continue"

@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
 from prometheus_client import CollectorRegistry, generate_latest
+from refused import assert_names
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -35,14 +36,14 @@ def test_readiness_names_a_schema_of_another_version(http: TestClient, database:
     assert answer.status_code == 503
     checks = answer.json()["checks"]
     assert (checks["database"], checks["store"]) == ("ok", "ok")
-    assert "database of a newer version" in checks["schema"]
+    assert_names(checks["schema"], 9999)
     assert str(database) not in checks["schema"]
     assert http.get("/healthz").status_code == 200
 
 
 @pytest.mark.integration
 @ON_SQLITE
-def test_readiness_says_where_no_books_are_kept_and_calls_are_answered(
+def test_readiness_reports_an_exited_background_process(
     configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = create_app(configure(), with_background_process=True)
@@ -55,18 +56,15 @@ def test_readiness_says_where_no_books_are_kept_and_calls_are_answered(
 
 
 @ON_SQLITE
-def test_readiness_says_that_the_store_cannot_be_written_and_leaves_its_place_to_the_log(
+def test_readiness_reports_unwritable_store_without_its_path(
     http: TestClient, league: LeagueClient, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     shutil.rmtree(tmp_path / "checkpoints", ignore_errors=True)
     (tmp_path / "checkpoints").write_text("a file where a folder should be")
     health = league.health()
     assert health.status == "unready"
-    assert (
-        health.checks["store"]
-        == "checkpoint store unavailable: it cannot be written; the server's log says where and why"
-    )
-    assert f"store unavailable {tmp_path / 'checkpoints'}: it cannot be written (File exists)" in caplog.text
+    assert str(tmp_path) not in health.checks["store"]
+    assert_names(caplog.text, tmp_path / "checkpoints", "File exists")
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
@@ -124,7 +122,7 @@ def test_readiness_names_a_schema_that_is_behind_with_the_command_that_helps(
     assert "not ready: old database" in caplog.text
 
 
-def test_metrics_tell_how_long_matches_wait_for_their_ratings(scene: Scene, http: TestClient, time: Any) -> None:
+def test_metrics_report_the_age_of_unrated_matches(scene: Scene, http: TestClient, time: Any) -> None:
     def lag() -> list[str]:
         lines = http.get("/metrics").text.splitlines()
         return [line for line in lines if line.startswith("league_period_lag_seconds")]
@@ -237,7 +235,7 @@ def test_metrics_of_a_closed_league_need_a_token_unless_they_are_opened(
     assert opened.get("/api/v1/players").status_code == 401
 
 
-def test_metrics_tell_the_time_in_the_database(scene: Scene, http: TestClient) -> None:
+def test_metrics_report_database_time(scene: Scene, http: TestClient) -> None:
     def figure(name: str) -> float:
         lines = http.get("/metrics").text.splitlines()
         return next(float(line.split()[1]) for line in lines if line.startswith(name))
@@ -277,7 +275,7 @@ def test_metrics_count_requests_leases_results_players_and_periods(scene: Scene,
 
 
 @ON_SQLITE
-def test_a_defect_is_a_problem_document_that_tells_nothing_secret(
+def test_internal_error_document_contains_no_secrets(
     http: TestClient, league: LeagueClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_arguments: object, **_settings: object) -> None:

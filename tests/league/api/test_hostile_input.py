@@ -81,7 +81,7 @@ def test_a_body_that_is_not_json_is_an_invalid_request(http: TestClient, content
 
 
 @ON_SQLITE
-def test_json_under_another_content_type_is_told_the_right_one(http: TestClient) -> None:
+def test_wrong_content_type_error_names_the_right_one(http: TestClient) -> None:
     answer = http.post(PREFIX + "/results", content=b'{"worker_id": "x", "results": []}')
     assert "Content-Type: application/json" in require_problem(answer, 422, "invalid-request")
 
@@ -105,7 +105,7 @@ def test_minus_zero_is_the_same_score_as_zero(scene: Scene) -> None:
 
 
 @ON_SQLITE
-def test_the_interface_description_says_how_errors_look(http: TestClient) -> None:
+def test_openapi_describes_problem_documents(http: TestClient) -> None:
     description = http.get("/openapi.json").json()
     for path, calls in description["paths"].items():
         for call in calls.values():

@@ -62,7 +62,7 @@ def test_calls_of_workers_have_examples(description: Any) -> None:
         assert schemas[name]["example"], name
 
 
-def test_what_is_created_is_answered_with_its_location(description: Any, http: TestClient) -> None:
+def test_created_resources_have_a_location_header(description: Any, http: TestClient) -> None:
     for path in CREATED:
         answers = description["paths"][f"/api/v1{path}"]["post"]["responses"]
         assert answers["201"]["headers"]["Location"]["$ref"] == "#/components/headers/Location"

@@ -37,14 +37,14 @@ def test_pauses_double_up_to_a_minute_and_end_with_a_success() -> None:
     assert done == ["again", "at once"]
 
 
-def test_a_failure_holds_up_no_other_environment() -> None:
+def test_task_failure_does_not_affect_other_environments() -> None:
     isolation, done = Isolation("the task", 2.0, Time()), list[str]()
     assert not isolation.attempt("rps", fail)
     assert isolation.attempt("recall", lambda: done.append("recall"))
     assert done == ["recall"]
 
 
-def test_a_failure_is_one_line_and_its_traceback_is_for_who_debugs(caplog: pytest.LogCaptureFixture) -> None:
+def test_task_failure_is_one_log_line_with_traceback_at_debug_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     Isolation("the task", 2.0, Time()).attempt("rps", fail)
     line, details = caplog.records

@@ -14,7 +14,7 @@ def stands(database: Database, candidate: str, after_s: float = 0.0, duty: str =
         return leader_election.acquire(session, duty, candidate, NOON + timedelta(seconds=after_s), term_s=30.0)
 
 
-def test_the_first_one_holds_the_office_until_its_term_ends(database: Database) -> None:
+def test_leader_keeps_its_role_until_the_lease_expires(database: Database) -> None:
     assert stands(database, "first")
     assert not stands(database, "second", after_s=29.9)
     assert stands(database, "second", after_s=30.0)
@@ -43,7 +43,7 @@ def test_an_office_that_a_clock_took_before_it_was_set_back_is_free(database: Da
     assert not stands(database, "first")
 
 
-def test_of_many_that_stand_at_once_one_is_elected(database: Database) -> None:
+def test_concurrent_candidates_elect_one_leader(database: Database) -> None:
     with ThreadPoolExecutor(8) as pool:
         elected = list(pool.map(lambda name: stands(database, str(name)), range(16)))
     assert sum(elected) == 1

@@ -15,7 +15,7 @@ def test_the_pause_between_processes_that_end_soon_doubles_up_to_a_minute() -> N
     assert next_pause_s(2.0, pauses[-1], lasted_s=60.0) == 2.0
 
 
-def test_no_books_are_kept_while_the_database_is_away_and_a_line_of_the_log_says_why(
+def test_background_tasks_pause_while_the_database_is_unavailable(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     away = Database("postgresql://nobody@127.0.0.1:1/league")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from league_command import Run
 from league_scene import Scene, result
+from refused import assert_names
 from rich.console import Console
 
 from league import wire
@@ -64,7 +65,9 @@ def test_the_command_waits_for_the_verdict_and_ends_with_it(
     assert (again.code, again.out) == (code, outcome.out), "a verdict is there at once"
 
 
-def test_json_is_what_the_server_sends(online: Run, scene: Scene, two: Two, play: Callable[[float], None]) -> None:
+def test_json_output_equals_the_server_response(
+    online: Run, scene: Scene, two: Two, play: Callable[[float], None]
+) -> None:
     play(1.0)
     printed = json.loads(online("gate", two[0].id, two[1].id, "--elo1", 100, "--json").out)
     assert printed == scene.client.show_gate(printed["id"]).model_dump(mode="json")
@@ -79,19 +82,18 @@ def test_the_rival_is_the_champion_unless_named(online: Run, scene: Scene, two: 
     assert gate.champion.player_id == two[1].id
 
 
-def test_when_the_time_is_up_the_gate_goes_on_at_the_league(online: Run, scene: Scene, two: Two) -> None:
+def test_gate_continues_on_the_server_after_the_timeout(online: Run, scene: Scene, two: Two) -> None:
     outcome = online("gate", two[0].id, two[1].id, "--timeout", 0)
     assert outcome.code == cli.UNDECIDED
     assert "attached evaluators: 1" in outcome.out
-    assert "continues on the server; the same command attaches to it again" in outcome.err
     assert [gate.state for gate in scene.client.gates().items] == ["open"]
 
 
-def test_that_no_evaluator_is_attached_is_said(online: Run, two: Two, time: Any) -> None:
+def test_missing_evaluator_is_reported(online: Run, two: Two, time: Any) -> None:
     time.advance(3600)
     outcome = online("gate", two[0].id, two[1].id, "--timeout", 0)
     for told in (outcome.out, outcome.err):
-        assert "no evaluator is attached: start one with `trainer evaluate`" in told
+        assert_names(told, "trainer evaluate")
 
 
 @pytest.fixture
@@ -171,7 +173,7 @@ def test_a_league_that_is_away_is_shown_as_the_reason_to_wait(
 
 
 @pytest.mark.parametrize(("error", "retry_after_s"), [(BusyError, 7), (InternalError, None), (RateLimitedError, 3)])
-def test_a_server_that_is_busy_or_failing_is_waited_out_as_long_as_it_says(
+def test_gate_command_waits_for_a_busy_server(
     online: Run,
     two: Two,
     play: Callable[[float], None],
@@ -230,12 +232,11 @@ def test_cancel_ends_the_gate_of_the_named_test_alone(online: Run, scene: Scene,
     assert (outcome.code, "cancelled" in outcome.out, "too slow" in outcome.out) == (0, True, True)
     assert {gate.elo1: gate.state for gate in scene.client.gates().items} == {20.0: "open", 50.0: "cancelled"}
     refused = online("gate", two[0].id, two[1].id, "--elo1", 50, "--cancel")
-    assert refused.code == 1
-    assert "no gate of this test is open" in refused.one_line_error
+    assert (refused.code, refused.one_line_error.count("\n")) == (1, 1)
 
 
-def test_gates_are_listed_with_where_they_stand(online: Run, scene: Scene, two: Two) -> None:
-    assert "`league gate CANDIDATE CHAMPION` opens one" in online("gates").out
+def test_gates_are_listed_with_their_state(online: Run, scene: Scene, two: Two) -> None:
+    assert_names(online("gates").out, "league gate CANDIDATE CHAMPION")
     online("gate", two[0].id, two[1].id, "--timeout", 0)
     shown = online("gates", "--state", "open", "--player", two[1].name).out
     assert f"{two[0].name}" in shown
@@ -245,4 +246,5 @@ def test_gates_are_listed_with_where_they_stand(online: Run, scene: Scene, two: 
 
 def test_bad_terms_are_refused_in_one_line(online: Run, two: Two) -> None:
     refused = online("gate", two[0].id, two[1].id, "--elo0", 20, "--elo1", 20)
-    assert (refused.code, "elo1 must be above elo0" in refused.one_line_error) == (2, True)
+    assert refused.code == 2
+    assert_names(refused.one_line_error, "elo0", "elo1")

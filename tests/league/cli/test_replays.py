@@ -6,6 +6,7 @@ from league_command import Run
 from league_scene import Scene
 from recorded_match import play_recorded
 from recordings import make_steps
+from refused import assert_names
 
 from arena.replay import StepsRecording, read_recording
 
@@ -16,7 +17,7 @@ def test_a_recording_is_fetched_for_the_arena(online: Run, scene: Scene, tmp_pat
     path = tmp_path / "match.replay.json.gz"
     outcome = online("replay", match.id, "--out", path)
     assert (outcome.code, outcome.err) == (0, "")
-    assert f"watch it with: arena replay {path}" in outcome.out
+    assert_names(outcome.out, path)
     recording = read_recording(path)
     assert isinstance(recording, StepsRecording)
     assert recording.header.seed == match.seed
@@ -24,7 +25,8 @@ def test_a_recording_is_fetched_for_the_arena(online: Run, scene: Scene, tmp_pat
 
 def test_refusals_are_one_line(online: Run, scene: Scene, tmp_path: Path) -> None:
     unknown = online("replay", 77, "--out", tmp_path / "match")
-    assert (unknown.code, "no match has this id" in unknown.one_line_error) == (1, True)
+    assert unknown.code == 1
+    assert_names(unknown.one_line_error, 77)
     scene.publish(1)
     match = play_recorded(scene, make_steps())
     (tmp_path / "file").touch()

@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 import pytest
 from league_command import Run
 from league_scene import Scene, result
+from refused import assert_names
 
 from league import wire
 from league.cli import connection
 from league.cli.output import tables
 
 
-def test_workers_are_listed_with_what_is_odd_about_them(online: Run, scene: Scene) -> None:
+def test_worker_list_shows_suspicions(online: Run, scene: Scene) -> None:
     (lease,) = scene.opponent_leases(1, budget=30)
     scene.report(*(result(lease, sequence, score=7.0) for sequence in range(30)))
     rows = {line.split()[0]: line for line in online("workers").out.splitlines()}
@@ -38,9 +39,9 @@ def test_a_worker_is_quarantined_by_name_and_reinstated(online: Run, scene: Scen
     assert "not quarantined" in again.one_line_error
 
 
-def test_a_worker_is_told_to_leave_and_to_go_on(online: Run, scene: Scene) -> None:
+def test_worker_commands_drain_and_resume(online: Run, scene: Scene) -> None:
     told = online("workers", "command", "trainer-1", "drain", "--reason", "the machine is needed")
-    assert told.out == "trainer-1 gets this command at its next heartbeat: drain\n"
+    assert_names(told.out, "trainer-1", "drain")
     assert scene.client.heartbeat(scene.trainer.id).command == "drain"
     (event,) = scene.client.log(kind="drain-worker").items
     assert event.reason == "the machine is needed"
@@ -54,7 +55,7 @@ def test_a_time_without_a_zone_is_this_machine_s() -> None:
 
 
 @pytest.mark.parametrize("since", ["yesterday", "2030-13-01"])
-def test_what_is_no_time_is_bad_usage(online: Run, scene: Scene, since: str) -> None:
+def test_invalid_time_is_bad_usage(online: Run, scene: Scene, since: str) -> None:
     outcome = online("workers", "quarantine", "trainer-1", "--since", since, "--reason", "x")
     assert outcome.code == 2
     assert since in outcome.err

@@ -25,7 +25,7 @@ def kept(database: Database) -> dict[str, tuple[str, datetime]]:
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 200])
-def test_every_row_arrives_whatever_their_number(database: Database, count: int) -> None:
+def test_bulk_insert_stores_every_row(database: Database, count: int) -> None:
     rows = [election(f"duty {number}", f"holder {number}") for number in range(count)]
     with database.write() as session:
         returned = bulk_insert.insert_new(session, LeaderLease, rows, returning=(LeaderLease.duty, LeaderLease.holder))
@@ -33,7 +33,7 @@ def test_every_row_arrives_whatever_their_number(database: Database, count: int)
     assert kept(database) == {row["duty"]: (row["holder"], NOW) for row in rows}
 
 
-def test_columns_are_told_by_name_whatever_their_order(database: Database) -> None:
+def test_bulk_insert_matches_columns_by_name(database: Database) -> None:
     rows = [election("a", "one"), {"until": NOW, "holder": "two", "duty": "b"}]
     with database.write() as session:
         bulk_insert.insert_new(session, LeaderLease, rows)
@@ -68,7 +68,7 @@ def test_put_leaves_fixed_columns_as_they_were_first(database: Database) -> None
     assert kept(database) == {"a": ("first", later)}
 
 
-def test_times_of_other_zones_are_kept_as_the_moments_they_are(database: Database) -> None:
+def test_times_in_other_zones_are_stored_as_utc(database: Database) -> None:
     there = datetime(2030, 1, 1, 2, 0, tzinfo=timezone(timedelta(hours=2)))
     with database.write() as session:
         bulk_insert.insert_new(session, LeaderLease, [election("a", "one", there)])

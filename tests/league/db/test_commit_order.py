@@ -90,7 +90,7 @@ def told(http: TestClient, cursor: stream.Cursor) -> list[tuple[stream.Cursor, w
 
 
 @ON_POSTGRES
-def test_a_period_takes_in_a_match_whose_lower_id_commits_late(
+def test_period_includes_a_match_committed_out_of_order(
     scene: Scene, stopped: Stopped, http: TestClient, database: Database
 ) -> None:
     slow, quick = scene.opponent_leases(2)
@@ -127,9 +127,7 @@ def test_a_period_takes_in_a_match_that_one_statement_stores_late(
 
 
 @ON_POSTGRES
-def test_a_reader_of_the_stream_hears_of_a_match_whose_lower_id_commits_late(
-    scene: Scene, stopped: Stopped, http: TestClient
-) -> None:
+def test_event_stream_includes_a_match_committed_out_of_order(scene: Scene, stopped: Stopped, http: TestClient) -> None:
     slow, quick, third = scene.opponent_leases(3)
     late = stopped.begin(report(slow, scene))
     assert scene.report(result(quick))[0].status == "accepted"
@@ -161,7 +159,7 @@ def test_a_new_reader_of_the_stream_starts_before_a_match_that_commits_later(
 
 
 @ON_POSTGRES
-def test_a_reader_of_the_stream_holds_up_nobody_for_long(scene: Scene, stopped: Stopped, http: TestClient) -> None:
+def test_event_stream_holds_locks_only_briefly(scene: Scene, stopped: Stopped, http: TestClient) -> None:
     leases = scene.opponent_leases(3)
     late = stopped.begin(report(leases[0], scene))
     scene.report(result(leases[1]))
@@ -174,9 +172,7 @@ def test_a_reader_of_the_stream_holds_up_nobody_for_long(scene: Scene, stopped: 
 
 
 @ON_POSTGRES
-def test_events_become_visible_in_the_order_of_their_ids(
-    scene: Scene, stopped: Stopped, http: TestClient, database: Database
-) -> None:
+def test_events_are_visible_in_id_order(scene: Scene, stopped: Stopped, http: TestClient, database: Database) -> None:
     one, other = scene.publish(1), scene.publish(2)
     late = stopped.begin(lambda client: client.quarantine(one.id, "first"))
     with ThreadPoolExecutor(1) as pool:
@@ -190,9 +186,7 @@ def test_events_become_visible_in_the_order_of_their_ids(
 
 
 @ON_POSTGRES
-def test_a_writer_that_falls_silent_is_cut_off_and_holds_up_the_league_no_longer(
-    scene: Scene, stopped: Stopped, http: TestClient
-) -> None:
+def test_idle_writer_is_disconnected_and_releases_its_locks(scene: Scene, stopped: Stopped, http: TestClient) -> None:
     slow, quick = scene.opponent_leases(2)
     stopped.cut_off = True
     silent = stopped.begin(report(slow, scene))

@@ -54,7 +54,7 @@ def outcome(told: "Future[str]") -> str | BaseException:
     return told.exception(60) or told.result()
 
 
-def test_what_arrives_during_a_write_shares_the_next_commit(database: Database) -> None:
+def test_requests_during_a_commit_share_the_next_one(database: Database) -> None:
     commits: list[object] = []
     event.listen(database.engine, "commit", commits.append)
     told = run_behind_a_first(GroupCommit(database.write), *(adding(f"w{number}") for number in range(10)))
@@ -63,7 +63,7 @@ def test_what_arrives_during_a_write_shares_the_next_commit(database: Database) 
     assert names(database) == {"first", *(f"w{number}" for number in range(10))}
 
 
-def test_who_is_served_does_not_wait_for_those_who_came_later(database: Database) -> None:
+def test_committed_request_does_not_wait_for_later_ones(database: Database) -> None:
     shared, served = GroupCommit(database.write), threading.Event()
 
     def last(session: Session) -> str:
@@ -103,7 +103,7 @@ def test_writes_of_many_threads_are_each_done_once(database: Database) -> None:
     assert names(database) == expected
 
 
-def test_what_fails_leaves_nothing_behind_and_its_neighbours_alone(database: Database) -> None:
+def test_failing_request_is_rolled_back_alone(database: Database) -> None:
     works = adding("before"), adding("broken", DEFECT), adding("after")
     told = run_behind_a_first(GroupCommit(database.write), *works)
     assert told == ["before", DEFECT, "after"]
@@ -111,14 +111,14 @@ def test_what_fails_leaves_nothing_behind_and_its_neighbours_alone(database: Dat
 
 
 @pytest.mark.parametrize("failure", [FULL, NO_CONNECTION])
-def test_a_database_that_fails_is_everybody_s_error(database: Database, failure: Exception) -> None:
+def test_database_failure_fails_the_whole_group(database: Database, failure: Exception) -> None:
     works = adding("before"), adding("unlucky", failure), adding("after")
     told = run_behind_a_first(GroupCommit(database.write), *works)
     assert told == [failure] * 3
     assert names(database) == {"first"}
 
 
-def test_a_database_that_fails_among_savepoints_is_everybody_s_error(database: Database) -> None:
+def test_database_failure_at_a_savepoint_fails_the_whole_group(database: Database) -> None:
     works = adding("before"), adding("broken", DEFECT), adding("unlucky", FULL)
     told = run_behind_a_first(GroupCommit(database.write), *works)
     assert told == [FULL] * 3
@@ -126,9 +126,7 @@ def test_a_database_that_fails_among_savepoints_is_everybody_s_error(database: D
 
 
 @pytest.mark.parametrize("failure", [FULL, DEFECT])
-def test_a_commit_that_fails_is_everybody_s_error_and_leaves_nothing_behind(
-    database: Database, failure: Exception
-) -> None:
+def test_failing_commit_fails_the_whole_group_and_stores_nothing(database: Database, failure: Exception) -> None:
     commits = 0
 
     def fail_after_the_first(_: object) -> None:
@@ -147,7 +145,7 @@ def test_a_commit_that_fails_is_everybody_s_error_and_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("failure", [FULL, NO_CONNECTION, DEFECT])
-def test_a_transaction_that_cannot_begin_is_told_to_who_waits(database: Database, failure: Exception) -> None:
+def test_failure_to_begin_is_raised_in_waiting_requests(database: Database, failure: Exception) -> None:
     refusals = [failure]
 
     @contextmanager

@@ -54,7 +54,7 @@ def test_the_first_asks_and_every_other_insists(number: signal.Signals) -> None:
         assert (signals.count, insisted) == (3, [2, 3])
 
 
-def test_afterwards_signals_do_what_they_did_before() -> None:
+def test_signal_handlers_are_restored() -> None:
     before = [signal.getsignal(number) for number in ENDING]
     with suppress(ZeroDivisionError), EndSignals():
         assert all(signal.getsignal(number) not in before for number in ENDING)

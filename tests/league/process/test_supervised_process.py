@@ -83,9 +83,7 @@ def test_a_permanent_error_is_not_tried_again(job: Callable[..., Job], status: i
 
 
 @pytest.mark.integration
-def test_what_waits_for_something_that_is_away_is_started_again_for_as_long_as_that_takes(
-    job: Callable[..., Job], tmp_path: Path
-) -> None:
+def test_process_waiting_for_a_dependency_is_restarted_without_limit(job: Callable[..., Job], tmp_path: Path) -> None:
     """And how often that was says nothing about how often it fails."""
     status = tmp_path / "status"
     status.write_text("75")

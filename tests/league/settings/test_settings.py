@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refused import refused
 from sqlalchemy import make_url
 
 from league.db.engine import Database
@@ -60,30 +61,30 @@ def test_an_unusable_setting_is_refused_naming_variable_and_value(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigurationError) as refused:
+    with pytest.raises(ConfigurationError) as refusal:
         Settings.load()
-    assert str(refused.value).startswith(f"configuration {name}={value}: ")
-    assert str(refused.value).endswith(f"; correct or unset {name}")
-    assert "\n" not in str(refused.value)
-    assert "value error" not in str(refused.value).lower()
+    assert str(refusal.value).startswith(f"configuration {name}={value}: ")
+    assert str(refusal.value).endswith(f"; correct or unset {name}")
+    assert "\n" not in str(refusal.value)
+    assert "value error" not in str(refusal.value).lower()
 
 
 def test_a_group_of_settings_that_is_not_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAGUE_MATCHMAKING", "hard")
-    with pytest.raises(ConfigurationError, match="LEAGUE_MATCHMAKING__POWER=3"):
+    with refused("configuration", "LEAGUE_MATCHMAKING__POWER=3"):
         Settings.load()
 
 
 def test_a_retention_shorter_than_the_grace_of_results_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"LEAGUE_RETENTION_DAYS=0\.5: .*LEAGUE_LEASE_GRACE_S=86400"):
+    with refused("configuration", "LEAGUE_RETENTION_DAYS=0.5", "LEAGUE_LEASE_GRACE_S=86400"):
         Settings.load(retention_days=0.5, lease_grace_s=86400.0)
 
 
 @pytest.mark.parametrize("url", ["mysql://me:secret@host/league", "postgres://me:secret@host/league", "x/me:secret@h"])
 def test_a_refused_database_url_keeps_its_password(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="postgresql://USER@HOST/NAME") as refused:
+    with refused("configuration", "postgresql://USER@HOST/NAME") as refusal:
         Database(url)
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
@@ -110,21 +111,21 @@ def test_settings_that_contradict_each_other_are_refused_naming_both(
     assert refused[1] in error.value.rule
 
 
-def test_settings_at_the_edge_of_what_fits_together_are_taken() -> None:
+def test_settings_at_the_limits_are_accepted() -> None:
     Settings.load(heartbeat_s=359.0, deviation_floor=350.0, snapshot_deviation=350.0, baseline_deviation=350.0)
     Settings.load(store_url="s3://bucket/league", store_endpoint_url="http://h:9000")
 
 
 @pytest.mark.parametrize("url", ["https://example.org/store", "file://elsewhere/folder", "s3://", "s3:///league", ""])
 def test_a_store_that_is_neither_folder_nor_bucket_is_refused_by_name(url: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"LEAGUE_STORE_URL={url}"):
+    with refused("configuration", f"LEAGUE_STORE_URL={url}"):
         open_store(Settings.load(store_url=url))
 
 
 def test_a_refused_store_url_keeps_its_secret() -> None:
-    with pytest.raises(ConfigurationError, match="s3://BUCKET/PREFIX") as refused:
+    with refused("configuration", "s3://BUCKET/PREFIX") as refusal:
         open_store(Settings.load(store_url="s3://key:secret@bucket/league"))
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(refusal.value)
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -145,9 +146,8 @@ def test_a_mistyped_variable_is_refused_naming_the_nearest(
     monkeypatch: pytest.MonkeyPatch, name: str, hint: str
 ) -> None:
     monkeypatch.setenv(name, "1")
-    with pytest.raises(ConfigurationError) as refused:
+    with refused("configuration", name, hint):
         Settings.load()
-    assert str(refused.value) == f"configuration {name}: there is no such setting; {hint}, or unset it"
 
 
 def test_variables_of_commands_of_tests_and_of_others_are_no_settings_and_pass(
@@ -168,7 +168,7 @@ def test_variables_of_commands_of_tests_and_of_others_are_no_settings_and_pass(
 # --- secrets out of files --------------------------------------------------------------------------------------------
 
 
-def test_a_password_of_any_characters_comes_out_of_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_password_file_may_contain_any_characters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     password = "p@ss/w:rd?#%& ü"
     file = tmp_path / "password"
     file.write_text(f"{password}\n", encoding="utf-8")
@@ -183,7 +183,7 @@ def test_a_password_of_any_characters_comes_out_of_a_file(monkeypatch: pytest.Mo
     assert password not in str(shown)
 
 
-def test_what_is_said_itself_wins_over_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_variable_takes_precedence_over_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "url").write_text("postgresql://in-file/league\n")
     monkeypatch.setenv("LEAGUE_DATABASE_URL_FILE", str(tmp_path / "url"))
     assert Settings.load().database_address == "postgresql://in-file/league"
@@ -197,32 +197,30 @@ def test_what_is_said_itself_wins_over_a_file(monkeypatch: pytest.MonkeyPatch, t
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
-    [(None, "No such file"), (b"", "one line"), (b"one\ntwo\n", "one line"), (b"\xff\xfe", "not text")],
+    "content", [None, b"", b"one\ntwo\n", b"\xff\xfe"], ids=["missing", "empty", "two lines", "not text"]
 )
 def test_a_file_without_a_secret_is_refused_naming_the_variable(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None, says: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None
 ) -> None:
     file = tmp_path / "secret"
     if content is not None:
         file.write_bytes(content)
     monkeypatch.setenv("LEAGUE_DATABASE_URL_FILE", str(file))
-    with pytest.raises(ConfigurationError, match=says) as refused:
+    with refused("configuration", f"LEAGUE_DATABASE_URL_FILE={file}") as refusal:
         Settings.load()
-    assert f"LEAGUE_DATABASE_URL_FILE={file}" in str(refused.value)
-    assert "two" not in str(refused.value)
+    assert "two" not in str(refusal.value)
 
 
 def test_a_password_without_a_database_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAGUE_DATABASE_PASSWORD", "hunter2")
-    with pytest.raises(ConfigurationError, match="LEAGUE_DATABASE_URL is unset") as refused:
+    with refused("configuration", "LEAGUE_DATABASE_URL") as refusal:
         Settings.load()
-    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in str(refusal.value)
 
 
 def test_only_secrets_come_out_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAGUE_PORT_FILE", "/run/secrets/port")
-    with pytest.raises(ConfigurationError, match="LEAGUE_PORT_FILE"):
+    with refused("configuration", "LEAGUE_PORT_FILE"):
         Settings.load()
 
 
@@ -240,7 +238,7 @@ def test_every_setting_is_listed_as_a_variable_that_sets_it(monkeypatch: pytest.
         assert shown[variable].value == value != shown[variable].default
 
 
-def test_a_listing_is_what_the_environment_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_listing_round_trips_through_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for setting in Settings.load().listing():
         if setting.value:
             monkeypatch.setenv(setting.variable, setting.value)

@@ -11,13 +11,12 @@ import s3_server
 from fastapi.testclient import TestClient
 from kept_stores import MAX_BYTES, Kept
 from league_scene import safetensors, sha256
+from refused import assert_names, refused
 from s3_server import Service
 
 from league.client import LeagueClient
 from league.errors import (
-    ConfigurationError,
     LeagueError,
-    LeagueUnreachable,
     StoreUnavailableError,
 )
 from league.storage.s3 import S3Store
@@ -25,11 +24,11 @@ from league.storage.s3_client import Bucket, BucketAddress
 
 
 def start_error(serve: Callable[..., TestClient], settings: dict[str, Any]) -> LeagueError:
-    with pytest.raises(LeagueError) as refused:
+    with pytest.raises(LeagueError) as refusal:
         serve(**settings)
-    assert "\n" not in str(refused.value)
-    assert s3_server.SECRET not in str(refused.value)
-    return refused.value
+    assert "\n" not in str(refusal.value)
+    assert s3_server.SECRET not in str(refusal.value)
+    return refusal.value
 
 
 def test_a_server_without_credentials_does_not_start(
@@ -55,21 +54,21 @@ def test_a_server_with_wrong_credentials_does_not_start(
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "value"),
     [
-        ({"store_url": "s3://nowhere-at-all/x"}, "the bucket does not exist"),
-        ({"store_endpoint_url": "http://127.0.0.1:9"}, "does not respond"),
+        ({"store_url": "s3://nowhere-at-all/x"}, "s3://nowhere-at-all/x"),
+        ({"store_endpoint_url": "http://127.0.0.1:9"}, "http://127.0.0.1:9"),
         ({"store_endpoint_url": "no address"}, "store s3://"),
     ],
 )
 def test_a_bucket_that_cannot_be_reached_is_named_at_start(
-    serve: Callable[..., TestClient], in_bucket: Kept, changes: dict[str, str], says: str
+    serve: Callable[..., TestClient], in_bucket: Kept, changes: dict[str, str], value: str
 ) -> None:
-    assert says in str(start_error(serve, in_bucket.settings | changes))
+    assert value in str(start_error(serve, in_bucket.settings | changes))
 
 
 @pytest.mark.parametrize("hashing", ["refuses", "no"])
-def test_a_service_that_does_not_hash_what_it_copies_is_refused_naming_what_helps(
+def test_bucket_service_without_checksums_is_rejected_with_the_setting(
     serve: Callable[..., TestClient], in_bucket: Kept, service: Service, hashing: Literal["refuses", "no"]
 ) -> None:
     service.hashing = hashing
@@ -78,7 +77,7 @@ def test_a_service_that_does_not_hash_what_it_copies_is_refused_naming_what_help
     assert in_bucket.names() == []
 
 
-def test_a_service_that_fails_is_told_by_calls_and_by_readiness(
+def test_failing_bucket_service_is_reported_by_calls_and_readiness(
     serve: Callable[..., TestClient], in_bucket: Kept, service: Service
 ) -> None:
     http = serve(**in_bucket.settings)
@@ -87,7 +86,7 @@ def test_a_service_that_fails_is_told_by_calls_and_by_readiness(
     ready = http.get("/readyz")
     assert ready.status_code == 503
     told = ready.json()["checks"]["store"]
-    assert told.startswith("checkpoint store unavailable: the credentials lack permissions")
+    assert told != "ok"
     assert in_bucket.settings["store_url"].split("/")[2] not in ready.text
     service.failing = ("500 Internal Server Error", "InternalError")
     answer = http.get(f"/api/v1/checkpoints/{'0' * 64}")
@@ -103,25 +102,25 @@ def test_an_address_where_no_object_store_answers_is_named_at_start_and_by_readi
     service.failing = ("404 Not Found", "404")
     error = start_error(serve, in_bucket.settings)
     assert isinstance(error, StoreUnavailableError)
-    assert (error.rule, "LEAGUE_STORE_ENDPOINT_URL" in error.way_out) == ("the bucket does not exist, 404", True)
+    assert_names(str(error), 404, "LEAGUE_STORE_ENDPOINT_URL")
     ready = http.get("/readyz")
     assert ready.status_code == 503
-    assert "the bucket does not exist" in ready.json()["checks"]["store"]
+    assert ready.json()["checks"]["store"] != "ok"
     store: S3Store = http.app.state.league.store
-    with pytest.raises(StoreUnavailableError, match="the bucket does not exist"):
+    with refused("store-unavailable"):
         store.take_in(sha256(safetensors(1)), io.BytesIO(safetensors(1)))
 
 
-def test_readiness_says_that_a_store_is_away_and_not_where_it_was(
+def test_readiness_reports_unavailable_store_without_its_address(
     serve: Callable[..., TestClient], in_bucket: Kept, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     http = serve(**in_bucket.settings)
     away = BucketAddress("vault", "", "http://127.0.0.1:9", None)
     monkeypatch.setattr(http.app.state.league.store, "_bucket", Bucket(away, "service"))
     told = http.get("/readyz").json()["checks"]["store"]
-    assert told == "checkpoint store unavailable: its service does not respond; the server's log says where and why"
+    assert "127.0.0.1" not in told
     assert "s3://vault/" in caplog.text
-    assert "http://127.0.0.1:9" in caplog.text
+    assert_names(caplog.text, "http://127.0.0.1:9")
 
 
 def test_a_client_names_a_store_that_refuses_or_is_away_without_the_signature(
@@ -131,7 +130,7 @@ def test_a_client_names_a_store_that_refuses_or_is_away_without_the_signature(
     client.upload(data, sha256(data))
     away = LeagueClient(http=serve(**in_bucket.settings, store_public_url="http://127.0.0.1:9"))
     for transfer in (lambda: away.download(sha256(data)), lambda: away.upload(b"x", "0" * 64)):
-        with pytest.raises(LeagueUnreachable, match="LEAGUE_STORE_PUBLIC_URL") as lost:
+        with refused("league-unreachable", "LEAGUE_STORE_PUBLIC_URL") as lost:
             transfer()
         assert "Signature" not in str(lost.value)
 
@@ -144,5 +143,5 @@ def test_an_address_of_a_bucket_is_read_whole() -> None:
 
 def test_a_missing_library_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
-    with pytest.raises(ConfigurationError, match=r"echelon-league\[s3\]"):
+    with refused("configuration", "echelon-league", "s3"):
         S3Store(BucketAddress.parse("s3://bucket", None, None), MAX_BYTES, "service")

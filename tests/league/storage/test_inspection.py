@@ -9,6 +9,7 @@ import pytest
 import torch
 from league_scene import ON_SQLITE, Scene, safetensors, sha256
 from nonsense_weights import as_integers, huge, not_numbers, rewritten
+from refused import assert_names, refused
 from safetensors.torch import save
 
 from arena.environments import declare
@@ -18,7 +19,7 @@ from arena.policies.checkpoint import decode, encode
 from arena.policies.nn.mlp import EncoderKind
 from league import wire
 from league.client import LeagueClient
-from league.errors import RefusedCheckpointError, SignatureMismatchError
+from league.errors import RefusedCheckpointError
 from league.storage import inspection
 from league.storage.inspection import Inspector, find_fault
 from league.storage.local import DirectoryStore
@@ -58,7 +59,7 @@ def test_a_user_s_module_may_keep_whole_numbers() -> None:
 def test_types_that_are_converted_on_loading_pass_and_are_looked_into(stored: torch.dtype) -> None:
     assert fault_of(rewritten(policy(), lambda _, tensor: tensor.to(stored))) is None
     nothing = rewritten(policy(), lambda _, tensor: torch.full_like(tensor, torch.nan).to(stored))
-    assert fault_of(nothing) == "actor.bias holds numbers that are not finite"
+    assert_names(str(fault_of(nothing)), "actor.bias")
 
 
 def without(data: bytes, name: str) -> bytes:
@@ -98,7 +99,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_what_cannot_be_loaded_is_found_and_the_loader_agrees(kind: str) -> None:
+def test_inspection_and_loader_agree_on_unloadable_files(kind: str) -> None:
     data, fault = FAULTS[kind]
     assert fault_of(data) == fault
     with pytest.raises(CheckpointError):
@@ -108,16 +109,16 @@ def test_what_cannot_be_loaded_is_found_and_the_loader_agrees(kind: str) -> None
 def test_of_other_files_only_finite_numbers_are_asked() -> None:
     assert fault_of(safetensors(3)) is None
     assert fault_of(save({"steps": torch.arange(3), "large": torch.full((2,), 3e38)})) is None
-    assert fault_of(save({"weight": torch.tensor([1.0, -torch.inf])})) == "weight holds numbers that are not finite"
+    assert_names(str(fault_of(save({"weight": torch.tensor([1.0, -torch.inf])}))), "weight")
     assert "well-formed" in str(fault_of(b"no such file"))
     assert "well-formed" in str(fault_of(policy()[:-1]))
 
 
-def test_names_of_tensors_are_bounded_and_storable_in_what_is_found() -> None:
+def test_tensor_names_in_findings_are_bounded_and_escaped() -> None:
     fault = fault_of(save({"\x1b[31m\0" + 100_000 * "w": torch.tensor([torch.nan])}))
     assert fault is not None
     assert fault.startswith("\\x1b[31m\\x00www")
-    assert fault.endswith("... holds numbers that are not finite")
+    assert "www... " in fault
     assert len(fault) < 200
 
 
@@ -126,7 +127,7 @@ def test_numbers_of_large_tensors_are_all_looked_at(monkeypatch: pytest.MonkeyPa
     for place in (0, 99):
         weights = torch.zeros(100)
         weights[place] = torch.nan
-        assert fault_of(save({"weight": weights})) == "weight holds numbers that are not finite"
+        assert_names(str(fault_of(save({"weight": weights}))), "weight")
     assert fault_of(save({"weight": torch.zeros(100)})) is None
 
 
@@ -166,17 +167,17 @@ def publish(league: LeagueClient, data: bytes) -> wire.Player:
 
 @ON_SQLITE
 @pytest.mark.parametrize("kind", ["integers", "other shape", "missing", "no architecture"])
-def test_publishing_refuses_what_the_header_shows_to_be_broken(league: LeagueClient, kind: str) -> None:
+def test_publishing_rejects_checkpoints_with_a_broken_header(league: LeagueClient, kind: str) -> None:
     data, fault = FAULTS[kind]
-    with pytest.raises(RefusedCheckpointError) as refused:
+    with pytest.raises(RefusedCheckpointError) as refusal:
         publish(league, data)
-    assert fault in str(refused.value)
-    assert sha256(data) in str(refused.value)
+    assert fault in str(refusal.value)
+    assert sha256(data) in str(refusal.value)
     assert league.players(SPEC.name, kind="snapshot").items == []
 
 
 @ON_SQLITE
 def test_publishing_refuses_a_checkpoint_of_another_environment_with_the_same_signature(league: LeagueClient) -> None:
-    with pytest.raises(SignatureMismatchError, match=r"recall.*plays rps"):
+    with refused("signature-mismatch", "recall", "rps"):
         publish(league, rewritten(policy(), lambda _, tensor: tensor, environment="recall"))
     assert publish(league, policy()).standing == "candidate"

@@ -87,9 +87,7 @@ def test_nothing_is_a_checkpoint_before_it_is_verified(serve: Callable[..., Test
     assert in_bucket.names() == []
 
 
-def test_one_bad_upload_does_not_stand_in_the_way_of_a_good_one(
-    serve: Callable[..., TestClient], in_bucket: Kept
-) -> None:
+def test_bad_upload_does_not_block_a_good_one(serve: Callable[..., TestClient], in_bucket: Kept) -> None:
     http, data = serve(**in_bucket.settings), safetensors(3)
     for content in (b"junk", data, b"more junk"):
         in_bucket.overwrite(f"incoming/{sha256(data)}/{content[:1].hex()}", content)
@@ -98,9 +96,7 @@ def test_one_bad_upload_does_not_stand_in_the_way_of_a_good_one(
     assert LeagueClient(http=http).download(sha256(data)) == data
 
 
-def test_whoever_follows_redirects_uploads_with_put_and_publishing_verifies(
-    serve: Callable[..., TestClient], in_bucket: Kept
-) -> None:
+def test_redirected_put_upload_is_verified_on_publishing(serve: Callable[..., TestClient], in_bucket: Kept) -> None:
     http = serve(**in_bucket.settings)
     scene = Scene(LeagueClient(http=http))
     for data, status in ((safetensors(3), 201), (b"no safetensors", 422)):
@@ -114,7 +110,7 @@ def test_whoever_follows_redirects_uploads_with_put_and_publishing_verifies(
     assert in_bucket.names() == [place(sha256(safetensors(3)))]
 
 
-def test_a_redirect_is_for_a_size_that_is_said_and_taken(serve: Callable[..., TestClient], in_bucket: Kept) -> None:
+def test_upload_redirect_requires_a_valid_content_length(serve: Callable[..., TestClient], in_bucket: Kept) -> None:
     http, data = serve(**in_bucket.settings, checkpoint_max_bytes=64), safetensors(3)
     path = f"/api/v1/checkpoints/{sha256(data)}"
     assert http.put(path, content=data, follow_redirects=False).status_code == 413
@@ -133,7 +129,7 @@ def test_addresses_name_the_service_as_workers_reach_it(
     assert address.startswith("https://objects.example.org/")
 
 
-def test_an_upload_that_nobody_completed_is_a_leftover(serve: Callable[..., TestClient], in_bucket: Kept) -> None:
+def test_incomplete_multipart_upload_is_a_leftover(serve: Callable[..., TestClient], in_bucket: Kept) -> None:
     store = serve(**in_bucket.settings).app.state.league.store
     in_bucket.overwrite(f"incoming/{'0' * 64}/1", b"1234")
     assert list(store.leftovers(datetime.now(UTC) - SOON)) == []
@@ -145,7 +141,7 @@ def test_an_upload_that_nobody_completed_is_a_leftover(serve: Callable[..., Test
     assert list(store.listing()) == []
 
 
-def test_a_checkpoint_that_was_copied_into_the_bucket_by_other_means_is_sound(
+def test_checkpoint_copied_into_the_bucket_manually_is_valid(
     serve: Callable[..., TestClient], in_bucket: Kept, service: Service
 ) -> None:
     http, data = serve(**in_bucket.settings), safetensors(3)

@@ -35,11 +35,11 @@ def told(page: str) -> list[str]:
     return [" ".join(re.sub("<[^>]+>", " ", row).split()) for row in rows]
 
 
-def test_an_empty_log_says_what_it_is_for(http: TestClient, scene: Scene) -> None:
+def test_empty_event_page_explains_its_purpose(http: TestClient, scene: Scene) -> None:
     assert "No events fit these filters" in http.get("/events").text
 
 
-def test_the_newest_line_comes_first_with_name_reason_and_details(http: TestClient, players: list[int]) -> None:
+def test_events_are_listed_newest_first_with_details(http: TestClient, players: list[int]) -> None:
     page = http.get("/events").text
     assert lines(page) == sorted(lines(page), reverse=True)
     assert len(lines(page)) == 4
@@ -98,7 +98,7 @@ def test_older_lines_follow_by_cursor(http: TestClient, players: list[int], monk
     assert "older" not in rest
 
 
-def test_a_page_that_is_open_gets_what_came_since(http: TestClient, scene: Scene, players: list[int]) -> None:
+def test_open_event_page_receives_new_events(http: TestClient, scene: Scene, players: list[int]) -> None:
     last = lines(http.get("/events").text)[0]
     assert lines(http.get(f"/events/newer?after={last}").text) == []
     scene.client.retire(players[1], "superseded")
@@ -106,7 +106,7 @@ def test_a_page_that_is_open_gets_what_came_since(http: TestClient, scene: Scene
     assert lines(http.get(f"/events/newer?after={last}&kind=promote").text) == []
 
 
-def test_a_page_knows_when_more_came_than_it_is_given(
+def test_truncated_event_update_is_marked(
     http: TestClient, players: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "PAGE", 3)

@@ -47,7 +47,7 @@ async def heard(stream: httpx2.Response, kind: str) -> str:
     raise AssertionError(f"the stream ended without {kind}")
 
 
-def test_as_many_pages_as_there_is_room_for_hear_of_a_change_and_leave_room_again(
+def test_live_update_slots_are_limited_and_released(
     serve: Callable[..., TestClient],
 ) -> None:
     http = serve(events_poll_s=0.5, events_streams_max=STREAMS)

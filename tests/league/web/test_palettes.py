@@ -56,7 +56,7 @@ def palettes() -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("eye", EYES)
 @pytest.mark.parametrize("name", palettes())
-def test_colours_are_told_apart_by_every_eye(name: str, eye: str) -> None:
+def test_palette_is_distinguishable_with_colour_blindness(name: str, eye: str) -> None:
     colours = [lab(each, eye) for each in palettes()[name]]
     assert len(colours) >= 2
     assert min(float(np.linalg.norm(one - other)) for one, other in combinations(colours, 2)) > APART

@@ -58,9 +58,7 @@ def test_a_circle_is_found_and_its_players_are_marked(trio: Sequence[wire.Player
     assert found.cyclic > 0.3
 
 
-def test_weights_are_a_mixture_of_the_players_that_nobody_beats(
-    trio: Sequence[wire.Player], database: Database
-) -> None:
+def test_nash_weights_are_an_unbeaten_mixture(trio: Sequence[wire.Player], database: Database) -> None:
     found = drawn(database)
     weights = [each.weight or 0.0 for each in found.players]
     assert sum(weights) == pytest.approx(1.0)
@@ -100,7 +98,7 @@ def test_cells_are_those_of_the_matrix_above_its_diagonal(
     assert cells["high"] == [round(1000 * found.high[pair]) for pair in met]
 
 
-def test_the_page_names_the_circle_and_who_is_not_in_play_is_left_out(
+def test_payoff_page_shows_cycles_without_inactive_players(
     trio: Sequence[wire.Player], http: TestClient, scene: Scene
 ) -> None:
     page = http.get("/payoff").text
@@ -120,7 +118,7 @@ def test_a_row_is_a_table_with_links_to_the_matches(trio: Sequence[wire.Player],
     assert http.get("/payoff/against?player=999").status_code == 404
 
 
-def test_before_the_first_period_the_page_says_what_to_do(http: TestClient, scene: Scene) -> None:
+def test_payoff_page_has_an_empty_state(http: TestClient, scene: Scene) -> None:
     page = http.get("/payoff").text
     assert "league close-period" in page
     assert "<canvas" not in page

@@ -63,7 +63,7 @@ def test_a_reader_may_filter_search_and_sort(
 @pytest.mark.parametrize(
     "asked", [{"sort": "strength"}, {"kind": "king"}, {"lineage": "0"}, {"order": "up"}, {"q": "x" * 201}, {"q": "\0"}]
 )
-def test_what_cannot_be_asked_is_refused_by_name(http: TestClient, scene: Scene, asked: dict[str, str]) -> None:
+def test_invalid_standings_query_is_rejected(http: TestClient, scene: Scene, asked: dict[str, str]) -> None:
     answer = http.get("/", params=asked)
     assert answer.status_code == 422
     assert next(iter(asked)) in answer.text
@@ -85,7 +85,7 @@ def cells(line: str) -> list[str]:
     return [re.sub(r"\s+", " ", re.sub("<[^>]+>", "", each)).strip() for each in found]
 
 
-def test_where_sides_are_unlike_the_ratings_on_each_stand_beside_the_overall_one_and_sort(
+def test_side_ratings_are_sortable_columns_for_asymmetric_games(
     http: TestClient, league: LeagueClient, scene: Scene, snapshots: list[wire.Player]
 ) -> None:
     assert not {"home", "away"} & set(re.findall(r'id="sort-(\w+)"', http.get("/").text))
@@ -109,7 +109,7 @@ def test_where_sides_are_unlike_the_ratings_on_each_stand_beside_the_overall_one
     assert re.findall(r'<tr id="player-\d+".*?</tr>', http.get(f"/standings/now?ids={wanted}").text, re.DOTALL)
 
 
-def test_a_long_table_comes_in_pages(
+def test_long_table_is_paginated(
     http: TestClient, snapshots: list[wire.Player], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standings, "PAGE", 2)
@@ -123,7 +123,7 @@ def test_a_long_table_comes_in_pages(
     assert len(seen) == 5
 
 
-def test_a_page_holds_so_many_lines_and_leads_to_those_before_and_after(
+def test_page_has_a_row_limit_and_links_to_its_neighbours(
     http: TestClient, snapshots: list[wire.Player], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everybody = ids(http.get("/", params={"sort": "name"}).text)
@@ -145,7 +145,7 @@ def test_a_page_holds_so_many_lines_and_leads_to_those_before_and_after(
     assert 'class="more"' not in last
 
 
-def test_a_table_that_became_shorter_than_an_address_says_begins_anew(http: TestClient, scene: Scene) -> None:
+def test_offset_beyond_the_end_returns_the_first_page(http: TestClient, scene: Scene) -> None:
     page = http.get("/", params={"offset": 100}).text
     assert ids(page) == ids(http.get("/").text) != []
     assert "those before" not in page
@@ -158,7 +158,7 @@ def test_a_script_gets_the_table_alone(http: TestClient, snapshots: list[wire.Pl
     assert "<html" not in piece
 
 
-def test_lines_that_a_page_has_are_told_as_they_are_now(
+def test_rows_of_an_open_page_are_updated(
     http: TestClient, league: LeagueClient, scene: Scene, snapshots: list[wire.Player]
 ) -> None:
     page = http.get("/").text
@@ -172,7 +172,7 @@ def test_lines_that_a_page_has_are_told_as_they_are_now(
     assert http.get("/standings/now", params={"ids": "1,two"}).status_code == 422
 
 
-def test_the_champion_the_strongest_and_the_newest_stand_above_the_table(
+def test_champion_strongest_and_newest_player_are_highlighted(
     http: TestClient, league: LeagueClient, snapshots: list[wire.Player]
 ) -> None:
     assert http.get("/").text.count("none yet") == 1

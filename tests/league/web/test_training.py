@@ -44,7 +44,7 @@ def beat(scene: Scene, step: int, metrics: dict[str, float | None], **more: Any)
     scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
 
 
-def test_a_learner_that_has_not_reported_says_so_and_how_to_begin(http: TestClient, scene: Scene) -> None:
+def test_learner_without_metrics_has_an_empty_state(http: TestClient, scene: Scene) -> None:
     page = http.get("/training").text
     assert "has not reported yet" in page
     assert "trainer run --environment rps --learner main" in page
@@ -67,7 +67,7 @@ def test_numbers_that_have_gone_astray_take_no_more_room_than_others(http: TestC
     assert "0" * 30 not in page
 
 
-def test_a_healthy_learner_is_called_so_only_by_who_looks(http: TestClient, scene: Scene) -> None:
+def test_training_page_reports_no_findings_only_after_a_health_report(http: TestClient, scene: Scene) -> None:
     beat(scene, 64, METRICS)
     assert "no findings" not in http.get("/training").text
     beat(scene, 128, METRICS, verdicts=[])
@@ -100,7 +100,7 @@ def test_a_large_league_s_trainers_may_be_quiet_for_longer(http: Any, scene: Sce
     assert "silent" in http.get("/training/now").text
 
 
-def test_the_learner_that_reports_comes_first_and_another_can_be_chosen(http: TestClient, scene: Scene) -> None:
+def test_reporting_learner_is_shown_first(http: TestClient, scene: Scene) -> None:
     request = wire.LearnerCreate(name="second", role="main_exploiter", environment="rps", signature="rps-1")
     second = scene.client.learner(request)
     assert f"/training/{scene.learner.id}/curves" in http.get("/training").text
@@ -111,7 +111,7 @@ def test_the_learner_that_reports_comes_first_and_another_can_be_chosen(http: Te
     assert http.get("/training?learner=999").status_code == 404
 
 
-def test_curves_come_chart_by_chart_and_then_only_what_is_new(http: TestClient, scene: Scene) -> None:
+def test_curves_are_loaded_per_chart_and_then_incrementally(http: TestClient, scene: Scene) -> None:
     beat(scene, 64, METRICS)
     told = http.get(f"/training/{scene.learner.id}/curves").json()
     assert told["steps"] == [64]
@@ -127,15 +127,13 @@ def test_curves_come_chart_by_chart_and_then_only_what_is_new(http: TestClient, 
     assert fresh["steps"] == [128]
 
 
-def test_a_name_that_stands_for_many_takes_one_word_alone() -> None:
+def test_metric_group_pattern_accepts_one_segment() -> None:
     chart = charts.Chart("c", "C", "", {"heads/*/entropy": "*", "exact": "exactly"})
     metrics = {"heads/a/entropy": [1.0], "heads/a/b/entropy": [2.0], "exact": [3.0], "exact/more": [4.0]}
     assert charts.lines_of(chart, metrics) == [charts.Line("a", [1.0]), charts.Line("exactly", [3.0])]
 
 
-def test_what_was_really_drawn_stands_beside_what_is_drawn_next(
-    scene: Scene, database: Database, configure: Any
-) -> None:
+def test_training_page_shows_played_beside_planned_shares(scene: Scene, database: Database, configure: Any) -> None:
     for step in (1, 2):
         scene.publish(step)
     scene.train(6, learner_score=0.25)
@@ -159,7 +157,7 @@ def test_the_page_shows_both_sides_of_the_draw(http: TestClient, scene: Scene) -
     assert "environments of its own" not in page
 
 
-def test_a_learner_that_plays_itself_apart_leases_no_such_matches_besides(http: TestClient, scene: Scene) -> None:
+def test_local_self_play_is_shown_apart_from_leased_matches(http: TestClient, scene: Scene) -> None:
     scene.publish(1)
     beat(scene, 64, METRICS | {"charts/episodes": 40.0, "charts/self_play_episodes": 30.0})
     page = http.get("/training/opposition").text

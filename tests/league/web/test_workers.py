@@ -96,7 +96,7 @@ def test_an_admin_quarantines_and_reinstates_with_a_reason(http: TestClient, sce
     assert told == [("reinstate-worker", "a false alarm"), ("quarantine-worker", "broken build")]
 
 
-def test_a_worker_is_told_to_leave_and_the_log_tells_who_said_so(http: TestClient, scene: Scene) -> None:
+def test_drain_command_is_sent_and_logged_with_its_actor(http: TestClient, scene: Scene) -> None:
     http.post(
         f"/workers/{scene.trainer.id}/command", data={"command": "drain", "reason": "new version"}, headers=FROM_PAGE
     )
@@ -126,7 +126,7 @@ def test_readers_see_no_buttons_and_are_refused(http: TestClient, scene: Scene, 
     assert http.post(path, data=form, headers=FROM_PAGE).status_code == 403
 
 
-def test_a_conflict_says_what_is_the_case(http: TestClient, scene: Scene) -> None:
+def test_conflicting_worker_change_shows_the_current_state(http: TestClient, scene: Scene) -> None:
     form = {"reason": "a false alarm"}
     answer = http.post(f"/workers/{scene.trainer.id}/reinstate", data=form, headers=FROM_PAGE | {"HX-Request": "true"})
     assert answer.status_code == 409
@@ -139,7 +139,7 @@ def test_only_workers_of_a_kind_are_shown(http: TestClient, scene: Scene) -> Non
     assert "evaluator-1" not in page
 
 
-def test_suspicion_is_told_with_its_evidence(http: TestClient, scene: Scene) -> None:
+def test_suspicious_worker_is_shown_with_evidence(http: TestClient, scene: Scene) -> None:
     for step in (1, 2):
         scene.publish(step)
     for fair in (scene.worker("evaluator-2", "evaluator"), scene.worker("evaluator-3", "evaluator")):

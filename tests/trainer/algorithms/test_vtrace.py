@@ -6,10 +6,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 from trainer.algorithms import make_algorithm
 from trainer.algorithms.vtrace import VTrace, VTraceLoss, vtrace
-from trainer.errors import ConfigError
 from trainer.ppo.targets.gae import agent_transitions, masked_gae
 
 STEPS, ROWS = 9, 4
@@ -129,5 +129,5 @@ def test_updates_end_with_the_epoch_that_went_too_far(play, never, monkeypatch):
 @pytest.mark.parametrize("options", [{"clip_rho": 0.5}, {"clip_c": 2.0}, {"clip_rho": 2.0, "clip_c": 0.9}])
 def test_truncation_levels_are_refused_outside_their_range(play, options):
     played = play()
-    with pytest.raises(ConfigError, match="1 <= clip_c <= clip_rho"):
+    with refused("invalid-setting", 1, "clip_c", "clip_rho"):
         VTrace(played.learner.config, played.game.spec, **options)

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from refused import assert_names
 from reserved_port import reserved
 
 from league.client import LeagueClient
@@ -43,7 +44,7 @@ def test_help_explains_every_setting_and_gives_an_example(capsys):
 def test_the_gpu_preset_without_a_gpu_is_refused_in_one_line(capsys):
     run("run", "--environment", "mech-duel", "--preset", "gpu", "--dry-run", expect=2)
     message = capsys.readouterr().err
-    assert message.startswith("trainer: run.device is 'cuda': it cannot be used here")
+    assert_names(message, "run.device", "cuda")
     assert message.count("\n") == 1
 
 
@@ -97,7 +98,7 @@ def test_a_dry_run_has_settings_and_sizes_as_json(capsys):
 def test_resuming_without_a_saved_state_is_bad_usage(capsys):
     run("run", "--resume", "--learner", "second", expect=2)
     message = capsys.readouterr().err
-    assert message.startswith("trainer: var/runs/mech-duel/second holds no saved state to resume")
+    assert_names(message, "var/runs/mech-duel/second")
     assert message.count("\n") == 1
 
 
@@ -126,7 +127,7 @@ def test_a_missing_package_is_reported_with_its_extra_in_one_line(command, missi
     assert ended.returncode == 78, ended.stderr
     assert ended.stderr.startswith("trainer: ")
     assert missing in ended.stderr
-    assert "pip install 'echelon-league[train]'" in ended.stderr
+    assert_names(ended.stderr, "echelon-league[train]")
     assert ended.stderr.count("\n") == 1
 
 
@@ -145,8 +146,7 @@ def test_missing_wandb_is_reported_before_the_run_starts(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     run("run", "--environment", "rps", "--wandb", expect=2)
     message = capsys.readouterr().err
-    assert message.startswith("trainer: --wandb needs the package wandb")
-    assert "pip install 'echelon-league[track]'" in message
+    assert_names(message, "--wandb", "echelon-league[track]")
     assert message.count("\n") == 1
 
 
@@ -160,7 +160,7 @@ def test_missing_wandb_is_reported_before_the_run_starts(capsys, monkeypatch):
         (
             ["--set", "ppo.ent_coef_per_head={comm = 1}"],
             2,
-            "names the head 'comm', which this environment does not have",
+            "comm",
         ),
         (["--dry-run", "--set", "ppo.entropy_floors={comm = 1}"], 2, "it has choice"),
         (["--set", "ppo.num_minibatches=99"], 2, "ppo.num_minibatches is 99, but a rollout of 8 decisions has"),
@@ -171,9 +171,9 @@ def test_missing_wandb_is_reported_before_the_run_starts(capsys, monkeypatch):
         (["--role", "spy"], 2, "league.role is 'spy'"),
         (["--learner", "x" * 60], 2, "league.learner is 'xxxx"),
         (["--run", "/proc/nothing"], 1, "/proc/nothing"),
-        (["--json"], 2, "give --dry-run too, or leave --json out"),
-        (["--set", "league.connect_s=0", "--league", "http://127.0.0.1:9"], 75, "start it with `league serve`"),
-        (["--set", "league.connect_s=0", "--url", "http://127.0.0.1:9"], 75, "start it with `league serve`"),
+        (["--json"], 2, "--dry-run"),
+        (["--set", "league.connect_s=0", "--league", "http://127.0.0.1:9"], 75, "league serve"),
+        (["--set", "league.connect_s=0", "--url", "http://127.0.0.1:9"], 75, "league serve"),
     ],
 )
 def test_user_errors_are_one_line_without_a_traceback(capsys, caplog, tmp_path, arguments, status, message):
@@ -206,7 +206,7 @@ def test_a_run_without_a_league_trains_offline_and_reports_it_in_one_line(capsys
         run("run", "--environment", "rps", *TINY, "--total-timesteps", total)
         printed = capsys.readouterr()
         (notice,) = [line for line in printed.out.splitlines() if "offline" in line]
-        assert notice.startswith("no league answers at http://127.0.0.1:8000: training offline by self-play")
+        assert_names(notice, "http://127.0.0.1:8000")
         assert "var/runs/rps/main/snapshots" in notice
         assert "--league URL" in notice
         assert began in printed.out
@@ -255,7 +255,7 @@ def test_a_missing_gpu_is_refused(capsys):
 
     device = f"cuda:{torch.cuda.device_count()}"
     run("run", "--set", f"run.device={device}", expect=2)
-    assert f"run.device is '{device}': it cannot be used here" in capsys.readouterr().err
+    assert_names(capsys.readouterr().err, "run.device", device)
 
 
 @pytest.mark.parametrize("arguments", [["run", "--league", "localhost:8000"], ["evaluate", "--name", "/etc"]])
@@ -271,7 +271,7 @@ def test_an_evaluator_of_an_unknown_environment_is_refused(capsys):
 
 def test_processes_are_refused_for_batched_games(capsys):
     run("evaluate", "--environment", "rps", "--environment", "recall", "--processes", "2", expect=2)
-    assert "none of rps, recall plays one match at a time" in " ".join(capsys.readouterr().err.replace("│", "").split())
+    assert_names(" ".join(capsys.readouterr().err.replace("│", "").split()), "rps", "recall")
 
 
 def test_bench_prints_text(capsys):
@@ -310,8 +310,7 @@ def test_bench_prints_json(capsys):
 def test_bench_refuses_options_without_effect(capsys, arguments):
     run("bench", *arguments, expect=2)
     message = capsys.readouterr().err
-    assert message.startswith(f"trainer: {' '.join(arguments[:2])} changes nothing with ")
-    assert message.endswith("leave one of them out\n")
+    assert_names(message, " ".join(arguments[:2]))
     assert message.count("\n") == 1
 
 
@@ -329,9 +328,8 @@ def test_a_full_disk_ends_in_one_line(capsys, monkeypatch):
     monkeypatch.setattr("trainer.cli.commands.app", full)
     run("run", expect=1)
     message = capsys.readouterr().err
-    assert (
-        message == "trainer: writing the run folder: No space left on device; free the disk or choose another --run\n"
-    )
+    assert_names(message, "No space left on device", "--run")
+    assert message.count("\n") == 1
 
 
 def test_a_run_folder_that_cannot_be_written_ends_in_one_line(capsys, tmp_path):

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refused import refused
 
 from league.client import LeagueClient
-from league.errors import ConfigurationError
 from trainer.cli import clients as connection
 
 
@@ -23,7 +23,7 @@ def test_a_worker_takes_its_token_from_a_file_unless_one_is_given(
     monkeypatch.setattr(connection, "LeagueClient", Watched)
     file = tmp_path / "worker"
     monkeypatch.setenv("LEAGUE_TOKEN_FILE", str(file))
-    with pytest.raises(ConfigurationError, match="LEAGUE_TOKEN_FILE"):
+    with refused("configuration", "LEAGUE_TOKEN_FILE"):
         connection.connect("http://league:8000", None, 1.0)
     file.write_text("out-of-a-file\n")
     connection.connect("http://league:8000", None, 1.0)

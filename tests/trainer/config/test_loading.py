@@ -19,7 +19,6 @@ from trainer.config.loading import (
     to_toml,
     validate,
 )
-from trainer.errors import ConfigError
 
 
 def test_defaults_are_a_valid_configuration_for_mech_duel():
@@ -65,7 +64,7 @@ def test_self_play_leaves_one_environment_unless_its_share_is_1(share, num_envs,
 
 @pytest.mark.holds("D5", "E2", "E5", "S8", "S12", "S13")
 def test_defaults_agree_with_the_checklist():
-    """Where they contradict each other docs/checklist.md says which one was followed."""
+    """Where they contradict each other tests/checklist.md says which one was followed."""
     config = validate({})
     assert (config.ppo.clip_range_vf, config.ppo.huber_delta, config.ppo.vf_coef) == (0.0, 0.0, 0.5)
     assert (config.ppo.kl_stop, config.ppo.target_kl) == (1.5, 0.015)
@@ -128,53 +127,52 @@ def test_the_environment_option_wins_over_the_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "values"),
     [
-        ("ppo.gama=0.9", "unknown setting 'ppo.gama': the nearest is 'ppo.gamma'"),
-        ("poo.gamma=0.9", "unknown section 'poo': the nearest is 'ppo'"),
-        ("ppo.gamma=1.7", "ppo.gamma is 1.7: give a number from 0 to 1, such as the default 0.995"),
-        ("ppo.clip_coef=1", "ppo.clip_coef is 1: give a number above 0 and below 1, such as the default 0.2"),
-        ("ppo.target_kl=0", "ppo.target_kl is 0: give a number above 0, such as the default 0.015"),
+        ("ppo.gama=0.9", ("ppo.gama", "ppo.gamma")),
+        ("poo.gamma=0.9", ("poo", "ppo")),
+        ("ppo.gamma=1.7", ("ppo.gamma", 1.7, 0, 1, 0.995)),
+        ("ppo.clip_coef=1", ("ppo.clip_coef", 1, 0, 0.2)),
+        ("ppo.target_kl=0", ("ppo.target_kl", 0, 0.015)),
         (
             "ppo.update_epochs=many",
-            "ppo.update_epochs is 'many': give a whole number from 1 to 100, such as the default 2",
+            ("ppo.update_epochs", "many", 1, 100, 2),
         ),
-        ("ppo.update_epochs=1.5", "ppo.update_epochs is 1.5: give a whole number from 1 to 100"),
-        ("run.seed=-1", "run.seed is -1: give a whole number of at least 0 and below 2**63, such as the default 0"),
-        ("run.deterministic=maybe", "run.deterministic is 'maybe': give true or false, such as the default false"),
-        ("ppo.precision=half", "is 'half': give one of float32, bfloat16, such as the default \"float32\""),
-        ("ppo.compile=turbo", "ppo.compile is 'turbo': give one of none, inductor, cudagraphs, aot_eager, eager"),
-        ("run.device=3", 'run.device is 3: give text, such as the default "cpu"'),
-        ("environment.name=''", "environment.name is '': give text that is not empty"),
-        ("gamma=0.9", "cannot read the setting 'gamma=0.9': write it as section.key=value"),
-        ("ppo.gamma", "cannot read the setting 'ppo.gamma'"),
+        ("ppo.update_epochs=1.5", ("ppo.update_epochs", 1.5, 1, 100)),
+        ("run.seed=-1", ("run.seed", -1, 0, 2, 63)),
+        ("run.deterministic=maybe", ("run.deterministic", "maybe")),
+        ("ppo.precision=half", ("half", "float32", "bfloat16")),
+        ("ppo.compile=turbo", ("ppo.compile", "turbo", "aot_eager")),
+        ("run.device=3", ("run.device", 3)),
+        ("environment.name=''", ("environment.name",)),
+        ("gamma=0.9", ("gamma=0.9", "section.key=value")),
+        ("ppo.gamma", ("ppo.gamma",)),
         (
             "rollout.bptt_horizon=7",
-            "rollout.num_steps is 64, which is not a multiple of rollout.bptt_horizon 7: set it to",
+            ("rollout.num_steps", 64, "rollout.bptt_horizon", 7),
         ),
-        ("ppo.ent_coef_per_head={comm = -1}", "ppo.ent_coef_per_head.comm is -1: give a number of at least 0"),
+        ("ppo.ent_coef_per_head={comm = -1}", ("ppo.ent_coef_per_head.comm", -1, 0)),
         (
             "ppo.ent_coef_per_head=3",
-            "ppo.ent_coef_per_head is 3: give a table { NAME = VALUE }, each value a number of",
+            ("ppo.ent_coef_per_head", 3, "NAME", "VALUE"),
         ),
-        ("ppo.burn_in=16", "ppo.burn_in is 16, which leaves no steps with a loss in a rollout.bptt_horizon of 16"),
-        ("league.role=spy", "league.role is 'spy': give one of main, main_exploiter, league_exploiter"),
-        ("league.learner=a/b", "league.learner is 'a/b': give 1 to 56 letters, digits, spaces and any of"),
-        (f"league.learner={60 * 'x'}", "xx': it has 60 characters; give at most 56"),
-        ("network.encoder_sizes=[64, 0]", "network.encoder_sizes.1 is 0: give a whole number from 1 to 8192"),
-        ("network.encoder_sizes=[1000000]", "network.encoder_sizes.0 is 1000000: give a whole number from 1 to"),
-        ("network.encoder_sizes=3", "is 3: give a list of at least one item, each a whole number from 1 to 8192"),
-        ("network.encoder_sizes=[]", "network.encoder_sizes is []: give a list of at least one item"),
-        ("optimizer.learning_rate=inf", "optimizer.learning_rate is inf: give a number of at least 0"),
-        ("ppo.entropy_floors={move = nan}", "ppo.entropy_floors.move is nan: give a number that is finite"),
-        ("curriculum.team_share=0.5", "curriculum.team_share is 0.5, but curriculum.matches is 0"),
-        ("curriculum.map_share=0.5", "set curriculum.matches too, or leave curriculum.map_share out"),
+        ("ppo.burn_in=16", ("ppo.burn_in", 16, "rollout.bptt_horizon")),
+        ("league.role=spy", ("league.role", "spy", "main", "main_exploiter", "league_exploiter")),
+        ("league.learner=a/b", ("league.learner", "a/b", 1, 56)),
+        (f"league.learner={60 * 'x'}", (60, 56)),
+        ("network.encoder_sizes=[64, 0]", ("network.encoder_sizes.1", 0, 1, 8192)),
+        ("network.encoder_sizes=[1000000]", ("network.encoder_sizes.0", 1000000, 1)),
+        ("network.encoder_sizes=3", (3, 1, 8192)),
+        ("network.encoder_sizes=[]", ("network.encoder_sizes",)),
+        ("optimizer.learning_rate=inf", ("optimizer.learning_rate", "inf", 0)),
+        ("ppo.entropy_floors={move = nan}", ("ppo.entropy_floors.move", "nan")),
+        ("curriculum.team_share=0.5", ("curriculum.team_share", 0.5, "curriculum.matches", 0)),
+        ("curriculum.map_share=0.5", ("curriculum.matches", "curriculum.map_share")),
     ],
 )
-def test_an_invalid_setting_is_refused_by_name_in_one_line(text, message):
-    with pytest.raises(ConfigError) as error:
+def test_an_invalid_setting_is_refused_by_name_in_one_line(text, values):
+    with refused("invalid-setting", *values) as error:
         resolve(None, None, [text])
-    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -182,7 +180,7 @@ def test_an_invalid_setting_is_refused_by_name_in_one_line(text, message):
 def test_every_setting_of_a_wrong_type_has_a_readable_error(section):
     for key, field in sections()[section].model_fields.items():
         wrong = [] if field.default is None else None
-        with pytest.raises(ConfigError, match=rf"^{section}\.{key} is (None|\[\]): give (?!.*Input)"):
+        with refused("invalid-setting", f"{section}.{key}"):
             validate({section: {key: wrong}})
 
 
@@ -202,7 +200,7 @@ def test_every_setting_of_a_wrong_type_has_a_readable_error(section):
     ],
 )
 def test_an_unknown_or_renamed_key_is_answered_with_its_present_name(unknown, nearest):
-    with pytest.raises(ConfigError, match=rf"^unknown setting '{unknown}': the nearest is '{nearest}'"):
+    with refused("invalid-setting", unknown, nearest):
         resolve(None, None, [f"{unknown}=1"])
 
 
@@ -215,9 +213,7 @@ def test_renamed_settings_exist(name):
 def test_an_unknown_key_of_the_file_is_refused_by_name(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[ppo]\nnormalised_ent_coef = 0.1\n")
-    with pytest.raises(
-        ConfigError, match=r"run\.toml: .*'ppo.normalised_ent_coef': the nearest is 'ppo.normalized_ent_coef'"
-    ):
+    with refused("invalid-setting", "run.toml", "ppo.normalised_ent_coef", "ppo.normalized_ent_coef"):
         resolve(None, file, [])
 
 
@@ -225,7 +221,7 @@ def test_an_unknown_key_of_the_file_is_refused_by_name(tmp_path):
 def test_a_file_that_is_not_toml_is_refused(tmp_path, content):
     file = tmp_path / "run.toml"
     file.write_bytes(content.encode("latin-1"))
-    with pytest.raises(ConfigError, match="is not TOML"):
+    with refused("invalid-setting", "TOML"):
         resolve(None, file, [])
 
 
@@ -237,7 +233,7 @@ def test_a_missing_file_is_refused(tmp_path):
 def test_a_key_without_a_section_is_refused(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("ppo = 3\n")
-    with pytest.raises(ConfigError, match=r"ppo is 3: it is a section"):
+    with refused("invalid-setting", "ppo", 3):
         resolve(None, file, [])
 
 
@@ -276,5 +272,5 @@ def test_help_fits_80_columns_and_has_ranges():
 
 
 def test_configurations_are_frozen():
-    with pytest.raises(ValueError, match="frozen"):
+    with refused(ValueError, "frozen"):
         resolve(None, None, []).ppo.gamma = 0.1

@@ -49,7 +49,7 @@ def test_a_short_run_reports_publishes_and_can_be_played_with(worker_of, client,
 
 
 @pytest.mark.integration
-def test_a_run_asks_for_as_many_processes_as_its_settings_say():
+def test_run_uses_the_configured_number_of_processes():
     config = resolve("zoo_games:relay", None, [*SHORT, "environment.processes=2", "run.threads=2"])
     batches = make_env_batches(config.environment, config.run)
     assert [batch.num_envs for batch in batches] == [4, 4]

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 import torch
 from nonsense_weights import as_integers, huge, not_numbers
+from refused import refused
 from rich.console import Console
 
 from arena.environments import declare, make
@@ -22,11 +23,11 @@ from arena.policies.scripted import RandomPolicy
 from arena.replay import unpack_recording
 from arena.seeding import match_seed
 from league import wire
-from league.errors import LeagueUnreachable, RefusedCheckpointError, UnknownReplayError
+from league.errors import LeagueUnreachable, UnknownReplayError
 from league.services.population import snapshots
 from trainer.config.schema import LeagueSettings
 from trainer.durable_log import AppendFile
-from trainer.errors import UnsavedError, UnusableOpponentError
+from trainer.errors import UnusableOpponentError
 from trainer.evaluation.env_cache import EnvironmentCache
 from trainer.evaluation.evaluator import EvaluationBudget, EvaluationWorker, _load_player
 from trainer.evaluation.replay_upload import ReplayUploader
@@ -128,15 +129,13 @@ def test_rating_matches_are_played_on_both_sides_of_the_same_seeds_and_reported(
         assert all((away, home) in pairs for home, away in pairs)
 
 
-def test_snapshots_whose_weights_make_no_sense_play_no_rated_match_and_are_quarantined(
-    worker_of, client, retrying_client
-):
+def test_snapshots_with_invalid_weights_are_quarantined_without_rated_matches(worker_of, client, retrying_client):
     publish(client, retrying_client, [1, 2])
     member = LeagueSession(retrying_client, LeagueSettings(), SPEC, "0")
     member.register()
     sound = encode(ActorCritic(Architecture.of(SPEC, encoder_sizes=(4,), recurrent_size=4)), SPEC)
     nonsense = [member.publish(damage(sound), step, None) for step, damage in enumerate((huge, not_numbers), start=3)]
-    with pytest.raises(RefusedCheckpointError, match="holds int64"):
+    with refused("refused-checkpoint", "int64"):
         member.publish(as_integers(sound), 5, None)
     worker, _ = worker_of(rounds=4, num_envs=48)
     worker.run()
@@ -145,9 +144,7 @@ def test_snapshots_whose_weights_make_no_sense_play_no_rated_match_and_are_quara
     assert [client.matches(each.id).items for each in nonsense] == [[], []]
 
 
-def test_a_player_whose_weights_are_integers_is_refused_where_the_league_has_it(
-    worker_of, client, retrying_client, monkeypatch
-):
+def test_integer_weights_are_rejected_by_the_league(worker_of, client, retrying_client, monkeypatch):
     publish(client, retrying_client, [1])
     monkeypatch.setattr(snapshots, "find_header_fault", lambda _: None)  # a league that took it before it was checked
     member = LeagueSession(retrying_client, LeagueSettings(), SPEC, "0")
@@ -395,9 +392,7 @@ def test_a_failed_heartbeat_or_delivery_is_retried_soon(worker_of, client, retry
     assert times[3] - times[0] < 0.25 + 0.5 + 1.0 + 0.5
 
 
-def test_a_round_waits_for_players_that_the_network_has_not_let_through_yet(
-    worker_of, client, retrying_client, outside
-):
+def test_round_waits_for_checkpoints_delayed_by_the_network(worker_of, client, retrying_client, outside):
     publish(client, retrying_client, [1, 2, 3])
     worker, _ = worker_of(rounds=10**6)
     download, play, failures = worker._pools["rps"]._download, worker._play, itertools.count()
@@ -500,7 +495,7 @@ def test_a_full_disk_stops_no_matches_and_results_are_reported_once_there_is_roo
 def test_evaluator_ending_on_a_full_disk_reports_lost_results(worker_of, client, retrying_client, full_disk, tmp_path):
     publish(client, retrying_client, [1, 2])
     worker, _ = worker_of(rounds=1)
-    with pytest.raises(UnsavedError, match=rf"{tmp_path}/spool \(.*No space left.*free space"):
+    with refused("unsaved-run", f"{tmp_path}/spool"):
         worker.run()
 
 
@@ -522,7 +517,7 @@ def test_quarantine_is_printed_once_with_reason_and_remedy(worker_of, client, re
     own = worker._session.worker_id
     client.quarantine_worker(own, datetime.now(UTC), "broken build")
     worker.run()
-    assert output.getvalue().count("the league has quarantined this worker (broken build)") == 1
+    assert output.getvalue().count("(broken build)") == 1
     assert f"`league workers reinstate {own}`" in output.getvalue()
     assert worker.matches == 0
 
@@ -575,7 +570,7 @@ def test_damaged_player_is_reported_and_no_longer_paired(worker_of, client, retr
 
 def test_a_live_learner_is_not_rated_as_if_frozen(worker_of):
     worker, _ = worker_of()
-    with pytest.raises(UnusableOpponentError, match="main is not frozen"):
+    with refused("unusable-opponent", "main"):
         _load_player(worker._pools["rps"], wire.Seat(player_id=1, checkpoint=None, name="main"))
 
 

@@ -37,7 +37,7 @@ def answer(number, status="accepted", match_id=7):
     return ResultAnswer(lease_id="lease", sequence=number, status=status, match_id=match_id, detail=None)
 
 
-def test_each_environment_has_a_recording_of_its_own_every_so_often(clock):
+def test_each_environment_is_recorded_at_intervals(clock):
     recordings = ReplayUploader(60.0, clock)
     filmed = []
     for clock.now in (0.0, 30.0, 60.0, 61.0, 200.0):

@@ -7,11 +7,10 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from refused import assert_names, refused
 
 from trainer import cli
-from trainer.errors import ConfigError
 from trainer.fleet.members import (
-    CapacityError,
     FleetSpec,
     Member,
     Resources,
@@ -76,19 +75,19 @@ def test_a_trainer_with_several_gpus_has_a_rank_on_each():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "values"),
     [
-        ({"trainers": 0, "evaluators": 0}, "make no fleet"),
-        ({"resources": Resources(1.0, 2.0), "overrides": ("environment.num_envs=9",)}, "num_envs is 9, which 2 ranks"),
-        ({"resources": Resources(1.0, 2.0), "overrides": ("run.device=cuda:0",)}, "2 ranks of this machine"),
-        ({"trainers": 2, "roles": ALL_ROLES}, "--roles has 3 roles for 2 trainers"),
-        ({"overrides": ("ppo.gama=0.5",)}, "ppo.gamma"),
-        ({"prefix": ":"}, "no colon in front"),
-        ({"trainers": 0, "prefix": "../"}, "--prefix '../' makes '../evaluator' of an evaluator: give 1 to 64"),
+        ({"trainers": 0, "evaluators": 0}, (0,)),
+        ({"resources": Resources(1.0, 2.0), "overrides": ("environment.num_envs=9",)}, ("environment.num_envs", 9, 2)),
+        ({"resources": Resources(1.0, 2.0), "overrides": ("run.device=cuda:0",)}, ("run.device", 2)),
+        ({"trainers": 2, "roles": ALL_ROLES}, ("--roles", 3, 2)),
+        ({"overrides": ("ppo.gama=0.5",)}, ("ppo.gamma",)),
+        ({"prefix": ":"}, (":main",)),
+        ({"trainers": 0, "prefix": "../"}, ("--prefix", "../evaluator", 64)),
     ],
 )
-def test_invalid_trainer_settings_are_refused_before_the_start(given, told):
-    with pytest.raises(ConfigError, match=told):
+def test_invalid_trainer_settings_are_refused_before_the_start(given, values):
+    with refused("invalid-setting", *values):
         plan_members(spec(**given))
 
 
@@ -102,17 +101,15 @@ def test_network_modules_of_the_settings_are_allowed_in_all_members():
 def test_a_fleet_larger_than_the_cluster_is_refused():
     members = plan_members(spec(trainers=4, evaluators=2, resources=Resources(1.0, 1.0)))
     check_capacity(members, [Resources(4.0, 2.0), Resources(2.0, 2.0)])
-    with pytest.raises(
-        CapacityError, match=r"needs 6 CPU, 4 GPU in total \(4 x trainer \(1 CPU, 1 GPU\), 2 x evaluator"
-    ):
+    with refused("no-capacity", 6, "CPU", 4, "GPU", 1, 2):
         check_capacity(members, [Resources(4.0, 2.0), Resources(2.0, 1.0)])
-    with pytest.raises(CapacityError, match="main fits on no single one: give smaller numbers"):
+    with refused("no-capacity", "main"):
         check_capacity(members, [])
 
 
 def test_a_member_must_fit_on_one_node():
     members = plan_members(spec(trainers=1, evaluators=0, resources=Resources(2.0, 2.0)))
-    with pytest.raises(CapacityError, match="main fits on no single one"):
+    with refused("no-capacity", "main"):
         check_capacity(members, [Resources(2.0, 1.0), Resources(2.0, 1.0)])
 
 
@@ -129,16 +126,16 @@ def test_a_bundle_has_the_resources_of_its_member():
 def test_nodes_must_have_one_version_and_see_the_same_runs():
     league, here = "http://league:8000", ("1.0", frozenset({"main"}))
     check_nodes({"a": here, "b": here}, "1.0", league)
-    with pytest.raises(CapacityError, match=r"node b has echelon-league 0\.9, this machine 1\.0: install"):
+    with refused("no-capacity", "b", "echelon-league", 0.9, 1.0):
         check_nodes({"a": here, "b": ("0.9", here[1])}, "1.0", league)
-    with pytest.raises(CapacityError, match="node b does not see the run folder of main, another node does"):
+    with refused("no-capacity", "b", "main"):
         check_nodes({"a": here, "b": ("1.0", frozenset())}, "1.0", league)
 
 
 def test_a_league_on_loopback_is_refused_for_several_nodes():
     node = ("1.0", frozenset())
     check_nodes({"a": node}, "1.0", "http://127.0.0.1:8000")
-    with pytest.raises(ConfigError, match="another machine on each of the cluster's 2"):
+    with refused("invalid-setting", 2):
         check_nodes({"a": node, "b": node}, "1.0", "http://localhost:8000")
 
 
@@ -201,7 +198,7 @@ def test_without_ray_a_dry_run_works_and_a_fleet_names_its_extra(capsys, monkeyp
     monkeypatch.setitem(sys.modules, "ray", None)
     run("--environment", "rps", "--dry-run")
     run("--environment", "rps", "--evaluators", "0", expect=2)
-    assert "pip install 'echelon-league[fleet]'" in capsys.readouterr().err
+    assert_names(capsys.readouterr().err, "echelon-league[fleet]")
 
 
 class NoTokenError(Exception):
@@ -226,9 +223,9 @@ def refusal(monkeypatch, address, error):
     for name in ("ray.util", "ray.util.scheduling_strategies"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setitem(sys.modules, "ray", Refusing(error))
-    with pytest.raises(ConfigError, match="no Ray cluster at") as refused, connect(address, [], "http://league"):
+    with refused("invalid-setting") as refusal, connect(address, [], "http://league"):
         pass
-    return str(refused.value)
+    return str(refusal.value)
 
 
 @pytest.mark.parametrize("error", [ConnectionError("timeout"), NoTokenError("no token")])

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from distant_league import until
+from refused import refused
 
 from arena.exit_status import TRY_LATER
-from trainer.errors import TrainerError
 from trainer.fleet import supervisor as module
 from trainer.fleet.members import Member, Resources
 from trainer.fleet.supervisor import Launch, Supervisor, describe_exit
@@ -124,7 +124,7 @@ def test_a_stopped_supervisor_starts_nothing(launch: Callable[..., Launch]) -> N
 @pytest.mark.integration
 def test_a_node_without_the_run_folder_refuses_a_restart(launch: Callable[..., Launch]) -> None:
     begun = launch("misused", begun=True)
-    with pytest.raises(TrainerError, match="give --runs a folder that all nodes share"):
+    with refused("fleet-failed", "--runs"):
         Supervisor().run(begun)
     assert not begun.member.folder.exists()
     begun.member.folder.mkdir(parents=True)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import httpx2
 import pytest
+from refused import assert_names
 
 from league.client import LeagueClient
 from league.errors import BusyError, InternalError, LeagueUnreachable
@@ -150,8 +151,7 @@ def test_a_league_that_stays_away_is_called_until_the_grace_ends_and_results_wai
     assert (delivery.delivered, delivery.waiting) == (0, 5)
     assert leaving.calls > 10
     assert GRACE_S <= leaving.time_s - leaving.signal_s <= GRACE_S + 1.0
-    assert "5 wait in the spool" in str(delivery)
-    assert "run the same command again" in str(delivery)
+    assert_names(str(delivery), 5)
 
 
 def test_lost_calls_leave_time_for_retries(leaving, retrying_client, leave):
@@ -162,7 +162,7 @@ def test_lost_calls_leave_time_for_retries(leaving, retrying_client, leave):
     assert retrying_client._client.timeout_s == CALL_S
 
 
-def test_a_worker_that_comes_late_to_its_end_delivers_all_the_same(leaving, leave):
+def test_worker_that_stops_late_still_delivers_its_results(leaving, leave):
     leaving.signal_s, leaving.faults = leaving.time_s - 2.0 * GRACE_S, [UNREACHABLE]
     assert leave().waiting == 0
 

@@ -203,7 +203,7 @@ def test_damaged_opponents_are_named_once_with_the_reason(book_of, league, tmp_p
 
 
 @pytest.mark.parametrize("damage", [as_integers, huge, not_numbers])
-def test_opponents_whose_weights_make_no_sense_are_reported_and_others_played(book_of, league, damage):
+def test_opponents_with_invalid_weights_are_reported_as_unplayable(book_of, league, damage):
     spec = make("recall", num_envs=1).spec
     network = ActorCritic(Architecture.of(spec, encoder_sizes=(4,), recurrent_size=4))
     sha256, data = named(damage(encode(network, spec)))

@@ -259,7 +259,7 @@ def test_temporary_rejection_is_retried_later(retrying_client, client, clock, er
 
 @pytest.mark.parametrize("way", ["call_or_skip", "submit"])
 def test_unknown_worker_registers_again(retrying_client, client, way):
-    client.error = UnknownWorkerError("w", "no worker has this id", "register")
+    client.error = UnknownWorkerError("w", "unknown", "register")
     registered = []
     assert (
         getattr(retrying_client, way)(
@@ -273,7 +273,7 @@ def test_unknown_worker_registers_again(retrying_client, client, way):
 
 
 def test_rejected_registration_backs_off_the_call_that_needs_it(retrying_client, client, clock, caplog):
-    client.error = UnknownWorkerError("w", "no worker has this id", "register")
+    client.error = UnknownWorkerError("w", "unknown", "register")
 
     def refused(client):
         raise ForbiddenError("token", "has no such scope", "use another")
@@ -291,8 +291,8 @@ def test_outage_and_recovery_are_logged_once(retrying_client, client, clock, cap
         clock.now += 100.0
     client.error = None
     try_call(retrying_client)
-    assert caplog.text.count("trying again until it answers") == 1
-    assert caplog.text.count("the league is back after 3 failed attempts") == 1
+    assert caplog.text.count("trying again") == 1
+    assert len([line for line in caplog.messages if "3 failed attempts" in line]) == 1
 
 
 def test_timeout_doubles_after_each_lost_call(retrying_client, client, clock):

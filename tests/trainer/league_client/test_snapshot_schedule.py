@@ -4,6 +4,7 @@ import errno
 
 import pytest
 import torch
+from refused import assert_names, refused
 from small_runs import rps
 
 from arena.environments import declare
@@ -11,7 +12,6 @@ from arena.policies.checkpoint import decode
 from league.errors import LeagueUnreachable
 from trainer.checkpointing import format as state
 from trainer.config.loading import resolve, to_toml
-from trainer.errors import ConfigError
 from trainer.league_client import snapshots as publishing
 from trainer.ppo.learner import Learner
 
@@ -97,7 +97,7 @@ def test_exploiter_takes_a_snapshot_and_is_reset(worker_of, client, tmp_path):
     assert same(weights(worker.learner), first_weights(config))
     learner, steps = known(client)
     assert (learner.role, learner.resets, learner.began_step, steps) == ("main_exploiter", 1, 128, [128])
-    assert any(line.startswith("reset the learner to its initial weights at step 128: 128 steps") for line in lines)
+    assert any(line.startswith("reset the learner") and "step 128:" in line for line in lines)
     resumed = worker_of(client, rps("run.total_timesteps=256", *EXPLOITER))
     assert (resumed.learner.began_step, resumed.learner.steps) == (128, 128)
     assert same(weights(resumed.learner), first_weights(config))
@@ -239,7 +239,7 @@ def test_incompatible_weights_are_logged_and_initial_weights_used(worker_of, cli
     exploiter = worker_of(client, config)
     exploiter.run()
     assert same(weights(exploiter.learner), first_weights(config))
-    assert "has another network than this run" in caplog.text
+    assert_names(caplog.text, "network")
 
 
 def test_weights_that_cannot_be_had_now_hold_the_new_beginning_up(worker_of, client, outside):
@@ -288,21 +288,21 @@ def test_exploiters_play_no_self_play_by_default():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "values"),
     [
-        (["league.role=master"], "league.role is 'master': give one of main, main_exploiter, league_exploiter"),
-        (["league.role=main_exploiter", "role.weighting=hard"], "a main_exploiter has no such number, only"),
-        (["role.reset=1.5"], "role.reset is 1.5: give a number from 0 to 1$"),
+        (["league.role=master"], ("league.role", "master", "main", "main_exploiter", "league_exploiter")),
+        (["league.role=main_exploiter", "role.weighting=hard"], ("main_exploiter",)),
+        (["role.reset=1.5"], ("role.reset", 1.5, 0, 1)),
         (
             ["role.snapshot_steps=129", *PACE],
-            "role.snapshot_steps is 129, but a snapshot is taken after 128 steps .* league.snapshot_every_steps",
+            ("role.snapshot_steps", 129, 128, "league.snapshot_every_steps"),
         ),
-        (["role.start=best"], "role.start is 'best': give one of first, main$"),
-        (["role.balance=roles"], "role.balance is 'roles': give one of snapshots, learners$"),
+        (["role.start=best"], ("role.start", "best", "main")),
+        (["role.balance=roles"], ("role.balance", "roles")),
     ],
 )
-def test_invalid_roles_and_numbers_are_rejected_before_the_start(settings, message):
-    with pytest.raises(ConfigError, match=message):
+def test_invalid_roles_and_numbers_are_rejected_before_the_start(settings, values):
+    with refused("invalid-setting", *values):
         resolve("rps", None, settings)
 
 

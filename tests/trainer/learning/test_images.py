@@ -45,14 +45,14 @@ def trained(change):
     return sum(episode.mean_return for episode in episodes) / len(episodes), max(explained)
 
 
-def test_convolutions_learn_where_a_stone_falls_and_what_a_picture_is_worth():
+def test_convolutions_learn_to_catch_a_stone_from_images():
     """Three seeds of three caught 0.80 to 0.89 and explained 0.24 to 0.26."""
     caught, explained = trained(lambda encoder: None)
     assert caught > 0.6
     assert explained > 0.12
 
 
-def test_who_sees_nothing_of_the_picture_catches_one_stone_in_eight():
+def test_policy_without_the_image_catches_one_stone_in_eight():
     caught, explained = trained(
         lambda encoder: encoder.register_forward_hook(lambda module, seen, features: torch.zeros_like(features))
     )

@@ -74,14 +74,14 @@ def distance(play):
     return (play - EQUILIBRIUM).abs().amax(dim=-1)
 
 
-def test_the_average_play_of_a_population_comes_near_the_equilibrium(serve, worker_of):
+def test_average_policy_of_a_population_approaches_the_equilibrium(serve, worker_of):
     """Nine seeds of nine ended between 0.05 and 0.06. Single snapshots stray further, and by chance of the draws."""
     plays = plays_of(serve(**QUICK_PERIODS), worker_of, 24_576)
     assert len(plays) == 48
     assert distance(plays.mean(dim=0)) < 0.1
 
 
-def test_self_play_against_the_latest_weights_alone_goes_round_the_equilibrium(serve, worker_of):
+def test_self_play_against_latest_weights_cycles_around_the_equilibrium(serve, worker_of):
     """Same preset, same entropy, no population: seven seeds of seven were still 0.36 to 0.46 away.
 
     The mean over a cycle lies near its centre, so it is the latest weights, all that self-play has, that count.

@@ -64,13 +64,13 @@ def test_a_single_match_is_learned_by_heart():
 
 @pytest.mark.holds("K5")
 @pytest.mark.slow
-def test_who_only_explores_does_not_learn_it():
+def test_pure_exploration_does_not_learn_it():
     assert share_of_wins("ppo.normalized_ent_coef=10.0", "ppo.normalized_ent_coef_final=10.0") < UNTRAINED
 
 
 @pytest.mark.holds("K5")
 @pytest.mark.slow
-def test_who_learns_from_the_wrong_sign_does_not_learn_it(monkeypatch):
+def test_wrong_sign_of_the_advantage_does_not_learn_it(monkeypatch):
     targets = Learner.targets
 
     def wrong(*given):

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from refused import refused
 
 from arena.environments import declare
 from arena.policies import ActorCritic, Architecture
 from trainer.config.loading import resolve
-from trainer.errors import ConfigError
 from trainer.ppo.learner import Learner
 from trainer.ppo.targets.normalization import ObservationNormalizer
 from trainer.runtime.benchmark.bench import Bench, SyntheticSpec
@@ -57,5 +57,5 @@ def test_the_statistics_of_members_are_saved_and_restored():
 
 
 def test_a_game_without_sets_has_none_to_read():
-    with pytest.raises(ConfigError, match=r"network.member_size is 8, but recall shows no sets: set it to 0"):
+    with refused("invalid-setting", "network.member_size", 8, "recall", 0):
         Learner(resolve("recall", None, SETS), declare("recall"))

@@ -1,4 +1,4 @@
-"""The reader's own game: what docs/your_game.md says is so."""
+"""The reader's own game: what docs/guides/games/your-game.md says is so."""
 
 import json
 import re
@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from refused import refused
 from small_runs import logged
 
 from arena.cli import main
 from arena.environments import baselines, declare, make, names, plugin_baselines
 from arena.environments.adapters.custom import lookup
-from arena.errors import ArenaError
 from trainer.config.loading import resolve
 
 ROOT = Path(__file__).parents[3]
-CODE = re.search(r"```python\n(.+?)```", (ROOT / "docs" / "your_game.md").read_text(encoding="utf-8"), re.DOTALL)
+CODE = re.search(
+    r"```python\n(.+?)```", (ROOT / "docs/guides/games" / "your-game.md").read_text(encoding="utf-8"), re.DOTALL
+)
 
 
 def run_arena(*arguments):
@@ -111,9 +113,9 @@ def test_a_game_may_step_a_whole_batch_by_itself(tmp_path, monkeypatch):
     env = make("readers_batch:make", num_envs=3)
     assert (env.num_envs, env.spec.name) == (3, "readers_batch:make")
     assert declare("readers_batch:make:rounds=2").rounds == 2
-    with pytest.raises(ArenaError, match="steps a whole batch by itself, and was given 2 processes: leave them out"):
+    with refused("invalid-input", 2):
         make("readers_batch:make", num_envs=3, processes=2)
-    with pytest.raises(ArenaError, match="readers_batch:misnamed declares the name 'other': give its spec the name"):
+    with refused("invalid-game", "readers_batch:misnamed", "other"):
         declare("readers_batch:misnamed")
 
 
@@ -126,7 +128,9 @@ def test_the_server_runs_no_code_for_a_name(monkeypatch):
 @pytest.fixture
 def sprinters_game(game, tmp_path):
     """The page's game with the page's scripted player."""
-    blocks = re.findall(r"```python\n(.+?)```", (ROOT / "docs" / "your_game.md").read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.+?)```", (ROOT / "docs/guides/games" / "your-game.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     scripted = next(block for block in blocks if "Scripted(" in block)
     file = tmp_path / "readers_race.py"
     file.write_text(f"{file.read_text(encoding='utf-8')}\n\n{scripted}", encoding="utf-8")
@@ -151,17 +155,17 @@ def test_its_scripted_player_is_registered_with_the_league_and_dealt(sprinters_g
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("told", "values"),
     [
-        ("'sprinter'", r"baselines of readers_race:Race is 'sprinter': give a list of Scripted\(name, rating, make\)"),
-        ("[Scripted('a', 1.0, Race)] * 2", "baselines of readers_race:Race are called a, a: give unlike names"),
-        ("[Scripted('random', 1.0, Race)]", "a scripted player is called 'random': give it up to 64 letters"),
-        ("[Scripted('a b', 1.0, Race)]", "a scripted player is called 'a b': give it up to 64 letters"),
-        ("[Scripted('a', float('nan'), Race)]", "scripted player 'a' is rated nan: give a number from 0 to 5000"),
+        ("'sprinter'", ("readers_race:Race", "sprinter")),
+        ("[Scripted('a', 1.0, Race)] * 2", ("readers_race:Race",)),
+        ("[Scripted('random', 1.0, Race)]", ("random", 64)),
+        ("[Scripted('a b', 1.0, Race)]", ("a b", 64)),
+        ("[Scripted('a', float('nan'), Race)]", ("a", "nan", 0, 5000)),
     ],
 )
-def test_scripted_players_that_make_no_sense_are_refused(game, tmp_path, told, message):
+def test_scripted_players_that_make_no_sense_are_refused(game, tmp_path, told, values):
     with (tmp_path / "readers_race.py").open("a", encoding="utf-8") as file:
         file.write(f"\n\nfrom arena.environments.adapters.custom import Scripted\n\nRace.baselines = {told}\n")
-    with pytest.raises(ArenaError, match=message):
+    with refused("invalid-game", *values):
         plugin_baselines(game)

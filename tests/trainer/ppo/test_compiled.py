@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from refused import assert_names
 
 from trainer.ppo.compiled import CompiledOrEager
 
@@ -40,10 +41,9 @@ def test_too_many_graphs_fall_back_to_eager_with_one_warning(caplog):
         found = [float(compiled(one, times)) for times in range(6)]
     assert found == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
     assert compiled.fell_back
-    message = "ppo.compile is 'eager', which does not work here (it needs more than 2 graphs)"
-    assert [message in record.getMessage() for record in caplog.records if record.name == "trainer.ppo.compiled"] == [
-        True
-    ]
+    assert [
+        "2 graphs" in record.getMessage() for record in caplog.records if record.name == "trainer.ppo.compiled"
+    ] == [True]
 
 
 def test_update_falls_back_to_eager_if_the_backend_fails(play, never, monkeypatch, caplog):
@@ -60,7 +60,7 @@ def test_update_falls_back_to_eager_if_the_backend_fails(play, never, monkeypatc
     plain, failed = play(), play(ppo={"compile": "inductor"})
     for played in (plain, failed):
         played.learner.learn(played.collect(), never)
-    assert "ppo.compile is 'inductor', which does not work here (BackendCompilerFailed" in caplog.text
+    assert_names(caplog.text, "ppo.compile", "inductor", "BackendCompilerFailed")
     assert len(caplog.records) == 1
     for name, tensor in plain.learner.network.named_parameters():
         assert torch.equal(failed.learner.network.get_parameter(name), tensor)

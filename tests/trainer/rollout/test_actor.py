@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 import torch
 from fake_games import FakeGame, ScriptedDealer, never, tagged
+from refused import refused
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from arena.policies import NetworkPolicy
@@ -198,7 +199,7 @@ def test_an_error_in_one_thread_is_raised_after_all_threads_finished(config):
             raise ValueError("broken")
         done.append(number)
 
-    with ThreadTeam(3) as several, pytest.raises(ValueError, match="broken"):
+    with ThreadTeam(3) as several, refused(ValueError, "broken"):
         several.run_all(work)
     assert sorted(done) == [0, 2]
 

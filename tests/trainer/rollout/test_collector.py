@@ -5,11 +5,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fake_games import FakeGame, ScriptedDealer, TaggedPolicy, never, tagged
+from refused import refused
 
 from arena.environments.base import ItemisedEnvironment, supports
-from arena.errors import ArenaError
 from arena.policies import NetworkPolicy
-from trainer.errors import TrainerError
 from trainer.opponents.agent_index import AgentIndex
 from trainer.opponents.assignment import MatchAssignment
 from trainer.opponents.pool import SELF, Opponent
@@ -288,55 +287,55 @@ def test_stopping_takes_effect_at_the_next_step(play):
 
 @pytest.mark.holds("B3", "G6")
 @pytest.mark.parametrize(
-    ("field", "change", "problem"),
+    ("field", "change", "values"),
     [
-        ("values", lambda values: values[..., :3], r"observation of fake has shape \(3, 2, 3\).*\(3, 2, 4\)"),
-        ("active", lambda active: active[:, 0], r"activity of fake has shape \(3,\).*\(3, 2\)"),
+        ("values", lambda values: values[..., :3], ("(3, 2, 3)", "(3, 2, 4)")),
+        ("active", lambda active: active[:, 0], ("(3,)", "(3, 2)")),
         (
             "masks",
             lambda masks: masks | {"choice": masks["choice"][..., :2]},
-            r"mask of head 'choice' of fake has shape \(3, 2, 2\).*\(3, 2, 3\)",
+            ("choice", "(3, 2, 2)", "(3, 2, 3)"),
         ),
         (
             "masks",
             lambda masks: {name: mask for name, mask in masks.items() if name != "move"},
-            r"fake shows no mask of head 'move'",
+            ("move",),
         ),
     ],
 )
-def test_an_observation_of_the_wrong_shape_is_rejected_with_its_name(play, field, change, problem):
+def test_an_observation_of_the_wrong_shape_is_rejected_with_its_name(play, field, change, values):
     class Wrong(FakeGame):
         def _observe(self):
             observation = super()._observe()
             return replace(observation, **{field: change(getattr(observation, field))})
 
-    with pytest.raises(TrainerError, match=problem):
+    with refused("environment-fault", *values):
         play(game=Wrong(3))
 
 
 @pytest.mark.holds("B3")
 @pytest.mark.parametrize(
-    ("field", "change", "problem"),
+    ("field", "change", "values"),
     [
-        ("reward", lambda reward: reward[:, :1], r"reward of fake has shape \(3, 1\): its spec declares \(3, 2\)"),
-        ("reward", lambda reward: reward[:, 0], r"reward of fake has shape \(3,\): its spec declares \(3, 2\)"),
-        ("terminated", lambda ended: ended.unsqueeze(1).expand(3, 2), r"terminated of fake has shape \(3, 2\).*\(3,\)"),
-        ("truncated", lambda ended: ended[:1], r"truncated of fake has shape \(1,\): its spec declares \(3,\)"),
+        ("reward", lambda reward: reward[:, :1], ("(3, 1)", "(3, 2)")),
+        ("reward", lambda reward: reward[:, 0], ("(3,)", "(3, 2)")),
+        ("terminated", lambda ended: ended.unsqueeze(1).expand(3, 2), ("(3, 2)", "(3,)")),
+        ("truncated", lambda ended: ended[:1], ("(1,)", "(3,)")),
         (
             "final_observation",
             lambda seen: replace(seen, values=seen.values[..., :3]),
-            r"observation of fake has shape \(3, 2, 3\).*\(3, 2, 4\)",
+            ("(3, 2, 3)", "(3, 2, 4)"),
         ),
     ],
 )
-def test_a_step_of_the_wrong_shape_is_rejected_with_its_name(play, field, change, problem):
+def test_a_step_of_the_wrong_shape_is_rejected_with_its_name(play, field, change, values):
     class Wrong(FakeGame):
         def step(self, actions):
             step = super().step(actions)
             object.__setattr__(step, field, change(getattr(step, field)))  # the tests' own check of shapes sees nothing
             return step
 
-    with pytest.raises(TrainerError, match=problem):
+    with refused("environment-fault", *values):
         play(game=Wrong(3)).collect()
 
 
@@ -370,9 +369,7 @@ def test_an_active_agent_without_a_legal_option_is_rejected_by_head_and_environm
             masks["choice"][1, 0] &= self.decision[1] != 2
             return masks
 
-    with pytest.raises(
-        TrainerError, match=r"fake leaves no legal option of head 'choice' to agent 0 .* environment 1 at"
-    ):
+    with refused("environment-fault", "choice", 0, 1):
         play(sides=1, game=Stuck(3, length=lambda seed: 100)).collect()
 
 
@@ -395,18 +392,18 @@ class Strange(FakeGame):
 
 @pytest.mark.parametrize("agent", [0, 1], ids=["learner", "opponent"])
 @pytest.mark.parametrize(
-    ("what", "problem"),
+    ("what", "values"),
     [
-        ("seen", r"shows {} nan: entry 0 of block 'agent', in match 2 \(seed 2\), decision 3; every"),
-        ("final", r"shows {} nan: entry 0 of block 'agent', in match 2, decision 3; every"),
-        ("reward", r"pays {} nan, in match 2 \(seed 2\), decision 3; every"),
+        ("seen", ("agent", "match 2", "seed 2", "decision 3")),
+        ("final", ("agent", "match 2", "decision 3")),
+        ("reward", ("match 2", "seed 2", "decision 3")),
     ],
 )
-def test_nan_in_an_observation_or_reward_ends_the_run_with_its_name(play, what, problem, agent):
+def test_nan_in_an_observation_or_reward_ends_the_run_with_its_name(play, what, values, agent):
     """At once, before the update, on either side."""
-    name = (r"agent 0 \(home, player\)", r"agent 1 \(away, player\)")[agent]
+    name = ("agent 0 (home, player)", "agent 1 (away, player)")[agent]
     played = play(sides=1, game=Strange(what, agent), opponents=[tagged(1.0)])
-    with pytest.raises(ArenaError, match=f"^fake {problem.format(name)}"):
+    with refused("invalid-game", name, "nan", *values):
         played.collect()
 
 
@@ -415,7 +412,7 @@ def test_system_exit_in_an_environment_is_reported(play):
         def step(self, actions):
             raise SystemExit(0)
 
-    with pytest.raises(ArenaError, match=r"^fake raises SystemExit\(0\) .*test_collector.py, line .* end the match"):
+    with refused("invalid-game", "SystemExit", "test_collector.py"):
         play(game=Leaving(3)).collect()
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 from fake_games import FakeGame, tagged
+from refused import refused
 
 from arena.environments import make
 from arena.environments.mech.config.curriculum import CurriculumStage
 from trainer.config.schema import CurriculumSettings
-from trainer.errors import ConfigError
 from trainer.opponents.assignment import MatchAssignment
 from trainer.rollout.curriculum import CurriculumSchedule
 
@@ -72,7 +72,7 @@ def test_without_a_curriculum_nothing_is_taught():
 
 
 def test_an_environment_without_lessons_is_refused_by_name():
-    with pytest.raises(ConfigError, match=r"curriculum\.matches is 100, but fake has no lessons: set it to 0"):
+    with refused("invalid-setting", "curriculum.matches", 100, 0):
         CurriculumSchedule.from_settings([FakeGame(3, (1, 1))], HALF)
 
 

@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from refused import refused
 from rich.console import Console
 
 from trainer.config.loading import resolve
-from trainer.errors import ConfigError
 from trainer.ppo.learner import Learner
 from trainer.runtime.dry_run import PROGRAM, estimate_run, print_estimate
 from trainer.runtime.torch_setup import device_bytes
@@ -81,15 +81,15 @@ def test_memory_grows_with_its_settings(planned):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "values"),
     [
-        (["ppo.num_minibatches=49"], r"ppo.num_minibatches is 49, but a rollout of 32 decisions has 48 chunks of 8"),
-        (["curriculum.matches=5"], "recall has no lessons"),
-        (["ppo.entropy_floors={move = 1}"], "move"),
+        (["ppo.num_minibatches=49"], ("ppo.num_minibatches", 49, 32, 48, 8)),
+        (["curriculum.matches=5"], ("recall",)),
+        (["ppo.entropy_floors={move = 1}"], ("move",)),
     ],
 )
-def test_a_dry_run_refuses_the_same_settings_as_a_run(settings, message):
-    with pytest.raises(ConfigError, match=message):
+def test_a_dry_run_refuses_the_same_settings_as_a_run(settings, values):
+    with refused("invalid-setting", *values):
         estimate_run(resolve("recall", None, [*RECALL, *settings]))
 
 
@@ -103,10 +103,10 @@ def test_an_estimate_fits_the_window(planned, width, capsys):
         assert part in text
 
 
-@pytest.mark.parametrize(("device", "where"), [("cpu", ""), ("cuda:1", ", all but the first on cuda:1")])
-def test_an_estimate_names_the_device(planned, capsys, device, where):
+@pytest.mark.parametrize(("device", "named"), [("cpu", False), ("cuda:1", True)])
+def test_an_estimate_names_the_device(planned, capsys, device, named):
     print_estimate(replace(planned, device=device), Console(width=100))
-    assert f"memory, estimated{where} " in capsys.readouterr().out
+    assert ("cuda:1" in capsys.readouterr().out) == named
 
 
 @pytest.mark.parametrize(("times", "told"), [(0.5, True), (2.0, False)])

@@ -14,7 +14,7 @@ from torch.optim.adamw import adamw
 
 from arena.policies import ActorCritic
 from trainer.config.schema import OptimizerSettings
-from trainer.errors import TrainerError
+from trainer.errors import StaleOptimizerError
 from trainer.ppo.extra_losses import WeightedLoss
 
 ALIGNMENT = 16
@@ -121,7 +121,7 @@ class FlatAdamW:
         """Take one AdamW step, without the per-step overhead of `torch.optim.AdamW`.
 
         Raises:
-            TrainerError: A parameter or gradient has left the flat storage, so that steps would not reach it.
+            StaleOptimizerError: A parameter or gradient has left the flat storage, so that steps would not reach it.
         """
         self._check_storage()
         self.steps += 1
@@ -147,9 +147,11 @@ class FlatAdamW:
         """Raise an error if a parameter was reallocated: `.to()` and `flatten_parameters()` do so silently."""
         for name, each in self._named.items():
             if each.grad is None or each.grad.data_ptr() != self._gradients[name].data_ptr():
-                raise TrainerError(f"the gradient of {name} has left the flat storage: create a new FlatAdamW")
+                raise StaleOptimizerError(f"the gradient of {name} has left the flat storage: create a new FlatAdamW")
             if self._flat and each.data_ptr() != self._views[name].data_ptr():
-                raise TrainerError(f"{name} has left the flat storage: create a new FlatAdamW after moving a network")
+                raise StaleOptimizerError(
+                    f"{name} has left the flat storage: create a new FlatAdamW after moving a network"
+                )
 
     def tensors(self) -> dict[str, Tensor]:
         """Return Adam's state by `PARAMETER.KEY`, in the shapes of the parameters; empty before the first step."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from arena.environments.adapters.custom.lookup import find
 from arena.environments.spec import EnvironmentSpec
-from arena.errors import ArenaError
+from arena.errors import GameError
 
 if TYPE_CHECKING:
     from arena.policies.protocol import Policy
@@ -44,12 +44,12 @@ class Scripted:
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or len(self.name) > MOST_CHARACTERS or self.name == RANDOM:
-            raise ArenaError(
+            raise GameError(
                 f"a scripted player is called {self.name!r}: give it up to {MOST_CHARACTERS} letters, digits, '_', "
                 f"'.', '+' and '-', and not {RANDOM!r}, which every game has"
             )
         if not 0.0 <= self.rating <= 5000.0 or math.isnan(self.rating):
-            raise ArenaError(f"scripted player {self.name!r} is rated {self.rating}: give a number from 0 to 5000")
+            raise GameError(f"scripted player {self.name!r} is rated {self.rating}: give a number from 0 to 5000")
 
 
 def scripted_players(name: str) -> tuple[Scripted, ...]:
@@ -61,8 +61,8 @@ def scripted_players(name: str) -> tuple[Scripted, ...]:
     """
     told = getattr(find(name), ATTRIBUTE, ())
     if not isinstance(told, tuple | list) or not all(isinstance(each, Scripted) for each in told):
-        raise ArenaError(f"{ATTRIBUTE} of {name} is {told!r}: give a list of Scripted(name, rating, make)")
+        raise GameError(f"{ATTRIBUTE} of {name} is {told!r}: give a list of Scripted(name, rating, make)")
     names = [each.name for each in told]
     if len(set(names)) < len(names) or len(names) > MOST:
-        raise ArenaError(f"{ATTRIBUTE} of {name} are called {', '.join(names)}: give unlike names, {MOST} at most")
+        raise GameError(f"{ATTRIBUTE} of {name} are called {', '.join(names)}: give unlike names, {MOST} at most")
     return tuple(told)

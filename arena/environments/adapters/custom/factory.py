@@ -6,7 +6,7 @@ from arena.environments.adapters.subprocess.factory import make_batch
 from arena.environments.adapters.vector.env import TensorMatches
 from arena.environments.adapters.vector.game import as_tensor_game
 from arena.environments.base import Environment
-from arena.errors import ArenaError
+from arena.errors import InputError
 
 OPENER = "arena.environments.adapters.custom.game:host_own"
 
@@ -24,7 +24,7 @@ def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int
             OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes, step_limit_s=step_limit_s
         )
     if processes:
-        raise ArenaError(f"{name} steps a whole batch by itself, and was given {processes} processes: leave them out")
+        raise InputError(f"{name} steps a whole batch by itself, and was given {processes} processes: leave them out")
     if factory is None:
         return TensorMatches(declared_tensors(name), num_envs=num_envs, device=device, seed=seed)
     spec_of_custom(name)  # refuses what is called otherwise

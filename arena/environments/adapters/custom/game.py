@@ -11,7 +11,7 @@ from arena.environments.adapters.pettingzoo.matches import open_match
 from arena.environments.adapters.sides import TwoSided
 from arena.environments.adapters.vector.game import as_tensor_game
 from arena.environments.spec import EnvironmentSpec
-from arena.errors import ArenaError
+from arena.errors import GameError
 
 if TYPE_CHECKING:
     from arena.environments.adapters.vector import declare as tensors
@@ -37,7 +37,7 @@ def spec_of_custom(name: str) -> EnvironmentSpec:
         return _declared(name).spec
     spec: EnvironmentSpec = factory(name, num_envs=1, device="cpu", seed=0).spec
     if spec.name != name:
-        raise ArenaError(f"{name} declares the name {spec.name!r}: give its spec the name that it is called by")
+        raise GameError(f"{name} declares the name {spec.name!r}: give its spec the name that it is called by")
     return spec
 
 
@@ -52,7 +52,7 @@ def declared_tensors(name: str) -> "tensors.Declared":
 
     game = as_tensor_game(find(name))
     if game is None:
-        raise ArenaError(f"{name} steps no batch of matches as tensors: see docs/tensor_games.md")
+        raise GameError(f"{name} steps no batch of matches as tensors: see docs/guides/games/tensors.md")
     return look_at_tensors(name, game)
 
 
@@ -69,5 +69,5 @@ def _declared(name: str) -> Declared:
         return inspect_game(name, found)
     if not callable(found):
         kind = type(found).__name__
-        raise ArenaError(f"{name} is a {kind}: name what makes an environment of PettingZoo, or a TwoSided")
+        raise GameError(f"{name} is a {kind}: name what makes an environment of PettingZoo, or a TwoSided")
     return inspect_game(name, TwoSided(found))

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any
 
-from arena.errors import ArenaError, MissingPackageError, UnknownEnvironmentError
+from arena.errors import GameError, MissingPackageError, UnknownEnvironmentError
 from arena.extras import named_extra
 from arena.user_code import import_user_module
 
@@ -45,7 +45,7 @@ def _import(name: str, path: str) -> ModuleType:
     try:
         return import_user_module(path)
     except SystemExit as error:
-        raise ArenaError(
+        raise GameError(
             f"{name} does not load: module {path} ends the program as it is imported (exit code {error.code}): put "
             "what it does as a program under `if __name__ == '__main__':`"
         ) from error

@@ -12,7 +12,7 @@ from torch.utils.dlpack import from_dlpack
 
 from arena.environments.adapters.jax.functional import FunctionalGame, State, View, select
 from arena.environments.adapters.vector.game import TensorGame
-from arena.errors import ArenaError
+from arena.errors import InputError
 
 
 class CompiledGame:
@@ -43,7 +43,7 @@ class CompiledGame:
 
 
 class JaxBatch:
-    """E matches with the interface of a vector game; see docs/tensor_games.md."""
+    """E matches with the interface of a vector game; see docs/guides/games/tensors.md."""
 
     def __init__(self, compiled: CompiledGame, num_envs: int, device: str) -> None:
         self.observation_space = compiled.game.observation_space
@@ -97,4 +97,4 @@ def _device(name: str) -> Any:  # noqa: ANN401  JAX's class of devices is privat
     try:
         return jax.devices(platform)[int(index or 0)]
     except (RuntimeError, IndexError) as error:
-        raise ArenaError(f"JAX has no device {name!r} ({error}): install jax for it, or use cpu") from error
+        raise InputError(f"JAX has no device {name!r} ({error}): install jax for it, or use cpu") from error

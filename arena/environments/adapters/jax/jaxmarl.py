@@ -14,7 +14,7 @@ from arena.environments.adapters.jax.functional import FunctionalGame, State, Tr
 from arena.environments.adapters.jax.spaces import to_gymnasium
 from arena.environments.adapters.sides import TwoSided, assign_sides
 from arena.environments.adapters.vector.game import TensorGame
-from arena.errors import ArenaError
+from arena.errors import GameError
 
 
 def from_jaxmarl(
@@ -120,7 +120,7 @@ def _longest(agents: Sequence[str], seen: Sequence[spaces.Space[Any]]) -> spaces
     """Return a Box that holds every agent's observation."""
     boxes = [each for each in seen if isinstance(each, spaces.Box)]
     if len(boxes) < len(seen) or len({len(each.shape) for each in boxes}) > 1:
-        raise ArenaError(f"{', '.join(agents)} observe {', '.join(map(str, seen))}: give Boxes of as many axes each")
+        raise GameError(f"{', '.join(agents)} observe {', '.join(map(str, seen))}: give Boxes of as many axes each")
     if all(each == boxes[0] for each in boxes):
         return boxes[0]
     shape = tuple(max(sizes) for sizes in zip(*(each.shape for each in boxes), strict=True))
@@ -134,5 +134,5 @@ def _widest(agents: Sequence[str], acts: Sequence[spaces.Space[Any]]) -> tuple[s
     if len(counts) == len(acts):
         return spaces.Discrete(max(counts)), np.arange(max(counts)) < np.array(counts)[:, None]
     if any(each != acts[0] for each in acts):
-        raise ArenaError(f"{', '.join(agents)} act in {', '.join(map(str, acts))}: give all of them the same space")
+        raise GameError(f"{', '.join(agents)} act in {', '.join(map(str, acts))}: give all of them the same space")
     return acts[0], None

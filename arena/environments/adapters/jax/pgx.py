@@ -14,7 +14,7 @@ from arena.environments.adapters.jax.batch import vector_game
 from arena.environments.adapters.jax.functional import FunctionalGame, State, Transition, View, side_by_side
 from arena.environments.adapters.vector.game import TensorGame
 from arena.environments.spec import SIDES
-from arena.errors import ArenaError
+from arena.errors import GameError
 
 MAX_DECISIONS: Mapping[str, int] = MappingProxyType(
     {"connect_four": 42, "tic_tac_toe": 9, "kuhn_poker": 3, "leduc_holdem": 8, "hex": 122}
@@ -36,10 +36,10 @@ def from_pgx(env: Any, **declared: Any) -> TensorGame:  # noqa: ANN401  whatever
         ArenaError: It has more than two players, or observations of several arrays.
     """
     if env.num_players > SIDES:
-        raise ArenaError(f"{env.id} has {env.num_players} players: a match has two sides, so choose a game of 1 or 2")
+        raise GameError(f"{env.id} has {env.num_players} players: a match has two sides, so choose a game of 1 or 2")
     state = jax.eval_shape(env.init, jnp.zeros(2, jnp.uint32))
     if not hasattr(state.observation, "shape"):
-        raise ArenaError(f"{env.id} has observations of several arrays: wrap it so that `observe` returns one array")
+        raise GameError(f"{env.id} has observations of several arrays: wrap it so that `observe` returns one array")
     game = FunctionalGame(
         lambda key: _reset(env, key),
         lambda key, before, actions: _step(env, key, before, actions),

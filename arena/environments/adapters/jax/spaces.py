@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from arena.errors import ArenaError
+from arena.errors import GameError
 
 
 def to_gymnasium(space: Any) -> spaces.Space[Any]:  # noqa: ANN401  a space of Gymnax or of JaxMARL
@@ -22,4 +22,4 @@ def to_gymnasium(space: Any) -> spaces.Space[Any]:  # noqa: ANN401  a space of G
         shape = tuple(space.shape)
         low, high = (np.broadcast_to(np.asarray(bound, np.float32), shape) for bound in (space.low, space.high))
         return spaces.Box(low, high, shape, np.float32)
-    raise ArenaError(f"a {type(space).__name__} space is of no known kind: give Discrete, MultiDiscrete or Box")
+    raise GameError(f"a {type(space).__name__} space is of no known kind: give Discrete, MultiDiscrete or Box")

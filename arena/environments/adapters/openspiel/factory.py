@@ -4,7 +4,7 @@ from arena.environments.adapters.openspiel.declare import declare_openspiel, has
 from arena.environments.adapters.openspiel.tabular_env import TabularGameEnv
 from arena.environments.adapters.subprocess.factory import make_batch
 from arena.environments.base import Environment
-from arena.errors import ArenaError
+from arena.errors import InputError
 
 OPENER = "arena.environments.adapters.openspiel.matches:host_openspiel"
 
@@ -22,7 +22,7 @@ def make_openspiel(
             OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes, step_limit_s=step_limit_s
         )
     if processes:
-        raise ArenaError(
+        raise InputError(
             f"{name} is small and played from tables, a whole batch at once, and was given {processes} processes: "
             "leave them out"
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.errors import ArenaError, MissingPackageError, UnknownEnvironmentError
+from arena.errors import ArenaError, GameError, MissingPackageError, UnknownEnvironmentError
 
 if TYPE_CHECKING:
     from pyspiel import Game, State
@@ -118,4 +118,4 @@ def _require_playable(name: str, game: "Game", pyspiel: ModuleType) -> None:
     }
     for reason, met in rules.items():
         if not met:
-            raise ArenaError(f"{name} cannot be played here: {reason}; choose another game, such as {PREFIX}kuhn_poker")
+            raise GameError(f"{name} cannot be played here: {reason}; choose another game, such as {PREFIX}kuhn_poker")

@@ -13,7 +13,7 @@ from arena.environments.adapters.spaces.actions import ActionDecoder, bounds_of,
 from arena.environments.adapters.spaces.flatten import ACTION_MASK, MEMBERS, flatten_space, lay_out
 from arena.environments.adapters.spaces.observations import ObservationEncoder
 from arena.environments.spec import ActionHead, Channels, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
-from arena.errors import ArenaError
+from arena.errors import GameError
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def inspect_game(name: str, game: TwoSided) -> Declared:
         env = game.make()
     sequential = _is_sequential(name, env)
     if not isinstance(env.possible_agents, list | tuple):
-        raise ArenaError(f"{name} has a {type(env.possible_agents).__name__} for possible_agents: list all its agents")
+        raise GameError(f"{name} has a {type(env.possible_agents).__name__} for possible_agents: list all its agents")
     known = {str(key): key for key in env.possible_agents}
     home, away = assign_sides(name, list(known), game)
     seats = [*home, *away]
@@ -112,7 +112,7 @@ def _channels(name: str, game: TwoSided) -> dict[str, Channels]:
     try:
         return {block: Channels(where) for block, where in game.images.items()}
     except ValueError as error:
-        raise ArenaError(
+        raise GameError(
             f"{name} was given images={dict(game.images)}: say of each block whether its channels are its 'first' or "
             "its 'last' axis"
         ) from error
@@ -127,7 +127,7 @@ def _with_choices_of_sets(
     for head, chosen in game.chosen_from.items():
         if head not in sizes or chosen not in sets or sizes[head] < sets[chosen].size:
             there = {key: each.size for key, each in sets.items()}
-            raise ArenaError(
+            raise GameError(
                 f"{name} was given chosen_from={dict(game.chosen_from)}: name choices ({_listed(sizes)}), and sets "
                 f"with no more members than the choice has options ({_listed(there)})"
             )
@@ -148,7 +148,7 @@ def _is_sequential(name: str, env: Any) -> bool:  # noqa: ANN401  whatever was m
     """Whether it is an AEC environment and not a parallel one."""
     common = ("possible_agents", "observation_space", "action_space", "reset", "step")
     if missing := [each for each in common if not hasattr(env, each)]:
-        raise ArenaError(
+        raise GameError(
             f"{name} makes a {type(env).__name__}, which is no environment of PettingZoo (it has no "
             f"{', '.join(missing)}): make an AECEnv or a ParallelEnv"
         )
@@ -182,7 +182,7 @@ def _alike_sides(
     """
     same = Counter(home) == Counter(away)
     if game.alike_sides and not same:
-        raise ArenaError(
+        raise GameError(
             f"{name} is said to have alike sides, but home's agents ({len(home)}) and away's ({len(away)}) have unlike "
             "spaces or numbers: leave alike_sides out"
         )
@@ -210,5 +210,5 @@ def _longest(name: str, game: TwoSided, env: Any, decisions_per_cycle: int) -> i
             cycles = DEFAULT_DECISIONS
         return cycles * decisions_per_cycle
     if limit < 1:
-        raise ArenaError(f"{name} was given max_decisions={limit}: a match has at least 1 decision")
+        raise GameError(f"{name} was given max_decisions={limit}: a match has at least 1 decision")
     return limit

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from arena.errors import ArenaError
+from arena.errors import ArenaError, GameError
 
 STUMBLES = (AttributeError, LookupError, TypeError, ValueError)
 """What is raised where something is not what it should be."""
@@ -31,7 +31,7 @@ def explain(error: Exception, faults: Iterator[str]) -> None:
         return
     fault = next(faults, None)
     if fault is not None:
-        raise ArenaError(fault) from error
+        raise GameError(fault) from error
 
 
 def opened_wrongly(name: str, env: Any, told: Sequence[Any], keys: Collection[Any]) -> Iterator[str]:  # noqa: ANN401

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from arena.environments.adapters.sides import ReturnMargin, TwoSided
-from arena.errors import ArenaError, MissingPackageError, UnknownEnvironmentError
+from arena.errors import GameError, MissingPackageError, UnknownEnvironmentError
 
 
 @dataclass(frozen=True)
@@ -132,4 +132,4 @@ def _make(name: str, maker: Callable[..., Any], parameters: Mapping[str, Any]) -
     try:
         return maker(**parameters)
     except TypeError as error:
-        raise ArenaError(f"{name} cannot be made ({error}): write parameters that the game has") from error
+        raise GameError(f"{name} cannot be made ({error}): write parameters that the game has") from error

@@ -17,7 +17,7 @@ from arena.environments.adapters.pettingzoo.diagnostics import (
 )
 from arena.environments.adapters.sides import END, LIMIT
 from arena.environments.adapters.spaces.flatten import ACTION_MASK
-from arena.errors import ArenaError
+from arena.errors import ArenaError, GameError
 
 LARGEST_SEED = 2**31 - 1
 """Games that seed C code take no larger ones."""
@@ -51,7 +51,7 @@ class _Match:
         try:
             self._eyes[agent].write(observation, sight.values[agent])
         except ArenaError as error:
-            raise ArenaError(f"{self._name}, agent {self._keys[agent]}: {error}") from error
+            raise GameError(f"{self._name}, agent {self._keys[agent]}: {error}") from error
         sight.active[agent] = acts
         if not acts:
             for name in self._masked:
@@ -60,7 +60,7 @@ class _Match:
             for name, mask in self._legal(agent, observation, info).items():
                 sight.masks[name][agent] = mask
         elif ACTION_MASK in info:
-            raise ArenaError(
+            raise GameError(
                 f"{self._name} masks the actions of agent {self._keys[agent]}, and masked nobody's at reset: give "
                 f"every info an {ACTION_MASK} from reset on (with a Box alone there is nothing to mask)"
             )
@@ -75,7 +75,7 @@ class _Match:
         try:
             return hands.legal(told)
         except ArenaError as error:
-            raise ArenaError(f"{self._name} shows agent {self._keys[agent]} {error}") from error
+            raise GameError(f"{self._name} shows agent {self._keys[agent]} {error}") from error
 
     def _end(self, *, truncated: bool) -> MatchEnd:
         home, away = statistics.fmean(self._returns[: self._home]), statistics.fmean(self._returns[self._home :])
@@ -83,7 +83,7 @@ class _Match:
         return MatchEnd(truncated, score, LIMIT if truncated else END)
 
     def _over_at_once(self, seed: int) -> ArenaError:
-        return ArenaError(f"{self._name} was over before anybody acted (seed {_cropped(seed)}): mend its reset")
+        return GameError(f"{self._name} was over before anybody acted (seed {_cropped(seed)}): mend its reset")
 
 
 class SequentialMatch(_Match):
@@ -155,7 +155,7 @@ class SequentialMatch(_Match):
             error.add_note(f"step(None) was called for agent {key}, which is out of the game: {FAREWELL}")
             raise
         if key in self._facts.agents:
-            raise ArenaError(f"{self._name} keeps agent {key} after step(None), and it is out of the game: {FAREWELL}")
+            raise GameError(f"{self._name} keeps agent {key} after step(None), and it is out of the game: {FAREWELL}")
 
     def _pay_waiting(self, mover: int) -> None:
         """Pay what agents were promised that wait for their turn; the mover has it."""
@@ -218,7 +218,7 @@ class ParallelMatch(_Match):
             self._show_last(observations, infos, for_whom_it_goes_on, row.final)
             return self._end(truncated=bool(for_whom_it_goes_on))
         if not self._env.agents:
-            raise ArenaError(
+            raise GameError(
                 f"{self._name} has no agents left after a step that ended the match for nobody: say in terminations "
                 "or truncations for whom it is over"
             )

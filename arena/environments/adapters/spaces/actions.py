@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from arena.environments.adapters.match import BoolArray
 from arena.environments.spec import ActionHead, HeadKind
-from arena.errors import ArenaError
+from arena.errors import GameError
 
 HEAD = "action"
 """What the only head of an action of one part is called."""
@@ -84,14 +84,14 @@ class ActionDecoder:
             return
         sizes = [factor.size for factor in maskable]
         if len(flat) != sum(sizes):
-            raise ArenaError(f"a mask of {len(flat)} actions: all together there are {sum(sizes)}")
+            raise GameError(f"a mask of {len(flat)} actions: all together there are {sum(sizes)}")
         yield from zip(maskable, np.split(flat, np.cumsum(sizes)[:-1]), strict=True)
 
     def _wide(self, factor: Factor, mask: BoolArray) -> BoolArray:
         """A mask with places for what only others have."""
         missing = self._heads[factor.name].size - factor.size
         if mask.shape != (factor.size,):
-            raise ArenaError(f"a mask of {mask.size} actions: {factor.name} has {factor.size}")
+            raise GameError(f"a mask of {mask.size} actions: {factor.name} has {factor.size}")
         return np.pad(mask, (0, missing)) if missing else mask
 
 
@@ -104,7 +104,7 @@ def factors_of(space: spaces.Space[Any], agent: str) -> tuple[Factor, ...]:
     factors = tuple(_factors(space, "", agent))
     names = [factor.name for factor in factors]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise ArenaError(
+        raise GameError(
             f"agent {agent} has several actions that would be called {', '.join(sorted(twice))}: name the keys of its "
             "Dict space otherwise"
         )
@@ -124,7 +124,7 @@ def heads_for(factors: Mapping[str, Sequence[Factor]], *, masked: bool) -> tuple
     first, *others = factors.items()
     for agent, each in others:
         if not _alike(first[1], each):
-            raise ArenaError(
+            raise GameError(
                 f"agents {first[0]} and {agent} act in spaces of unlike kinds ({_told(first[1])}, {_told(each)}): one "
                 "policy plays either side, so give all agents the same kind"
             )
@@ -146,7 +146,7 @@ def require_no_addend(least: float) -> None:
         ArenaError: It is below 0, or no number; the message begins with what the mask is.
     """
     if not least >= 0.0:
-        raise ArenaError(
+        raise GameError(
             f"a mask that holds {least:g}: 1 stands for what is legal and 0 for what is not; of one that is added to "
             "logits give mask == 0"
         )
@@ -188,7 +188,7 @@ def _factors(space: spaces.Space[Any], name: str, agent: str) -> Iterator[Factor
         case spaces.Box():
             yield Factor(own, HeadKind.GAUSSIAN, _dimensions(space, agent))
         case _:
-            raise ArenaError(
+            raise GameError(
                 f"agent {agent} acts in a {type(space).__name__} space{f' at {name}' if name else ''}: make it "
                 "Discrete, MultiDiscrete, MultiBinary or a bounded Box, or a Dict or Tuple of these"
             )
@@ -196,11 +196,11 @@ def _factors(space: spaces.Space[Any], name: str, agent: str) -> Iterator[Factor
 
 def _dimensions(space: spaces.Box, agent: str) -> int:
     if not np.issubdtype(space.dtype, np.floating):
-        raise ArenaError(
+        raise GameError(
             f"agent {agent} acts in a Box of {space.dtype}: choices of whole numbers are a MultiDiscrete space"
         )
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
-        raise ArenaError(
+        raise GameError(
             f"agent {agent} acts in an unbounded Box (low {space.low.min():g}, high {space.high.max():g}): give it "
             "finite bounds, to which actions in [-1, 1] are scaled"
         )
@@ -244,7 +244,7 @@ def _masks_of(space: spaces.Space[Any], told: Any) -> Iterator[BoolArray | None]
         case spaces.Dict():
             inside: Mapping[Any, Any] = {} if told is None else told
             if not isinstance(inside, Mapping) or inside.keys() - set(space):
-                raise ArenaError(f"the mask {told!r}: its keys are {', '.join(map(str, space))}")
+                raise GameError(f"the mask {told!r}: its keys are {', '.join(map(str, space))}")
             for key, inner in space.items():
                 yield from _masks_of(inner, inside.get(key))
         case spaces.Tuple():
@@ -253,7 +253,7 @@ def _masks_of(space: spaces.Space[Any], told: Any) -> Iterator[BoolArray | None]
         case spaces.MultiDiscrete():
             yield from _masks_of_choices(space, told)
         case spaces.Box() if told is not None:
-            raise ArenaError(f"the mask {told!r} of a Box: leave it None, for none of its dimensions is illegal")
+            raise GameError(f"the mask {told!r} of a Box: leave it None, for none of its dimensions is illegal")
         case _:
             yield None if told is None else _truths(told).reshape(-1)
 
@@ -272,7 +272,7 @@ def _as_many(told: Any, count: int) -> Sequence[Any]:  # noqa: ANN401
     if told is None:
         return [None] * count
     if len(told) != count:
-        raise ArenaError(f"a mask of {len(told)} parts: its space has {count}")
+        raise GameError(f"a mask of {len(told)} parts: its space has {count}")
     parts: Sequence[Any] = told
     return parts
 

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from arena.environments.spec import Channels, ChoiceBlock, ImageBlock, MemberMask, ObservationBlock
-from arena.errors import ArenaError
+from arena.errors import GameError
 
 OBSERVATION = "observation"
 """What the block of an observation of one part is called."""
@@ -125,7 +125,7 @@ def _parts(space: spaces.Space[Any], path: tuple[Any, ...], agent: str, channels
             options = zip(space.start.ravel().tolist(), space.nvec.ravel().tolist(), strict=True)
             return [_choice(name, path, list(options), space.shape)]
         case _:
-            raise ArenaError(
+            raise GameError(
                 f"agent {agent} observes a {type(space).__name__} space{f' at {name}' if path else ''}, which has no "
                 "fixed number of entries: give it as a Box, Discrete, MultiDiscrete or MultiBinary space, or as a Dict "
                 "or Tuple of these; of things whose number changes, give the most there can be and a mask"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from arena.environments.adapters.match import FloatArray
 from arena.environments.adapters.spaces.flatten import Part
 from arena.environments.spec import ChoiceBlock
-from arena.errors import ArenaError
+from arena.errors import GameError
 
 WHOLE = "biu"
 """Kinds of numpy types that are whole numbers."""
@@ -41,7 +41,7 @@ class ObservationEncoder:
                     _require_like(shown.shape, axes)
                 into[place] = shown.reshape(-1)
             except (LookupError, TypeError, ValueError) as error:
-                raise ArenaError(_misfit(observation, part)) from error
+                raise GameError(_misfit(observation, part)) from error
         for choice in self._choices:
             choice.write(observation, into)
         into[-1] = self._away
@@ -62,9 +62,9 @@ class _Choice:
             chosen = _whole(_follow(observation, self._path)).reshape(self._first.shape)
             numbers: NDArray[np.int64] = chosen - self._first
         except (LookupError, TypeError, ValueError) as error:
-            raise ArenaError(_misfit(observation, self._part)) from error
+            raise GameError(_misfit(observation, self._part)) from error
         if ((numbers < 0) | (numbers >= self._counts)).any():
-            raise ArenaError(
+            raise GameError(
                 f"block {self._name} shows {chosen.tolist()}: its space has numbers from "
                 f"{self._first.tolist()} to {(self._first + self._counts - 1).tolist()}"
             )

@@ -16,7 +16,7 @@ from arena.environments.adapters.subprocess.rows import Part, Rows
 from arena.environments.base import NOTHING_LEGAL, Actions, AwaitedEnvironment, Observation, Outcome, RoundResult
 from arena.environments.seeded import SeededBatch
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
-from arena.errors import ArenaError, InvalidActionError
+from arena.errors import CallOrderError, InvalidActionError
 from arena.seeding import derive
 
 
@@ -254,13 +254,15 @@ class SubprocessBatch(SyncBatch):
     def send(self, actions: Actions) -> None:
         """Begin a decision of every row; see `AwaitedEnvironment.send`."""
         if self._under_way:
-            raise ArenaError(f"{self.spec.name} was sent actions while a decision was under way: receive() it first")
+            raise CallOrderError(
+                f"{self.spec.name} was sent actions while a decision was under way: receive() it first"
+            )
         self._begin(actions)
         self._under_way = True
 
     def receive(self) -> RoundResult:
         """Wait for it; see `AwaitedEnvironment.receive`."""
         if not self._under_way:
-            raise ArenaError(f"{self.spec.name} has no decision under way: send() actions first")
+            raise CallOrderError(f"{self.spec.name} has no decision under way: send() actions first")
         self._under_way = False
         return self._finish()

@@ -7,7 +7,7 @@ from arena.environments.adapters.subprocess.worker import find_hosted
 from arena.environments.base import Environment
 from arena.environments.seeded import require_rows
 from arena.environments.wrappers.rounds import Rounds
-from arena.errors import ArenaError
+from arena.errors import InputError
 
 LONGEST_LIMIT_S = 86_400.0
 """A step that takes longer than a day does not end: operating systems wait no longer than weeks."""
@@ -31,9 +31,9 @@ def make_batch(
         ArenaError: A number is out of range, or the game cannot be played.
     """
     if processes < 0:
-        raise ArenaError(f"{name} was given {processes} processes: give 0 to step it in this one, or at least 1")
+        raise InputError(f"{name} was given {processes} processes: give 0 to step it in this one, or at least 1")
     if not 0.0 < step_limit_s <= LONGEST_LIMIT_S:
-        raise ArenaError(
+        raise InputError(
             f"{name} was given a limit of {step_limit_s} s for a step: give seconds above 0, at most a day"
         )
     game = find_hosted(opener, name)

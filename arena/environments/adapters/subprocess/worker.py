@@ -19,7 +19,7 @@ from typing import TypeVar
 from arena.environments.adapters.match import SingleMatchGame
 from arena.environments.adapters.subprocess.buffers import Buffers
 from arena.environments.adapters.subprocess.rows import Part, Rows
-from arena.errors import ArenaError
+from arena.errors import InputError
 
 OPEN, STEP = b"open", b"step"
 """What a worker is told to do, with the name of a part of its rows behind it. It takes one order after another."""
@@ -102,7 +102,7 @@ def _answered(orders: Connection, work: Callable[[], Result]) -> Result:
 def _make_rows(task: Task) -> Rows:
     game = find_hosted(task.opener, task.name)
     if game.spec.signature != task.signature:
-        raise ArenaError(
+        raise InputError(
             f"{task.name} has signature {game.spec.signature} in a process of its own, and {task.signature} where it "
             "was asked for: let it declare the same in every process"
         )

@@ -14,7 +14,7 @@ from arena.environments.adapters.spaces.actions import bounds_of, factors_of, he
 from arena.environments.adapters.spaces.flatten import ACTION_MASK, flatten_space
 from arena.environments.adapters.vector.game import Autoreset, TensorGame
 from arena.environments.spec import EnvironmentSpec, ObservationBlock
-from arena.errors import ArenaError
+from arena.errors import GameError
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def inspect_game(name: str, game: TensorGame) -> Declared:
     autoreset = game.autoreset_of(name, made)
     parts = dict(_parts(name, made.observation_space))
     if isinstance(made.action_space, spaces.Dict | spaces.Tuple):
-        raise ArenaError(
+        raise GameError(
             f"{name} acts in a {type(made.action_space).__name__} space: make it Discrete, MultiDiscrete, MultiBinary "
             "or a bounded Box of one agent"
         )
@@ -98,7 +98,7 @@ def info_of(name: str, call: str, info: Any) -> Mapping[str, Any]:  # noqa: ANN4
         ArenaError: It is no dictionary.
     """
     if not isinstance(info, Mapping):
-        raise ArenaError(
+        raise GameError(
             f"{name} returns a {type(info).__name__} as info from {call}: return one dictionary for all matches, also "
             "an empty one"
         )
@@ -116,7 +116,7 @@ def _longest(name: str, game: TensorGame, made: Any) -> int:  # noqa: ANN401  wh
     """Longest match, in decisions."""
     said = game.max_decisions or getattr(made, "max_decisions", DEFAULT_DECISIONS)
     if isinstance(said, bool) or not isinstance(said, SupportsIndex) or operator.index(said) < 1:
-        raise ArenaError(f"{name} says max_decisions {said!r}: give a whole number of at least 1")
+        raise GameError(f"{name} says max_decisions {said!r}: give a whole number of at least 1")
     return operator.index(said)
 
 
@@ -137,7 +137,7 @@ def _parts(name: str, space: spaces.Space[Any]) -> Iterator[tuple[str | None, Ob
     inside = space.items() if isinstance(space, spaces.Dict) else [("observation", space)]
     for called, inner in inside:
         if called != ACTION_MASK and not isinstance(inner, spaces.Box | spaces.MultiBinary):
-            raise ArenaError(
+            raise GameError(
                 f"{name} shows {called} as a {type(inner).__name__} space: give a Box or a MultiBinary space of one "
                 "agent, or a Dict of these; choices are shown one-hot"
             )

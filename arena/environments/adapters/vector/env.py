@@ -18,7 +18,7 @@ from arena.environments.adapters.vector.declare import Declared, info_of, split
 from arena.environments.adapters.vector.game import Autoreset
 from arena.environments.base import Actions, Observation, Outcome, StepResult
 from arena.environments.seeded import SeededBatch
-from arena.errors import ArenaError
+from arena.errors import ArenaError, GameError
 from arena.seeding import derive
 
 ACTIVE, SCORE, FINAL = "active", "score", "final_obs"
@@ -133,7 +133,7 @@ class TensorMatches(SeededBatch):
     def _beyond_the_limit(self, going_on: Bool[Tensor, " E"]) -> Bool[Tensor, " E"]:
         late = going_on & (self._decisions >= self.spec.max_decisions)
         if self._autoreset is not Autoreset.DISABLED and bool(late.any()):
-            raise ArenaError(
+            raise GameError(
                 f"{self.spec.name} plays on after {self.spec.max_decisions} decisions, its longest match, and opens "
                 "matches by itself: give TensorGame its right max_decisions"
             )
@@ -157,7 +157,7 @@ class TensorMatches(SeededBatch):
             if FINAL in info:
                 values = self._flat(info[FINAL])
             elif bool(cut.any()):
-                raise ArenaError(
+                raise GameError(
                     f"{self.spec.name} cuts a match off and shows nothing of its end: return what was seen last in "
                     f"info[{FINAL!r}]"
                 )
@@ -173,7 +173,7 @@ class TensorMatches(SeededBatch):
             told = self._take(info[SCORE], f"info[{SCORE!r}]", self._shape[:1], torch.float64)
             score = told.where(ended, score)
             if bool(((score < 0.0) | (score > 1.0) | score.isnan()).any()):
-                raise ArenaError(f"{self.spec.name} scores {told[ended].tolist()}: home's score is from 0 to 1")
+                raise GameError(f"{self.spec.name} scores {told[ended].tolist()}: home's score is from 0 to 1")
             return score
         if not bool(ended.any()):
             return score
@@ -205,7 +205,7 @@ class TensorMatches(SeededBatch):
             shape = (*self._shape, block.size)
             flat = self._tensor(part, block.name).float()
             if flat.shape[:2] != self._shape or flat.numel() != np.prod(shape):
-                raise ArenaError(
+                raise GameError(
                     f"{self.spec.name} shows {block.name} of shape {tuple(flat.shape)}: its first two axes are matches "
                     f"and agents, {self._shape}, and the rest {block.shape}"
                 )
@@ -217,7 +217,7 @@ class TensorMatches(SeededBatch):
         if isinstance(told, Mapping) and key in told:
             return told[key]
         there = ", ".join(map(str, told)) if isinstance(told, Mapping) else f"a {type(told).__name__}"
-        raise ArenaError(
+        raise GameError(
             f"{self.spec.name} shows no {key} ({there or 'nothing'}): give one with every reset and every step"
         )
 
@@ -225,7 +225,7 @@ class TensorMatches(SeededBatch):
         """A tensor of its own of what the game returned."""
         taken = self._tensor(given, what)
         if taken.shape != shape:
-            raise ArenaError(f"{self.spec.name} returns {what} of shape {tuple(taken.shape)}: give {shape}")
+            raise GameError(f"{self.spec.name} returns {what} of shape {tuple(taken.shape)}: give {shape}")
         return taken.to(kind, copy=True)
 
     def _truths(self, mask: Any, shape: tuple[int, ...]) -> Bool[Tensor, "E N K"]:  # noqa: ANN401  whatever it gives
@@ -235,14 +235,14 @@ class TensorMatches(SeededBatch):
             try:
                 require_no_addend(float(taken.min()))
             except ArenaError as error:
-                raise ArenaError(f"{self.spec.name} shows {error}") from error
+                raise GameError(f"{self.spec.name} shows {error}") from error
         return self._take(taken, ACTION_MASK, shape, torch.bool)
 
     def _tensor(self, given: Any, what: str) -> Tensor:  # noqa: ANN401
         try:
             return torch.as_tensor(given, device=self.device)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise ArenaError(
+            raise GameError(
                 f"{self.spec.name} returns {what} as a {type(given).__name__} that is no tensor ({error}): give numbers"
             ) from error
 

@@ -9,7 +9,7 @@ from typing import Any
 from arena.environments.adapters.calls import blame_game
 from arena.environments.adapters.sides import HigherReturn, Scoring
 from arena.environments.spec import SIDES
-from arena.errors import ArenaError
+from arena.errors import GameError, InputError
 
 
 class Autoreset(StrEnum):
@@ -57,11 +57,11 @@ class TensorGame:
 
     def __post_init__(self) -> None:
         if len(self.agents_per_side) != SIDES or min(self.agents_per_side) < 1:
-            raise ArenaError(
+            raise InputError(
                 f"TensorGame was given agents_per_side={self.agents_per_side}: a match has two sides of at least 1"
             )
         if self.max_decisions is not None and self.max_decisions < 1:
-            raise ArenaError(f"TensorGame was given max_decisions={self.max_decisions}: give at least 1")
+            raise InputError(f"TensorGame was given max_decisions={self.max_decisions}: give at least 1")
 
     @property
     def num_agents(self) -> int:
@@ -80,15 +80,15 @@ class TensorGame:
             ArenaError: It lives on the processor alone, or is no such game.
         """
         if not self.takes_device and device != "cpu":
-            raise ArenaError(f"{name} was asked for on {device}, but its maker takes no `device`: leave it on cpu")
+            raise InputError(f"{name} was asked for on {device}, but its maker takes no `device`: leave it on cpu")
         with blame_game(name, "be made"):
             made = self.make(num_envs=num_envs, **({"device": device} if self.takes_device else {}))
         if missing := [
             each for each in ("observation_space", "action_space", "reset", "step") if not hasattr(made, each)
         ]:
-            raise ArenaError(
+            raise GameError(
                 f"{name} makes a {type(made).__name__}, which is no game of tensors (it has no {', '.join(missing)}): "
-                "give it what docs/tensor_games.md lists"
+                "give it what docs/guides/games/tensors.md lists"
             )
         return made
 
@@ -105,7 +105,7 @@ class TensorGame:
         value = str(getattr(mode, "value", mode) or Autoreset.DISABLED).lower().replace("_", "")
         known = {each.replace("_", ""): each for each in Autoreset}
         if value not in known:
-            raise ArenaError(f"{name} says autoreset_mode {mode!r}: give a mode of gymnasium.vector.AutoresetMode")
+            raise GameError(f"{name} says autoreset_mode {mode!r}: give a mode of gymnasium.vector.AutoresetMode")
         return known[value]
 
 

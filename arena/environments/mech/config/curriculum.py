@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from arena.errors import ArenaError
+from arena.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class CurriculumStage:
         for name in ("opponent_fire", "team_share", "map_share", "own_share"):
             value = getattr(self, name)
             if not 0.0 <= value <= 1.0:
-                raise ArenaError(f"{name} of a lesson is {value}: give a share from 0 to 1")
+                raise InputError(f"{name} of a lesson is {value}: give a share from 0 to 1")
         for name in ("team_share", "map_share"):
             if getattr(self, name) == 0.0:
-                raise ArenaError(f"{name} of a lesson is 0: give more than 0, or nobody plays anywhere")
+                raise InputError(f"{name} of a lesson is 0: give more than 0, or nobody plays anywhere")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Curriculum:
 
     def __post_init__(self) -> None:
         if self.matches < 1:
-            raise ArenaError(f"a curriculum over {self.matches} matches: give at least 1")
+            raise InputError(f"a curriculum over {self.matches} matches: give at least 1")
 
     def after(self, matches: int) -> CurriculumStage:
         """The lesson after so many matches."""

@@ -18,7 +18,7 @@ from arena.environments.mech.replay.events import read_events
 from arena.environments.mech.replay.frames import ARRAYS, Footage, Setting, read_frames
 from arena.environments.mech.replay.traces import read_beams, read_hits, read_shells, read_smoke
 from arena.environments.spec import SIDES
-from arena.errors import ArenaError
+from arena.errors import CallOrderError
 from arena.replay.header import Header
 from arena.replay.mech.battlefield import Battlefield, Ground, Hull
 from arena.replay.recording import MechRecording
@@ -48,7 +48,7 @@ class MechRecorder:
 
     def __init__(self, env: MechMatches, row: int) -> None:
         if decision := int(env.arrays["decision"][row]):
-            raise ArenaError(f"row {row} is in decision {decision} of its match: start to record after a reset")
+            raise CallOrderError(f"row {row} is in decision {decision} of its match: start to record after a reset")
         self._env, self._row = env, row
         self._ending = MatchResultTracker(env, row)
         self._battlefield = _survey(env, row)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from refused import refused
 
 jax = pytest.importorskip("jax")
 
@@ -17,7 +18,6 @@ from arena.environments import declare, make  # noqa: E402
 from arena.environments.adapters.jax import factory, from_gymnax, from_jaxmarl, from_pgx  # noqa: E402
 from arena.environments.adapters.vector.declare import inspect_game  # noqa: E402
 from arena.environments.adapters.vector.env import TensorMatches  # noqa: E402
-from arena.errors import ArenaError, MissingPackageError, UnknownEnvironmentError  # noqa: E402
 from arena.play.series import play_series, resolve_policy  # noqa: E402
 
 E = 4
@@ -189,7 +189,7 @@ def test_jaxmarl_episodes_at_max_steps_are_truncated():
 
 
 def test_games_of_more_than_two_players_are_refused():
-    with pytest.raises(ArenaError, match="4 players"):
+    with refused("invalid-game", 4):
         from_pgx(SimpleNamespace(id="mahjong", num_players=4))
 
 
@@ -198,13 +198,13 @@ def test_missing_library_is_named_with_its_extra(package: str, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, package, None)
 
     extra = "jax" if package == "pgx" else package
-    with pytest.raises(MissingPackageError, match=rf"echelon-league\[{extra}\]"):
+    with refused("missing-package", "echelon-league", extra):
         declare(f"{package}:never-declared")
 
 
 def test_unknown_game_is_refused_with_the_known_ones():
     pytest.importorskip("pgx")
-    with pytest.raises(UnknownEnvironmentError, match="tic_tac_toe"):
+    with refused("unknown-environment", "tic_tac_toe"):
         declare("pgx:no_such_game")
 
 
@@ -223,7 +223,7 @@ def test_games_of_gymnax_and_jaxmarl_are_played_by_name(name: str):
 
 
 def test_nim_of_the_documentation_is_played(tmp_path, monkeypatch: pytest.MonkeyPatch):
-    page = (Path(__file__).parents[4] / "docs" / "jax.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs/guides/games" / "jax.md").read_text(encoding="utf-8")
     (tmp_path / "nim_of_the_page.py").write_text(re.search(r"```python\n(.+?)```", page, re.DOTALL)[1])
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -248,7 +248,7 @@ def test_a_library_that_prints_while_it_is_imported_is_silent(tmp_path, monkeypa
 
 def test_tug_of_the_documentation_is_played(monkeypatch: pytest.MonkeyPatch):
     root = Path(__file__).parents[4]
-    page = (root / "docs" / "jax.md").read_text(encoding="utf-8")
+    page = (root / "docs/guides/games" / "jax.md").read_text(encoding="utf-8")
     assert (root / "examples" / "tug_jax.py").read_text(encoding="utf-8") in re.findall(
         r"```python\n(.+?)```", page, re.DOTALL
     )

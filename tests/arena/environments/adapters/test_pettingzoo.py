@@ -1,6 +1,5 @@
 """Games of the PettingZoo interface are what they are without the adapter."""
 
-import re
 import sys
 from dataclasses import dataclass
 
@@ -18,7 +17,6 @@ from arena.environments.adapters.pettingzoo.declare import inspect_game
 from arena.environments.adapters.pettingzoo.library import find_game
 from arena.environments.adapters.sides import END, LIMIT
 from arena.environments.base import Observation, StepResult
-from arena.errors import ArenaError, InvalidActionError, UnknownEnvironmentError
 from arena.play.series import play_series
 from arena.policies.scripted import RandomPolicy
 
@@ -134,7 +132,7 @@ def test_parallel_games_are_those_of_the_plain_loop():
         assert float(last.outcome.score) == pytest.approx(expected_score(returns, TAG), abs=1e-6)
 
 
-def test_agents_of_unlike_spaces_have_places_of_their_own_and_masks_for_what_they_lack():
+def test_agents_with_different_spaces_are_padded_and_masked():
     spec = declare(MEADOW)
     assert spec.roles == ("wolf", "wolf", "sheep")
     assert [(block.name, block.shape, block.low, block.high) for block in spec.observation] == [
@@ -173,7 +171,7 @@ def test_a_match_is_cut_off_at_its_declared_length(name: str, longest: int):
         assert last.final_observation.values[0, 0].any()
 
 
-def test_what_was_promised_to_who_waits_is_paid_when_a_match_is_cut_off():
+def test_pending_rewards_are_paid_at_truncation():
     """Every decision pays a tenth of itself to the mover and all of itself to each of three others."""
     for match in play_matches("zoo_games:short_relay", 2):
         paid = sum(float(decision.step.reward.sum()) for decision in match)
@@ -212,44 +210,44 @@ def test_choices_of_every_kind_reach_the_game_as_its_spaces_have_them():
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"),
+    ("name", "values"),
     [
         (
             "zoo_games:three_sides",
-            "its 3 agents (a_0, b_0, c_0) are of 3 kinds by their names; say who plays for whom by",
+            (3, "a_0", "b_0", "c_0"),
         ),
-        ("mpe2:simple_spread_v3", "its 3 agents (agent_0, agent_1, agent_2) are of one kind by their names"),
-        ("zoo_games:unbounded", "agent left acts in an unbounded Box (low -inf, high inf): give it finite bounds"),
-        ("zoo_games:texts", "agent left observes a Text space, which has no fixed number of entries"),
-        ("zoo_games:whole_numbers", "agent left acts in a Box of int64: choices of whole numbers are a MultiDiscrete"),
-        ("zoo_games:number", "zoo_games:number is a int: name what makes an environment of PettingZoo, or a TwoSided"),
+        ("mpe2:simple_spread_v3", (3, "agent_0", "agent_1", "agent_2")),
+        ("zoo_games:unbounded", ("Box", "-inf", "inf")),
+        ("zoo_games:texts", ("Text",)),
+        ("zoo_games:whole_numbers", ("Box", "int64", "MultiDiscrete")),
+        ("zoo_games:number", ("zoo_games:number", "PettingZoo", "TwoSided")),
         (
             "pathlib:PurePosixPath",
-            "makes a PurePosixPath, which is no environment of PettingZoo (it has no possible_agents",
+            ("PurePosixPath", "PettingZoo", "possible_agents"),
         ),
     ],
 )
-def test_what_cannot_be_served_is_refused_with_the_reason(name: str, reason: str):
-    with pytest.raises(ArenaError, match=re.escape(reason)):
+def test_unsupported_environment_is_rejected(name: str, values: tuple):
+    with refused("invalid-game", *values):
         declare(name)
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"),
+    ("name", "values"),
     [
         (
             "pettingzoo:chess",
-            "pettingzoo has no game 'chess': choose one by its name and version, such as connect_four_v3",
+            ("chess", "connect_four_v3"),
         ),
-        ("pettingzoo:connect_four_v3(b=1,a=2)", "write pettingzoo:connect_four_v3(a=2,b=1)"),
-        ("pettingzoo:connect_four_v3(1)", "'pettingzoo:connect_four_v3(1)' has another spelling"),
-        ("pettingzoo:connect_four_v3(a=", "is not written as a game with parameters"),
-        ("nopackage.nogame:make", "there is no module 'nopackage.nogame' here"),
-        ("zoo_games:nothing", "module zoo_games has no 'nothing'"),
+        ("pettingzoo:connect_four_v3(b=1,a=2)", ("pettingzoo:connect_four_v3(a=2,b=1)",)),
+        ("pettingzoo:connect_four_v3(1)", ("pettingzoo:connect_four_v3(1)",)),
+        ("pettingzoo:connect_four_v3(a=", ("pettingzoo:connect_four_v3(a=",)),
+        ("nopackage.nogame:make", ("nopackage.nogame",)),
+        ("zoo_games:nothing", ("zoo_games", "nothing")),
     ],
 )
-def test_names_that_stand_for_nothing_are_refused(name: str, reason: str):
-    with pytest.raises(UnknownEnvironmentError, match=re.escape(reason)):
+def test_unknown_pettingzoo_names_are_rejected(name: str, values: tuple):
+    with refused("unknown-environment", *values):
         declare(name)
 
 
@@ -262,16 +260,14 @@ def test_a_game_that_names_no_longest_match_has_the_usual_one(cycles: object, de
 def test_parameters_reach_the_game_and_are_part_of_its_name():
     assert declare("mpe2:simple_tag_v3(max_cycles=7,num_adversaries=2)").max_decisions == 7
     assert declare("mpe2:simple_tag_v3(max_cycles=7,num_adversaries=2)").agents_per_side == (2, 1)
-    with pytest.raises(ArenaError, match="unexpected keyword argument 'size'"):
+    with refused("invalid-game", "size"):
         declare("mpe2:simple_tag_v3(size=7)")
 
 
-def test_a_missing_package_says_which_extra_brings_it(monkeypatch: pytest.MonkeyPatch):
+def test_missing_package_error_names_the_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "mpe2", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(
-        ArenaError, match=re.escape("needs mpe2, which is not installed: pip install 'echelon-league[mpe2]'")
-    ):
+    with refused("missing-package", "mpe2", "echelon-league[mpe2]"):
         find_game(TAG)
 
 
@@ -279,7 +275,7 @@ def test_a_missing_package_says_which_extra_brings_it(monkeypatch: pytest.Monkey
     ("home", "away"), [(["wolf_0"], ["sheep_0"]), (["wolf_0", "wolf_1", "sheep_0"], []), (["fox_0"], ["sheep_0"])]
 )
 def test_a_mapping_names_every_agent_once(home: list[str], away: list[str]):
-    with pytest.raises(ArenaError, match="name each of them on exactly one side, and somebody on both"):
+    with refused("invalid-game", "wolf_0", "wolf_1", "sheep_0"):
         inspect_game("meadow", TwoSided(zoo_games.Meadow, home=home, away=away))
 
 
@@ -287,9 +283,7 @@ def test_illegal_choices_are_refused_before_anything_is_played():
     env = make(TIC_TAC_TOE, num_envs=2)
     env.reset()
     env.step({"action": torch.full((2, 2), 4)})
-    with pytest.raises(
-        InvalidActionError, match=r"agent 1 \(away\) chose 4 of head 'action' in match 1 of .*: allowed is 0, 1"
-    ):
+    with refused("invalid-action", 1, 4, "action", 0):
         env.step({"action": torch.tensor([[4, 0], [4, 4]])})
     with refused("invalid-action", 9, "action", 0):
         env.step({"action": torch.tensor([[4, 9], [4, 4]])})
@@ -299,7 +293,7 @@ def test_illegal_choices_are_refused_before_anything_is_played():
     )
 
 
-def test_scores_say_who_earned_more():
+def test_scores_follow_returns():
     assert [HigherReturn().score(*returns) for returns in ((1.0, -1.0), (0.0, 0.5), (0.3, 0.1 + 0.2))] == [
         1.0,
         0.0,
@@ -307,7 +301,7 @@ def test_scores_say_who_earned_more():
     ]
     margin = ReturnMargin(10.0)
     assert [margin.score(*returns) for returns in ((0.0, 0.0), (5.0, 0.0), (-40.0, 0.0))] == [0.5, 0.75, 0.0]
-    with pytest.raises(ArenaError, match="ReturnMargin was given 0"):
+    with refused("invalid-input", "ReturnMargin", 0):
         ReturnMargin(0.0)
 
 
@@ -318,7 +312,7 @@ def test_matches_are_played_by_name_and_in_rounds():
     assert all(15 <= match.decisions <= 27 for match in series.matches)
 
 
-def test_signatures_follow_what_a_policy_has_to_know():
+def test_signature_covers_spaces_and_parameters():
     names = ("zoo_games:short_meadow", MEADOW)
     assert len({declare(name).signature for name in names}) == 2
     scorings = (HigherReturn(), ReturnMargin(1.0), ReturnMargin(2.0))

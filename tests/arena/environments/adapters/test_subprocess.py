@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from refused import assert_names, refused
 
 from arena.environments import make
 from arena.environments.adapters.subprocess.env import SyncBatch
 from arena.environments.base import AwaitedEnvironment, StepResult, supports
-from arena.errors import ArenaError, LostMatchesError
 from arena.policies.scripted import RandomPolicy
 from arena.seeding import derive
 
@@ -131,9 +131,7 @@ def test_a_batch_of_one_match_has_no_halves():
     ("other", "lost_now", "lost_next"),
     [("idle", None, True), ("told after it", True, False), ("told before it", False, True)],
 )
-def test_when_a_process_dies_matches_of_both_halves_begin_anew(
-    trap: Path, other: str, lost_now: bool | None, lost_next: bool
-):
+def test_process_death_restarts_matches_of_both_halves(trap: Path, other: str, lost_now: bool | None, lost_next: bool):
     """Matches of one half die at their third decision; those of the other are at their second."""
     one, two = make(FRAGILE, num_envs=4, seed=1, processes=1).halves()
     (begin, finish), (begin_two, finish_two) = played_on_demand(one), played_on_demand(two)
@@ -170,10 +168,10 @@ def next_step(begin: Callable[[], None], finish: Callable[[], StepResult]) -> St
 def test_decisions_are_begun_and_waited_for_in_turn():
     (one, _) = make("zoo_games:relay", num_envs=4, seed=1, processes=1).halves()
     begin, finish = played_on_demand(one)
-    with pytest.raises(ArenaError, match=r"no decision under way: send\(\) actions first"):
+    with refused("call-order"):
         one.receive()
     begin()
-    with pytest.raises(ArenaError, match=r"while a decision was under way: receive\(\) it first"):
+    with refused("call-order"):
         begin()
     seeds = torch.tensor([5, 7])
     opened = one.reset(seeds)
@@ -190,7 +188,7 @@ def test_decisions_are_begun_and_waited_for_in_turn():
         ("left", "SystemExit: the sheep sleep"),
     ],
 )
-def test_matches_of_a_process_that_dies_are_played_anew_and_not_scored(trap: Path, caplog, way: str, cause: str):
+def test_matches_of_a_dead_process_are_replayed_without_a_score(trap: Path, caplog, way: str, cause: str):
     env = make(FRAGILE, num_envs=E, seed=1, processes=2)
     played = play(env, 11)
     before = [next(played) for _ in range(2)][-1].observation
@@ -219,7 +217,7 @@ def test_matches_of_a_process_that_dies_are_played_anew_and_not_scored(trap: Pat
 
 
 @pytest.mark.integration
-def test_a_match_in_turns_that_is_lost_ends_with_what_each_agent_was_shown_last(trap: Path):
+def test_lost_turn_based_match_ends_with_the_last_observations(trap: Path):
     """Three have had a turn, the fourth has it: what they are owed is what they then hoped for."""
     env = make("zoo_games:brittle", num_envs=E, seed=1, processes=1)
     played = play(env, 4)
@@ -241,14 +239,12 @@ def test_a_match_in_turns_that_is_lost_ends_with_what_each_agent_was_shown_last(
 def test_a_game_that_breaks_again_and_again_is_given_up_with_the_cause(trap: Path):
     trap.write_text("killed always")
     env = make(FRAGILE, num_envs=E, seed=1, processes=2)
-    with pytest.raises(
-        LostMatchesError, match=r"matches 0 to 1 of .* died 3 times before any .* \(killed by SIGKILL\)"
-    ):
+    with refused("lost-matches", 0, 1, 3, "SIGKILL"):
         list(play(env, 20))
 
 
 @pytest.mark.integration
-def test_a_process_that_does_not_answer_in_time_is_replaced_and_says_what_it_was_at(
+def test_hanging_process_is_replaced_and_dumps_its_stack(
     trap: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     env = make(FRAGILE, num_envs=E, seed=1, processes=1)
@@ -271,22 +267,22 @@ def test_a_process_that_does_not_answer_in_time_is_replaced_and_says_what_it_was
     with caplog.at_level(logging.WARNING):
         steps = [next(played) for _ in range(2)]
     (record,) = caplog.records
-    assert "no answer within 120 s: standard error says what it was at" in record.message
+    assert_names(record.message, "120 s")
     assert "in _stall" in capfd.readouterr().err, "the traceback of the process"
     assert [bool(step.truncated.all()) for step in steps] == [False, True]
     assert bool(list(played)[4].over.all()), "a whole match, from its start"
 
 
 @pytest.mark.integration
-def test_a_game_whose_decisions_never_end_is_given_up_with_the_cause():
+def test_game_that_always_hangs_is_abandoned():
     env = make("zoo_games:endless", num_envs=E, processes=1, step_limit_s=0.2)
-    with pytest.raises(LostMatchesError, match=r"died 3 times before any of them ended \(no answer within 0.2 s"):
+    with refused("lost-matches", 3, 0.2):
         list(play(env, 3))
 
 
 @pytest.mark.parametrize("limit_s", [0.0, -1.0, math.nan, math.inf])
 def test_a_limit_of_a_step_that_makes_no_sense_is_refused(limit_s: float):
-    with pytest.raises(ArenaError, match=f"a limit of {limit_s} s for a step: give seconds above 0, at most a day"):
+    with refused("invalid-input", limit_s, 0):
         make("zoo_games:relay", num_envs=1, processes=1, step_limit_s=limit_s)
 
 
@@ -294,12 +290,12 @@ def test_a_limit_of_a_step_that_makes_no_sense_is_refused(limit_s: float):
 def test_a_game_that_another_process_does_not_find_is_refused_at_once(monkeypatch: pytest.MonkeyPatch):
     env = make(FRAGILE, num_envs=1)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("support")])
-    with pytest.raises(LostMatchesError, match=r"could not begin .*no module 'zoo_games' here"):
+    with refused("lost-matches", "zoo_games"):
         make(FRAGILE, num_envs=E, processes=1)
     assert env.spec.name == FRAGILE
 
 
-def test_a_mistake_in_a_game_says_in_which_match_it_was_made(trap: Path):
+def test_game_exception_names_its_match(trap: Path):
     trap.write_text("raised")
     with pytest.raises(RuntimeError, match="the fence is broken") as raised:
         list(play(make(FRAGILE, num_envs=E, seed=1), 5))
@@ -319,7 +315,7 @@ def test_processes_end_with_the_environment(trap: Path):
 @pytest.mark.parametrize(
     ("game", "ending"), [("zoo_games:endless", signal.SIGKILL), ("zoo_games:relay", signal.SIGINT)]
 )
-def test_processes_end_with_who_started_them(game: str, ending: signal.Signals):
+def test_child_processes_end_with_their_parent(game: str, ending: signal.Signals):
     """Killed in the middle of a decision, or stopped by Ctrl-C, which goes to all of a terminal's processes."""
     script = (
         "import signal, sys, torch\\nfrom arena.environments import make\\n"
@@ -354,18 +350,16 @@ def test_processes_end_with_who_started_them(game: str, ending: signal.Signals):
 
 
 def test_numbers_of_processes_that_make_no_sense_are_refused():
-    with pytest.raises(ArenaError, match="was given -1 processes: give 0 to step it in this one"):
+    with refused("invalid-input", -1, 0):
         make("zoo_games:relay", num_envs=1, processes=-1)
-    with pytest.raises(
-        ArenaError, match="rps steps a whole batch by itself, and was given 2 processes: leave them out"
-    ):
+    with refused("invalid-input", "rps", 2):
         make("rps", num_envs=1, processes=2)
-    with pytest.raises(ArenaError, match="was asked for 0 environments: give at least 1"):
+    with refused("invalid-input", 0, 1):
         make("zoo_games:relay", num_envs=0, processes=2)
 
 
 @pytest.mark.integration
-def test_rounds_that_are_lost_with_a_process_are_played_anew(trap: Path):
+def test_rounds_lost_with_a_process_are_replayed(trap: Path):
     env = make(f"{FRAGILE}:rounds=2", num_envs=E, seed=1, processes=1)
     played = play(env, 14)
     next(played)

@@ -8,7 +8,7 @@ from arena.environments.mech.config.scenario import PACK, CompositionError, Mech
 
 
 @pytest.mark.parametrize("limit_s", [math.nan, math.inf])
-def test_limit_that_never_comes_is_refused(limit_s: float):
+def test_invalid_time_limit_is_rejected(limit_s: float):
     with pytest.raises(CompositionError) as error:
         MechConfig("mine", (PACK,), map_side=60, limit_s=limit_s)
 

@@ -1,7 +1,7 @@
 import pytest
+from refused import refused
 
 from arena.environments.mech.config.curriculum import Curriculum, CurriculumStage
-from arena.errors import ArenaError
 
 RAMP = Curriculum(CurriculumStage(0.2, 0.2, 0.1, 1.0), CurriculumStage(1.0, 1.0, 0.5, 0.6), matches=100)
 
@@ -20,10 +20,10 @@ def test_lessons_move_from_the_first_to_the_last_by_matches(matches: int, lesson
     "share", [{"opponent_fire": 1.1}, {"own_share": -0.1}, {"team_share": 0.0}, {"map_share": 0.0}]
 )
 def test_a_share_out_of_range_is_refused_by_name(share: dict[str, float]):
-    with pytest.raises(ArenaError, match=f"{next(iter(share))} of a lesson is"):
+    with refused("invalid-input", next(iter(share))):
         CurriculumStage(**share)
 
 
 def test_a_curriculum_takes_at_least_one_match():
-    with pytest.raises(ArenaError, match="over 0 matches: give at least 1"):
+    with refused("invalid-input", 0, 1):
         Curriculum(CurriculumStage(), CurriculumStage(), matches=0)

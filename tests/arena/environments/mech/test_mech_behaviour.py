@@ -100,7 +100,7 @@ def test_paint_is_counted_by_decisions_with_a_hit():
     assert away["paints_per_s"] == pytest.approx(2 / (3 * DECISION_S))
 
 
-def test_electronic_warfare_counts_for_those_who_carry_it():
+def test_electronic_warfare_is_measured_for_its_carriers_only():
     env = make("mech-pack", num_envs=1)
     env.reset(torch.tensor([0]))
     played = env.step(idle(env.spec))
@@ -121,7 +121,7 @@ def test_electronic_warfare_counts_for_those_who_carry_it():
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_nobody_is_measured_by_what_nobody_of_the_composition_can_do(preset: str):
+def test_measures_match_the_abilities_of_the_composition(preset: str):
     names = {measure.name for measure in meter_of(make(preset, num_envs=1)).measures}
     mixed = preset != "mech-duel"
     assert ({"missile_damage_share", "ecm_share", "eccm_share", "intercepts_per_s"} <= names) == mixed

@@ -38,7 +38,7 @@ def random_orders(env: MechEnvironment, generator: torch.Generator) -> Actions:
     return actions
 
 
-def test_every_point_that_is_lost_was_dealt_or_burnt_and_everybody_is_hit_by_something():
+def test_all_lost_hit_points_are_dealt_or_burnt():
     env, generator = brawl(), torch.Generator().manual_seed(0)
     offered = torch.zeros(len(WEAPONS))
     env.arrays["hp"] /= 2.5
@@ -57,7 +57,7 @@ def test_every_point_that_is_lost_was_dealt_or_burnt_and_everybody_is_hit_by_som
 
 
 @pytest.mark.parametrize("pack", [MIXED, ["heavy"] * 5])
-def test_a_mirrored_fight_goes_the_mirrored_way_bit_for_bit(pack: list[str]):
+def test_mirrored_fight_is_mirrored_bit_for_bit(pack: list[str]):
     env, generator = brawl(pack, num_envs=2), torch.Generator().manual_seed(0)
     swap = torch.cat([torch.arange(10, 20), torch.arange(10)])
     env.hulls["rng_id"].copy_(env.hulls["slot_in_team"])

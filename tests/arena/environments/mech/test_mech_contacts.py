@@ -14,7 +14,7 @@ from arena.environments.mech.maps.pool import build_pool
 
 
 @pytest.mark.parametrize(("viewer", "fidelity"), [("heavy", 1.0), ("scout", 0.8), ("medium", 0.7), ("light", 0.6)])
-def test_contacts_are_off_by_what_the_viewer_lacks_in_fidelity(viewer: str, fidelity: float):
+def test_contact_error_follows_sensor_fidelity(viewer: str, fidelity: float):
     scene = open_scene([(viewer,)], {0: at(-5, 0, NORTH), 1: at(5, 0)})
     scene["hp"][1] *= 0.5
     scene["heat"][1] = 20.0

@@ -17,7 +17,7 @@ def test_two_may_destroy_each_other_in_one_tick():
     assert of(env, "killed", 0, 2) == of(env, "killed", 2, 0) == 1.0
 
 
-def test_overkill_is_shared_by_what_everybody_shot():
+def test_overkill_is_shared_in_proportion_to_damage():
     env = set_up([["medium"] * 2], {0: (0, 0, EAST), 1: (0, 3, EAST), 2: (6, 0, WEST)}, hp={2: 10.0})
 
     play(env, {0: ["primary"], 1: ["primary"]})
@@ -40,7 +40,7 @@ def test_the_ground_takes_its_share_of_a_kill():
     assert of(env, "killed", 0, 2) == pytest.approx(14.0 / 14.25)
 
 
-def test_damage_is_felt_from_where_it_came():
+def test_damage_direction_is_observed():
     env = set_up([["medium"] * 2], {0: (0, 0, EAST), 1: (6, 5, SOUTH), 2: (6, 0, WEST)})
 
     play(env, {0: ["primary"], 1: ["primary"]})
@@ -48,7 +48,7 @@ def test_damage_is_felt_from_where_it_came():
     assert env.arrays["hurt_from"][0, 2].tolist() == pytest.approx([-14.0, 14.0])
 
 
-def test_who_is_shaken_out_of_its_stability_falls_and_gets_up_again():
+def test_mech_without_stability_falls_and_rises_again():
     env = set_up([["heavy"]], {0: (0, 0, EAST), 1: (9, 0, WEST)}, stability={1: 55.0})
     actions = order(env, {0: ["tertiary"]})
     actions["move"][0, 1, 1] = 1.0
@@ -65,7 +65,7 @@ def test_who_is_shaken_out_of_its_stability_falls_and_gets_up_again():
     assert of(env, "stability", 1) >= 50.0
 
 
-def test_who_lies_on_the_ground_is_shaken_no_further():
+def test_fallen_mech_loses_no_more_stability():
     env = set_up([["heavy"]], {0: (0, 0, EAST), 1: (9, 0, WEST)}, stability={1: 0.0}, fallen_ticks={1: 40})
 
     play(env, {0: ["tertiary"]})

@@ -27,7 +27,7 @@ PULLED = {
 
 
 @pytest.mark.parametrize("name", PULLED)
-def test_masks_open_what_a_class_can(name: str):
+def test_masks_allow_the_abilities_of_a_class(name: str):
     scene = open_scene([(name, "medium")], {0: at(-20, 0), 1: at(-20, 9), 2: at(20, 0)})
 
     step = scene.play()
@@ -55,7 +55,7 @@ def test_masks_open_what_a_class_can(name: str):
         ({"timers": (0, 0, 11, 0)}, True, ["primary", "vent", "secondary", "special"]),
     ],
 )
-def test_masks_close_what_no_tick_of_the_next_decision_can_heed(arrays: dict, moves: bool, triggers: list[str]):
+def test_masks_forbid_actions_without_effect_in_the_next_decision(arrays: dict, moves: bool, triggers: list[str]):
     scene = open_scene([("heavy",)], {0: at(-20, 0), 1: at(20, 0)})
     for name, value in arrays.items():
         scene[name][0] = torch.as_tensor(value, dtype=scene[name].dtype)

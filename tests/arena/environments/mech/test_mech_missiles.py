@@ -23,9 +23,7 @@ from arena.environments.mech.kernels.combat.targeting import AUTOCANNON, MISSILE
         (12.1, -1, 1.0, False),
     ],
 )
-def test_a_missile_locks_on_its_packs_paint_or_on_what_it_sees_near(
-    distance: float, painter: int, quality: float, locks: bool
-):
+def test_missile_locks_on_painted_or_near_visible_targets(distance: float, painter: int, quality: float, locks: bool):
     packs = [["heavy", "heavy"], ["heavy"]]
     env = set_up(packs, {0: (0, 0, EAST), 3: (distance, 0, WEST)}, quality={0: quality})
     env.arrays["painted_by"][0, 3] = painter
@@ -131,7 +129,7 @@ def test_the_dead_the_shut_down_and_the_busy_down_no_missiles(name: str, value: 
     assert (env.arrays["shell_reach"][:, 0, 0] > 0.0).all()
 
 
-def test_own_missiles_gauss_slugs_and_hulls_without_the_system_are_left_alone():
+def test_point_defence_ignores_own_missiles_and_gauss_slugs():
     env = set_up([["heavy", "scout", "scout"]], {0: (0, 0, EAST), 5: (20, 0, EAST)}, num_envs=50)
     missile_at(env, 0, 0, [2.0, 0.0, 9.0])
     missile_at(env, 0, 1, [20.0, 0.0, 9.0])

@@ -124,7 +124,7 @@ def test_weapons_are_as_they_were_set():
         assert {each.name: row} == {each.name: WEAPON_TABLE[each.name]}
 
 
-def test_who_carries_what_is_as_it_was_set():
+def test_loadouts_match_their_specification():
     assert LOADOUTS == {
         "scout": {"painter": "primary", "smoke": "special"},
         "light": {"flamer": "primary", "laser": "secondary", "painter": "tertiary", "smoke": "special"},

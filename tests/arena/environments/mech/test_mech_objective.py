@@ -60,7 +60,7 @@ def test_zone_pays_by_the_tonnage_that_holds_it(placed: dict, ticks: tuple[float
     )
 
 
-def test_who_flies_over_the_zone_does_not_hold_it():
+def test_flying_mech_does_not_hold_the_zone():
     scene = start([("scout",)], {0: at(0, 0, z=6.0), 1: at(20, 0)})
     for flying in (True, True, False):
         scene.play(1 if flying else 6)
@@ -132,7 +132,7 @@ def test_death_of_one_of_two_does_not_end_the_match():
     assert not step.observation.active[0, 2]
 
 
-def test_killing_pays_the_killer_for_what_was_left():
+def test_kill_reward_is_the_remaining_hit_points():
     scene = start(DUEL, {0: at(-3, 0), 1: at(3, 0, WEST)}, hp=[150.0, 5.0])
 
     scene.play(trigger={0: ["primary"]})
@@ -144,7 +144,7 @@ def test_killing_pays_the_killer_for_what_was_left():
     assert component(scene, "win") == [WEIGHTS.win, -WEIGHTS.win]
 
 
-def test_painter_is_paid_for_new_paint_and_for_what_its_pack_destroys():
+def test_painter_is_rewarded_for_new_paint_and_kills_of_its_pack():
     scene = start(
         [("medium", "scout")], {0: at(-4, 2), 1: at(-4, -2), 2: at(2, 0, WEST), 3: at(25, 25)}, hp=[150, 60, 150, 60]
     )
@@ -189,7 +189,7 @@ def test_splash_on_friends_and_oneself_never_pays():
     assert component(scene, "death") == [0.0, -WEIGHTS.death, 0.0, 0.0]
 
 
-def test_hazards_cost_whoever_stands_in_them_and_pay_nobody(monkeypatch: pytest.MonkeyPatch):
+def test_hazard_damage_costs_its_victim_and_rewards_no_mech(monkeypatch: pytest.MonkeyPatch):
     scene = built_scene(monkeypatch, DUEL, {0: at(-20, 0), 1: at(20, 0)}, materials=[(EVERYWHERE, LAVA)])
 
     scene.play()
@@ -209,7 +209,7 @@ def test_going_towards_the_zone_earns_and_going_away_costs():
 
 
 @pytest.mark.parametrize("end", ["time", "elimination"])
-def test_approach_owes_nothing_after_the_end(end: str):
+def test_approach_shaping_is_zero_after_the_end(end: str):
     scene = start(DUEL, {0: at(-20, 0), 1: at(20, 0)}, potential=[0.75, 0.5])
     if end == "time":
         scene["decision"].fill_(LIMIT - 1)
@@ -265,14 +265,14 @@ def brawled() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return play_out("mech-pack", 240, fight=True)
 
 
-def test_what_a_side_shares_is_what_its_mechs_earned(brawled: tuple):
+def test_shared_reward_equals_the_sum_of_individual_rewards(brawled: tuple):
     components, rewards, _ = brawled
     earned = components.sum(dim=-1).unflatten(2, (2, -1)).sum(dim=-1)
 
     torch.testing.assert_close(rewards.unflatten(2, (2, -1)).sum(dim=-1), earned, atol=1e-4, rtol=1e-4)
 
 
-def test_what_one_side_earns_by_fighting_the_other_loses(brawled: tuple):
+def test_combat_rewards_are_zero_sum_between_sides(brawled: tuple):
     components, _, _ = brawled
     by_name = dict(zip(COMPONENTS, components.unbind(dim=-1), strict=True))
     total = {name: paid.sum(dim=2) for name, paid in by_name.items()}
@@ -336,7 +336,7 @@ def test_waiting_to_be_shot_never_pays():
 
 
 @pytest.mark.holds("K1")
-def test_who_leads_all_the_time_earns_its_zone_weight():
+def test_leading_all_match_earns_the_zone_weight():
     scene = start(DUEL, {0: at(0, 0), 1: at(20, 20)})
     total, ended = torch.zeros(2), False
     while not ended:
@@ -351,7 +351,7 @@ def test_who_leads_all_the_time_earns_its_zone_weight():
 
 @pytest.mark.holds("K3")
 @pytest.mark.parametrize("alpha", [1.0, 0.7, 0.0])
-def test_shares_are_mixed_over_those_who_acted(alpha: float):
+def test_team_share_averages_over_active_mechs(alpha: float):
     placed = {0: at(-3, 0), 1: at(-20, 0), 3: at(3, 0, WEST), 4: at(20, 0), 5: at(20, 5)}
     scene = start([("medium", "medium", "medium")], placed, own_share=alpha)
     scene["hp"][3] = 5.0

@@ -87,7 +87,7 @@ def test_batch_plays_by_the_scalar_rules(name: str, tallies: dict[str, Tally]):
     assert len(tally.excused) <= 1 + tally.decisions // 200, tally.excused
 
 
-def test_those_fights_held_what_the_rules_speak_of(tallies: dict[str, Tally]):
+def test_oracle_fights_cover_all_rules(tallies: dict[str, Tally]):
     if tallies.keys() != COMPOSITIONS.keys():
         pytest.skip("counts over all fights; run them, too")
     seen = sum((tally.seen for tally in tallies.values()), Counter())

@@ -6,7 +6,7 @@ from mech_range import EAST, WEST, hp, of, play, rows, set_up
 from arena.environments.mech.config.constants import PAINT_TICKS
 
 
-def test_paint_makes_its_own_packs_shots_hurt_more_and_nobody_elses():
+def test_paint_increases_damage_of_the_own_pack_only():
     packs = [["medium", "scout"], ["medium"]]
     for painter, loss in ((1, 14.0 * 1.1), (2, 14.0)):
         env = set_up(packs, {0: (0, 0, EAST), 3: (6, 0, WEST)}, painted_by={3: painter}, painted_ticks={3: 100})
@@ -48,7 +48,7 @@ def test_paint_lasts_five_seconds_and_outlives_its_painter():
     assert of(env, "painted_by", 2) == -1
 
 
-def test_who_painted_the_destroyed_gets_its_packs_share_as_an_assist():
+def test_painter_of_a_destroyed_mech_gets_an_assist():
     packs = [["medium", "medium", "scout"], ["medium"]]
     places = {0: (0, 0, EAST), 1: (0, 3, EAST), 3: (0, -3, EAST), 4: (6, 0, WEST)}
     env = set_up(packs, places, painted_by={4: 2}, painted_ticks={4: 100}, hp={4: 3.0})
@@ -61,7 +61,7 @@ def test_who_painted_the_destroyed_gets_its_packs_share_as_an_assist():
     assert env.arrays["assists"].sum().item() == pytest.approx(2 * 15.4 / sums)
 
 
-def test_who_paints_in_the_very_tick_of_the_kill_and_who_kills_by_its_own_paint_gets_no_assist():
+def test_painter_gets_no_assist_in_the_tick_of_the_kill_or_for_its_own_kill():
     env = set_up([["medium", "scout"]], {0: (0, 0, EAST), 1: (0, 3, EAST), 2: (6, 0, WEST)}, hp={2: 3.0})
     play(env, {0: ["primary"], 1: ["primary"]})
     assert of(env, "killed", 0, 2) == 1.0

@@ -39,7 +39,7 @@ def test_condition_shows(feature: str, arrays: dict):
     assert feel(scene, scene.play(), "condition")[feature] == 1.0
 
 
-def test_threats_are_felt_by_whom_they_are_for():
+def test_threats_are_shown_to_their_targets():
     scene = open_scene([("heavy", "scout")], {0: at(-3.5, 0), 1: at(-25, 0), 2: at(25, 25), 3: at(3.5, 0, NORTH)})
     quiet = scene.play()
     assert [feel(scene, quiet, "condition", mech)["targeted"] for mech in range(4)] == [1.0, 0.0, 0.0, 1.0]
@@ -69,7 +69,7 @@ def test_zone_and_edges_are_felt_in_the_own_frame():
     assert list(edge.values()) == pytest.approx([20 / 60, 10 / 60, 40 / 60, 50 / 60], abs=1e-6)
 
 
-def test_noise_is_heard_in_its_quarter_and_less_without_sight():
+def test_noise_is_observed_by_direction_and_weaker_without_sight():
     placed = {0: at(0, 0), 2: at(0, 9), 3: at(-9, 0)}
     scene = open_scene([("medium", "medium")], placed)
     moves = {2: {"strafe": 1.0}, 3: {"strafe": 1.0}}
@@ -156,7 +156,7 @@ def test_small_packs_leave_mate_slots_empty():
     assert not any(mask(step, "comm", 1)), "both mates are dead"
 
 
-def test_words_are_heard_one_decision_later_by_pack_mates_only():
+def test_messages_arrive_one_decision_later_at_pack_mates_only():
     packs = [("medium", "medium"), ("medium", "medium")]
     scene = open_scene(packs, {index: at(-20 + 6 * index, 0) for index in range(8)})
     words = [0.1 * k for k in range(8)]

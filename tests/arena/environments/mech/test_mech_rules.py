@@ -51,7 +51,7 @@ def test_diagonal_throttle_is_no_faster(duel, orders):
     assert moved[1].item() == pytest.approx(moved[0].item()), "strafe is to the left"
 
 
-def test_nobody_leaves_the_map(duel, orders):
+def test_mechs_stay_on_the_map(duel, orders):
     env = duel([(-18.0, 0.0), (18.0, 5.0)], [WEST, NORTH])
 
     for _ in range(20):

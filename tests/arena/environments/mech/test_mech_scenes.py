@@ -51,7 +51,7 @@ def test_two_that_fire_in_one_tick_kill_each_other():
 
 
 @pytest.mark.parametrize("distance", [6.0, 12.0, 19.0])
-def test_gauss_slug_drops_onto_what_it_was_aimed_at_and_knocks_it_down(distance: float):
+def test_gauss_slug_hits_its_target_and_knocks_it_down(distance: float):
     scene = open_scene([("heavy",)], {0: at(0, 0), 1: at(distance, 0, NORTH, stability=40.0)})
     scene.play(trigger={0: ["tertiary"]})
     scene.play(3)
@@ -184,7 +184,7 @@ def test_mech_without_legs_is_slow_unsteady_and_stays_on_the_ground():
     assert scene["stability"].tolist()[:2] == [50.0, 100.0]
 
 
-def test_who_falls_lies_for_three_seconds_and_stands_up_unsteady():
+def test_fallen_mech_lies_for_three_seconds_and_rises_unstable():
     scene = open_scene(DUEL, {0: at(-4, 0), 1: at(4, 0, WEST)})
     scene["stability"][1] = 1.0
     scene.play(2, trigger={0: ["tertiary"]})
@@ -255,7 +255,7 @@ def test_ground_slows_cools_heats_and_burns(monkeypatch, material: int, pace: fl
     assert float(scene["terrain_damage"][0]) == pytest.approx(hurt, abs=1e-4)
 
 
-def test_hazards_do_not_reach_whoever_flies_over_them(monkeypatch):
+def test_hazards_do_not_affect_flying_mechs(monkeypatch):
     placed = {0: at(0, 0, z=5.0), 1: at(20, 0)}
     scene = built_scene(monkeypatch, [("scout",)], placed, materials=[(EVERYWHERE, LAVA)])
 
@@ -331,7 +331,7 @@ def test_painter_earns_the_assist_of_its_pack_only():
     assert scene["assists"][1, 3] == pytest.approx(15.4 / 29.4, abs=1e-4)
 
 
-def test_own_side_is_hurt_by_splash_and_nobody_is_paid_for_it():
+def test_splash_damages_allies_without_reward():
     placed = {0: at(0, 0), 1: at(7.5, 3.2), 2: at(9, 0, NORTH), 3: at(20, 20)}
     scene = open_scene([("heavy", "medium")], placed)
     scene["ams_ticks"][2] = AMS_TICKS

@@ -56,7 +56,7 @@ def test_radar_sees_through_walls_as_far_as_it_reaches(
         ({"painted_by": 1, "painted_ticks": 50}, False),
     ],
 )
-def test_heat_and_the_own_packs_paint_show_who_is_behind_a_wall(
+def test_heat_and_own_paint_reveal_mechs_behind_walls(
     monkeypatch: pytest.MonkeyPatch, arrays: Mapping[str, float], seen: bool
 ):
     scene = built_scene(monkeypatch, [("medium",), ("medium",)], {0: at(-10, 0), 1: at(-10, 9), 2: at(10, 0)}, [WALL])
@@ -80,9 +80,7 @@ def test_jammed_sensors_do_not_see_paint(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("option", ["off", "ecm", "eccm"])
-def test_electronic_warfare_gives_away_who_is_behind_a_wall_but_not_behind_smoke(
-    monkeypatch: pytest.MonkeyPatch, option: str
-):
+def test_electronic_warfare_reveals_mechs_behind_walls_but_not_smoke(monkeypatch: pytest.MonkeyPatch, option: str):
     scene = built_scene(monkeypatch, [("scout",)], {0: at(-15, 0), 1: at(15, 0)}, [WALL])
 
     scene.play(ewar={1: option})
@@ -96,7 +94,7 @@ def test_electronic_warfare_gives_away_who_is_behind_a_wall_but_not_behind_smoke
 @pytest.mark.parametrize(
     ("cloud", "hides"), [((0, 0), True), ((0, 3.9), True), ((0, 4.1), False), ((-18.9, 0), True), ((-19.1, 0), False)]
 )
-def test_smoke_hides_whom_it_comes_near_the_line_to(cloud: tuple[float, float], hides: bool):
+def test_smoke_near_the_line_of_sight_hides_mechs(cloud: tuple[float, float], hides: bool):
     scene = open_scene(DUEL, {0: at(-15, 0), 1: at(15, 0)})
     hang_smoke(scene, *cloud, z=2.7)
 
@@ -110,7 +108,7 @@ def test_smoke_hides_whom_it_comes_near_the_line_to(cloud: tuple[float, float], 
     ("height", "material", "clear"),
     [(2, 0, True), (3, 0, False), (9, GLASS, True), (0, FOLIAGE, False), (0, WATER, True)],
 )
-def test_ground_and_foliage_hide_but_not_what_is_low_or_of_glass(
+def test_terrain_and_foliage_block_sight_but_low_or_glass_does_not(
     monkeypatch: pytest.MonkeyPatch, height: int, material: int, clear: bool
 ):
     cells = (range(-1, 1), range(-30, 30))
@@ -158,7 +156,7 @@ def test_the_dead_are_neither_seen_nor_see():
         assert mask(step, head) == first_only
 
 
-def test_who_is_shut_down_sees_like_the_others():
+def test_shut_down_mech_still_sees():
     scene = open_scene(DUEL, {0: at(-20, 0, heat=150.0), 1: at(20, 0)})
 
     assert bool(scene["seen"][0, 1])
@@ -190,7 +188,7 @@ def test_sensors_are_jammed_and_cleared_by_the_nearest(
 
 
 @pytest.mark.parametrize("spoil", [{"heat": 90.0}, {"hp": 0.0}])
-def test_who_is_shut_down_or_dead_neither_jams_nor_clears(spoil: dict):
+def test_shut_down_or_dead_mech_neither_jams_nor_clears(spoil: dict):
     scene = open_scene([("medium", "scout")], {0: at(-5, 0), 1: at(-5, 5), 2: at(9, 9), 3: at(5, 0)})
     orders = {"ewar": {1: "eccm", 3: "ecm"}}
     scene.play(**orders)
@@ -203,7 +201,7 @@ def test_who_is_shut_down_or_dead_neither_jams_nor_clears(spoil: dict):
     assert (scene["jam"][0], scene["eccm"][0]) == (0.0, 0.0)
 
 
-def test_full_mode_shows_everybody_alive_exactly():
+def test_full_observation_shows_all_living_mechs_exactly():
     placed = {0: at(-20, 0), 2: at(20, 3, NORTH, hp=30.0, heat=20.0), 3: at(25, -9)}
     scene = full_scene([("scout",), ("medium",)], placed)
     hang_smoke(scene, 0.0, 0.0)

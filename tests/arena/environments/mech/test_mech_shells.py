@@ -50,7 +50,7 @@ def test_of_two_enemies_equally_far_along_its_way_a_shell_hits_the_one_with_the_
     assert hp(env)[2:] == [134.0, 150.0]
 
 
-def test_a_shell_misses_whoever_left_its_way():
+def test_shell_misses_a_mech_that_moved_away():
     env = set_up([["medium"]], {0: (0, 0, EAST), 1: (10, 0, WEST)}, lacking=[PAINTER])
     play(env, {0: ["tertiary"]})
     env.arrays["position"][0, 1, 1] = 1.6
@@ -124,7 +124,7 @@ def test_walls_stop_shells_and_low_ones_do_not():
         assert hp(env)[1] == left
 
 
-def test_who_stands_before_a_wall_is_hit_before_the_shell_reaches_it():
+def test_shell_hits_a_mech_in_front_of_a_wall():
     env = set_up([["medium"]], {0: (0, 0, EAST), 1: (6.4, 0, WEST)}, terrain=Terrain.BROKEN, lacking=[PAINTER])
     build_wall(env, 5, 4)
     play(env, {0: ["tertiary"]})

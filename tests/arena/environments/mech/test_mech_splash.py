@@ -44,7 +44,7 @@ def test_splash_follows_its_formula_from_the_point_of_the_hit():
     assert of(env, "stability", 3) == pytest.approx(100.0 - 60.0 * 0.5 * (1.0 - 0.5 / 1.5) + 4 * 0.5, abs=1e-3)
 
 
-def test_who_fires_too_near_hurts_itself_and_earns_nothing_by_it():
+def test_close_splash_hurts_the_shooter_without_reward():
     env = set_up([["heavy"]], {0: (0, 0, EAST), 1: (3.2, 0, WEST)})
 
     play(env, {0: ["tertiary"]})
@@ -90,7 +90,7 @@ def test_a_missile_that_meets_a_wall_bursts_there():
     assert 60.0 - hp(env)[4] == pytest.approx(20.0 * (1.0 - off / 2.5), abs=1e-3), "after two quarters of its way"
 
 
-def test_a_missile_whose_reach_ends_does_not_burst():
+def test_missile_at_the_end_of_its_range_does_not_burst():
     env = set_up([["heavy", "scout", "scout"]], {4: (3.6, 0, WEST)})
     shell_at(env, 0, 0, MISSILE, [3.0, 2.0, 1.2], [12.0, 0.0, 0.0])
     env.arrays["shell_reach"][0, 0, 0] = 0.5

@@ -154,7 +154,7 @@ def test_glass_stops_no_sight_and_foliage_no_step(name: str):
 
 
 @EVERY_MAP
-def test_zone_and_starts_are_flat_and_plain_for_everybody(name: str):
+def test_zone_and_starts_are_flat_open_ground(name: str):
     config = CONFIGS[name]
     pool, side = build_pool(config), config.map_side
     distance = np.hypot(middles(side)[:, None], middles(side)[None, :])
@@ -220,7 +220,7 @@ def test_lengths_are_straight_in_the_zone_and_no_shorter_anywhere(name: str):
 
 
 @EVERY_MAP
-def test_whoever_follows_the_steps_arrives(name: str):
+def test_following_the_route_reaches_the_target(name: str):
     """From every start, and on the hardest maps from wherever the widest mech can walk where all stand level."""
     config = CONFIGS[name]
     pool, side = build_pool(config), config.map_side
@@ -362,7 +362,7 @@ def test_route_from_a_roof_jumps_down_and_from_a_pit_leads_through_its_wall():
     assert out.lengths[15, 9] < out.lengths[15, 5] < 30.0
 
 
-def test_route_from_a_roof_does_not_lead_into_what_is_higher():
+def test_route_from_a_roof_avoids_higher_ground():
     """The tower lies between the roof and the centre."""
     ground = twice(20, slice(13, 18), slice(3, 8), 3) + twice(20, slice(11, 20), slice(8, 9), 6)
 

@@ -163,7 +163,7 @@ def test_the_shut_down_the_dead_and_the_unheeded_do_not_fire():
     assert env.arrays["heat"][0].tolist() == [0.0] * 4
 
 
-def test_who_is_at_its_heat_capacity_still_fires():
+def test_mech_at_its_heat_capacity_still_fires():
     env = set_up([["medium"]], {0: (0, 0, EAST), 1: (6, 0, WEST)}, heat={0: 100.0})
 
     play(env, {0: ["primary"]})
@@ -171,7 +171,7 @@ def test_who_is_at_its_heat_capacity_still_fires():
     assert hp(env)[1] == 136.0
 
 
-def test_whoever_lies_on_the_ground_fires_beams_but_no_shells():
+def test_fallen_mech_fires_beams_but_no_shells():
     env = set_up([["heavy"]], {0: (0, 0, EAST), 1: (6, 0, WEST)}, fallen_ticks={0: 50})
 
     play(env, {0: ["primary", "secondary", "tertiary"]})

@@ -8,6 +8,7 @@ import torch
 from fake_games import FakeGame
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 from stubborn import Always
 
 from arena.environments import RoundsSpec, baselines, declare, make, make_baseline, names
@@ -24,7 +25,6 @@ from arena.environments.base import (
 from arena.environments.mech.replay.recorder import MechMatches
 from arena.environments.wrappers.counting import PURPOSE_ROUND
 from arena.environments.wrappers.rounds import Rounds
-from arena.errors import UnknownEnvironmentError
 from arena.play.recording import RecordFirstMatch
 from arena.play.runner import play
 from arena.play.series import play_series, resolve_policy
@@ -51,7 +51,7 @@ def assert_same(one: Observation, other: Observation) -> None:
 @pytest.mark.parametrize("game", [KUHN, LEDUC, "recall", "rps"])
 @given(seed=st.integers(0, 2**63 - 1))
 @settings(max_examples=5, deadline=None)
-def test_one_round_is_the_game_itself_but_for_what_a_margin_counts(game: str, seed: int):
+def test_one_round_equals_the_game_except_for_the_margin(game: str, seed: int):
     plain, rounds = make(game, num_envs=E, seed=seed), make(f"{game}:rounds=1", num_envs=E, seed=seed)
     rng, observation = torch.Generator().manual_seed(seed), plain.reset()
     assert_same(observation, rounds.reset())
@@ -72,7 +72,7 @@ def test_one_round_is_the_game_itself_but_for_what_a_margin_counts(game: str, se
 @pytest.mark.parametrize("game", [KUHN, LEDUC, "rps"])
 @given(rounds=st.integers(1, 5), seed=st.integers(0, 2**63 - 1))
 @settings(max_examples=5, deadline=None)
-def test_rounds_are_games_whose_seeds_follow_from_the_matchs_and_the_leader_wins(game: str, rounds: int, seed: int):
+def test_round_seeds_derive_from_the_match_seed(game: str, rounds: int, seed: int):
     """Kept by hand beside it: which round every row is in, home's returns, which are whole numbers, and decisions."""
     matches, plain = make(f"{game}:rounds={rounds}", num_envs=E, seed=seed), make(game, num_envs=E)
     rng, observation = torch.Generator().manual_seed(seed), matches.reset()
@@ -146,7 +146,7 @@ def test_limit_that_cuts_a_round_does_not_end_the_match():
     assert not any(step.terminated.any() for step in steps)
 
 
-def test_what_a_game_has_beyond_the_protocol_its_rounds_have_too():
+def test_rounds_forward_optional_capabilities():
     duel, cards = make("mech-duel:rounds=2", num_envs=2), make(f"{KUHN}:rounds=2", num_envs=2)
     plain = make("mech-duel", num_envs=2)
 
@@ -173,17 +173,15 @@ def test_rounds_are_declared_as_the_game_but_for_the_match(game: str):
 
 
 @pytest.mark.parametrize("count", ["0", "1001", "-1", "020", "2.5", "", "ten", "²", "2:rounds=3", "9" * 5000])
-def test_number_of_rounds_that_is_none_is_refused_with_the_way_out(count: str):
+def test_invalid_number_of_rounds_is_rejected(count: str):
     for ask in (declare, lambda name: make(name, num_envs=1), lambda name: make_baseline(name, "random")):
-        with pytest.raises(
-            UnknownEnvironmentError, match=r"rounds: write a whole number from 1 to 1,000, such as rps:r"
-        ):
+        with refused("unknown-environment", 1, "1,000", "rps:rounds=20"):
             ask(f"rps:rounds={count}")
     assert baselines(f"rps:rounds={count}") == baselines("rps")
 
 
 def test_rounds_of_an_unknown_game_are_refused_with_the_known_ones():
-    with pytest.raises(UnknownEnvironmentError, match="unknown environment 'chess': choose one of"):
+    with refused("unknown-environment", "chess"):
         declare("chess:rounds=3")
 
 

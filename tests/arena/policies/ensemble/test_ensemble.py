@@ -21,9 +21,9 @@ from policy_stacks import (
     stack_of,
     state_of,
 )
+from refused import refused
 
 from arena.environments.spec import HeadKind
-from arena.errors import ArenaError
 from arena.policies import ActorCritic, NetworkPolicy, RecurrentState
 from arena.policies.ensemble.ensemble import LiveNetwork
 from arena.policies.ensemble.native_backend import CHUNK, NativeBackend, fits
@@ -341,12 +341,12 @@ def test_padding_holds_each_row_once_and_wastes_little(counts):
 
 def test_network_of_another_architecture_is_rejected_by_name():
     stack = stack_of(networks_of(SMALL))
-    with pytest.raises(ArenaError, match=r"encoder_sizes=\(64,\).* does not fit an ensemble"):
+    with refused("invalid-input", "encoder_sizes", "(64,)"):
         stack.put(0, ActorCritic(replace(SMALL, encoder_sizes=(64,))))
-    with pytest.raises(ArenaError, match=r"slots \[-1, 4\] do not exist among 4"):
+    with refused("invalid-input", "[-1, 4]", 4):
         stack.assign_rows(torch.tensor([0, 4, -1]))
     seen = observation_of(SMALL, 3)
-    with pytest.raises(ArenaError, match="3 rows act, but 2 were assigned"):
+    with refused("call-order", 3, 2):
         stack.act(seen, stack.initial_state(3), seen.active, stack.assign_rows(torch.tensor([0, 0])), torch.Generator())
 
 
@@ -364,5 +364,5 @@ def test_native_code_refuses_rows_that_it_would_read_or_write_beyond(change):
     observation, state = observation_of(SMALL, rows), state_of(network, rows)
     given = observation.values, *state, torch.zeros(rows, dtype=torch.bool), observation.active
     values, hidden, cell, starts, active = change(*given)
-    with pytest.raises(ArenaError, match="native code got"):
+    with refused("invalid-input", "native"):
         LiveNetwork(network).step_for(rows)(values, RecurrentState(hidden, cell), starts, active)

@@ -4,6 +4,7 @@ from typing import Self
 import pytest
 import torch
 from mech_play import idle
+from refused import refused
 
 from arena.environments import make, make_baseline
 from arena.environments.base import Observation
@@ -19,7 +20,6 @@ from arena.environments.mech.observation_spec import (
     ZONE_FEATURES,
     make_spec,
 )
-from arena.errors import UnknownPolicyError
 from arena.policies.mech.lieutenant import make_player
 
 PACK = PRESETS["mech-pack"]
@@ -160,11 +160,11 @@ def test_faces_the_nearest_enemy_that_it_knows_of_while_none_is_in_sight():
     ("mech", "distance", "forward"),
     [("medium", 5.0, -0.3), ("medium", 6.0, 1.0), ("scout", 5.0, -0.3), ("light", 5.0, 1.0), ("heavy", 3.0, 1.0)],
 )
-def test_backs_off_from_whoever_is_too_close_but_heavies_hold(mech: str, distance: float, forward: float):
+def test_backs_off_from_close_enemies_except_heavies(mech: str, distance: float, forward: float):
     assert command(Perceived(mech).enemy(0, distance, 0.0)).forward == pytest.approx(forward)
 
 
-def test_does_not_back_off_from_what_it_cannot_see_or_into_lava():
+def test_does_not_back_off_from_unseen_enemies_or_into_lava():
     hidden, burning = (Perceived("medium").enemy(0, 4.0, 0.0, in_sight=sight) for sight in (False, True))
     burning.lava(4, 5)
 
@@ -196,7 +196,7 @@ def test_is_careful_where_the_route_passes_lava():
         ("heavy", [(-8.0, 0.0)], set()),
     ],
 )
-def test_fires_what_can_hit(mech: str, enemies: list[tuple[float, float]], pulled: set[str]):
+def test_fires_weapons_that_can_hit(mech: str, enemies: list[tuple[float, float]], pulled: set[str]):
     perceived = Perceived(mech)
     for slot, enemy in enumerate(enemies):
         perceived.enemy(slot, *enemy)
@@ -204,7 +204,7 @@ def test_fires_what_can_hit(mech: str, enemies: list[tuple[float, float]], pulle
     assert command(perceived).triggers == pulled
 
 
-def test_heavies_fire_missiles_at_what_their_pack_has_painted():
+def test_heavies_fire_missiles_at_painted_targets():
     painted = Perceived("heavy").enemy(0, 40.0, 5.0, in_sight=False, painted=True)
     assert command(painted).triggers == {"secondary"}
 
@@ -212,7 +212,7 @@ def test_heavies_fire_missiles_at_what_their_pack_has_painted():
     assert command(painted).triggers == set(), "jammed: no lock"
 
 
-def test_does_not_fire_at_what_it_cannot_see():
+def test_does_not_fire_at_unseen_targets():
     assert command(Perceived("medium").enemy(0, 7.0, 0.0, in_sight=False)).triggers == set()
 
 
@@ -237,7 +237,7 @@ def test_jams_while_cool_and_clears_its_own_sensors_when_warm():
     assert [command(Perceived("scout", heat=heat)).ewar for heat in (0.5, 0.8)] == [1, 2]
 
 
-def test_who_is_stuck_jumps_if_it_can_goes_back_then_sideways_and_the_other_way_next_time():
+def test_stuck_mech_jumps_or_backs_up_then_sidesteps():
     log = follow("lieutenant", Perceived("scout"), 45)
 
     assert [orders.vertical for orders in log[:12]] == [0.0] * 3 + [1.0] * 8 + [0.0]
@@ -252,7 +252,7 @@ def test_mediums_do_not_jump():
     assert {orders.vertical for orders in follow("lieutenant", Perceived("medium"), 20)} == {0.0}
 
 
-def test_who_gets_on_or_has_arrived_is_not_stuck():
+def test_moving_or_arrived_mech_is_not_stuck():
     policy, rng = make_player(PACK, "lieutenant"), torch.Generator()
     state = policy.initial_state(1)
     for decision in range(60):
@@ -262,7 +262,7 @@ def test_who_gets_on_or_has_arrived_is_not_stuck():
         assert actions["move"][0, 1] == 0.0
 
 
-def test_memory_is_kept_by_rows_wiped_at_a_start_and_left_alone_while_inactive():
+def test_memory_is_per_row_reset_at_start_and_frozen_while_inactive():
     policy, rng = make_player(PACK, "lieutenant"), torch.Generator()
     one = observe(Perceived("medium"))
     rows = one.rows(torch.zeros(3, dtype=torch.int64))
@@ -280,7 +280,7 @@ def test_memory_is_kept_by_rows_wiped_at_a_start_and_left_alone_while_inactive()
     assert not all(torch.equal(part[0], old[0]) for part, old in zip(after, state, strict=True))
 
 
-def test_half_holds_its_fire_every_other_time_but_vents_and_moves_alike():
+def test_half_lieutenant_fires_every_other_time():
     perceived = Perceived("medium", heat=0.76).enemy(0, 8.0, 0.0)
 
     whole, half = (follow(name, perceived, 400) for name in ("lieutenant", "lieutenant-half"))
@@ -301,12 +301,12 @@ def test_turret_stands_turns_and_fires():
 
 
 def test_unknown_player_is_refused_with_the_known_ones():
-    with pytest.raises(UnknownPolicyError, match="'bob' of mech-pack: choose one of random, lieutenant"):
+    with refused("unknown-policy", "bob", "mech-pack", "random"):
         make_player(PACK, "bob")
 
 
 @pytest.mark.parametrize("environment", ["mech-pack", "mech-company"])
-def test_everybody_gets_to_the_zone_on_every_map(environment: str):
+def test_all_mechs_reach_the_zone_on_every_map(environment: str):
     env = make(environment, num_envs=MATCHES, seed=3)
     lieutenant, team = make_baseline(environment, "lieutenant"), env.spec.agents_per_side[0]
     observation = env.reset()

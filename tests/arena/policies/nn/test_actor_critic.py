@@ -166,7 +166,7 @@ def test_log_std_stays_in_its_range_and_the_loss_finite(recurrent: ActorCritic, 
 
 
 @pytest.mark.holds("A5")
-def test_log_std_starts_where_the_architecture_says(recurrent: ActorCritic):
+def test_initial_log_std_follows_the_architecture(recurrent: ActorCritic):
     assert recurrent.log_std.tolist() == [-0.5, -0.5]
 
 
@@ -250,9 +250,7 @@ def test_rectified_features_are_a_layer_norm_and_a_relu():
 
 
 @pytest.mark.holds("G3")
-def test_what_heads_and_critic_read_is_bounded_and_centred_however_small_or_large_the_cores_output(
-    network: ActorCritic, monkeypatch: pytest.MonkeyPatch
-):
+def test_core_output_is_normalised_before_the_heads(network: ActorCritic, monkeypatch: pytest.MonkeyPatch):
     for scale in (0.1, 1.0, 10.0, 1000.0):
         output = scale * torch.randn(50, 16)
         monkeypatch.setattr(network.core, "sequence", lambda *_, output=output: output)

@@ -314,7 +314,7 @@ def test_only_a_masked_choice_can_leave_no_option():
 
 
 @pytest.mark.holds("F5")
-def test_what_does_not_matter_adds_nothing_and_gets_no_gradient(rng: torch.Generator):
+def test_inactive_heads_add_no_log_prob_and_no_gradient(rng: torch.Generator):
     parameters = torch.randn(64, MIXED.parameter_size, generator=rng, requires_grad=True)
     mask = torch.zeros(64, MIXED.mask_size, dtype=torch.bool)
     mask[:, 1] = mask[:, 3] = mask[:, -1] = True

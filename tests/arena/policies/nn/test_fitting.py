@@ -9,6 +9,7 @@ import torch
 import torch.distributions as td
 import torch.nn.functional as F
 from policy_stacks import CLOSE, CPU, observation_of, rows_of, stack_of, state_of
+from refused import refused
 
 from arena.environments import (
     ActionHead,
@@ -20,7 +21,6 @@ from arena.environments import (
     ObservationBlock,
     declare,
 )
-from arena.errors import ArenaError
 from arena.policies import ActorCritic, Architecture, CoreKind, PackedRuns
 from arena.policies import checkpoint as checkpoints
 from arena.policies.ensemble.ensemble import PolicyEnsemble, make_native_backend
@@ -90,7 +90,7 @@ def test_whole_runs_equal_single_decisions(network: ActorCritic):
         state = step.state
 
 
-def test_a_row_gets_the_same_alone_and_among_others(network: ActorCritic):
+def test_output_of_a_row_is_independent_of_its_batch(network: ActorCritic):
     values, state, nobody = seen_of(R), state_of(network, R), torch.zeros(R, dtype=torch.bool)
     together = network.step(values, state, nobody, ~nobody)
     for row in range(R):
@@ -124,7 +124,7 @@ def test_every_parameter_receives_a_finite_gradient(network: ActorCritic):
         assert float(parameter.grad.abs().sum()) > 0.0, name
 
 
-def test_what_stands_in_empty_places_changes_no_bit(network: ActorCritic):
+def test_masked_members_change_no_bit_of_the_output(network: ActorCritic):
     if not network.architecture.sets:
         return
     values, nobody = seen_of(R), torch.zeros(R, dtype=torch.bool)
@@ -159,7 +159,7 @@ def test_only_files_that_need_it_have_the_newer_format():
         assert ("images" in header["architecture"]) is (version == "3")
 
 
-def test_a_stack_equals_every_network_alone(network: ActorCritic):
+def test_stacked_networks_equal_separate_ones(network: ActorCritic):
     architecture = network.architecture
     networks = [network_of(architecture, seed) for seed in range(3)]
     stack = stack_of(networks)
@@ -180,7 +180,7 @@ def test_slot_holds_a_copy_and_can_be_overwritten():
     architecture = KINDS["images and choices alone"]
     one, other = network_of(architecture, 0), network_of(architecture, 1)
     stack = PolicyEnsemble(architecture, 1, CPU)
-    with pytest.raises(ArenaError, match="slot 0 holds no network"):
+    with refused("call-order", 0):
         stack.act(observation_of(architecture, 1), stack.initial_state(1), *_seated(stack, 1))
     stack.put(0, one)
     stack.reserve(3)
@@ -234,7 +234,7 @@ def test_log_probabilities_and_entropies_are_those_of_torchs_distributions():
         torch.testing.assert_close(said[:, column], expected, atol=1e-4, rtol=1e-4)
 
 
-def test_logits_of_what_is_illegal_change_no_bit():
+def test_logits_of_illegal_options_change_no_bit():
     network = network_of(KINDS["all kinds"])
     parameters, mask, raw = decided(network)
     other = parameters.clone()
@@ -276,7 +276,7 @@ def test_an_image_of_two_axes_has_one_channel():
 
 
 @pytest.mark.parametrize("sides", [(8, 8), (13, 13), (84, 84), (8, 200), (1, 3)])
-def test_convolutions_leave_little_of_any_image_and_as_many_features_as_they_say(sides: tuple[int, int]):
+def test_image_encoder_reduces_any_image_to_its_declared_size(sides: tuple[int, int]):
     block = ImageBlock("seen", (*sides, 2), 0.0, 1.0, Channels.LAST)
     architecture = Architecture.of(spec_of(block), encoder_sizes=(8,), recurrent_size=8, image_channels=2)
     (layout,) = architecture.images
@@ -302,8 +302,8 @@ def test_images_are_scaled_as_declared_whatever_else_is_measured():
     ("shape", "low", "high"),
     [((3,), 0.0, 1.0), ((8, 8, 3), 0.0, math.inf), ((8, 8, 3), 0.0, 0.0), ((2,) * 4, 0.0, 1.0)],
 )
-def test_what_is_no_image_is_refused(shape: tuple[int, ...], low: float, high: float):
-    with pytest.raises(ArenaError, match=r"image 'seen' has shape .* give it height and width"):
+def test_invalid_image_block_is_rejected(shape: tuple[int, ...], low: float, high: float):
+    with refused("invalid-game", "seen"):
         ImageBlock("seen", shape, low, high, Channels.LAST)
 
 
@@ -325,11 +325,11 @@ def test_a_choice_has_features_of_its_own_and_nonsense_is_taken_as_the_nearest()
     ("options", "high"), [((5,), 4.0), ((5, 7), 5.0), ((5, 0), 4.0)], ids=["too few", "wrong bound", "of nothing"]
 )
 def test_choices_that_contradict_themselves_are_refused(options: tuple[int, ...], high: float):
-    with pytest.raises(ArenaError, match="give each of the 2 entries a number of at least 1, and bounds of 0 and"):
+    with refused("invalid-game", 2, 1, 0):
         ChoiceBlock("cards", (2,), 0.0, high, options)
 
 
-def test_the_signature_says_what_choices_there_are_and_not_how_an_image_is_read():
+def test_signature_covers_choices_but_not_image_encoding():
     card = ChoiceBlock("cards", (2,), 0.0, 6.0, (5, 7))
     assert spec_of(card).signature != spec_of(replace(card, options=(7, 7))).signature
     image = ImageBlock("seen", (8, 8, 3), 0.0, 1.0, Channels.LAST)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from refused import refused
 
 from arena.environments import ActionHead, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock, declare, names
-from arena.errors import ArenaError
 from arena.policies import ActorCritic, Architecture, EncoderKind, RecurrentState
 from arena.policies.nn.pointer_head import head_rows
 from arena.policies.nn.set_encoder import SetLayout, remaining_slices
@@ -91,7 +91,7 @@ def test_members_may_change_places_and_only_the_choice_among_them_follows(networ
 
 @pytest.mark.holds("G5")
 @pytest.mark.parametrize("garbage", [1e30, torch.nan, torch.inf])
-def test_what_stands_in_empty_places_has_no_meaning(network: ActorCritic, garbage: float):
+def test_masked_members_do_not_affect_the_output(network: ActorCritic, garbage: float):
     count = torch.arange(R) % (M + 1)
     values = observed(count)
     littered = values.clone()
@@ -193,16 +193,16 @@ def test_sets_that_do_not_fit_are_refused_by_name():
     def declared(mask: ObservationBlock) -> EnvironmentSpec:
         return replace(SPEC, observation=(*SPEC.observation[:2], mask, *SPEC.observation[3:]))
 
-    for wrong, message in (
-        (replace(present_mask, describes=("heard",)), r"there has 4 members and is described by 'heard' of shape None"),
+    for wrong, values in (
+        (replace(present_mask, describes=("heard",)), ("there", 4, "heard")),
         (
             replace(present_mask, describes=("map",)),
-            r"described by 'map' of shape \(5,\): name blocks of shape \(4, features\)",
+            ("map", "(5,)"),
         ),
-        (replace(present_mask, chosen_by=("move",)), "'move' chooses of a set and is not a categorical head"),
-        (replace(present_mask, describes=("seen", "seen")), "keep them inside it and apart"),
+        (replace(present_mask, chosen_by=("move",)), ("move",)),
+        (replace(present_mask, describes=("seen", "seen")), ()),
     ):
-        with pytest.raises(ArenaError, match=message):
+        with refused("invalid-game", *values):
             ActorCritic(Architecture.of(declared(wrong), member_size=4))
-    with pytest.raises(ArenaError, match="head 'target' has 3 options for 4 members"):
+    with refused("invalid-game", "target", 3, 4):
         head_rows((ActionHead("target", HeadKind.CATEGORICAL, 3, masked=True),), SetLayout.from_spec(SPEC, 4))

@@ -12,7 +12,6 @@ from refused import refused
 
 from arena.cli import main
 from arena.environments import declare
-from arena.errors import ArenaError, CheckpointError, NetworkModuleError
 from arena.policies import ActorCritic, Architecture, CoreKind
 from arena.policies import checkpoint as checkpoints
 from arena.policies.nn.user_module import ALLOWED_MODULES_VARIABLE, InputKind, allow_modules
@@ -68,28 +67,28 @@ def test_valid_modules_pass_the_checks(module: str):
 
 
 @pytest.mark.parametrize(
-    ("module", "reason"),
+    ("module", "values"),
     [
-        ("Wide", "it returns (12, 24) of torch.float32 for 12 observations: return (12, 12)"),
-        ("Unlearned", "no gradient reaches spare.weight, spare.bias"),
-        ("Frozen", "no gradient reaches layer.weight, layer.bias"),
-        ("Empty", "it has no parameters"),
-        ("Dropping", "the same observations give different features"),
-        ("Normed", "acting (`eval()`) and learning (`train()`) give different features; it may have Dropout or BatchN"),
-        ("Counting", "it changes its buffers while it acts: only the optimiser may change it, not BatchNorm"),
-        ("Gossiping", "depends on the other rows: keep rows independent"),
-        ("Double", "layer.weight as torch.float64"),
-        ("Failing", "it fails (KeyError: 'purse')"),
-        ("Infinite", "numbers that are not finite"),
-        ("Shrinking", "it returns a memory of (6, 1): return (6, 3) of torch.float32"),
-        ("Unmeasured", "has memory_size None"),
-        ("Other", "creates a Other"),
-        ("Bare", "cannot be created (TypeError:"),
-        ("nothing", "'space_games:nothing' does not exist: write MODULE:CLASS"),
+        ("Wide", ("(12, 24)", "(12, 12)")),
+        ("Unlearned", ("spare.weight", "spare.bias")),
+        ("Frozen", ("layer.weight", "layer.bias")),
+        ("Empty", ()),
+        ("Dropping", ()),
+        ("Normed", ("eval()", "train()")),
+        ("Counting", ("BatchNorm",)),
+        ("Gossiping", ()),
+        ("Double", ("layer.weight", "torch.float64")),
+        ("Failing", ("KeyError", "purse")),
+        ("Infinite", ()),
+        ("Shrinking", ("(6, 1)", "(6, 3)")),
+        ("Unmeasured", ("memory_size", None)),
+        ("Other", ("Other",)),
+        ("Bare", ("TypeError",)),
+        ("nothing", ("MODULE:CLASS",)),
     ],
 )
-def test_a_module_with_a_flaw_is_refused_with_the_reason(module: str, reason: str):
-    with pytest.raises(NetworkModuleError, match=re.escape(reason)):
+def test_a_module_with_a_flaw_is_refused_with_the_reason(module: str, values: tuple):
+    with refused("invalid-network-module", f"space_games:{module}", *values):
         check_module(architecture_of(f"space_games:{module}"), BAZAAR)
 
 
@@ -98,9 +97,9 @@ def test_a_module_that_python_does_not_find_is_refused(tmp_path, monkeypatch: py
         ActorCritic(architecture_of("nopackage.nets:Net"))
     (tmp_path / "broken_nets.py").write_text("class Net(", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(NetworkModuleError, match="'broken_nets:Net' does not load"):
+    with refused("invalid-network-module", "broken_nets:Net"):
         ActorCritic(architecture_of("broken_nets:Net"))
-    with pytest.raises(ArenaError, match=r'network\.core is "module", but network\.module is empty'):
+    with refused("invalid-input", "network.core", "network.module"):
         ActorCritic(Architecture.of(declare("recall"), core=CoreKind.MODULE))
 
 
@@ -121,11 +120,12 @@ def test_code_that_a_checkpoint_names_is_not_run_unless_the_user_named_it_too(
     stranger: bytes, tmp_path, monkeypatch: pytest.MonkeyPatch
 ):
     for named in ([], [READER], [""]):
-        with pytest.raises(
-            CheckpointError,
-            match=r"here needs the network module 'strangers_net:Forgetful', which runs code and is not allowed here"
-            r": if you have it and trust it, give --module strangers_net:Forgetful, set network.module, or "
-            r"ARENA_MODULES=strangers_net:Forgetful",
+        with refused(
+            "invalid-checkpoint",
+            "strangers_net:Forgetful",
+            "--module",
+            "network.module",
+            "ARENA_MODULES=strangers_net:Forgetful",
         ):
             checkpoints.decode(stranger, source="here", modules=named)
     assert not (tmp_path / "trace").exists()
@@ -136,7 +136,7 @@ def test_code_that_a_checkpoint_names_is_not_run_unless_the_user_named_it_too(
     assert checkpoints.decode(stranger).network.core.state_size == 0
 
 
-def test_commands_name_modules_for_themselves_and_what_they_start(
+def test_commands_pass_allowed_modules_to_child_processes(
     stranger: bytes, tmp_path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv(ALLOWED_MODULES_VARIABLE, READER)
@@ -155,7 +155,7 @@ def test_commands_name_modules_for_themselves_and_what_they_start(
 @pytest.mark.parametrize("name", ["nets", "nets.MyNet", "a:b:c", "../nets:MyNet", "nets:MyNet,other:Net", ":", ""])
 def test_invalid_module_name_is_rejected(monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.delenv(ALLOWED_MODULES_VARIABLE, raising=False)
-    with pytest.raises(NetworkModuleError, match="is not of the form MODULE:CLASS"):
+    with refused("invalid-network-module", "MODULE:CLASS"):
         allow_modules([READER, name])
     assert ALLOWED_MODULES_VARIABLE not in os.environ
 
@@ -182,7 +182,7 @@ def test_buffers_created_by_a_module_exist_after_loading():
 
 
 def test_the_module_of_the_page_passes_in_either_place(tmp_path, monkeypatch: pytest.MonkeyPatch):
-    page = (Path(__file__).parents[4] / "docs" / "networks.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs/guides/train" / "networks.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.+?)```", page, re.DOTALL)
     (tmp_path / "readers_nets.py").write_text(f"{code}\n\nclass Whole(MyNet):\n    memory_size = 0\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)

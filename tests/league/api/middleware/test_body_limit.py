@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, safetensors, sha256
+from refused import assert_names
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -72,7 +73,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 
 @ON_SQLITE
-def test_calls_whose_bodies_never_come_keep_nobody_from_a_turn(serve: Serve) -> None:
+def test_stalled_bodies_do_not_block_other_requests(serve: Serve) -> None:
     """Nor need their callers have a token: four of them shut all results out."""
     http = serve(lanes={"results_running": 1, "results_waiting": 0, "leases_running": 1, "leases_waiting": 0})
 
@@ -103,7 +104,7 @@ def test_an_upload_that_stops_coming_gives_its_turn_back_and_leaves_nothing(
         upload.send(data[:10])
         status, body = await upload.answer()
         assert (status, BusyError.type in body.decode()) == (503, True)
-        assert "nothing more of its body came for 0.01 s; send it again in 1 s" in body.decode()
+        assert_names(body.decode(), 0.01, 1)
 
     assert http.portal is not None
     http.portal.call(test)
@@ -111,7 +112,7 @@ def test_an_upload_that_stops_coming_gives_its_turn_back_and_leaves_nothing(
     assert http.put(path, content=data).status_code == 201
 
 
-def test_a_body_goes_on_whole_however_it_came_and_whatever_comes_after_it_may_take_long() -> None:
+def test_chunked_body_is_complete_and_the_response_has_no_deadline() -> None:
     after: list[Message] = []
 
     async def lasting(scope: Scope, receive: Receive, send: Send) -> None:
@@ -140,13 +141,13 @@ def test_a_body_that_does_not_come_is_refused_after_a_while(headers: Sequence[tu
         call.send(b"12")
         status, body = await call.answer()
         assert status == BusyError.status
-        assert "server busy for POST /x: nothing more of its body came" in body.decode()
+        assert_names(body.decode(), "busy", "POST /x")
 
     run(test)
 
 
 @pytest.mark.parametrize(("path", "most"), [("/x", 10), (f"{body_limit.CHECKPOINTS}{'0' * 64}", 100)])
-def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(path: str, most: int) -> None:
+def test_oversized_content_length_is_rejected_before_the_body(path: str, most: int) -> None:
     async def test() -> None:
         for size, refused in ((most, False), (most + 1, True)):
             call = Call(limited(), path, "PUT", [(b"content-length", b"%d" % size)])
@@ -159,7 +160,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(path: str, 
     run(test)
 
 
-def test_bodies_that_are_held_at_once_have_a_bound_which_is_free_again_afterwards() -> None:
+def test_buffered_bodies_have_a_total_limit() -> None:
     async def test() -> None:
         app = limited()
         held = [Call(app, "/x") for _ in range(body_limit.BODIES_MAX)]
@@ -170,7 +171,7 @@ def test_bodies_that_are_held_at_once_have_a_bound_which_is_free_again_afterward
         beyond.send(b"x")
         status, body = await beyond.answer()
         assert status == BusyError.status
-        assert "bodies of other calls have more than 160 bytes already; send it again in 1 s" in body.decode()
+        assert_names(body.decode(), 160, 1)
         for call in held:
             call.send(b"", more=False)
             assert await call.answer() == (200, b"10")
@@ -183,7 +184,7 @@ def test_bodies_that_are_held_at_once_have_a_bound_which_is_free_again_afterward
 
 
 @ON_SQLITE
-def test_a_body_whose_sender_went_away_is_no_whole_one(serve: Serve) -> None:
+def test_body_of_a_disconnected_client_is_incomplete(serve: Serve) -> None:
     http = serve()
 
     async def test() -> None:
@@ -192,7 +193,7 @@ def test_a_body_whose_sender_went_away_is_no_whole_one(serve: Serve) -> None:
         call.leave()
         status, body = await call.answer()
         assert status == 422
-        assert "the caller went away before its end" in body.decode()
+        assert "went away" in body.decode()
 
     assert http.portal is not None
     http.portal.call(test)
@@ -200,7 +201,7 @@ def test_a_body_whose_sender_went_away_is_no_whole_one(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("error", [LeagueError("x", "y", "z"), asyncio.CancelledError()])
-def test_a_call_that_fails_holds_no_bytes(error: BaseException) -> None:
+def test_failed_request_releases_its_buffer(error: BaseException) -> None:
     async def failing(scope: Scope, receive: Receive, send: Send) -> None:
         raise error
 

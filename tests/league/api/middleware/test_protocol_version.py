@@ -3,10 +3,10 @@
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
+from refused import assert_names, refused
 
 from league.client import LeagueClient
 from league.client import connection as client_side
-from league.errors import UnsupportedProtocolError
 from league.wire import PREFIX, PROTOCOL, PROTOCOL_HEADER
 
 pytestmark = ON_SQLITE
@@ -20,27 +20,25 @@ def test_calls_by_a_known_protocol_or_by_none_are_answered(http: TestClient, hea
 
 
 @pytest.mark.parametrize(
-    ("asked", "way_out"),
-    [(NEWER, "bring the server up to date"), ("0", "install echelon-league"), ("one", "install echelon-league")],
+    ("asked", "value"),
+    [(NEWER, NEWER), ("0", "install echelon-league"), ("one", "install echelon-league")],
 )
-def test_another_protocol_is_refused_and_the_side_to_update_is_named(
-    http: TestClient, asked: str, way_out: str
-) -> None:
+def test_another_protocol_is_refused_and_the_side_to_update_is_named(http: TestClient, asked: str, value: str) -> None:
     answer = http.get(f"{PREFIX}/learners", headers={PROTOCOL_HEADER: asked})
     assert answer.status_code == 400
     problem = answer.json()
     assert (problem["type"], problem["value"]) == ("unsupported-protocol", asked)
-    assert way_out in problem["way_out"]
+    assert_names(problem["detail"], value)
     assert problem["request_id"] == answer.headers["X-Request-ID"]
 
 
-def test_nothing_comes_of_a_refused_call(
+def test_rejected_call_has_no_effect(
     scene: Scene, http: TestClient, league: LeagueClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (lease,) = scene.opponent_leases(1)
     monkeypatch.setattr(client_side, "PROTOCOL", PROTOCOL + 1)
     scene.client = LeagueClient(http=http)
-    with pytest.raises(UnsupportedProtocolError, match="bring the server up to date"):
+    with refused("unsupported-protocol"):
         scene.report(result(lease))
     scene.client = league
     assert scene.matches() == 0
@@ -48,5 +46,5 @@ def test_nothing_comes_of_a_refused_call(
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/openapi.json"])
-def test_what_is_no_call_of_a_worker_has_no_protocol(http: TestClient, path: str) -> None:
+def test_only_worker_calls_require_a_protocol_version(http: TestClient, path: str) -> None:
     assert http.get(path, headers={PROTOCOL_HEADER: NEWER}).status_code == 200

@@ -6,11 +6,12 @@ from typing import Any
 
 from league_command import Run
 from league_scene import Scene
+from refused import assert_names
 
 from league import wire
 
 
-def test_a_dry_run_says_what_a_run_takes_away(
+def test_prune_dry_run_counts_what_a_run_deletes(
     command: Run, scene: Scene, snapshot: wire.Player, time: Any, tmp_path: Path
 ) -> None:
     time.now = time.now.replace(year=2001)  # the command reads the clock of the machine
@@ -20,12 +21,12 @@ def test_a_dry_run_says_what_a_run_takes_away(
     assert announced["leases"] >= 3
     done = command("prune", "--home", tmp_path)
     assert done.code == 0
-    assert done.out.startswith(f"deleted {announced['leases']} leases without a result and 0 refused results, ")
+    assert_names(done.out, announced["leases"], 0)
     assert json.loads(command("prune", "--json", "--home", tmp_path).out)["leases"] == 0
 
 
-def test_leases_whose_results_still_count_are_kept(command: Run, scene: Scene, tmp_path: Path) -> None:
+def test_prune_rejects_a_limit_within_the_lease_grace(command: Run, scene: Scene, tmp_path: Path) -> None:
     outcome = command("prune", "--older-than", "0.01d", "--home", tmp_path)
     assert outcome.code == 2
-    assert "results of a lease are accepted until 1:00:00 after it expires" in outcome.one_line_error
+    assert_names(outcome.one_line_error, "1:00:00")
     assert "--older-than 1h or more" in outcome.one_line_error

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 from league_command import Run
+from refused import refused
 
 from league.cli.output import durations
 
@@ -36,13 +37,13 @@ def test_a_plain_number_is_refused_with_both_spans_it_could_mean(text: str) -> N
 
 @pytest.mark.parametrize("text", ["", "h", "d12", "1 month", "12m", "1h30", "30 D"])
 def test_text_that_is_not_a_span_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match=r"not a time span.*write --older-than 12h, 30d or 8w"):
+    with refused(typer.BadParameter, f"{text!r}", "--older-than"):
         durations.parse_span(text, "--older-than", HOUR)
 
 
 @pytest.mark.parametrize("text", ["0.5h", "-3d", "nanh", "infd", "1e300w", "36501d", "59e-2h"])
 def test_a_span_out_of_range_is_refused_with_the_range(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="is not between 1h and 36500d"):
+    with refused(typer.BadParameter, "1h", "36500d"):
         durations.parse_span(text, "--older-than", HOUR)
 
 

@@ -57,7 +57,7 @@ def test_with_too_little_room_each_row_is_a_record() -> None:
 WORDS = ["standing", "rating", "games"]
 
 
-def test_what_matters_least_goes_where_a_table_may_be_brief() -> None:
+def test_least_important_columns_are_dropped_in_narrow_tables() -> None:
     text = printed(replace(TABLE, brief=("rank", "player", "games")), 40)
     assert text.split()[:3] == ["rank", "player", "games"]
     assert "752" in text
@@ -78,7 +78,7 @@ def test_nothing_is_cut_off_or_wider_than_the_terminal(width: int, texts: list[l
 
 
 @pytest.mark.parametrize("title", [None, "rps"])
-def test_no_rows_are_said_in_words(title: str | None) -> None:
+def test_empty_table_prints_a_sentence(title: str | None) -> None:
     empty = replace(TABLE, rows=[], title=title)
     assert printed(empty, 200) == ("nobody plays\n" if title is None else "rps: nobody plays\n")
 

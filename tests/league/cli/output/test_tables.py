@@ -49,7 +49,7 @@ def printed(width: int, *rows: wire.Event) -> str:
     return console.file.getvalue()
 
 
-def test_details_of_an_event_are_told_as_people_read_them() -> None:
+def test_event_details_are_formatted_for_readers() -> None:
     rule = {"steps": 256, "win_rate": 0.7, "start": "first"}
     told = event(
         "snapshot", chance=0.5784947216061566, rule=rule, reset=False, seen=[1, 2], spent_s=123456.7, left=None
@@ -85,7 +85,7 @@ def test_a_full_disk_is_one_line(command: Run, monkeypatch: pytest.MonkeyPatch, 
     assert "No space left on device; free some disk space" in outcome.one_line_error
 
 
-def test_what_a_terminal_s_alphabet_lacks_is_a_question_mark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unencodable_characters_are_printed_as_question_marks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
     with pytest.raises(SystemExit) as ended:

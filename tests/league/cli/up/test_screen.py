@@ -162,7 +162,7 @@ def lines_of(view: View, console: Console) -> list[str]:
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (60, 15), (200, 60)])
 @pytest.mark.parametrize("count", [1, 5, 17, 60])
-def test_a_live_table_that_is_cut_says_how_many_rows_it_hides(
+def test_truncated_live_table_shows_the_hidden_row_count(
     view: View, full: Overview, width: int, height: int, count: int
 ) -> None:
     console = Console(file=io.StringIO(), width=width, height=height)
@@ -192,7 +192,7 @@ def test_rows_are_hidden_only_where_there_is_no_room(view: View, full: Overview)
     assert len(lines_of(replace(view, overview=replace(full, standings=table_of(60))), console)) == console.height - 1
 
 
-def test_a_table_longer_than_what_is_read_says_so(view: View, full: Overview) -> None:
+def test_table_beyond_the_page_limit_is_marked(view: View, full: Overview) -> None:
     console = Console(file=io.StringIO(), width=80, height=24)
     text = lines_of(replace(view, overview=replace(full, standings=table_of(200), more=True)), console)
     assert [line for line in text if re.match(r"more than 1\d\d more rows: ", line)]
@@ -228,7 +228,7 @@ def test_plain_lines_follow_the_log_without_repeating_until_there_are_metrics(
     assert [line.strip() for line in printed().splitlines()] == ["compiling", "compiled", "first rollout"]
 
 
-def test_plain_progress_comes_once_an_interval(view: View, console: Console, printed: Callable[[], str]) -> None:
+def test_plain_progress_is_printed_once_per_interval(view: View, console: Console, printed: Callable[[], str]) -> None:
     log = PlainLog(console, interval_s=10.0)
     for uptime_s in (100.0, 102.0, 109.9, 110.0, 111.0):
         log.show(replace(view, uptime_s=uptime_s))

@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from refused import refused
 
 from league import wire
 from league.auth import OPEN, Principal, Scope
 from league.cli.up.token import own_credential
 from league.db import schema
 from league.db.engine import Database
-from league.errors import ForbiddenError
 from league.services.audit.log import Cause
 from league.services.auth import tokens
 from league.services.population import learners
@@ -58,7 +58,7 @@ def test_one_that_ended_is_renewed_so_that_the_run_keeps_its_learner(
     assert second != first
 
 
-def test_the_learner_of_an_open_league_goes_on_with_the_own_token(settings: Settings, tmp_path: Path) -> None:
+def test_learner_of_an_open_league_is_assigned_to_the_new_token(settings: Settings, tmp_path: Path) -> None:
     database = Database(settings.database_address)
     request = wire.LearnerCreate(name="main", role="main", environment="rps", signature="rps-1")
     with database.write() as session:
@@ -69,6 +69,6 @@ def test_the_learner_of_an_open_league_goes_on_with_the_own_token(settings: Sett
         caller = tokens.authenticate(session, settings, secret, NOW)
         assert learners.get_or_create(session, settings, request, caller, NOW).name == "main"
         other = Principal("another", Scope.WORKER)
-        with pytest.raises(ForbiddenError, match=f"belongs to token '{caller.name}'"):
+        with refused("forbidden", caller.name):
             learners.get_or_create(session, settings, request, other, NOW)
     database.close()

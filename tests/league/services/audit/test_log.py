@@ -70,7 +70,7 @@ def follow(address: str, count: int, since: str, begun: threading.Event | None =
     return told
 
 
-def test_results_periods_and_promotions_are_told_in_order(scene: Scene, address: str) -> None:
+def test_event_stream_reports_results_periods_and_promotions_in_order(scene: Scene, address: str) -> None:
     snapshot = scene.publish(1)
     scene.train(3)
     scene.client.promote(snapshot.id, "look at it")
@@ -83,7 +83,7 @@ def test_results_periods_and_promotions_are_told_in_order(scene: Scene, address:
     assert told[2][2]["environment"] == scene.environment
 
 
-def test_a_reader_that_comes_back_hears_only_what_it_missed(scene: Scene, address: str) -> None:
+def test_reconnecting_reader_receives_only_missed_events(scene: Scene, address: str) -> None:
     scene.train(2)
     scene.client.close_period()
     first = follow(address, 2, "0.0")
@@ -94,7 +94,7 @@ def test_a_reader_that_comes_back_hears_only_what_it_missed(scene: Scene, addres
     assert rest[1][2]["details"] == {"matches": 1}
 
 
-def test_a_live_reader_hears_what_another_server_did(
+def test_live_reader_receives_events_of_another_server(
     scene: Scene, address: str, serve: Callable[..., TestClient]
 ) -> None:
     begun = threading.Event()

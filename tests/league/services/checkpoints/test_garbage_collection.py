@@ -132,7 +132,7 @@ def noted(database: Database) -> list[tuple[str, list[str]]]:
     return [(line.reason, line.details["checkpoints"]) for line in lines]
 
 
-def test_what_is_published_after_the_survey_stays(
+def test_checkpoint_published_after_the_survey_is_not_collected(
     scene: Scene, folder: Path, store: DirectoryStore, database: Database
 ) -> None:
     name = upload(scene.client, folder, 10, 48)
@@ -144,7 +144,7 @@ def test_what_is_published_after_the_survey_stays(
     assert noted(database) == [("", [name]), (garbage_collection.STAYED, [name])]
 
 
-def test_what_somebody_is_about_to_send_again_stays(
+def test_checkpoint_uploaded_again_after_the_survey_is_not_collected(
     scene: Scene, folder: Path, store: DirectoryStore, database: Database
 ) -> None:
     name = upload(scene.client, folder, 10, 48)

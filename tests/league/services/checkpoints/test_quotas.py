@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, safetensors, sha256
+from refused import refused
 
 from league.auth import OPEN, Principal, Scope
 from league.client import LeagueClient
@@ -54,9 +55,9 @@ def test_a_token_stores_as_much_as_it_may_and_others_and_admins_go_on(
 ) -> None:
     ann, bob, boss = connect("worker", "ann"), connect("worker", "bob"), connect("admin", "boss")
     send(ann, 1, 2, 3, 1, 2, 3)
-    with pytest.raises(QuotaExceededError, match=r"token 'ann': .*LEAGUE_TOKEN_STORED_MAX_BYTES") as refused:
+    with refused("quota-exceeded", "ann", "LEAGUE_TOKEN_STORED_MAX_BYTES") as refusal:
         send(ann, 4)
-    assert refused.value.status == 413
+    assert refusal.value.status == 413
     assert put(http, ann, safetensors(4)) == 413
     assert put(http, bob, safetensors(4)) == 201
     send(ann, 4)  # it is there
@@ -75,7 +76,7 @@ def test_the_same_bytes_count_once_and_a_refused_upload_not_at_all(
         send(ann, 4)
 
 
-def test_what_is_collected_counts_no_more(
+def test_collected_checkpoints_no_longer_count_toward_the_quota(
     http: TestClient, connect: Callable[..., LeagueClient], database: Database, settings: Settings
 ) -> None:
     ann = connect("worker", "ann")
@@ -86,7 +87,7 @@ def test_what_is_collected_counts_no_more(
     send(ann, 4, 5, 6)
 
 
-def test_what_a_killed_collector_deleted_counts_no_more_after_the_next_one(
+def test_quota_is_corrected_after_a_killed_garbage_collection(
     http: TestClient,
     connect: Callable[..., LeagueClient],
     database: Database,
@@ -125,9 +126,9 @@ def test_announced_bytes_count_until_they_come_or_their_address_ends(database: D
 
     for name in ("a", "b", "a"):
         announce(name)
-    with pytest.raises(UnfinishedUploadsError, match=r"LEAGUE_TOKEN_UNFINISHED_MAX_BYTES") as refused:
+    with refused("unfinished-uploads", "LEAGUE_TOKEN_UNFINISHED_MAX_BYTES") as refusal:
         announce("c")
-    assert (refused.value.status, refused.value.retry_after_s) == (429, 10)
+    assert (refusal.value.status, refusal.value.retry_after_s) == (429, 10)
     with database.write() as session:
         quotas.note_arrival(session, "a", NOW)
     announce("c")
@@ -149,7 +150,7 @@ def test_bytes_that_arrive_after_their_time_count(database: Database, settings: 
         quotas.announce(session, settings, quotas.Upload(ANN, "a", SIZE, late))
         quotas.note_arrival(session, "slow", late)
         quotas.announce(session, settings, quotas.Upload(ANN, "b", SIZE, late))
-        with pytest.raises(QuotaExceededError, match=f"it has {3 * SIZE:,} of at most {3 * SIZE:,} stored"):
+        with refused("quota-exceeded", f"{3 * SIZE:,}"):
             quotas.announce(session, settings, quotas.Upload(ANN, "c", SIZE, late))
 
 

@@ -51,9 +51,7 @@ def test_the_verdict_falls_when_the_results_suffice_and_is_that_of_the_arithmeti
     assert f"{closed.games} games" in event.reason
 
 
-def test_a_gate_stays_open_while_the_results_say_too_little(
-    scene: Scene, two: Two, database: Database, time: Any
-) -> None:
+def test_gate_stays_open_while_evidence_is_insufficient(scene: Scene, two: Two, database: Database, time: Any) -> None:
     gate = open_gate(scene, two)
     play(scene, two[0], [0.5] * 5)
     assert judged(scene, database, time) == []
@@ -61,7 +59,7 @@ def test_a_gate_stays_open_while_the_results_say_too_little(
     assert (seen.state, seen.games, seen.counts, seen.evaluators) == ("open", 10, [0.0, 0.0, 5.0, 0.0, 0.0], 1)
 
 
-def test_pairs_that_count_in_parts_are_shown_without_what_adding_them_up_leaves(scene: Scene, two: Two) -> None:
+def test_fractional_pair_counts_are_shown_without_rounding_residue(scene: Scene, two: Two) -> None:
     gate = open_gate(scene, two)
     play(scene, two[0], [0.1] * 5)
     assert scene.client.show_gate(gate.id).counts == [3.0, 2.0, 0.0, 0.0, 0.0]
@@ -83,7 +81,7 @@ def test_pairs_are_judged_in_the_order_of_their_leases_and_not_of_arrival(
     assert (closed.games, closed.llr) == (expected.stop.games, expected.stop.llr)
 
 
-def test_a_lease_of_several_matches_holds_a_pair_for_each_seed(scene: Scene, two: Two) -> None:
+def test_lease_of_several_matches_has_one_pair_per_seed(scene: Scene, two: Two) -> None:
     gate = open_gate(scene, two)
     there, back = scene.rating_leases(2, budget=3)
     seen = [(there, 0, 1.0), (back, 0, 0.0), (there, 1, 1.0), (back, 1, 1.0), (back, 2, 1.0)]
@@ -93,9 +91,7 @@ def test_a_lease_of_several_matches_holds_a_pair_for_each_seed(scene: Scene, two
 
 
 @pytest.mark.parametrize("ended", ["expired", "released"])
-def test_what_will_not_be_played_holds_the_verdict_up_for_a_while_and_is_counted_as_lost(
-    scene: Scene, two: Two, time: Any, ended: str
-) -> None:
+def test_abandoned_pairs_delay_the_verdict_and_count_as_losses(scene: Scene, two: Two, time: Any, ended: str) -> None:
     gate = open_gate(scene, two)
     held = scene.rating_leases(2)
     time.advance(1)
@@ -158,7 +154,7 @@ def test_a_lease_that_is_written_after_later_ones_is_not_passed_by(scene: Scene,
     assert counts() == (0.0, 0.0, 3.0, 0.0, 1.0)
 
 
-def test_no_more_pairs_are_played_where_those_that_came_suffice(scene: Scene, two: Two, time: Any) -> None:
+def test_no_more_pairs_are_leased_once_the_verdict_is_certain(scene: Scene, two: Two, time: Any) -> None:
     gate = open_gate(scene, two)
     scene.rating_leases(2)
     time.advance(1)
@@ -169,7 +165,7 @@ def test_no_more_pairs_are_played_where_those_that_came_suffice(scene: Scene, tw
     assert (seen.state, seen.games, seen.waiting_pairs) == ("open", 0, 31)
 
 
-def test_more_pairs_are_played_where_those_before_them_came_out_otherwise(scene: Scene, two: Two, time: Any) -> None:
+def test_more_pairs_are_leased_if_earlier_results_change(scene: Scene, two: Two, time: Any) -> None:
     gate = open_gate(scene, two)
     held = scene.rating_leases(6)
     time.advance(1)
@@ -185,7 +181,7 @@ def test_more_pairs_are_played_where_those_before_them_came_out_otherwise(scene:
 # --- workers that are not trusted ------------------------------------------------------------------------------------
 
 
-def test_what_an_untrusted_worker_reported_is_left_out_of_an_open_gate(scene: Scene, two: Two, time: Any) -> None:
+def test_results_of_untrusted_workers_are_excluded_from_an_open_gate(scene: Scene, two: Two, time: Any) -> None:
     gate = open_gate(scene, two)
     play(scene, two[0], [0.5] * 2)
     time.advance(1)

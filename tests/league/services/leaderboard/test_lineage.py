@@ -9,11 +9,11 @@ from xml.etree.ElementTree import Element, fromstring
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene
+from refused import refused
 
 from league import wire
 from league.cli import connection, main
 from league.client import LeagueClient
-from league.errors import UnknownPlayerError
 from league.lineage_svg import COLOURS, Descent, picture
 
 
@@ -32,7 +32,7 @@ def test_a_lineage_leads_from_a_player_up_to_the_first_snapshot(scene: Scene) ->
     assert ids(scene, scene.baseline().id) == [scene.baseline().id]
 
 
-def test_each_has_the_gates_that_it_stood_newest_first(scene: Scene) -> None:
+def test_lineage_lists_gates_newest_first(scene: Scene) -> None:
     first, second = scene.publish(1), scene.publish(2)
     gates = [
         scene.client.gate(wire.GateCreate(candidate_id=second.id, champion_id=first.id, elo1=elo1)).id
@@ -61,8 +61,8 @@ def test_a_long_lineage_has_pages(scene: Scene) -> None:
     assert scene.client.lineage(line[-1], limit=5).next_cursor is None
 
 
-def test_nobody_has_no_lineage(scene: Scene) -> None:
-    with pytest.raises(UnknownPlayerError, match="999"):
+def test_unknown_player_has_no_lineage(scene: Scene) -> None:
+    with refused("unknown-player", 999):
         scene.client.lineage(999)
 
 
@@ -148,7 +148,7 @@ def test_the_picture_has_every_snapshot_where_its_steps_and_rating_are(scene: Sc
 
 
 @ON_SQLITE
-def test_the_picture_says_what_became_of_everybody(scene: Scene, draw: Any) -> None:
+def test_lineage_picture_shows_every_standing(scene: Scene, draw: Any) -> None:
     first, second = (scene.publish(step) for step in (1, 2))
     for each in (first, second):
         scene.client.promote(each.id, "for <good> & all")
@@ -182,22 +182,22 @@ def test_no_line_crosses_a_new_beginning(scene: Scene) -> None:
 
 @ON_SQLITE
 @pytest.mark.parametrize(
-    ("arguments", "told", "code"),
+    ("arguments", "value", "code"),
     [
-        (["main", "--out", "lineage.png"], "its name must end in .svg", 2),
-        (["main", "--out", "nowhere/lineage.svg"], "it cannot be written", 2),
-        (["random", "--out", "lineage.svg"], "a baseline has no learner", 1),
-        (["other", "--out", "lineage.svg"], "it has no snapshot yet", 1),
+        (["main", "--out", "lineage.png"], ".svg", 2),
+        (["main", "--out", "nowhere/lineage.svg"], "nowhere", 2),
+        (["random", "--out", "lineage.svg"], "random", 1),
+        (["other", "--out", "lineage.svg"], "other", 1),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(
+def test_invalid_lineage_request_is_rejected(
     scene: Scene,
     draw: Any,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     arguments: list[str],
-    told: str,
+    value: str,
     code: int,
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -206,4 +206,4 @@ def test_what_cannot_be_drawn_is_refused(
     with pytest.raises(SystemExit) as ended:
         main(["lineage", *arguments])
     assert ended.value.code == code
-    assert told in capsys.readouterr().err
+    assert value in capsys.readouterr().err

@@ -48,9 +48,7 @@ def kinds(scene: Scene) -> list[str]:
     return [event.kind for event in found]
 
 
-def test_a_main_that_loses_to_whom_it_used_to_beat_raises_the_alarm_once(
-    scene: Scene, look: Look, time: Any, http: TestClient
-) -> None:
+def test_regression_of_a_main_raises_one_alarm(scene: Scene, look: Look, time: Any, http: TestClient) -> None:
     old = scene.publish(1)
     play(scene, old, 60, share=0.8)
     look()
@@ -84,7 +82,7 @@ def test_the_alarm_ends_when_the_learner_beats_it_again(scene: Scene, look: Look
     assert kinds(scene) == ["recovery", "regression"]
 
 
-def test_the_alarm_stays_for_as_long_as_the_learner_goes_on_losing(scene: Scene, look: Look) -> None:
+def test_alarm_persists_while_the_learner_keeps_losing(scene: Scene, look: Look) -> None:
     """Most of the older half is of the bad times by then, so that there is no fall to be seen any more."""
     old = scene.publish(1)
     for share in (0.8, 0.2):

@@ -8,11 +8,11 @@ from typing import Any, get_args
 
 import pytest
 from league_scene import ENVIRONMENT, Scene, result
+from refused import refused
 
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.errors import UnknownPlayerError
 from league.services.leaderboard import player_profile, standings
 from league.services.leaderboard.standings import Extent, Sort, Standings, StandingsFilter, StandingsRow
 from league.services.population.cache import PopulationCache
@@ -60,7 +60,7 @@ def test_ranks_are_those_of_players_in_play_by_conservative_rating(
         assert told == (item.rating, item.deviation, item.games, item.win_rate)
 
 
-def test_filters_leave_who_was_asked_for(played: Scene, database: Database, league: LeagueClient) -> None:
+def test_filters_select_the_requested_players(played: Scene, database: Database, league: LeagueClient) -> None:
     def names(**choice: Any) -> set[str]:
         return {one.name for one in table(database, replace(EVERYBODY, **choice))}
 
@@ -110,7 +110,7 @@ SORTS: dict[Sort, Callable[[StandingsRow], Any]] = {
 }
 
 
-def test_every_column_sorts_both_ways_with_what_is_unknown_last(played: Scene, database: Database) -> None:
+def test_every_column_sorts_both_ways_with_missing_values_last(played: Scene, database: Database) -> None:
     assert SORTS.keys() == {*get_args(Sort)}
     for (sort, key), descending in product(SORTS.items(), (False, True)):
         choice = replace(EVERYBODY, standing=None, sort=sort, descending=descending)
@@ -130,7 +130,7 @@ def test_the_newest_was_published_last(scene: Scene, database: Database, time: A
     assert newest.step == 2
 
 
-def test_the_extent_covers_everybody(played: Scene, database: Database) -> None:
+def test_rating_extent_covers_all_players(played: Scene, database: Database) -> None:
     everybody = table(database, EVERYBODY)
     extent = standings.measure_extent(everybody)
     assert extent.players == len(everybody)
@@ -145,7 +145,7 @@ def test_the_strongest_is_the_first_snapshot(played: Scene, database: Database) 
     assert whole(database).strongest() == next(one for one in table(database, EVERYBODY) if one.kind == "snapshot")
 
 
-def test_everybody_is_read_once_between_two_changes(played: Scene, database: Database, league: LeagueClient) -> None:
+def test_standings_are_read_once_between_changes(played: Scene, database: Database, league: LeagueClient) -> None:
     cache = PopulationCache()
 
     def look() -> Standings:
@@ -164,14 +164,14 @@ def test_everybody_is_read_once_between_two_changes(played: Scene, database: Dat
     assert look() is not before
 
 
-def test_who_is_not_there_is_named(scene: Scene, database: Database) -> None:
+def test_unknown_learner_or_period_is_named(scene: Scene, database: Database) -> None:
     with database.read() as session:
         for look in (
             lambda _, player_id: whole(database).find(player_id),
             lambda *given: player_profile.get_rating_curve(*given, 10),
             lambda *given: player_profile.list_opponents(*given, 1),
         ):
-            with pytest.raises(UnknownPlayerError, match="999"):
+            with refused("unknown-player", 999):
                 look(session, 999)
 
 

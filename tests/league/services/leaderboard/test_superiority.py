@@ -48,7 +48,7 @@ def test_a_comparison_is_made_once_until_the_population_changes(scene: Scene, fi
 
 
 @ON_SQLITE
-def test_many_who_ask_at_once_share_a_fit_and_others_are_not_held_up(scene: Scene, fits: Fits) -> None:
+def test_concurrent_superiority_requests_share_one_fit(scene: Scene, fits: Fits) -> None:
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(scene.client.superiority) for _ in range(8)]
         assert fits.begun.wait(60)

@@ -52,7 +52,7 @@ def turned(count: PairCount) -> PairCount:
 
 
 @given(log_strategy, st.integers(0, 40))
-def test_records_equal_those_of_the_plain_loop_wherever_the_log_is_cut(log: list[Any], cut: int) -> None:
+def test_pair_records_equal_a_plain_loop_for_any_cut_of_the_log(log: list[Any], cut: int) -> None:
     records = NO_RECORDS.advance(games(log[:cut])).advance(games(log[cut:]))
     found, wanted = as_plain(records), plain(log)
     assert found.keys() == wanted.keys()
@@ -95,6 +95,6 @@ def test_a_player_s_records_are_shown_from_its_own_view(log: list[Any], player: 
 
 
 @given(log_strategy, log_strategy)
-def test_only_the_records_of_pairs_that_met_are_told_to_have_changed(before: list[Any], new: list[Any]) -> None:
+def test_only_records_of_played_pairs_are_reported_as_changed(before: list[Any], new: list[Any]) -> None:
     records = NO_RECORDS.advance(games(before)).advance(games(new))
     assert as_plain(records.among(games(new))).keys() == plain(new).keys()

@@ -28,7 +28,7 @@ def states(database: Database) -> Counter[str]:
         return Counter(session.scalars(select(Lease.state)))
 
 
-def test_a_swept_lease_says_how_it_ended(scene: Scene, database: Database, time: Any) -> None:
+def test_expired_lease_shows_its_final_state(scene: Scene, database: Database, time: Any) -> None:
     played, begun, untouched, given_back = scene.lease(4, budget=2)
     scene.report(result(played), result(played, 1), result(begun))
     scene.client.release(wire.ReleaseRequest(worker_id=scene.trainer.id, lease_ids=[given_back.lease_id]))
@@ -42,7 +42,7 @@ def test_a_swept_lease_says_how_it_ended(scene: Scene, database: Database, time:
     assert states(database) == Counter(played=1, expired=2, released=1, open=1)
 
 
-def test_what_a_lease_is_called_does_not_wait_for_the_sweep(scene: Scene, time: Any) -> None:
+def test_lease_state_is_current_before_the_sweep(scene: Scene, time: Any) -> None:
     played, untouched = scene.lease(2)
     assert scene.client.explain_lease(played.lease_id).state == "open"
     scene.report(result(played))

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result
+from refused import refused
 
 from arena.seeding import match_seed
 from league import wire
 from league.api.state import AppState
 from league.db.engine import Database
-from league.errors import InvalidRequestError, UnknownLeaseError, UnknownPlayerError, UnknownWorkerError
+from league.errors import InvalidRequestError
 from league.services.matches import pair_records
 
 
-def test_a_learner_alone_with_its_baselines_meets_them_and_itself(scene: Scene, time: Any) -> None:
+def test_single_learner_plays_its_baselines_and_itself(scene: Scene, time: Any) -> None:
     leases = scene.lease(count=40, budget=3)
     opponents = Counter((lease.away if lease.learner_side == "home" else lease.home).checkpoint for lease in leases)
     assert set(opponents) == {None, "baseline:random"}
@@ -70,7 +71,7 @@ def test_an_odd_number_of_rating_leases_is_made_even(scene: Scene) -> None:
     assert len(scene.rating_leases(3)) == 4
 
 
-def test_two_baselines_never_meet(scene: Scene) -> None:
+def test_baselines_are_never_paired(scene: Scene) -> None:
     duel = Scene(scene.client, "mech-duel", "duel-1")
     assert len(duel.client.players("mech-duel", kind="baseline").items) > 1
     assert duel.rating_leases(4) == []
@@ -96,7 +97,7 @@ def test_a_player_out_of_play_is_drawn_no_more_and_again_once_reinstated(scene: 
     assert drawn()
 
 
-def test_policies_of_another_signature_never_meet(scene: Scene) -> None:
+def test_policies_of_different_signatures_are_never_paired(scene: Scene) -> None:
     other = Scene(scene.client, scene.environment, scene.signature)
     other.signature = "rps-2"
     other.learner = scene.client.learner(
@@ -112,7 +113,7 @@ def test_policies_of_another_signature_never_meet(scene: Scene) -> None:
     assert foreign.id not in rated
 
 
-def test_a_lease_explains_the_draw_that_it_came_from(scene: Scene) -> None:
+def test_lease_explains_its_draw(scene: Scene) -> None:
     snapshot = scene.publish(1)
     (lease,) = scene.opponent_leases(1, budget=2)
     scene.report(result(lease), result(lease, 1))
@@ -139,7 +140,7 @@ def test_a_lease_explains_the_draw_that_it_came_from(scene: Scene) -> None:
     assert drawn.propensity == pytest.approx(lease.propensity, abs=1e-6)
 
 
-def test_who_plays_itself_at_home_is_drawn_nobody_but_others(scene: Scene) -> None:
+def test_lease_without_self_play_draws_other_opponents_only(scene: Scene) -> None:
     for step in range(2):
         scene.publish(step)
     with_self = {item.player_id: item.propensity for item in scene.client.preview(scene.learner.player_id).items}
@@ -167,7 +168,7 @@ def test_a_rating_lease_explains_its_pairing(scene: Scene) -> None:
     assert {item.player_id for item in told.items} == {snapshot.id, scene.baseline().id}
 
 
-def test_the_preview_is_what_leases_are_drawn_from(scene: Scene) -> None:
+def test_preview_shows_the_distribution_that_leases_use(scene: Scene) -> None:
     for step in range(3):
         scene.publish(step)
     preview = scene.client.preview(scene.learner.player_id)
@@ -178,7 +179,7 @@ def test_the_preview_is_what_leases_are_drawn_from(scene: Scene) -> None:
         assert lease.propensity == pytest.approx(chance[opponent.player_id], abs=1e-6)
 
 
-def test_a_warm_learner_prefers_who_beats_it(scene: Scene) -> None:
+def test_warm_learner_prefers_opponents_that_beat_it(scene: Scene) -> None:
     beaten, unbeaten = scene.publish(1), scene.publish(2)
     for _ in range(4):
         for lease in scene.opponent_leases(16):
@@ -212,15 +213,15 @@ def test_the_budget_is_capped_by_the_server(scene: Scene) -> None:
 
 
 @ON_SQLITE
-def test_who_is_unknown_is_named(scene: Scene, http: TestClient) -> None:
+def test_unknown_worker_player_and_lease_are_named(scene: Scene, http: TestClient) -> None:
     request = {"kind": "training", "worker_id": scene.trainer.id, "player_id": 999, "count": 1, "budget": 1}
-    with pytest.raises(UnknownPlayerError, match="999"):
+    with refused("unknown-player", 999):
         scene.client.lease(wire.TrainingLeases.model_validate(request))
-    with pytest.raises(UnknownWorkerError, match="nobody"):
+    with refused("unknown-worker", "nobody"):
         scene.client.lease(wire.TrainingLeases.model_validate(request | {"worker_id": "nobody"}))
-    with pytest.raises(InvalidRequestError, match="a learner's player_id"):
+    with refused("invalid-request", "player_id"):
         scene.client.lease(wire.TrainingLeases.model_validate(request | {"player_id": scene.baseline().id}))
-    with pytest.raises(UnknownLeaseError, match="nothing"):
+    with refused("unknown-lease", "nothing"):
         scene.client.explain_lease("nothing")
     answer = http.post("/api/v1/leases", json=request | {"kind": "sparring"})
     assert answer.json()["type"] == InvalidRequestError.type
@@ -228,14 +229,14 @@ def test_who_is_unknown_is_named(scene: Scene, http: TestClient) -> None:
 
 
 @ON_SQLITE
-def test_an_environment_nobody_plays_has_no_rating_leases(scene: Scene) -> None:
+def test_environment_without_players_has_no_rating_leases(scene: Scene) -> None:
     request = wire.RatingLeases(kind="rating", worker_id=scene.evaluator.id, environment="chess", count=2, budget=1)
     answer = scene.client.lease(request)
     assert answer.items == []
     assert answer.next_poll_s > 0
 
 
-def test_rating_leases_pair_strangers_sooner_than_who_met_before(scene: Scene, database: Database) -> None:
+def test_rating_leases_prefer_pairs_that_have_not_met(scene: Scene, database: Database) -> None:
     one, other, third, fourth = (scene.publish(step) for step in range(4))
     old = [(one.id, other.id), (third.id, fourth.id)]
     counts = dict.fromkeys(("games", "points", "wins", "draws", "losses"), 200.0)

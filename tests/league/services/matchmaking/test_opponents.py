@@ -29,7 +29,7 @@ def warm(scene: Scene) -> None:
     scene.client.close_period()
 
 
-def test_every_filter_names_whom_it_took_out(scene: Scene) -> None:
+def test_every_filter_lists_the_players_it_removed(scene: Scene) -> None:
     playing, retired, quarantined = (scene.publish(step) for step in range(3))
     scene.client.retire(retired.id)
     scene.client.quarantine(quarantined.id)
@@ -49,7 +49,7 @@ def test_every_filter_names_whom_it_took_out(scene: Scene) -> None:
     assert {item.player_id for item in preview.items} == {scene.baseline().id, playing.id}
 
 
-def test_warm_up_names_whom_it_finds_too_far_away(scene: Scene, database: Database) -> None:
+def test_warm_up_filter_lists_players_outside_the_rating_window(scene: Scene, database: Database) -> None:
     near, far = scene.publish(1), scene.publish(2)
     with database.write() as session:
         session.execute(text("UPDATE players SET start_rating = 2500 WHERE id = :id"), {"id": far.id})
@@ -77,7 +77,7 @@ def test_weights_times_shares_are_the_propensities(scene: Scene) -> None:
     assert sum(item.games for item in preview.items) == 32
 
 
-def test_a_branch_shows_upon_whom_its_weight_falls(scene: Scene) -> None:
+def test_branch_shows_its_weight_per_group_of_opponents(scene: Scene) -> None:
     snapshots = [scene.publish(step) for step in range(4)]
     scene.client.promote(snapshots[3].id)
     preview = scene.client.preview(scene.learner.player_id)
@@ -98,7 +98,7 @@ def test_a_branch_shows_upon_whom_its_weight_falls(scene: Scene) -> None:
     assert 1.0 < (branch.effective_opponents or 0) <= branch.opponents == 5
 
 
-def test_a_learner_without_opponents_plays_itself_and_says_so(scene: Scene, database: Database) -> None:
+def test_learner_without_opponents_falls_back_to_self_play(scene: Scene, database: Database) -> None:
     with database.write() as session:
         session.execute(text("UPDATE players SET signature = 'gone' WHERE kind = 'baseline'"))
     (lease,) = scene.lease(1, self_play=False)

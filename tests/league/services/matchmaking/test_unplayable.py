@@ -10,16 +10,15 @@ from typing import IO, Any
 
 import pytest
 from league_scene import ON_SQLITE, Scene, result, safetensors, sha256
+from refused import assert_names, refused
 
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import (
     ForbiddenError,
-    InvalidRequestError,
     StoreUnavailableError,
     UnknownCheckpointError,
-    UnknownTokenError,
 )
 from league.services.audit.log import Cause
 from league.services.auth import tokens
@@ -162,7 +161,7 @@ def test_workers_of_two_tokens_quarantine_a_candidate_that_no_other_token_played
     assert {each.resolution for each in closed.admin.reports(snapshot.id).items} == {"corroborated"}
 
 
-def test_two_tokens_do_not_quarantine_what_another_token_has_played(closed: Closed) -> None:
+def test_reports_do_not_quarantine_a_player_that_another_token_played(closed: Closed) -> None:
     snapshot = closed.scene.publish(1)
     closed.evaluator("carol").play(snapshot)
     assert [closed.evaluator(name).report(snapshot) for name in ("bob", "eve")] == [[], []]
@@ -225,7 +224,7 @@ def test_racing_reports_quarantine_once(closed: Closed) -> None:
 
 
 @pytest.mark.parametrize("standing", ["candidate", "commander", "champion", "retired"])
-def test_broken_weights_are_quarantined_at_the_first_report_whatever_the_standing(scene: Scene, standing: str) -> None:
+def test_player_with_broken_weights_is_quarantined_at_the_first_report(scene: Scene, standing: str) -> None:
     broken = scene.publish(1, math.nan)  # an open league with a single owner
     lease = lease_on(scene, broken, scene.trainer)
     if standing in ("commander", "retired"):
@@ -235,7 +234,8 @@ def test_broken_weights_are_quarantined_at_the_first_report_whatever_the_standin
     assert report(scene.client, scene.trainer, lease, broken).quarantined == [broken.id]
     assert scene.client.player(broken.id).standing == "quarantined"
     (event,) = scene.client.log(kind="quarantine").items
-    assert (event.actor, event.details["finding"]) == ("server", "weight holds numbers that are not finite")
+    assert event.actor == "server"
+    assert_names(event.details["finding"], "weight")
     assert event.details["worker_ids"] == [scene.trainer.id]
 
 
@@ -304,7 +304,7 @@ def test_leases_are_released_while_the_store_is_away_and_nothing_is_quarantined(
 # --- reports that prove false ----------------------------------------------------------------------------------------
 
 
-def test_a_token_whose_report_is_refuted_by_play_is_flagged_and_counts_no_more(closed: Closed, time: Any) -> None:
+def test_token_with_a_refuted_report_is_flagged_and_ignored(closed: Closed, time: Any) -> None:
     first, second = closed.scene.publish(1), closed.scene.publish(2)
     bob, eve = closed.evaluator("bob"), closed.evaluator("eve")
     bob.report(first)
@@ -357,21 +357,21 @@ def test_dismissing_reports_flags_their_tokens_until_an_admin_clears_them(
     assert (dismissed.token, dismissed.worker_id) == ("bob", bob.worker.id)
     (event,) = closed.events("dismiss")
     assert (event.actor, event.reason, event.details["tokens"]) == ("boss", "plays fine", ["bob"])
-    with pytest.raises(InvalidRequestError, match=f"player {snapshot.id}: it has no open unplayable report"):
+    with refused("invalid-request", snapshot.id):
         closed.admin.dismiss_reports(snapshot.id)
     with database.write() as session:
         listed = {each.name: each.false_reports for each in tokens.listing(session)}
         assert listed == {"boss": 0, "ann": 0, "bob": 1}
         assert false_reports.clear(session, "bob", Cause("keeper", "", time.now)) == 1
         assert false_reports.of_tokens(session) == {}
-        with pytest.raises(InvalidRequestError, match="it has no false reports"):
+        with refused("invalid-request", "bob"):
             false_reports.clear(session, "bob", Cause("keeper", "", time.now))
-        with pytest.raises(UnknownTokenError, match="nobody"):
+        with refused("unknown-token", "nobody"):
             false_reports.clear(session, "nobody", Cause("keeper", "", time.now))
     assert [event.details["change"] for event in closed.events("token")][:2] == ["cleared", "flagged"]
 
 
-def test_reinstating_what_tokens_had_quarantined_flags_them(closed: Closed, database: Database, time: Any) -> None:
+def test_reinstating_a_player_flags_the_reporting_tokens(closed: Closed, database: Database, time: Any) -> None:
     snapshot = closed.scene.publish(1)
     bob, eve = closed.evaluator("bob"), closed.evaluator("eve")
     bob.report(snapshot)
@@ -386,7 +386,7 @@ def test_reinstating_what_tokens_had_quarantined_flags_them(closed: Closed, data
     assert closed.standing(snapshot) == "candidate"
 
 
-def test_reinstating_a_snapshot_that_the_server_found_broken_flags_nobody(closed: Closed, database: Database) -> None:
+def test_reinstating_a_player_quarantined_by_the_server_flags_no_token(closed: Closed, database: Database) -> None:
     broken = closed.scene.publish(1, math.nan)
     assert closed.evaluator("bob").report(broken) == [broken.id]
     closed.admin.reinstate(broken.id)
@@ -397,7 +397,7 @@ def test_reinstating_a_snapshot_that_the_server_found_broken_flags_nobody(closed
 # --- who may be reported ---------------------------------------------------------------------------------------------
 
 
-def test_a_baseline_is_kept_from_who_cannot_play_it_but_never_quarantined(scene: Scene) -> None:
+def test_unplayable_baseline_is_withheld_but_not_quarantined(scene: Scene) -> None:
     scene.publish(1)
     baseline = scene.baseline()
     for worker in (scene.trainer, scene.worker("trainer-2", "trainer")):
@@ -407,14 +407,14 @@ def test_a_baseline_is_kept_from_who_cannot_play_it_but_never_quarantined(scene:
 
 
 @ON_SQLITE
-def test_who_sits_on_no_lease_of_the_call_cannot_be_reported(scene: Scene) -> None:
+def test_only_players_of_the_callers_leases_can_be_reported(scene: Scene) -> None:
     snapshot = scene.publish(1)
     lease = lease_on(scene, snapshot, scene.trainer)
     stranger = scene.worker("trainer-2", "trainer")
-    with pytest.raises(InvalidRequestError, match=f"unplayable player {snapshot.id}.*name the lease"):
+    with refused("invalid-request", snapshot.id):
         report(scene.client, stranger, lease, snapshot)
     named = [wire.UnplayablePlayer(player_id=999, reason=REASON)]
     request = wire.ReleaseRequest(worker_id=scene.trainer.id, lease_ids=[lease.lease_id], unplayable=named)
-    with pytest.raises(InvalidRequestError, match="unplayable player 999"):
+    with refused("invalid-request", 999):
         scene.client.release(request)
     assert scene.client.explain_lease(lease.lease_id).state == "open"

@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_history import play_periods, recomputed
 from league_scene import ON_SQLITE, Scene, result
+from refused import assert_names, refused
 from sqlalchemy import select
 
 from league import wire
@@ -18,7 +19,6 @@ from league.cli import main
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Base, Payoff, Rating
-from league.errors import OccupiedLeagueError, UnknownPeriodError
 from league.services.audit.log import Cause
 from league.services.operations import fork as operations_fork
 from league.services.operations import integrity
@@ -148,7 +148,7 @@ def test_payoffs_are_those_that_were_known_then(scene: Scene, time: Any, databas
     assert records(twin) == known
 
 
-def test_the_new_league_goes_on(scene: Scene, time: Any, fork: Any, opened: Any) -> None:
+def test_forked_league_continues(scene: Scene, time: Any, fork: Any, opened: Any) -> None:
     play_periods(scene, time, number=2)
     held = scene.opponent_leases(1, budget=2)[0]
     cut = scene.client.close_period()
@@ -180,9 +180,7 @@ def test_other_games_are_as_of_the_same_moment(league: LeagueClient, time: Any, 
     assert len(forked.players("recall", kind="snapshot").items) == 1
 
 
-def test_whom_the_league_does_not_trust_today_it_does_not_trust_there(
-    scene: Scene, time: Any, database: Database, fork: Any
-) -> None:
+def test_fork_keeps_current_quarantines(scene: Scene, time: Any, database: Database, fork: Any) -> None:
     play_periods(scene, time, number=3)
     cut = scene.client.periods().items[1]
     scene.client.quarantine_worker(scene.evaluator.id, time.now - timedelta(days=1), "lies")
@@ -205,12 +203,12 @@ def test_a_gate_that_was_closed_later_is_open_there(scene: Scene, time: Any, for
 
 
 def test_nothing_is_forked_onto_a_league_or_at_no_period(scene: Scene, time: Any, fork: Any) -> None:
-    with pytest.raises(UnknownPeriodError, match="no rating period has this id"):
+    with refused("unknown-period", 7):
         fork(7)
     scene.train(1)
     cut = scene.client.close_period()
     fork(cut.id)
-    with pytest.raises(OccupiedLeagueError, match="has rows"):
+    with refused("occupied-league"):
         fork(cut.id)
 
 
@@ -239,17 +237,17 @@ def test_the_command_makes_a_home_folder_that_can_be_served(
     told = capsys.readouterr().out
     assert not ended.value.code
     assert f"as of period {cut.id} of rps" in told
-    assert told.endswith(f"; start it with `league up --home {destination} --learner NAME` with a new learner's NAME\n")
+    assert f"`league up --home {destination} --learner NAME`" in told
     assert {path.name for path in destination.iterdir()} == {"league.db", "checkpoints"}
     assert any((destination / "checkpoints").rglob(str(players[0].checkpoint)))
-    with pytest.raises(SystemExit) as refused:
+    with pytest.raises(SystemExit) as refusal:
         main(["fork", "--at", str(cut.id), str(destination)])
-    assert refused.value.code == 1
-    assert "choose a folder or a database that holds no league" in capsys.readouterr().err
+    assert refusal.value.code == 1
+    assert_names(capsys.readouterr().err, destination)
 
 
 @ON_SQLITE
-def test_the_command_tells_how_to_run_the_new_league_where_the_environment_names_the_old_one(
+def test_fork_prints_options_that_override_environment_variables(
     scene: Scene,
     tmp_path: Path,
     database_url: str,
@@ -265,22 +263,21 @@ def test_the_command_tells_how_to_run_the_new_league_where_the_environment_names
     with pytest.raises(SystemExit):
         main(["fork", "--at", str(cut.id), str(destination)])
     place = f"--home '{destination}' --learner NAME --database-url 'sqlite:///{destination}/league.db'"
-    told = f"; start it with `league up {place}` with a new learner's NAME and LEAGUE_STORE_URL unset\n"
-    assert capsys.readouterr().out.endswith(told)
+    assert_names(capsys.readouterr().out, f"league up {place}", "LEAGUE_STORE_URL")
     assert {path.name for path in destination.iterdir()} == {"league.db"}
 
 
 @ON_SQLITE
-def test_a_destination_that_is_a_file_is_named_as_such(
+def test_fork_to_an_existing_file_is_rejected(
     scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = scene.client.close_period()
     monkeypatch.setenv("LEAGUE_HOME", str(tmp_path))
     taken = tmp_path / "taken"
     taken.write_text("a note")
-    with pytest.raises(SystemExit) as refused:
+    with pytest.raises(SystemExit) as refusal:
         main(["fork", "--at", str(cut.id), str(taken)])
     told = capsys.readouterr().err
-    assert (refused.value.code, told.count("\n")) == (2, 1)
+    assert (refusal.value.code, told.count("\n")) == (2, 1)
     assert f"{taken}; choose another with DESTINATION" in told
     assert taken.read_text() == "a note"

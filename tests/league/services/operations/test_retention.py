@@ -56,7 +56,7 @@ def prune(database: Database, time: Any, days: float = 90) -> Outdated:
     return sum(retention.prune(database, days_ago(time, days), time.now), Outdated())
 
 
-def test_what_is_old_and_explains_no_match_goes(old: wire.Lease, scene: Scene, database: Database, time: Any) -> None:
+def test_old_rows_without_matches_are_deleted(old: wire.Lease, scene: Scene, database: Database, time: Any) -> None:
     before = {table: count(database, table) for table in (Lease, Match, Draw, Refusal)}
     assert before[Refusal] == 1
     expected = retention.survey(database, days_ago(time, 90))
@@ -69,7 +69,7 @@ def test_what_is_old_and_explains_no_match_goes(old: wire.Lease, scene: Scene, d
     assert prune(database, time) == Outdated(0, 0, 0, 0)
 
 
-def test_nothing_young_goes(old: wire.Lease, scene: Scene, database: Database, time: Any) -> None:
+def test_young_rows_are_not_deleted(old: wire.Lease, scene: Scene, database: Database, time: Any) -> None:
     leases = count(database, Lease)
     assert prune(database, time, days=101) == Outdated(0, 0, 0, 0)
     assert count(database, Lease) == leases
@@ -81,7 +81,7 @@ def test_a_survey_takes_nothing_away(old: wire.Lease, database: Database, time: 
     assert count(database, Lease) == leases
 
 
-def test_a_lease_with_matches_still_says_why_and_since_when_less(
+def test_pruned_lease_keeps_its_explanation_and_pruning_time(
     old: wire.Lease, scene: Scene, database: Database, time: Any
 ) -> None:
     before = scene.client.explain_lease(old.lease_id)
@@ -94,9 +94,7 @@ def test_a_lease_with_matches_still_says_why_and_since_when_less(
     assert [(one.name, one.rule) for one in after.filters] == [(one.name, one.rule) for one in before.filters]
 
 
-def test_a_lease_that_went_is_unknown_and_its_results_are_refused(
-    old: wire.Lease, scene: Scene, database: Database, time: Any
-) -> None:
+def test_results_of_a_deleted_lease_are_rejected(old: wire.Lease, scene: Scene, database: Database, time: Any) -> None:
     time.advance(-100 * DAY_S)
     unplayed = scene.opponent_leases(1)[0]
     time.advance(100 * DAY_S)
@@ -113,7 +111,7 @@ def test_a_result_that_is_sent_again_after_years_is_still_a_duplicate(
     assert [answer.status for answer in scene.report(result(old))] == ["duplicate"]
 
 
-def test_a_draw_that_young_leases_came_from_keeps_its_opponents(
+def test_draw_with_a_recent_lease_keeps_its_opponents(
     old: wire.Lease, scene: Scene, database: Database, time: Any
 ) -> None:
     (young, *_) = scene.opponent_leases(1)  # nothing has happened since: the distribution is the old one
@@ -148,7 +146,7 @@ def test_an_unplayed_lease_stays_until_it_ended_before_the_limit(scene: Scene, d
     assert count(database, Lease) == 0
 
 
-def test_a_refused_result_stays_until_it_came_before_the_limit(scene: Scene, database: Database, time: Any) -> None:
+def test_rejected_result_at_the_limit_is_not_deleted(scene: Scene, database: Database, time: Any) -> None:
     (lease,) = scene.opponent_leases(1)
     scene.report(result(lease, sequence=7))
     time.advance(1)
@@ -205,7 +203,7 @@ def test_many_are_pruned_in_many_transactions(
     assert retention.survey(database, days_ago(time, 90)) == Outdated(0, 0, 0, 0)
 
 
-def test_a_server_goes_on_while_another_process_prunes(
+def test_server_works_while_another_process_prunes(
     serve: Callable[..., TestClient], database: Database, time: Any
 ) -> None:
     scene = Scene(LeagueClient(http=serve()))
@@ -245,7 +243,7 @@ def test_a_server_prunes_by_itself_where_that_is_set(
 
 @ON_SQLITE
 @pytest.mark.parametrize(("retention_days", "prunes"), [(None, False), (90.0, True)])
-def test_a_server_keeps_everything_unless_told_otherwise(
+def test_retention_task_runs_only_if_retention_days_is_set(
     serve: Callable[..., TestClient], retention_days: float | None, prunes: bool
 ) -> None:
     league = serve(retention_days=retention_days).app.state.league  # type: ignore[attr-defined]

@@ -2,9 +2,9 @@
 
 import pytest
 from league_scene import Scene
+from refused import refused
 
 from league import wire
-from league.errors import InvalidRequestError, NameTakenError
 
 GAME = "mypackage.mygame:make"
 
@@ -19,7 +19,7 @@ def anchors(scene: Scene, environment: str = GAME) -> dict[str, tuple[str | None
     return {player.name: (player.checkpoint, player.rating) for player in players}
 
 
-def test_they_are_held_at_the_ratings_that_they_came_with(scene: Scene) -> None:
+def test_baseline_ratings_stay_fixed(scene: Scene) -> None:
     scene.client.learner(asked("main", ("sprinter", 1600.0), ("walker", 1400.5)))
     assert anchors(scene) == {
         "random": ("baseline:random", 1500.0),
@@ -30,19 +30,19 @@ def test_they_are_held_at_the_ratings_that_they_came_with(scene: Scene) -> None:
     assert anchors(scene)["sprinter"][1] == 1600.0, "who came first is held where it was"
     scene.client.learner(asked("third"))
     assert len(anchors(scene)) == 3
-    with pytest.raises(NameTakenError, match=f"a baseline of {GAME} has this name"):
+    with refused("name-taken", GAME):
         scene.client.learner(asked("walker"))
 
 
 def test_of_a_game_that_the_league_knows_they_are_refused(scene: Scene) -> None:
-    with pytest.raises(InvalidRequestError, match=r"baselines of rps.* takes no others"):
+    with refused("invalid-request", "rps"):
         scene.client.learner(asked("newer", ("sprinter", 1600.0), environment="rps"))
     assert [*anchors(scene, "rps")] == ["random"]
 
 
 @pytest.mark.parametrize("names", [("random",), ("sprinter", "sprinter")])
 def test_they_have_names_of_their_own(scene: Scene, names: tuple[str, ...]) -> None:
-    with pytest.raises(InvalidRequestError, match="scripted players of a game have unlike names"):
+    with refused("invalid-request", names[-1]):
         scene.client.learner(asked("main", *((name, 1600.0) for name in names)))
-    with pytest.raises(NameTakenError, match=f"a baseline of {GAME} has this name"):
+    with refused("name-taken", GAME):
         scene.client.learner(asked("sprinter", ("sprinter", 1600.0)))

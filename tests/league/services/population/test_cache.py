@@ -31,7 +31,7 @@ def drawn(scene: Scene) -> set[int]:
     return {item.player_id for item in scene.client.preview(scene.learner.player_id).items}
 
 
-def test_a_player_whose_transaction_ends_after_a_later_one_is_drawn_all_the_same(
+def test_player_committed_out_of_order_is_still_drawn(
     scene: Scene, database: Database, configure: Callable[..., Settings], time: Any
 ) -> None:
     settings, slow = configure(), safetensors(1, signature=scene.signature)
@@ -80,7 +80,7 @@ def everybody(cache: PopulationCache, database: Database, scene: Scene) -> Popul
         ("worker quarantine", None, False),
     ],
 )
-def test_everybody_is_read_again_when_something_about_them_changed(
+def test_players_are_reloaded_after_a_change(
     scene: Scene, database: Database, time: Any, kind: str, environment: str | None, stays: bool
 ) -> None:
     cache = PopulationCache()
@@ -92,7 +92,7 @@ def test_everybody_is_read_again_when_something_about_them_changed(
     assert everybody(cache, database, scene) is second
 
 
-def test_a_session_sees_everybody_as_they_were_when_it_began(scene: Scene, database: Database) -> None:
+def test_session_sees_players_as_of_its_start(scene: Scene, database: Database) -> None:
     scene.publish(1)
     cache = PopulationCache()
     with database.read() as session:
@@ -126,9 +126,7 @@ def test_while_ratings_are_read_again_those_of_the_last_period_do(scene: Scene, 
     assert known(stale=True) == [retired]
 
 
-def test_leases_that_come_while_a_draw_is_made_anew_are_drawn_as_before_the_period(
-    scene: Scene, http: TestClient, time: Any
-) -> None:
+def test_leases_during_recomputation_use_the_previous_distribution(scene: Scene, http: TestClient, time: Any) -> None:
     players = play_periods(scene, time, number=1)
     learner, cache = scene.learner.player_id, http.app.state.league.population  # type: ignore[attr-defined]
 
@@ -152,7 +150,7 @@ def test_leases_that_come_while_a_draw_is_made_anew_are_drawn_as_before_the_peri
         assert players[0].id not in {item.player_id for item in waiting.result(120).items}
 
 
-def test_what_many_ask_for_at_once_is_made_once(scene: Scene, database: Database) -> None:
+def test_concurrent_requests_share_one_computation(scene: Scene, database: Database) -> None:
     with database.read() as session:
         everybody = population_cache.load(session, scene.environment)
     made, at_once = [], threading.Barrier(4)
@@ -170,7 +168,7 @@ def test_what_many_ask_for_at_once_is_made_once(scene: Scene, database: Database
         assert [task.result() for task in [pool.submit(ask) for _ in range(4)]] == 4 * made
 
 
-def test_what_could_not_be_made_is_made_when_it_is_asked_for_again(scene: Scene, database: Database) -> None:
+def test_failed_computation_is_retried_on_the_next_request(scene: Scene, database: Database) -> None:
     with database.read() as session:
         everybody = population_cache.load(session, scene.environment)
     with pytest.raises(ZeroDivisionError):

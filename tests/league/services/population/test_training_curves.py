@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from league_scene import ON_SQLITE, Scene
+from refused import refused
 from sqlalchemy import func, select
 
 from league import wire
 from league.db.engine import Database
 from league.db.models import MetricPoint
-from league.errors import InvalidRequestError, UnknownLearnerError
 from league.services.population import training_curves
 
 VERDICT = wire.HealthVerdict(
@@ -41,7 +41,7 @@ def test_every_report_is_a_point_of_the_curve(scene: Scene, time: Any) -> None:
     }
 
 
-def test_a_reader_gets_what_came_after_it_last_asked_and_the_names_that_it_wants(scene: Scene) -> None:
+def test_curves_return_only_newer_points_of_requested_metrics(scene: Scene) -> None:
     for step in (64, 128, 192):
         beat(scene, step, {"a": 1.0 * step, "b": 0.0})
     first = scene.client.metrics(scene.learner.id, names=["a"])
@@ -53,13 +53,13 @@ def test_a_reader_gets_what_came_after_it_last_asked_and_the_names_that_it_wants
     assert scene.client.metrics(scene.learner.id, after=fresh.last).last == fresh.last
 
 
-def test_a_step_that_is_told_twice_is_one_point(scene: Scene) -> None:
+def test_repeated_step_is_stored_as_one_point(scene: Scene) -> None:
     for value in (1.0, 2.0):
         beat(scene, 64, {"a": value})
     assert scene.client.metrics(scene.learner.id).metrics == {"a": [1.0]}
 
 
-def test_a_run_that_goes_on_from_an_earlier_step_adds_to_its_curve(scene: Scene) -> None:
+def test_resumed_run_extends_its_curve(scene: Scene) -> None:
     for step in (64, 128, 192, 128, 160):
         beat(scene, step, {"a": float(step)})
     assert scene.client.metrics(scene.learner.id).steps == [64, 128, 160, 192]
@@ -77,7 +77,7 @@ def test_old_points_thin_out_and_the_newest_all_stay(
 
 
 @given(st.integers(1, 20_000))
-def test_what_is_left_is_dense_where_it_is_new_and_has_no_holes(count: int) -> None:
+def test_thinned_curve_is_dense_at_its_end_and_has_no_gaps(count: int) -> None:
     kept = dict.fromkeys(range(1, count + 1))
     for number in range(1, count + 1):
         kept.pop(training_curves.outlived(number), None)
@@ -91,7 +91,7 @@ def test_what_is_left_is_dense_where_it_is_new_and_has_no_holes(count: int) -> N
         assert following - number <= max(1, 2 * (count - number) // training_curves.KEPT)
 
 
-def test_what_is_told_of_single_opponents_is_not_kept(scene: Scene) -> None:
+def test_metrics_of_single_opponents_are_not_stored(scene: Scene) -> None:
     for step in range(3):
         beat(scene, step, {"a": 1.0, f"win_rate/main@{step}": 0.5, f"matches/main@{step}": 40.0})
     assert set(scene.client.metrics(scene.learner.id).metrics) == {"a"}
@@ -120,15 +120,15 @@ def test_verdicts_travel_in_words_and_end(scene: Scene) -> None:
     assert scene.client.learners().items[0].verdicts == []
 
 
-def test_a_trainer_that_says_nothing_of_its_health_is_as_before(scene: Scene) -> None:
+def test_trainer_without_health_report_has_no_verdicts(scene: Scene) -> None:
     beat(scene, 64, {"a": 1.0})
     assert scene.client.learners().items[0].verdicts is None
 
 
-def test_curves_of_nobody_are_refused_by_name(scene: Scene) -> None:
-    with pytest.raises(UnknownLearnerError, match="999"):
+def test_curves_of_unknown_learner_are_rejected(scene: Scene) -> None:
+    with refused("unknown-learner", 999):
         scene.client.metrics(999)
-    with pytest.raises(InvalidRequestError, match="most"):
+    with refused("invalid-request", "query.most"):
         scene.client.metrics(scene.learner.id, most=0)
 
 

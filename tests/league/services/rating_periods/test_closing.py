@@ -169,7 +169,7 @@ def give_own_trainers(*scenes: Scene) -> None:
         each.trainer = each.worker(f"trainer-{each.environment}", "trainer")
 
 
-def test_an_environment_whose_periods_cannot_be_closed_does_not_delay_the_others(
+def test_failing_period_of_one_environment_does_not_delay_others(
     scene: Scene,
     database: Database,
     configure: Configure,
@@ -325,7 +325,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return arrange
 
 
-def test_a_period_that_was_due_is_not_closed_once_somebody_closed_it_by_hand(
+def test_automatic_closing_skips_a_period_that_was_closed_manually(
     scene: Scene, database: Database, configure: Configure, time: Any, meanwhile: Callable[..., None]
 ) -> None:
     settings, later = configure(period_age_s=60), time.now + timedelta(seconds=60)
@@ -351,7 +351,7 @@ def test_results_that_a_period_cannot_take_in_do_not_make_it_due(
 
 
 @pytest.mark.parametrize("promoted_meanwhile", [False, True])
-def test_the_rules_of_promotion_see_everybody_as_the_period_leaves_them(
+def test_promotion_rules_see_the_ratings_after_the_period(
     scene: Scene, database: Database, configure: Configure, time: Any, monkeypatch: pytest.MonkeyPatch,
     promoted_meanwhile: bool,
 ) -> None:  # fmt: skip
@@ -384,7 +384,7 @@ def test_the_rules_of_promotion_see_everybody_as_the_period_leaves_them(
     assert any(member.standing == "commander" for member in given[0]) == promoted_meanwhile
 
 
-def test_a_period_is_computed_anew_where_the_log_s_meaning_changed_meanwhile(
+def test_period_is_recomputed_if_trust_changed_during_closing(
     scene: Scene, database: Database, configure: Configure, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What concerns no player in particular, such as a worker whose results do not count, may change any rating."""

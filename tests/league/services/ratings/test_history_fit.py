@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from league_history import play_periods, recomputed
 from league_scene import ON_SQLITE, Scene
+from refused import refused
 from sqlalchemy import select
 
 from arena.ratings.bradley_terry import NO_PARENT, RefitConfig, fit
@@ -15,7 +16,6 @@ from arena.ratings.glicko2 import Results
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.db.models import Match
-from league.errors import ConfigurationError
 from league.settings import Settings
 
 EVERY_PERIOD = RefitConfig(growth=0.0)
@@ -120,11 +120,11 @@ def test_settings_of_the_refit_come_from_the_environment_and_are_checked(
     monkeypatch.setenv("LEAGUE_REFIT__GROWTH", "0.5")
     assert configure().refit.growth == 0.5
     monkeypatch.setenv("LEAGUE_REFIT__GROWTH", "-1")
-    with pytest.raises(ConfigurationError, match="growth is -1"):
+    with refused("configuration", "growth", -1):
         configure()
 
 
-def test_superiority_is_of_the_fit_and_leaves_out_who_never_played(fitted: Scene, time: Any) -> None:
+def test_superiority_uses_the_fit_and_omits_players_without_matches(fitted: Scene, time: Any) -> None:
     play_periods(fitted, time)
     newcomer = fitted.publish(99)
     retired = fitted.client.players(fitted.environment, kind="snapshot").items[0]
@@ -144,6 +144,6 @@ def test_superiority_is_of_the_fit_and_leaves_out_who_never_played(fitted: Scene
     assert fitted.client.superiority(fitted.environment, limit=2).players == order.players[:2]
 
 
-def test_before_any_rating_match_nobody_is_compared(scene: Scene) -> None:
+def test_no_superiority_before_the_first_rating_match(scene: Scene) -> None:
     order = scene.client.superiority()
     assert (order.players, order.superiority, order.period_id) == ([], [], None)

@@ -95,7 +95,7 @@ def test_a_burst_is_rated_at_its_likeliest_strength_and_rebuilt_bit_for_bit(
     assert recomputed(database)[0].differing == 0
 
 
-def test_self_play_enters_the_log_and_rates_nobody(scene: Scene) -> None:
+def test_self_play_is_logged_but_not_rated(scene: Scene) -> None:
     before = ratings(scene)
     lease = next(lease for lease in scene.lease(count=20) if lease.branch == "self-play")
     (answer,) = scene.report(result(lease))
@@ -138,7 +138,7 @@ def test_rebuild_gives_the_same_ratings_bit_for_bit(scene: Scene, database: Data
     assert ratings(scene) == before
 
 
-def test_rebuild_mends_ratings_and_payoffs_that_somebody_changed(scene: Scene, database: Database, time: Any) -> None:
+def test_rebuild_restores_manually_changed_ratings_and_payoffs(scene: Scene, database: Database, time: Any) -> None:
     play_periods(scene, time)
     before = ratings(scene), scene.client.payoff(scene.environment)
     with database.write() as session:

@@ -86,7 +86,7 @@ def rows(database: Database, table: type[Base]) -> int:
 # --- what is shown ---------------------------------------------------------------------------------------------------
 
 
-def test_where_home_always_wins_everybody_is_strong_at_home_and_weak_away_and_nobody_better(hunt: Scene) -> None:
+def test_pure_home_advantage_changes_side_ratings_only(hunt: Scene) -> None:
     for step in range(3):
         hunt.publish(step)
     for _ in range(3):
@@ -127,7 +127,7 @@ def test_a_training_match_rates_the_learner_s_side_alone(hunt: Scene) -> None:
 
 
 @ON_SQLITE
-def test_a_baseline_is_held_by_the_mean_of_its_sides(hunt: Scene) -> None:
+def test_baseline_is_anchored_at_the_mean_of_its_sides(hunt: Scene) -> None:
     hunt.publish(1)
     for _ in range(3):
         evaluate(hunt, 8, home=1.0)
@@ -149,7 +149,7 @@ def test_past_standings_show_the_sides_of_then(hunt: Scene, time: Any) -> None:
 
 
 @ON_SQLITE
-def test_where_sides_are_alike_nothing_is_kept_of_them(scene: Scene, database: Database, time: Any) -> None:
+def test_no_side_ratings_are_stored_for_symmetric_games(scene: Scene, database: Database, time: Any) -> None:
     play_periods(scene, time, number=2)
     assert rows(database, SideRating) == rows(database, SidePayoff) == 0
     assert all(one.sides == [] for one in scene.client.players(scene.environment).items)
@@ -194,7 +194,7 @@ def printed(part: Any, width: int = 80) -> str:
 
 
 @ON_SQLITE
-def test_sides_are_those_of_who_declared_them_last(hunt: Scene) -> None:
+def test_latest_declaration_of_sides_applies(hunt: Scene) -> None:
     hunt.publish(1)
     evaluate(hunt, 4, home=1.0)
     hunt.client.close_period()
@@ -206,7 +206,7 @@ def test_sides_are_those_of_who_declared_them_last(hunt: Scene) -> None:
 
 
 @ON_SQLITE
-def test_how_sure_the_league_is_of_its_order_goes_by_what_is_stored(hunt: Scene, time: Any) -> None:
+def test_superiority_uses_the_stored_side_ratings(hunt: Scene, time: Any) -> None:
     play_periods(hunt, time, number=3)
     sure = hunt.client.superiority(hunt.environment)
     stored = {one.id: one.rating for one in frozen(hunt)}
@@ -232,7 +232,7 @@ def test_sides_are_reproduced_bit_for_bit(hunt: Scene, database: Database, time:
         (update(SidePayoff).values(points=SidePayoff.points + 1.0), "side payoff"),
     ],
 )
-def test_what_somebody_changed_about_sides_is_found_and_mended(
+def test_rebuild_restores_manually_changed_side_ratings(
     hunt: Scene, database: Database, tmp_path: Path, time: Any, statement: Any, kinds: str
 ) -> None:
     play_periods(hunt, time, number=2)
@@ -288,7 +288,7 @@ def test_another_rule_rates_sides_again_too(
 
 
 @ON_SQLITE
-def test_what_a_quarantined_worker_reported_is_in_no_side(hunt: Scene, database: Database, time: Any) -> None:
+def test_side_ratings_exclude_results_of_quarantined_workers(hunt: Scene, database: Database, time: Any) -> None:
     play_periods(hunt, time, number=2)
     before = {one.id: one.sides for one in hunt.client.players(hunt.environment).items}
     since = time.now
@@ -380,7 +380,7 @@ def on_sides(state: rating_state.RatingState, one: int) -> list[float]:
     return [state.sides.entries[seat_of(one, side)].rating for side in ("home", "away")]
 
 
-def test_what_a_baseline_shows_on_one_side_moves_the_other_the_other_way() -> None:
+def test_side_offsets_of_a_baseline_are_opposite() -> None:
     state = EMPTY.after(rating_state.apply_period(EMPTY, ANCHORED, games(*[(4, 2, 1.0)] * 5), GLICKO_ALONE))
     home, away = on_sides(state, 4)
     assert home > 1550.0
@@ -395,13 +395,13 @@ def test_a_fit_of_sides_lies_where_the_baseline_is() -> None:
     assert on_sides(state, 2) == pytest.approx([1690.8, 1690.8], abs=3.0)
 
 
-def test_self_play_tells_nothing_of_sides() -> None:
+def test_self_play_does_not_change_side_ratings() -> None:
     own = Roster({1: player("learner", deviation=350.0)}, {1: None}, {})
     closing = rating_state.apply_period(EMPTY, own, games((1, 1, 1.0), training=True), UNLIKE)
     assert closing.sides.entries == {}
 
 
-def test_a_rule_says_whether_sides_are_unlike() -> None:
+def test_rating_config_can_declare_asymmetric_sides() -> None:
     alike = RatingConfig.of(Settings())
     assert RatingConfig.restored(alike.stored()) == alike
     assert RatingConfig.restored(UNLIKE.stored()) == UNLIKE

@@ -105,7 +105,7 @@ def test_the_same_key_twice_in_one_batch_counts_once(scene: Scene) -> None:
     assert scene.matches() == 1
 
 
-def test_a_response_lost_after_the_commit_is_made_good_by_sending_again(scene: Scene, http: TestClient) -> None:
+def test_resending_after_a_lost_response_is_a_duplicate(scene: Scene, http: TestClient) -> None:
     class LosesAnswers(httpx2.BaseTransport):
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
             http.send(request)
@@ -150,7 +150,7 @@ def test_a_failing_commit_or_statement_is_a_server_error_and_keeps_nothing(
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
-def test_a_transaction_that_stood_still_for_too_long_is_sent_again(
+def test_idle_transaction_is_cut_off_and_can_be_resent(
     scene: Scene, http: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "SILENCE_S", 0.01)
@@ -202,7 +202,7 @@ def test_racing_batches_of_the_same_results_in_opposite_order_both_finish(scene:
     assert statuses.count("duplicate") == 140
 
 
-def test_a_lease_s_whole_budget_and_margins_are_kept_as_reported(scene: Scene, time: Any) -> None:
+def test_all_results_of_a_lease_budget_are_stored_as_reported(scene: Scene, time: Any) -> None:
     (lease,) = scene.opponent_leases(1, budget=3)
     answers = scene.report(*(result(lease, sequence, score=0.1 + sequence / 10) for sequence in range(3)))
     log = [scene.client.match(answer.match_id or 0) for answer in answers]
@@ -214,7 +214,7 @@ def test_a_lease_s_whole_budget_and_margins_are_kept_as_reported(scene: Scene, t
 
 
 @given(st.data())
-def test_batches_that_share_a_statement_are_each_told_of_their_own(data: st.DataObject) -> None:
+def test_batches_sharing_a_statement_get_their_own_answers(data: st.DataObject) -> None:
     keys = st.tuples(st.sampled_from("ab"), st.integers(0, 2))
     batches = data.draw(st.lists(st.sets(keys, min_size=1), min_size=1, max_size=4))
     stored: list[tuple[str, int]] = []

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from league_scene import ON_SQLITE, Scene, result
+from refused import refused
 from sqlalchemy import select
 
 from league import wire
@@ -19,10 +20,7 @@ from league.db.engine import Database
 from league.db.models import Base, Draw, Lease, Payoff, Period, Player, Rating
 from league.errors import (
     InternalError,
-    InvalidRequestError,
-    UnknownWorkerError,
     WorkerConflictError,
-    WorkerQuarantinedError,
 )
 from league.services.audit import log as audit_log
 from league.services.matches import log as match_log
@@ -156,7 +154,7 @@ def both(sides: tuple[Side, Side], time: Any, plan: list[tuple[Any, ...]], since
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_ratings_and_payoffs_are_those_of_a_league_that_never_heard_of_it(
+def test_quarantine_gives_the_ratings_of_a_league_without_the_worker(
     sides: tuple[Side, Side], time: Any, seed: int
 ) -> None:
     rng = random.Random(seed)
@@ -206,11 +204,11 @@ def test_a_false_alarm_that_was_lifted_before_leaves_nothing_behind_either(sides
     assert league.books() != before
     client.reinstate_worker(league.bad.id, "it was right all along", restore=True)
     assert league.books() == before
-    with pytest.raises(WorkerConflictError, match="not quarantined"):
+    with refused("worker-conflict", "trainer-2"):
         client.reinstate_worker(league.bad.id, "again")
 
 
-def test_a_mended_worker_counts_again_from_then_on(sides: tuple[Side, Side], time: Any) -> None:
+def test_reinstated_worker_counts_from_then_on(sides: tuple[Side, Side], time: Any) -> None:
     league, clean = sides
     lie, close = ("bad", "training", 0, 0, 1.0), ("close", "training", 0, 0, 0.0)
     both(sides, time, [lie, lie, close], START)
@@ -226,7 +224,7 @@ def test_a_mended_worker_counts_again_from_then_on(sides: tuple[Side, Side], tim
 @ON_SQLITE
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.sampled_from(["good", "bad"]), max_size=20), data=st.data())
-def test_the_log_is_read_without_what_came_after_trust_ended(
+def test_results_after_the_quarantine_start_are_excluded(
     sides: tuple[Side, Side], time: Any, steps: list[str], data: st.DataObject
 ) -> None:
     league, _ = sides
@@ -252,12 +250,10 @@ def quarantine(scene: Scene, since: datetime = START, reason: str = "scores do n
     return scene.client.quarantine_worker(scene.trainer.id, since, reason)
 
 
-def test_a_quarantined_worker_gets_no_leases_and_is_told_why(scene: Scene) -> None:
+def test_quarantined_worker_gets_no_leases(scene: Scene) -> None:
     assert scene.client.heartbeat(scene.trainer.id).quarantine is None
     quarantine(scene)
-    with pytest.raises(
-        WorkerQuarantinedError, match=r"2030-01-01T00:00:00Z.*scores do not fit.*league workers reinstate"
-    ):
+    with refused("worker-quarantined", "2030-01-01T00:00:00Z", "league workers reinstate"):
         scene.lease()
     told = scene.client.heartbeat(scene.trainer.id).quarantine
     assert told is not None
@@ -267,7 +263,7 @@ def test_a_quarantined_worker_gets_no_leases_and_is_told_why(scene: Scene) -> No
     assert scene.lease()
 
 
-def test_what_a_quarantined_worker_still_reports_is_kept_and_does_not_count(scene: Scene) -> None:
+def test_results_of_a_quarantined_worker_are_stored_but_do_not_count(scene: Scene) -> None:
     (lease,) = scene.opponent_leases(1)
     quarantine(scene)
     (answer,) = scene.report(result(lease))
@@ -303,10 +299,10 @@ def test_both_changes_are_in_the_audit_log(scene: Scene, database: Database) -> 
 
 
 def test_a_change_that_is_one_already_is_refused(scene: Scene) -> None:
-    with pytest.raises(WorkerConflictError, match="not quarantined"):
+    with refused("worker-conflict", "trainer-1"):
         scene.client.reinstate_worker(scene.trainer.id)
     quarantine(scene)
-    with pytest.raises(WorkerConflictError, match="scores do not fit"):
+    with refused("worker-conflict", "trainer-1"):
         quarantine(scene)
 
 
@@ -324,10 +320,10 @@ def test_of_racing_quarantines_one_wins(scene: Scene) -> None:
 
 
 @ON_SQLITE
-def test_what_cannot_be_is_refused_by_name(scene: Scene, time: Any) -> None:
-    with pytest.raises(UnknownWorkerError, match="nobody"):
+def test_invalid_quarantine_is_rejected(scene: Scene, time: Any) -> None:
+    with refused("unknown-worker", "nobody"):
         scene.client.quarantine_worker("nobody", START, "x")
-    with pytest.raises(InvalidRequestError, match="ahead"):
+    with refused("invalid-request", "ahead"):
         quarantine(scene, since=time.now + timedelta(seconds=1))
 
 

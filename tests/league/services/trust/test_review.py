@@ -38,9 +38,7 @@ def fair(scene: Scene) -> Callable[[], float]:
     return lambda: float(rng.random() < 0.5)
 
 
-def test_a_worker_whose_scores_do_not_fit_is_suspect_and_others_are_not(
-    scene: Scene, fair: Callable[[], float]
-) -> None:
+def test_worker_with_outlying_scores_is_the_only_suspect(scene: Scene, fair: Callable[[], float]) -> None:
     good = [scene.evaluator, scene.worker("evaluator-2", "evaluator")]
     bad = scene.worker("evaluator-3", "evaluator")
     for worker in good:
@@ -67,7 +65,7 @@ def test_results_and_refusals_are_counted_of_those_that_were_looked_at(
     assert {worker.id: worker.results for worker in brief.workers().items}[scene.evaluator.id] == 40
 
 
-def test_what_does_not_count_says_nothing_of_others(scene: Scene, fair: Callable[[], float]) -> None:
+def test_excluded_results_are_not_used_for_comparison(scene: Scene, fair: Callable[[], float]) -> None:
     bad = scene.worker("evaluator-2", "evaluator")
     scores = cycle((1.0, 1.0, 0.0))
     evaluate(scene, scene.evaluator, fair)

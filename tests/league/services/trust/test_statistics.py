@@ -25,13 +25,13 @@ def test_good_workers_are_left_in_peace(league: League) -> None:
 
 
 @pytest.mark.parametrize(("lie", "measure"), [(always_wins, "score"), (swaps(0.3), "score"), (shorter(0.8), "length")])
-def test_a_bad_worker_is_found_and_nobody_else(lie: Lie, measure: str) -> None:
+def test_only_the_faulty_worker_is_flagged(lie: Lie, measure: str) -> None:
     found = p_values(League(), range(5), lie)[measure]
     assert (found[:, 0] < LEVEL).all()
     assert (found[:, 1:] > LEVEL).all()
 
 
-def test_nothing_is_said_of_workers_that_nobody_can_be_compared_with() -> None:
+def test_workers_without_comparable_peers_are_not_judged() -> None:
     found = p_values(League(alone=True), range(5), swaps(0.5))
     assert all((values == 1.0).all() for values in found.values())
 
@@ -45,7 +45,7 @@ def test_two_workers_that_contradict_each_other_are_both_suspect() -> None:
     assert [fit is not None and fit.p_value < LEVEL for fit in fits] == [True, True, False]
 
 
-def test_learners_whose_matches_change_each_in_its_way_are_not_compared_with_each_other() -> None:
+def test_training_learners_are_not_compared_with_each_other() -> None:
     rng = np.random.default_rng(1)
     worker = np.repeat([0, 1], [4000, 2000])  # the second begins when the first is half through
     period = np.sort(rng.integers(0, 20, worker.size))
@@ -73,7 +73,7 @@ def test_lengths_are_compared_with_those_of_others_on_the_same_occasions_alone()
     assert fit.chi_square == pytest.approx(((excess - 0.05) / 0.3) ** 2 * 250, rel=0.1)
 
 
-def test_pairings_whose_favourite_nearly_always_wins_accuse_nobody() -> None:
+def test_one_sided_pairings_flag_no_worker() -> None:
     rng = np.random.default_rng(1)
     for _ in range(20):
         worker, pairing = rng.integers(0, 10, 5_000), rng.integers(0, 50, 5_000)
@@ -86,7 +86,7 @@ def test_pairings_whose_favourite_nearly_always_wins_accuse_nobody() -> None:
 @pytest.mark.parametrize(
     ("refused", "reported", "suspect"), [(0, 100, False), (3, 100, False), (30, 100, True), (4, 4, False)]
 )
-def test_a_share_of_refusals_above_what_is_tolerated_stands_out(refused: int, reported: int, suspect: bool) -> None:
+def test_rejection_rate_above_the_tolerance_is_flagged(refused: int, reported: int, suspect: bool) -> None:
     fit = worker_statistics.refusals(refused, reported)
     assert (fit is not None and fit.p_value < LEVEL) == suspect
 

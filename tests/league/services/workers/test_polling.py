@@ -27,13 +27,13 @@ def test_times_spread_over_the_jitter_around_the_setting_and_repeat_with_the_cha
     assert [next_poll_s(settings, again) for _ in range(5)] == polls[:5].tolist()
 
 
-def test_without_jitter_everybody_is_told_the_same() -> None:
+def test_without_jitter_all_workers_get_the_same_interval() -> None:
     settings = Settings(next_poll_s=10.0, poll_jitter=0.0)
     assert {next_poll_s(settings, np.random.default_rng(seed)) for seed in range(5)} == {10.0}
 
 
 @ON_SQLITE
-def test_every_answer_of_a_worker_s_calls_says_when_to_call_again(serve: Callable[..., TestClient]) -> None:
+def test_every_worker_response_has_a_polling_interval(serve: Callable[..., TestClient]) -> None:
     scene = Scene(LeagueClient(http=serve(next_poll_s=100.0, poll_jitter=0.1)))
     lease = wire.RatingLeases(
         kind="rating", worker_id=scene.evaluator.id, environment=scene.environment, count=2, budget=1
@@ -60,7 +60,7 @@ def test_the_more_workers_there_are_the_less_often_each_is_to_beat(workers: int,
     assert next_heartbeat_s(calm, workers, rng) == longest_s
 
 
-def test_workers_that_live_are_counted_and_told_how_often_to_beat(serve: Callable[..., TestClient], time: Any) -> None:
+def test_live_workers_are_counted_and_get_a_heartbeat_interval(serve: Callable[..., TestClient], time: Any) -> None:
     http = serve(heartbeats_per_s=0.1, heartbeat_s=100.0, poll_jitter=0.0)
     scene = Scene(LeagueClient(http=http))  # of two workers
     league = http.app.state.league  # type: ignore[attr-defined] - it is an application

@@ -8,6 +8,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from refused import refused
 from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
@@ -78,7 +79,7 @@ def test_an_instance_of_another_token_is_refused_also_where_it_was_claimed_a_mom
 ) -> None:
     with database.write() as session:
         register(session, configure(), *BEFORE, later=False)
-    with pytest.raises(ForbiddenError, match="belongs to token 'ann'"), database.write() as session:
+    with refused("forbidden", "ann"), database.write() as session:
         register(session, configure(), ("mine", taken, ANN), ("mine", taken, BOB), later=True)
 
 
@@ -107,7 +108,7 @@ def beat(worker_id: str, caller: Principal, now: datetime) -> Heartbeat:
     return Heartbeat(worker_id, [], caller, now, np.random.default_rng(0))
 
 
-def test_beats_together_are_one_statement_and_each_hears_its_own_command(
+def test_heartbeats_share_a_statement_and_get_their_own_commands(
     database: Database, configure: Callable[..., Settings]
 ) -> None:
     with database.write() as session:
@@ -140,9 +141,9 @@ def test_a_refused_heartbeat_leaves_those_beside_it_alone(
     wanted = "nobody" if index is None else attached[index].id
     beats = [beat(attached[2].id, ANN, NOW + timedelta(hours=1)), beat(wanted, caller, NOW + timedelta(hours=1))]
     with database.write() as session:
-        answer, refused = heartbeats.record_heartbeats(session, beats, configure())
+        answer, found = heartbeats.record_heartbeats(session, beats, configure())
     assert isinstance(answer, wire.HeartbeatAnswer)
-    assert isinstance(refused, refusal)
+    assert isinstance(found, refusal)
     with database.read() as session:
         seen = dict(session.execute(select(Worker.id, Worker.seen_at)).all())
     assert [worker for worker, at in seen.items() if at > NOW] == [attached[2].id]

@@ -2,9 +2,9 @@ import copy
 
 import pytest
 import torch
+from refused import refused
 
 from trainer.config.schema import OptimizerSettings
-from trainer.errors import TrainerError
 from trainer.ppo.extra_losses import NextObservationLoss, WeightedLoss
 from trainer.ppo.optim import optimizer as optimizers
 from trainer.ppo.optim.optimizer import ALIGNMENT, FlatAdamW, flat_size, trainable_parameters, unflatten
@@ -144,13 +144,13 @@ def lose_the_gradient(parameter):
 
 @pytest.mark.holds("H4")
 @pytest.mark.parametrize(
-    ("change", "error"),
+    ("change", "values"),
     [
-        (move, "^core.lstm.weight_ih_l0 has left the flat storage: create a new FlatAdamW"),
-        (lose_the_gradient, "^the gradient of core.lstm.weight_ih_l0 has left the flat storage"),
+        (move, ("core.lstm.weight_ih_l0", "FlatAdamW")),
+        (lose_the_gradient, ("core.lstm.weight_ih_l0",)),
     ],
 )
-def test_step_raises_an_error_if_a_parameter_left_the_flat_storage(network, optimizer, change, error):
+def test_step_raises_an_error_if_a_parameter_left_the_flat_storage(network, optimizer, change, values):
     change(network.core.lstm.weight_ih_l0)
-    with pytest.raises(TrainerError, match=error):
+    with refused("stale-optimizer", *values):
         optimizer.step()

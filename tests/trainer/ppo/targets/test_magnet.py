@@ -4,11 +4,11 @@ import copy
 
 import pytest
 import torch
+from refused import refused
 from small_runs import rps
 
 from arena.environments import declare
 from trainer.config.loading import resolve
-from trainer.errors import ConfigError
 from trainer.ppo.learner import Learner
 from trainer.ppo.loss import LOG_RATIO_LIMIT, clipped_surrogate_loss
 from trainer.ppo.sequences import split_into_sequences
@@ -139,7 +139,7 @@ def test_magnet_is_off_without_a_coefficient_or_an_average(play, never):
 
 
 def test_magnet_without_an_average_is_rejected_for_mains():
-    with pytest.raises(ConfigError, match=r"ppo\.magnet_coef is 0\.2.*league\.ema_horizon_steps"):
+    with refused("invalid-setting", "ppo.magnet_coef", 0.2, "league.ema_horizon_steps"):
         resolve("rps", None, ["ppo.magnet_coef=0.2"])
     assert resolve("openspiel:kuhn_poker", None, ["ppo.magnet_coef=0.2"]).ppo.magnet_coef == 0.2
     assert resolve("rps", None, ["ppo.magnet_coef=0.2", "league.role=league_exploiter"]).ppo.magnet_coef == 0.2

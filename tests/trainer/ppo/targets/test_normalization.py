@@ -7,9 +7,9 @@ import torch
 from fake_games import fake_spec
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 from arena.policies import ActorCritic, Architecture
-from trainer.errors import ConfigError
 from trainer.ppo.learner import Learner
 from trainer.ppo.targets.normalization import (
     ObservationNormalizer,
@@ -385,11 +385,11 @@ def test_sides_with_differently_named_roles_share_them_by_index(play, config):
 )
 def test_roles_without_a_counterpart_at_their_index_are_rejected(config, roles, alike):
     spec = replace(fake_spec((len(roles) // 2,) * 2), roles=roles, alike_sides=alike)
-    with pytest.raises(ConfigError, match=r"norm_adv_per_role_min_samples needs sides of the same roles"):
+    with refused("invalid-setting", "normalization.norm_adv_per_role_min_samples"):
         Learner(config(normalization={"norm_adv_per_role_min_samples": 2}), spec)
 
 
 def test_roles_that_differ_between_sides_are_rejected(config):
     spec = replace(fake_spec((2, 2)), roles=("heavy", "scout", "light", "light"))
-    with pytest.raises(ConfigError, match=r"norm_adv_per_role_min_samples needs sides of the same roles.*set it to 0"):
+    with refused("invalid-setting", "normalization.norm_adv_per_role_min_samples", 0):
         Learner(config(normalization={"norm_adv_per_role_min_samples": 2}), spec)

@@ -4,11 +4,11 @@ import json
 from itertools import pairwise
 
 import pytest
+from refused import refused
 
 from arena.environments import make
 from league.client import LeagueClient
 from trainer.config.loading import resolve
-from trainer.errors import ConfigError
 
 SMALL = ["environment.num_envs=4", "environment.self_play=0", "rollout.num_steps=32", "rollout.bptt_horizon=16"]
 LESSONS = ["curriculum.matches=12", "curriculum.map_share=0.25", "curriculum.team_share=0.5"]
@@ -57,7 +57,7 @@ def test_lessons_grow_with_matches_are_not_reported_and_go_on_after_a_restart(wo
 
 
 def test_a_game_without_lessons_refuses_a_curriculum(worker_of, client):
-    with pytest.raises(ConfigError, match="rps has no lessons: set it to 0"):
+    with refused("invalid-setting", "rps", 0):
         worker_of(client, resolve("rps", None, ["environment.num_envs=8", "curriculum.matches=5"]))
 
 

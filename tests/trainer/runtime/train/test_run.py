@@ -7,17 +7,16 @@ from datetime import UTC, datetime
 
 import pytest
 import torch
+from refused import assert_names, refused
 from small_runs import logged, rps, same_results, spooled
 
 from arena.environments import make
-from arena.errors import CheckpointError, UnknownPolicyError
 from arena.play.series import play_series, resolve_policy
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from league import wire
-from league.errors import InvalidRequestError, LearnerMismatchError, RefusedCheckpointError
+from league.errors import InvalidRequestError, RefusedCheckpointError
 from trainer.config.loading import resolve
-from trainer.errors import ConfigError
 
 
 def test_a_run_reports_results_publishes_and_prints_progress(worker_of, client, tmp_path):
@@ -54,7 +53,7 @@ def test_a_run_folder_has_provenance_and_metrics(worker_of, client, tmp_path):
 
 
 def test_a_run_folder_plays_matches_with_the_weights_that_it_saved(worker_of, client, tmp_path):
-    with pytest.raises(UnknownPolicyError, match=r"is a folder without policy\.safetensors: give the folder of a"):
+    with refused("unknown-policy", "policy.safetensors"):
         resolve_policy("rps", str(tmp_path))
     worker = worker_of(client, rps("run.total_timesteps=128"))
     worker.run()
@@ -62,7 +61,7 @@ def test_a_run_folder_plays_matches_with_the_weights_that_it_saved(worker_of, cl
     weights = worker.learner.network.state_dict()
     assert all(torch.equal(tensor, weights[name]) for name, tensor in policy.network.state_dict().items())
     assert len(play_series("rps", policy, resolve_policy("rps", "random"), matches=2, seed=0).matches) == 2
-    with pytest.raises(CheckpointError, match="was trained for rps"):
+    with refused("invalid-checkpoint", "rps"):
         resolve_policy("recall", str(tmp_path / "run"))
 
 
@@ -93,7 +92,7 @@ def test_a_run_stops_at_the_leagues_command(worker_of, client, tmp_path, command
     client.command_worker(client.workers().items[0].id, command)
     worker.run()
     assert worker.learner.updates == 1
-    assert f"the league sent the command {command!r}" in lines
+    assert_names("\n".join(lines), command)
     assert same_results(spooled(tmp_path), logged(client))
 
 
@@ -159,7 +158,6 @@ def test_an_incompatible_opponent_is_released_and_training_continues(worker_of, 
     worker.run()
     assert worker.learner.steps == 512
     assert "cannot be played" in caplog.text
-    assert "does not fit its architecture" in caplog.text
 
 
 def test_rejected_results_are_set_aside_and_training_continues(worker_of, client, tmp_path, caplog):
@@ -187,15 +185,15 @@ def test_rejected_results_are_set_aside_and_training_continues(worker_of, client
     assert [file.name for file in (tmp_path / "run" / "snapshots").iterdir()] == [
         "000000000000256-000000000000128.refused"
     ]
-    assert "rejected the snapshot of step 256" in caplog.text
+    assert_names(caplog.text, "rejected", 256)
 
 
 def test_a_learner_of_another_role_is_refused(worker_of, client):
     worker_of(client, rps())
-    with pytest.raises(LearnerMismatchError, match="role"):
+    with refused("learner-mismatch", "role"):
         worker_of(client, rps("league.role=main_exploiter"), run="other")
 
 
 def test_a_discount_other_than_the_shapings_is_refused(worker_of, client):
-    with pytest.raises(ConfigError, match=r"ppo\.gamma is 0\.9, .* set ppo\.gamma=0\.995"):
+    with refused("invalid-setting", "ppo.gamma", 0.9, "ppo.gamma=0.995"):
         worker_of(client, resolve("mech-duel", None, ["ppo.gamma=0.9", "environment.num_envs=2"]))
