@@ -92,7 +92,7 @@ class Played:
         if why := _without_meaning(rule, spec):
             return rule.not_applicable(why)
         if self.stopped:
-            broken = next(each.check for each in self.faults if each in STOPPING)
+            broken = next(each.name for each in self.faults if each in STOPPING)
             return rule.not_reached(f"no fault before {broken!r} was broken")
         if rule is checks.ZERO_SUM and not spec.zero_sum:
             return rule.info("rewards need not add up to 0, and did: zero_sum=True would say so")

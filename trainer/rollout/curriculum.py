@@ -71,4 +71,5 @@ class CurriculumSchedule:
 
     @property
     def _lesson(self) -> CurriculumStage:
-        return self._environments[0].lesson
+        lesson: CurriculumStage = self._environments[0].lesson
+        return lesson
