@@ -59,6 +59,7 @@ def reset_decision_stats(state: State, env: int, mech: int) -> None:
 @device_function
 def read_float(state: State, value: float, env: int, mech: int) -> float:
     """An action float within [-1, 1]; NaN is counted, and 0."""
+    # Only NaN is unlike itself. A clamp would pass it on, and it would spread over the match.
     if value != value:
         state.nan_actions[env, mech] = state.nan_actions[env, mech] + wp.int64(1)
         return 0.0
@@ -72,6 +73,7 @@ def read_move(state: State, hulls: Hulls, commands: Commands, env: int, mech: in
         read_float(state, commands.move[env, mech, FORWARD], env, mech),
         read_float(state, commands.move[env, mech, STRAFE], env, mech),
     )
+    # Longer vectors are cut to length 1: walking diagonally is not faster.
     state.throttle[env, mech] = throttle / wp.max(wp.length(throttle), 1.0)
     state.lift[env, mech] = wp.max(read_float(state, commands.move[env, mech, VERTICAL], env, mech), 0.0)
     angle = read_float(state, commands.move[env, mech, YAW], env, mech) * hulls.max_yaw_rate[mech] * TICK_S
@@ -149,6 +151,7 @@ def launches_smoke(state: State, hulls: Hulls, commands: Commands, env: int, mec
 def launch_cloud(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> None:
     """Hang a cloud ahead of the mech, in place of its side's oldest."""
     side = hulls.side[mech]
+    # A ring: the oldest cloud of the side is replaced.
     slot = state.smoke_count[env, side] % SMOKE_SLOTS
     distance = NEAREST + (FARTHEST - NEAREST) * uniform(
         state.seeds[env], SMOKE_DRAW, state.tick[env], hulls.rng_id[mech]

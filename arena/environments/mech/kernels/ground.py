@@ -104,6 +104,7 @@ def ground_between(state: State, terrain: Terrain, env: int, start: wp.vec3, end
     points = wp.max(int(wp.ceil(wp.length(plane(line)) / SIGHT_STEP)), 1)
     half_step = line / float(2 * points)
     centre = 0.5 * (start + end)
+    # Points lie symmetrically around the middle, so that both ends see the same and sight is mutual.
     k = wp.int32(1 - points)
     while k < points:
         point = centre + float(k) * half_step

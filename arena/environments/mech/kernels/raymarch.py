@@ -66,6 +66,7 @@ def is_blocked(terrain: Terrain, map_index: int, start: wp.vec3, end: wp.vec3) -
     x = wp.uint32(fine_place(terrain, middle[0]) - wp.uint32(points - 1) * half_x)
     y = wp.uint32(fine_place(terrain, middle[1]) - wp.uint32(points - 1) * half_y)
     z = wp.int32(int(fine_step(middle[2])) - (points - 1) * half_z)
+    # The lowest point of a group when the line falls. If it is above the cover, so are all others.
     sink = wp.min(2 * (GROUP - 1) * half_z, 0)
     left = wp.int32(points)
     while left > 0:

@@ -87,6 +87,7 @@ def earn_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, report
     """Pay a mech that was alive when the decision began."""
     after = wp.float32(0.0)
     if not state.ended[env]:
+        # The potential of a terminal state is 0, or shaping would change the best policy (Ng et al., 1999).
         after = potential(state, hulls, terrain, field, env, mech)
     own = wp.float32(0.0)
     if state.acted[env, mech]:

@@ -74,6 +74,7 @@ def place_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: 
     moved = SPAWN_JITTER * wp.vec2(jitter(state, env, SIDEWAYS, rank), jitter(state, env, DEPTH, rank))
     offset = formation_place(field, rank) + moved
     angle = SPAWN_JITTER_RAD * jitter(state, env, HEADING, rank)
+    # Maps are point-symmetric: negating home's place and heading gives away the same start.
     sign = float(1 - 2 * hulls.side[mech])
     place = (centre + left * offset[0] + outward * offset[1]) * sign
     state.heading[env, mech] = rotate(-outward, wp.vec2(wp.cos(angle), wp.sin(angle))) * sign

@@ -42,6 +42,7 @@ def smoke_between(state: State, env: int, start: wp.vec3, end: wp.vec3) -> bool:
     """Whether the way between two points comes nearer than SMOKE_RADIUS to a cloud's centre."""
     middle = (start + end) * 0.5
     span = end - start
+    # Two pairs of eyes at one point: never divide by 0.
     per_length = 1.0 / wp.max(wp.dot(span, span), 1.0e-12)
     for side in range(2):
         for slot in range(SMOKE_SLOTS):
@@ -85,6 +86,7 @@ def look_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: i
         found = wp.int32(0)
         if watches and alive(state, env, other):
             found = view_between(state, terrain, env, smoke, own, eyes(state, hulls, env, other))
+        # Computed once for both: sight is mutual, and home's mechs write the entries of both directions.
         state.sight[env, mech, other] = wp.uint8(found)
         state.sight[env, other, mech] = wp.uint8(found)
 

@@ -41,6 +41,7 @@ def apply_damage(state: State, hulls: Hulls, tick: int, env: int, mech: int, tot
     mechs = state.hp.shape[1]
     hp = state.hp[env, mech]
     taken = wp.min(total, hp)
+    # Enemies first: float addition depends on its order, and both sides must add up alike.
     for k in range(mechs):
         shooter = enemies_first(hulls, mechs, mech, k)
         damage = state.damage[env, shooter, mech]
@@ -86,6 +87,7 @@ def paint(state: State, hulls: Hulls, env: int, mech: int) -> None:
     if painter < 0:
         return
     if state.painted_by[env, mech] < 0:
+        # Atomic on GPUs, where several targets of one painter are resolved at once.
         wp.atomic_add(state.paints, env, painter, 1)
         wp.atomic_add(state.paints, env, mech, -1)
     state.painted_by[env, mech] = painter
@@ -108,6 +110,7 @@ def was_hit(state: State, env: int, mech: int) -> bool:
 @device_function
 def resolve_mech(state: State, hulls: Hulls, arms: Arms, tick: int, env: int, mech: int) -> None:
     """Take what everybody and the ground did to the mech in this tick."""
+    # Most mechs are hit in no tick, so look before adding up.
     if state.hp[env, mech] <= 0.0 or (state.burn[env, mech] == 0.0 and not was_hit(state, env, mech)):
         return
     damage = wp.float32(state.burn[env, mech])

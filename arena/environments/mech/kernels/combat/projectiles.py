@@ -63,6 +63,7 @@ def meet_mech(
     """The first living enemy that a shell passes near enough, and where on its way that is; -1 and NEVER if none."""
     other = wp.int32(first_enemy(state, hulls, mech))
     end = other + state.hp.shape[1] // 2
+    # A shell at the end of its reach may not move at all: never divide by 0.
     scale = 1.0 / wp.max(length * length, 1.0e-12)
     met = wp.int32(-1)
     place = wp.float32(NEVER)
@@ -113,6 +114,7 @@ def fly_shell(
 ) -> None:
     """Move shell k of the mech by a tick: into a mech or the ground, to the end of its reach, or on."""
     reach = state.shell_reach[env, mech, slot]
+    # Gone unless it flies on below: every other end of a shell leaves the slot free.
     state.shell_reach[env, mech, slot] = 0.0
     if is_intercepted(state, hulls, env, mech, slot):
         return

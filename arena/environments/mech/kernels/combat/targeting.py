@@ -109,6 +109,7 @@ def nearest_target(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, 
         if may_reach(state.position[env, other] - state.position[env, mech], distance) and state.hp[env, other] > 0.0:
             way = centre(state, hulls, env, other) - centre(state, hulls, env, mech)
             apart = wp.length_sq(way)
+            # Equally near enemies: the lowest index, whatever the order of threads.
             nearer = apart < shortest or (apart == shortest and found < 0)
             if nearer and can_target(state, hulls, env, mech, other, weapon, way, cosine):
                 found = other

@@ -88,6 +88,7 @@ def list_contacts(state: State, hulls: Hulls, env: int, mech: int) -> int:
         other = enemies_first(hulls, mechs, mech, k)
         if is_contact(state, hulls, env, mech, other):
             distance = apart_squared(state, env, mech, other)
+            # Insertion sort: the lists are short, and equal distances must keep their order on every device.
             slot = wp.int32(used)
             while slot > first and far[slot - 1] > distance:
                 if slot < slots:
@@ -124,6 +125,7 @@ def write_course(
     contact[VELOCITY_AHEAD] = signed(motion[0])
     contact[VELOCITY_LEFT] = signed(motion[1])
     contact[VELOCITY_UP] = signed(velocity[2])
+    # The bound keeps mechs at the same place from a division by 0.
     contact[CLOSING] = signed(-wp.dot(velocity, apart) / wp.max(distance, 1.0e-6))
     contact[FACING_AHEAD] = signed(facing[0])
     contact[FACING_LEFT] = signed(facing[1])
@@ -148,7 +150,7 @@ def write_contact(
     streams: Streams,
     blur: float,
 ) -> None:
-    """What the mech perceives of the other mech beside its aspect; an enemy is off by `blur`, 1 - fidelity."""
+    """What the mech perceives of the other mech beside its public features; an enemy is off by `blur`, 1 - fidelity."""
     apart = state.position[env, other] - state.position[env, mech]
     distance = wp.length(apart)
     place = to_frame(plane(apart), state.heading[env, mech])
