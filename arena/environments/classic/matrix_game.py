@@ -20,8 +20,6 @@ class MatrixGame(SeededBatch):
     range to [0, 1], so that 0.5 is a payoff of 0.
     """
 
-    capabilities: tuple[type, ...] = ()
-
     def __init__(
         self, spec: EnvironmentSpec, payoff: Float[Tensor, "K K"], *, num_envs: int, device: str, seed: int
     ) -> None:

@@ -30,8 +30,6 @@ class Recall(SeededBatch):
     The observation is the cue one-hot (zero after the first decision), the flag, and a random bit.
     """
 
-    capabilities: tuple[type, ...] = ()
-
     def __init__(self, spec: EnvironmentSpec, *, num_envs: int, device: str, seed: int) -> None:
         super().__init__(spec, num_envs=num_envs, device=device, seed=seed)
         self._decision = torch.zeros_like(self.seeds)

@@ -84,8 +84,6 @@ class SyncBatch(SeededBatch):
         seed: The environment's seed.
     """
 
-    capabilities: tuple[type, ...] = ()
-
     def __init__(
         self, spec: EnvironmentSpec, host: Callable[[int], Stepper], *, num_envs: int, device: str, seed: int
     ) -> None:

@@ -61,8 +61,6 @@ class TensorMatches(SeededBatch):
     is not counted, and the end is told with it.
     """
 
-    capabilities: tuple[type, ...] = ()
-
     def __init__(self, declared: Declared, *, num_envs: int, device: str, seed: int) -> None:
         super().__init__(declared.spec, num_envs=num_envs, device=device, seed=seed)
         self._declared, self._game = declared, declared.game.open(declared.spec.name, num_envs=num_envs, device=device)
