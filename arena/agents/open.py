@@ -37,7 +37,7 @@ USUAL = Timeouts()
 """As patient as one is who says nothing about it."""
 
 
-def form_of(name: str) -> Form | None:
+def kind_of(name: str) -> Form | None:
     """Say which policy from outside a name is; None where it is none."""
     if name.startswith(("http://", "https://")):
         return "http"
@@ -73,7 +73,7 @@ def open_policy(
 
 def _actor(spec: EnvironmentSpec, name: str, patience: Timeouts) -> ExternalAgent:
     """Open an actor; what only one form takes is imported for that form alone."""
-    match form_of(name):
+    match kind_of(name):
         case "http":
             from arena.agents.http import HttpActor
 

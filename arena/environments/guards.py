@@ -10,7 +10,7 @@ from arena.errors import ArenaError, GameError
 
 
 @contextmanager
-def staying(name: str) -> Iterator[None]:
+def forbid_exit(name: str) -> Iterator[None]:
     """Run a game's code, which may fail but not leave: `sys.exit` in it would end a whole run without a word.
 
     Raises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from arena.environments.adapters.custom.baselines import Scripted, scripted_players
-from arena.environments.adapters.custom.plugins import plugins
+from arena.environments.adapters.custom.lookup import plugins
 from arena.environments.spec import RoundsSpec
 from arena.errors import ArenaError, InputError, UnknownEnvironmentError, UnknownPolicyError
 from arena.extras import named_extra
@@ -147,7 +147,7 @@ FAMILIES: dict[str, Family] = {
 
 OWN = _brought(
     "arena.environments.adapters.custom.factory:make_own",
-    "arena.environments.adapters.custom.game:declare_own",
+    "arena.environments.adapters.custom.game:spec_of_custom",
     hosted=True,
 )
 """Games of the reader's own: `MODULE:CALLABLE`, and plug-ins."""
@@ -186,7 +186,7 @@ def baselines(environment: str) -> tuple[Baseline, ...]:
     return ANY_ENVIRONMENT if entry is None else entry.baselines
 
 
-def brought_baselines(environment: str) -> tuple[Baseline, ...]:
+def plugin_baselines(environment: str) -> tuple[Baseline, ...]:
     """Scripted players that a game of the reader's own brings beside those; this loads the game's module.
 
     Raises:
@@ -251,7 +251,7 @@ def make(
     env = factory(game, num_envs=num_envs, device=device, seed=seed, **told)
     if rounds is None:
         return env
-    wrap = cast("Callable[..., Environment]", _resolve("arena.environments.wrappers.rounds:play_in_rounds", game))
+    wrap = cast("Callable[..., Environment]", _resolve("arena.environments.wrappers.rounds:Rounds", game))
     return wrap(env, RoundsSpec.of(name, env.spec, rounds), seed=seed)
 
 

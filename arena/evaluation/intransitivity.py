@@ -81,7 +81,7 @@ def _p_values(counts: WinCounts) -> FloatArray:
     more = np.maximum(points, games - points)
     raw = np.minimum(2.0 * betainc(more, games - more + 1.0, 0.5), 1.0)  # P(at least so many of n), n not whole as well
     p_value = np.ones_like(counts.games)
-    p_value[high, low] = p_value[low, high] = discoveries.adjusted(raw)
+    p_value[high, low] = p_value[low, high] = discoveries.benjamini_hochberg(raw)
     return p_value
 
 

@@ -20,7 +20,7 @@ _TOLERANCE = 1e-9  # of the conic solver, in win rates and probabilities
 _NOTHING = 1e-7  # a lead over a mixture that is none: players a hair's breadth from even would leave no mixture else
 
 
-def nash_mixture(win_rate: ArrayLike) -> FloatArray:
+def max_entropy_nash(win_rate: ArrayLike) -> FloatArray:
     """Return the Nash mixture of maximum entropy of the game "choose a player each".
 
         maximise -sum_i p_i log p_i    subject to    sum_j (x_ij - x_ji) p_j <= 0 for all i,    p in the simplex

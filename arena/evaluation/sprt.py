@@ -29,7 +29,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena.arrays import FloatArray
+from arena.arrays import FloatArray, share_column
 from arena.evaluation.brownian import BoundedBrownianMotion
 
 Decision = Literal["accept", "reject", "continue"]
@@ -131,7 +131,7 @@ class SprtResult:
     lead: EloEstimate
 
 
-def judge(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtResult:
+def run_sprt(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtResult:
     """Judge a candidate by its scores; see `stop` and `estimate`."""
     where = stop(scores, config, paired=paired)
     return SprtResult(where, estimate(where.counts, config))
@@ -153,12 +153,12 @@ def stop(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtS
         ValueError: A score is not in [0, 1].
     """
     cells, games_each = (5, 2) if paired else (3, 1)
-    counts = np.cumsum(_shared_among(_scores(scores), cells), axis=0)
+    counts = np.cumsum(_shared_among(share_column("scores", scores, "a score"), cells), axis=0)
     if not len(counts):
         return SprtState("continue", 0, (0.0,) * cells, 0.0, config.lower, config.upper)
     games = games_each * np.arange(1, len(counts) + 1)
     llr = log_likelihood_ratio(counts, config.elo0, config.elo1)
-    lower, upper = config.lower + _step_over(-llr), config.upper - _step_over(llr)
+    lower, upper = config.lower + _overshoot(-llr), config.upper - _overshoot(llr)
     accepted, rejected = llr > upper, llr < lower
     over = np.flatnonzero((accepted | rejected) & (games >= config.least_games))
     last = int(over[0]) if over.size else len(counts) - 1
@@ -293,7 +293,7 @@ def _multiplier(n: FloatArray, distance: FloatArray) -> FloatArray:
     return np.asarray(found.x)
 
 
-def _step_over(llr: FloatArray) -> FloatArray:
+def _overshoot(llr: FloatArray) -> FloatArray:
     """Return (N,) estimates, after each score, of how far the ratio will step over a bound above it."""
     record = np.maximum.accumulate(np.concatenate(([0.0], llr)))
     step = np.diff(record)
@@ -316,16 +316,6 @@ def _filled(counts: ArrayLike) -> FloatArray:
     if not (np.isfinite(n) & (n >= 0.0)).all():
         raise ValueError(f"counts are {n.tolist()}: each must be finite and 0 or more")
     return np.maximum(n, _EMPTY_CELL)
-
-
-def _scores(values: ArrayLike) -> FloatArray:
-    scores = np.asarray(values, dtype=np.float64)
-    if scores.ndim != 1:
-        raise ValueError(f"scores have shape {scores.shape}: pass one per pair or game, shape (count,)")
-    wrong = np.flatnonzero(~((scores >= 0.0) & (scores <= 1.0)))
-    if wrong.size:
-        raise ValueError(f"scores[{wrong[0]}] is {scores[wrong[0]]}: a score lies in [0, 1]")
-    return scores
 
 
 def _values(n: FloatArray) -> FloatArray:

@@ -18,9 +18,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from arena.arrays import BoolArray, FloatArray, IntArray
+from arena.arrays import BoolArray, FloatArray, IntArray, share_column
 from arena.matchmaking.distribution import Branch, Distribution, MatchmakingConfig, opponent_distribution
-from arena.matchmaking.pfsp import pfsp_weights, rate_column, require_share
+from arena.matchmaking.pfsp import pfsp_weights, require_share
 from arena.matchmaking.rules import Candidates
 
 Role = Literal["main", "main_exploiter", "league_exploiter"]
@@ -32,12 +32,12 @@ VERIFICATION = "verification"
 
 
 @dataclass(frozen=True, eq=False)
-class Opposition:
-    """The K frozen players that a learner of a role could meet.
+class OpponentTable:
+    """Columns of the K possible opponents of a learner: win rates, lineages and roles.
 
     Attributes:
         win_rates: (K,) probability that the learner beats each, in [0, 1].
-        of_late: (K,) the same of the lineage of each as it played of late, over the snapshots that it left last.
+        recent_win_rates: (K,) the same for each opponent's lineage, over its latest snapshots only.
         lineage: (K,) int64 whose lineage each belongs to, NO_LINEAGE for baselines.
         main: (K,) true for players of a main's lineage.
         exploiter: (K,) true for players of an exploiter's lineage, of either kind.
@@ -49,7 +49,7 @@ class Opposition:
     """
 
     win_rates: FloatArray
-    of_late: FloatArray
+    recent_win_rates: FloatArray
     lineage: IntArray
     main: BoolArray
     exploiter: BoolArray
@@ -57,9 +57,9 @@ class Opposition:
     own: int
 
     def __post_init__(self) -> None:
-        for name in ("win_rates", "of_late"):
-            object.__setattr__(self, name, rate_column(getattr(self, name)))
-        for name in ("of_late", "lineage", "main", "exploiter", "step"):
+        for name in ("win_rates", "recent_win_rates"):
+            object.__setattr__(self, name, share_column(name, getattr(self, name), "a win rate"))
+        for name in ("recent_win_rates", "lineage", "main", "exploiter", "step"):
             shape = getattr(self, name).shape
             if shape != self.win_rates.shape:
                 raise ValueError(f"{name} has shape {shape}: with {self.win_rates.size} win_rates pass one for each")
@@ -282,7 +282,7 @@ class Decision:
     reason: str
 
 
-def decide(rule: SnapshotRule, role: Role, steps: int, against: Opposition, chance: float) -> Decision | None:
+def decide(rule: SnapshotRule, role: Role, steps: int, against: OpponentTable, chance: float) -> Decision | None:
     """Say whether a learner should leave a snapshot now, and whether it then begins anew; None while it should not.
 
     Those who count are the mains, as they played of late, for a main exploiter, and everybody for the others. Where
@@ -298,7 +298,7 @@ def decide(rule: SnapshotRule, role: Role, steps: int, against: Opposition, chan
     if steps < rule.steps:
         return None
     mains_count = role == "main_exploiter"
-    win_rates = against.of_late[against.rival_mains] if mains_count else against.win_rates
+    win_rates = against.recent_win_rates[against.rival_mains] if mains_count else against.win_rates
     least = float(win_rates.min(initial=1.0))
     whom = f"{'mains' if mains_count else 'players'} that count: {win_rates.size}"
     hardest = f", the hardest beaten in {least:.1%}" if win_rates.size else ""
@@ -314,7 +314,7 @@ def decide(rule: SnapshotRule, role: Role, steps: int, against: Opposition, chan
 # --- whom ------------------------------------------------------------------------------------------------------------
 
 
-def role_distribution(against: Opposition, candidates: Candidates, rules: RoleRules) -> Distribution:
+def role_distribution(against: OpponentTable, candidates: Candidates, rules: RoleRules) -> Distribution:
     """Return the distribution of a learner's next opponent by its role.
 
     A main:
@@ -357,7 +357,7 @@ def without_self_play(distribution: Distribution) -> Distribution:
     return Distribution(0.0, branches, distribution.probabilities / others)
 
 
-def _mixed(against: Opposition, branches: list[Branch]) -> Distribution:
+def _mixed(against: OpponentTable, branches: list[Branch]) -> Distribution:
     """Put branches together; the share of those that found nobody goes to self-play."""
     found = tuple(branch for branch in branches if branch.share > 0.0 and branch.weights.any())
     probabilities = np.sum([branch.share * branch.weights for branch in found], axis=0)
@@ -368,7 +368,7 @@ def _mixed(against: Opposition, branches: list[Branch]) -> Distribution:
     )
 
 
-def _main_branches(against: Opposition, candidates: Candidates, rules: Main) -> list[Branch]:
+def _main_branches(against: OpponentTable, candidates: Candidates, rules: Main) -> list[Branch]:
     config, rivals = rules.matchmaking, against.rival_mains.size
     of_rivals = config.self_play_share * rivals / (1 + rivals)  # the learner is one of the mains
     not_pfsp = config.self_play_share + rules.verification_share
@@ -377,13 +377,13 @@ def _main_branches(against: Opposition, candidates: Candidates, rules: Main) -> 
     return [_mains_branch(against, of_rivals, rules.live_above), *everybody, weakness]
 
 
-def _mains_branch(against: Opposition, share: float, live_above: float) -> Branch:
+def _mains_branch(against: OpponentTable, share: float, live_above: float) -> Branch:
     """Divide a share evenly among the other mains: each itself where the learner stands a chance, else its past."""
     weights, met = np.zeros_like(against.win_rates), np.zeros(against.win_rates.size, dtype=np.bool_)
     rivals = against.rival_mains
     for place in rivals:
         chosen = np.array([place])
-        if against.of_late[place] <= live_above:
+        if against.recent_win_rates[place] <= live_above:
             chosen = np.flatnonzero(against.lineage == against.lineage[place])
         weights[chosen] += pfsp_weights(against.win_rates[chosen], "variance") / rivals.size
         met[chosen] = True
@@ -391,7 +391,7 @@ def _mains_branch(against: Opposition, share: float, live_above: float) -> Branc
     return _branch(MAINS, share, "a main as likely as another, its snapshots by variance", weights, met, wanted)
 
 
-def _verification_branch(against: Opposition, rules: Main) -> Branch:
+def _verification_branch(against: OpponentTable, rules: Main) -> Branch:
     weak = against.exploiter & (against.win_rates < rules.exploiter_below)
     wanted = f"exploiters' snapshots that it beats less than {rules.exploiter_below:.0%} of the time"
     if not weak.any():
@@ -403,7 +403,7 @@ def _verification_branch(against: Opposition, rules: Main) -> Branch:
     return _branch(VERIFICATION, rules.verification_share, f"hard, power {power:g}", weights, weak, wanted)
 
 
-def _forgotten_past(against: Opposition) -> BoolArray:
+def _forgotten_past(against: OpponentTable) -> BoolArray:
     """Return (K,) true for own snapshots but the newest ones, as far back as each is no easier than the one before.
 
     That the newest are the hardest is as it should be and nothing forgotten.

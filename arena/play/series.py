@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from arena.agents import FORMS, USUAL, ExternalPolicy, Timeouts, form_of, open_policy
+from arena.agents import FORMS, USUAL, ExternalPolicy, Timeouts, kind_of, open_policy
 from arena.agents.policy import ignore_faults
 from arena.environments.registry import declare, make_baseline
 from arena.errors import InputError, UnknownPolicyError
@@ -102,7 +102,7 @@ def play_series(
 
 
 @contextmanager
-def seated(
+def open_players(
     environment: str,
     names: Sequence[str],
     patience: Timeouts = USUAL,
@@ -128,7 +128,7 @@ def resolve_policy(
     """Find a player by name: a baseline, a checkpoint's path, the folder of a training run, or a policy from outside.
 
     Policies from outside are written as `arena.agents.FORMS` says, and closed by whoever asked for them; see
-    `seated`.
+    `open_players`.
 
     Args:
         environment: Registry name.
@@ -142,7 +142,7 @@ def resolve_policy(
         CheckpointError: The file is no checkpoint, or was trained for another environment.
         ExternalPolicyError: The policy from outside cannot be opened.
     """
-    if form_of(name) is not None:
+    if kind_of(name) is not None:
         return open_policy(declare(environment), name, patience, on_fault)
     if Path(name).suffix == CHECKPOINT_SUFFIX or Path(name).is_file():
         return load_for(declare(environment), name)

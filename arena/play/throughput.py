@@ -3,11 +3,10 @@
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 
-from arena.environments.base import Environment
+from arena.environments.base import CountsBytes, Environment, supports
 from arena.policies.scripted import RandomPolicy
 
 WARM_UP_STEPS = 20
@@ -54,24 +53,9 @@ class Memory:
     shared: int
 
 
-@runtime_checkable
-class CountsBytes(Protocol):
-    """An environment that knows how much memory its matches take, and what they share, observations left out."""
-
-    @property
-    def own_bytes(self) -> int:
-        """Of all matches together."""
-        ...
-
-    @property
-    def shared_bytes(self) -> int:
-        """Of what exists once."""
-        ...
-
-
 def measure_memory(env: Environment) -> Memory:
     """Count the bytes of an environment's tensors; where it does not tell those of its state, they count as 0."""
-    own, shared = (env.own_bytes, env.shared_bytes) if isinstance(env, CountsBytes) else (0, 0)
+    own, shared = (env.own_bytes, env.shared_bytes) if supports(env, CountsBytes) else (0, 0)
     observation = env.reset()
     tensors = (observation.values, observation.active, *observation.masks.values())
     return Memory(own // env.num_envs, sum(tensor.nbytes for tensor in tensors) // env.num_envs, shared)

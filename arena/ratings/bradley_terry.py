@@ -35,22 +35,19 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.sparse import csr_array
 from scipy.special import expit, ndtr
 from threadpoolctl import threadpool_limits
 
+from arena.arrays import BoolArray, FloatArray, IntArray, refuse
 from arena.ratings import expected_score as round_robin
 from arena.ratings.bradley_terry_config import RefitConfig
 from arena.ratings.cholesky import solution
 from arena.ratings.covariance import EXACT, Covariance, SparseSystem
 from arena.ratings.expected_score import PairCounts
 from arena.ratings.glicko2 import SCALE, START_RATING, Results
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 NO_PARENT = -1
 
@@ -187,7 +184,7 @@ def fit(
 
 
 @dataclass(frozen=True)
-class _Step:
+class _LineageStep:
     """What is usual for a step from parent to child: mean d and variance s^2."""
 
     mean: float
@@ -265,7 +262,7 @@ class _Posterior:
     precision: FloatArray
     child: IntArray
     parent: IntArray
-    step: _Step
+    step: _LineageStep
 
     def height(self, theta: FloatArray) -> float:
         """Return its value, up to a constant."""
@@ -304,21 +301,15 @@ def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: Int
             f"start, anchor and parent have shapes {start.shape}, {anchor.shape} and {parent.shape}: "
             "pass one value per player"
         )
-    _require_within("start", start, ~np.isfinite(start), "a rating must be finite")
-    _require_within("home", results.home, results.home >= players, f"there are {players} players")
-    _require_within("away", results.away, results.away >= players, f"there are {players} players")
+    refuse("start", start, ~np.isfinite(start), "a rating must be finite")
+    refuse("home", results.home, results.home >= players, f"there are {players} players")
+    refuse("away", results.away, results.away >= players, f"there are {players} players")
     rule = f"a parent is one of the {players} players, or -1 for none"
-    _require_within("parent", parent, (parent < NO_PARENT) | (parent >= players), rule)
+    refuse("parent", parent, (parent < NO_PARENT) | (parent >= players), rule)
     ancestor = parent
     for _ in range(players.bit_length()):  # twice as far up every time
         ancestor = np.where(ancestor == NO_PARENT, NO_PARENT, ancestor[ancestor])
-    _require_within("parent", parent, ancestor != NO_PARENT, "nobody descends from itself")
-
-
-def _require_within(name: str, values: NDArray[np.generic], wrong: BoolArray, rule: str) -> None:
-    if wrong.any():
-        place = int(np.flatnonzero(wrong)[0])
-        raise ValueError(f"{name}[{place}] is {values[place]}: {rule}")
+    refuse("parent", parent, ancestor != NO_PARENT, "nobody descends from itself")
 
 
 def _pairs(results: Results, anchor: BoolArray) -> PairCounts:
@@ -346,11 +337,11 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
     solver = _Solver()
     probes = _probes(child, parent[child], theta.size)[free]
     solution = np.zeros_like(probes)
-    step = known = _Step(0.0, 4.0 / config.parent_draws)
+    step = known = _LineageStep(0.0, 4.0 / config.parent_draws)
     correlation = 0.0
     for _ in range(_LEARNING_ROUNDS):
         posterior = _Posterior(_weighed(pairs, correlation), pattern, free, precision, child, parent[child], step)
-        _climb(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGHLY)
+        _newton_ascent(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGHLY)
         solution = solver.solved(posterior.curvature(theta), probes, _PROBE_TOLERANCE, solution)
         unsure = float((probes * solution).sum())
         before, step = step, _usual_step(posterior, theta, unsure, known, config.parent_weight)
@@ -359,12 +350,12 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
             correlation = _correlation(pairs, theta, free.size - unsure / before.variance)
         if _alike(before, step) and abs(correlation - seemed) < _LEARNING_TOLERANCE:
             break
-    _climb(posterior, theta, _STEP_TOLERANCE, solver, _SOLVER_TOLERANCE)
+    _newton_ascent(posterior, theta, _STEP_TOLERANCE, solver, _SOLVER_TOLERANCE)
     lineage = pattern.edges(child, parent[child])
     covariance = Covariance.of_curvature(posterior.curvature(theta), *lineage, solver.basis)
     if seemed > 0.0:
         hold = (SCALE / config.prior_deviation) ** 2
-        theta[:], covariance = round_robin.rate(theta, covariance, free, pairs, seemed, hold)
+        theta[:], covariance = round_robin.round_robin_ratings(theta, covariance, free, pairs, seemed, hold)
     return covariance
 
 
@@ -385,12 +376,14 @@ def _probes(child: IntArray, parent: IntArray, players: int) -> FloatArray:
     return np.array(between).reshape(-1, players).T
 
 
-def _usual_step(posterior: _Posterior, theta: FloatArray, unsure: float, known: _Step, weight: float) -> _Step:
+def _usual_step(
+    posterior: _Posterior, theta: FloatArray, unsure: float, known: _LineageStep, weight: float
+) -> _LineageStep:
     """Return the mean and the variance of steps that are as `unsure` as that; `known` counts as `weight` steps."""
     steps = theta[posterior.child] - theta[posterior.parent]
     mean = float(steps.sum()) / (steps.size + weight)
     spread = float(np.square(steps - mean).sum()) + unsure
-    return _Step(mean, (weight * known.variance + spread) / (steps.size + weight))
+    return _LineageStep(mean, (weight * known.variance + spread) / (steps.size + weight))
 
 
 def _weighed(pairs: PairCounts, correlation: float) -> PairCounts:
@@ -431,7 +424,7 @@ def _correlation(pairs: PairCounts, theta: FloatArray, fitted: float) -> float:
     return float(brentq(excess, 0.0, _CORRELATION_MAX))
 
 
-def _alike(one: _Step, other: _Step) -> bool:
+def _alike(one: _LineageStep, other: _LineageStep) -> bool:
     """Say whether two usual steps differ by little, compared with how far a step is from the usual one."""
     apart = abs(one.mean - other.mean) / one.variance**0.5
     return bool(max(apart, abs(1.0 - other.variance / one.variance)) < _LEARNING_TOLERANCE)
@@ -466,7 +459,7 @@ class _Solver:
         return system.solution(right, tolerance, start)
 
 
-def _climb(
+def _newton_ascent(
     posterior: _Posterior, theta: FloatArray, tolerance: float, solver: _Solver, solver_tolerance: float
 ) -> None:
     """Move `theta` to the maximum by Newton's method, halving steps that do not rise; end with a step that small."""

@@ -122,7 +122,7 @@ class TwoSided:
     chance: bool | None = None
 
 
-def seat(name: str, agents: Sequence[str], game: TwoSided) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def assign_sides(name: str, agents: Sequence[str], game: TwoSided) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Agents of the home and of the away side, each in the game's order.
 
     Raises:

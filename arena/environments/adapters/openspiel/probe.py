@@ -34,7 +34,7 @@ class Playouts:
     digest: str
 
 
-def play_out(game: "Game") -> Playouts:
+def probe_game(game: "Game") -> Playouts:
     """Play a game at random some times, always in the same way.
 
     The mean over playouts of 1 + b1 + b1 b2 + ..., with b the number of ways to go on, is an estimate of the number of

@@ -13,7 +13,7 @@ LONGEST_LIMIT_S = 86_400.0
 """A step that takes longer than a day does not end: operating systems wait no longer than weeks."""
 
 
-def make_hosted(
+def make_batch(
     opener: str, name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float
 ) -> SyncBatch:
     """A batch of matches of a game.

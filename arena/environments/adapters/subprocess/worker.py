@@ -76,10 +76,10 @@ def main(descriptor: int) -> None:
     faulthandler.enable()
     threading.Thread(target=_leave_with_parent, args=(descriptor,), daemon=True).start()
     with contextlib.suppress(EOFError, ConnectionError), Connection(descriptor) as orders:
-        _obey(orders)
+        _serve(orders)
 
 
-def _obey(orders: Connection) -> None:
+def _serve(orders: Connection) -> None:
     """Carry out orders until there is nobody who gives any."""
     task = Task.decode(orders.recv_bytes())
     rows = _answered(orders, lambda: _make_rows(task))
