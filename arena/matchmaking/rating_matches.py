@@ -1,7 +1,7 @@
-"""Whom to pair for rating matches, whose purpose is to learn the players' order.
+"""Pairing of rating matches, which serve to estimate the ranking, by Thompson sampling.
 
-Thompson sampling: pair as if a sample of what the ratings may be were the truth. Whoever is uncertain meets players
-far and near, whoever is known meets its equals, whose games tell most.
+Players are paired as if a sample from the posterior of the ratings were the truth. A player with an uncertain rating
+plays opponents of all levels. A player with a known rating plays its equals, whose games are most informative.
 
 Source: Thompson, "On the likelihood that one unknown probability exceeds another" (1933).
 """
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.matchmaking.pfsp import finite_column
 
-if TYPE_CHECKING:  # scipy is imported where it is used: every command would wait for it
+if TYPE_CHECKING:  # lazy import: scipy would delay every command
     from scipy.sparse import csr_array
 
 
@@ -33,25 +33,25 @@ def rating_pairs(
     anchors: ArrayLike | None = None,
     met: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
-    """Pair players for rating matches: newcomers first, each with its neighbour in a sample of the ratings.
+    """Pair players for rating matches, each with its neighbour in a sample of the ratings (Thompson sampling).
 
-    A rating is sampled for everybody from N(rating, deviation^2). Players are served by fewest games, then largest
-    deviation; each is paired with the unpaired player nearest in the sample. When all are paired and more pairs are
-    wanted, a new round starts with new samples. Two anchors are never paired, for their ratings cannot move. Who met
-    before counts as farther apart, by 50 points a game: strangers tell more about the order, above all where results go
-    in circles.
+    A rating is sampled for every player from N(rating, deviation^2). Players are served in order of fewest games, then
+    largest deviation. Each is paired with the unpaired player nearest in the sample. If more pairs are wanted after all
+    players are paired, a new round starts with a new sample. Two anchors are never paired, because their ratings are
+    fixed. Every previous game adds 50 points to the distance of a pair: new pairs are more informative, especially with
+    intransitive results.
 
     Args:
         ratings: (P,) ratings in points.
         deviations: (P,) deviations in points, >= 0.
-        games: (P,) rated games behind each rating, >= 0.
-        count: Pairs wanted, >= 0.
-        rng: Source of chance.
-        anchors: (P,) true for players whose rating never moves; None for nobody.
-        met: (P, P) games that each pair has played, >= 0, sparse or dense; None where that is not known.
+        games: (P,) rated games of each player, >= 0.
+        count: Number of pairs, >= 0.
+        rng: Random generator.
+        anchors: (P,) true for players with a fixed rating; None for none.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense; None if unknown.
 
     Returns:
-        (count, 2) int64 player indices, two different players in each row; (0, 2) where no pair can be made.
+        (count, 2) int64 player indices, two different players in each row; (0, 2) if no pair is possible.
 
     Raises:
         ValueError: Columns differ in length, a value is out of range.
@@ -74,21 +74,22 @@ def pairs_with(
     *,
     met: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
-    """Pair one player with its neighbours for rating matches, each of them in a sample of the ratings of its own.
+    """Pair one player for rating matches, each time with its neighbour in a new sample of the ratings.
 
-    While the player is little known its sampled rating is now here, now there, and it meets far and near; later it
-    meets its equals. Who met it before counts as farther away, by 50 points a game, in the same call as well.
+    While the player's rating is uncertain, its sampled rating varies and it plays opponents of all levels. Later it
+    plays its equals. Every previous game adds 50 points to the distance of an opponent, including pairs from the same
+    call.
 
     Args:
-        player: Which of the P players is in every pair.
+        player: Index of the player in every pair.
         ratings: (P,) ratings in points.
         deviations: (P,) deviations in points, >= 0.
-        count: Pairs wanted, >= 0.
-        rng: Source of chance.
-        met: (P, P) games that each pair has played, >= 0, sparse or dense; None where that is not known.
+        count: Number of pairs, >= 0.
+        rng: Random generator.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense; None if unknown.
 
     Returns:
-        (count, 2) int64 player indices, `player` first; (0, 2) where there is nobody else.
+        (count, 2) int64 player indices, `player` first; (0, 2) if there is no other player.
 
     Raises:
         ValueError: Columns differ in length, a value is out of range.
@@ -121,25 +122,25 @@ def posterior_pairs(
     anchors: ArrayLike | None = None,
     met: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
-    """Pair players for rating matches as `rating_pairs`, from a sample of what is known of all ratings together.
+    """Pair players for rating matches like `rating_pairs`, with a sample from the joint posterior of the ratings.
 
-    The sample is of N(ratings, covariance), as `arena.ratings.bradley_terry.Fit` has them: players of a lineage, of
-    whom only the differences are known well, are moved together and stay neighbours.
+    The sample is from N(ratings, covariance), as in `arena.ratings.bradley_terry.Fit`. Players of a lineage, whose
+    ratings are known only relative to each other, shift together in the sample and stay neighbours.
 
     Args:
         ratings: (P,) ratings in points.
-        covariance: (P, P) of the ratings, in points squared, symmetric; rows of 0 for ratings known for certain.
-        games: (P,) rated games behind each rating, >= 0.
-        count: Pairs wanted, >= 0.
-        rng: Source of chance.
-        anchors: (P,) true for players whose rating never moves; None for nobody.
-        met: (P, P) games that each pair has played, >= 0, sparse or dense; None where that is not known.
+        covariance: (P, P) covariance of the ratings, in points squared, symmetric; rows of 0 for fixed ratings.
+        games: (P,) rated games of each player, >= 0.
+        count: Number of pairs, >= 0.
+        rng: Random generator.
+        anchors: (P,) true for players with a fixed rating; None for none.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense; None if unknown.
 
     Returns:
-        (count, 2) int64 player indices, two different players in each row; (0, 2) where no pair can be made.
+        (count, 2) int64 player indices, two different players in each row; (0, 2) if no pair is possible.
 
     Raises:
-        ValueError: Columns differ in length, a value is out of range, or the covariance is none.
+        ValueError: Columns differ in length, a value is out of range, or the covariance is not positive definite.
     """
     rating, spread = finite_column("ratings", ratings), np.asarray(covariance, dtype=np.float64)
     if spread.shape != 2 * rating.shape:
@@ -151,7 +152,7 @@ def posterior_pairs(
 
 @dataclass(frozen=True, eq=False)
 class _Waiting:
-    """P players who wait for a match: how uncertain, how often they played, whether they are anchors, whom they met."""
+    """Pool of P players to pair: deviations, rated games, anchors and games per pair."""
 
     deviation: FloatArray
     games: IntArray
@@ -177,7 +178,7 @@ def _waiting(
 
 
 def _pairs(sample: Callable[[], FloatArray], waiting: _Waiting, count: int, rng: np.random.Generator) -> IntArray:
-    """Pair everybody once in each round, neighbours in that round's sample."""
+    """Pair every player once per round with its neighbour in that round's sample."""
     from scipy.sparse import csr_array
 
     if count < 0:
@@ -198,7 +199,7 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Waiting, count: int, rng:
 
 
 def _factor(covariance: FloatArray) -> FloatArray:
-    """Return a matrix F with F F' the covariance; certain ratings have rows of 0."""
+    """Return a Cholesky factor F with F F' the covariance; fixed ratings have rows of 0."""
     from scipy.linalg import cholesky
 
     factor = np.zeros_like(covariance)
@@ -213,7 +214,7 @@ def _factor(covariance: FloatArray) -> FloatArray:
 
 
 def _pair_neighbours(sample: FloatArray, order: IntArray, met: "csr_array", count: int) -> list[tuple[int, int]]:
-    """Pair the players of `order`, first come first served, with the nearest free player in the sample."""
+    """Pair the players in the given order with the nearest unpaired player in the sample."""
     free = np.ones(sample.size, dtype=bool)
     pairs: list[tuple[int, int]] = []
     for player in order:
