@@ -1,4 +1,4 @@
-"""Games of the PettingZoo interface as environments of the arena."""
+"""PettingZoo games as arena environments."""
 
 from functools import lru_cache, partial
 
@@ -9,7 +9,7 @@ from arena.environments.adapters.pettingzoo.matches import open_match
 from arena.environments.spec import EnvironmentSpec
 
 KEPT_GAMES = 8
-"""Games whose declarations stay in memory."""
+"""Number of cached declarations."""
 
 
 @lru_cache(maxsize=KEPT_GAMES)
@@ -18,11 +18,11 @@ def _declared(name: str) -> Declared:
 
 
 def declare_pettingzoo(name: str) -> EnvironmentSpec:
-    """What `LIBRARY:GAME` declares; see `find_game` and `look_at` for what is refused."""
+    """Return the environment spec of `LIBRARY:GAME`; errors as in `find_game` and `look_at`."""
     return _declared(name).spec
 
 
 def host_pettingzoo(name: str) -> SingleMatchGame:
-    """`LIBRARY:GAME`, one match at a time."""
+    """Return `LIBRARY:GAME` as a single-match game."""
     declared = _declared(name)
     return SingleMatchGame(declared.spec, partial(open_match, declared))
