@@ -1,4 +1,4 @@
-"""What a reader says of a game of tensors beyond what the game says itself. Torch-free."""
+"""Description of a vectorised game by its author. Torch-free."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -13,16 +13,16 @@ from arena.errors import GameError, InputError
 
 
 class Opening(StrEnum):
-    """Who opens the next match of a row."""
+    """Autoreset mode of a game (Gymnasium's `AutoresetMode`)."""
 
     ASKED = "asked"
-    """Whoever steps the game, by `reset(seed=SEEDS, options={"reset_mask": ROWS})`: matches repeat by their seeds."""
+    """Disabled: the caller resets rows by `reset(seed=SEEDS, options={"reset_mask": ROWS})`; seeds reproduce them."""
 
     SAME_STEP = "same_step"
-    """The game, in the step that ends a match: it returns the next one's first observation."""
+    """The step that ends a match returns the first observation of the next one."""
 
     NEXT_STEP = "next_step"
-    """The game, in the step after it, in which the row's actions do not count."""
+    """The step after the end resets the row and ignores its actions."""
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,19 @@ class TensorGame:
     """A game that steps E matches of two sides at once.
 
     Attributes:
-        make: Makes it: takes `num_envs`, and `device` if it is a game of torch's tensors, and not of NumPy's arrays.
-        agents_per_side: (home, away) agents; home's come first.
-        opening: Who opens the next match of a row; None for what its `metadata["autoreset_mode"]` says, or `ASKED`.
-        turn_based: Whether an agent that does not act waits for its turn; otherwise it is out of the game.
+        make: Constructor with the parameter `num_envs`, and `device` if the game uses torch tensors and not NumPy
+            arrays.
+        agents_per_side: (home, away) numbers of agents; home's come first.
+        opening: Autoreset mode; None to read it from the game's `metadata["autoreset_mode"]`, by default `ASKED`.
+        turn_based: Whether an inactive agent waits for its turn; otherwise it is out of the game.
         max_decisions: Longest match, in decisions; None for the game's own `max_decisions`, or 1,000.
-        scoring: Says who has won where the game does not (`info["score"]`).
-        reproducible: Whether seed and actions make a match; never so where the game opens matches by itself.
-        alike_sides: Whether both sides are alike, so that players are not rated on each. None lets the game tell: sides
-            of one size that act at once are alike. True also where they take turns (chance decides who begins), False
-            where one side has an advantage.
-        zero_sum: Whether the rewards of a match add up to 0 over all agents; None says nothing of it.
-        chance: Whether anything of a match follows from its seed; None says nothing of it.
+        scoring: Derives the score if the game does not provide `info["score"]`.
+        reproducible: Whether seed and actions determine a match; always false with autoreset.
+        alike_sides: Whether the sides are symmetric, so that players need no rating per side. None derives it: sides of
+            equal size that act simultaneously are symmetric. Use True also for turn-based games with a random first
+            player, False if one side has an advantage.
+        zero_sum: Whether the rewards of a match sum to 0 over all agents; None if unknown.
+        chance: Whether the game is stochastic, so that a match depends on its seed; None if unknown.
     """
 
     make: Callable[..., Any]
@@ -65,19 +66,19 @@ class TensorGame:
 
     @property
     def num_agents(self) -> int:
-        """N."""
+        """N, the number of agents of both sides."""
         return sum(self.agents_per_side)
 
     @property
     def takes_device(self) -> bool:
-        """Whether it lives where it is told, and is given tensors."""
+        """Whether the constructor takes a device, which means that the game uses tensors."""
         return "device" in inspect.signature(self.make).parameters
 
-    def open(self, name: str, *, num_envs: int, device: str) -> Any:  # noqa: ANN401  whatever the reader makes
-        """Make the game.
+    def open(self, name: str, *, num_envs: int, device: str) -> Any:  # noqa: ANN401  any game object
+        """Create the game.
 
         Raises:
-            ArenaError: It lives on the processor alone, or is no such game.
+            ArenaError: The game runs only on the CPU, or lacks a part of the interface.
         """
         if not self.takes_device and device != "cpu":
             raise InputError(f"{name} was asked for on {device}, but its maker takes no `device`: leave it on cpu")
@@ -93,10 +94,10 @@ class TensorGame:
         return made
 
     def opening_of(self, name: str, made: Any) -> Opening:  # noqa: ANN401
-        """Who opens matches.
+        """Return the autoreset mode.
 
         Raises:
-            ArenaError: The game's metadata says what nobody knows.
+            ArenaError: The mode in the game's metadata is unknown.
         """
         if self.opening is not None:
             return self.opening
@@ -112,8 +113,8 @@ class TensorGame:
             ) from error
 
 
-def as_tensor_game(found: Any) -> TensorGame | None:  # noqa: ANN401  whatever stands behind a name
-    """What is a game of tensors: a `TensorGame`, or a callable that takes `num_envs` and no `name`."""
+def as_tensor_game(found: Any) -> TensorGame | None:  # noqa: ANN401  any object
+    """Return a `TensorGame`, or a callable with `num_envs` but not `name`, as a vectorised game; None for others."""
     if isinstance(found, TensorGame):
         return found
     if not callable(found):
