@@ -1,4 +1,4 @@
-"""A policy that is asked by messages: a question goes out, its answer comes back, one at a time."""
+"""External agents that communicate by messages: one request, then its response."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from arena.environments.spec import EnvironmentSpec
 
 
 class Conversation(ABC):
-    """What all actors share that are asked so. Whoever inherits it opens its channel first.
+    """Base of message-based agents. A subclass opens its channel before calling this constructor.
 
     Args:
-        spec: The game, which the policy is told first.
-        start_s: The longest wait for the answer to that, in seconds.
-        answer_s: The longest wait for the answer to a batch, in seconds.
+        spec: The game, sent with the first request.
+        start_s: Time limit of the response to the first request, in seconds.
+        answer_s: Time limit of the response to a batch, in seconds.
 
     Raises:
-        ExternalPolicyError: It does not answer the hello.
+        ExternalPolicyError: The agent does not respond to the hello.
     """
 
     def __init__(self, spec: EnvironmentSpec, *, start_s: float, answer_s: float) -> None:
@@ -33,14 +33,14 @@ class Conversation(ABC):
             raise
 
     def act(self, batch: Batch) -> Reply:
-        """See `Actor.act`."""
+        """See `ExternalAgent.act`."""
         number = next(self._numbers)
         return messages.read_reply(number, self._exchange(messages.question(number, batch), self._answer_s))
 
     @abstractmethod
     def close(self) -> None:
-        """See `Actor.close`."""
+        """See `ExternalAgent.close`."""
 
     @abstractmethod
     def _exchange(self, message: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-        """Send a message, and wait so long for what it is answered."""
+        """Send a message and wait up to `limit_s` seconds for the response."""

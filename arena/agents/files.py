@@ -1,4 +1,4 @@
-"""What policies in files have in common: they are read from this machine alone, and known by their SHA-256."""
+"""Common parts of agents in files, which are identified by their SHA-256."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -10,17 +10,17 @@ import numpy as np
 from arena.agents.errors import ExternalPolicyError
 
 MASK = "mask_"
-"""What the name of a head's mask begins with among a file's inputs."""
+"""Prefix of the inputs that take a head's action mask."""
 
 Row = Mapping[str, np.ndarray]
-"""One agent's memory: arrays by name, without the axis of agents."""
+"""Memory of one agent: arrays by name, without the agent axis."""
 
 
 def identity_of(path: Path) -> str:
     """Return the SHA-256 of a file.
 
     Raises:
-        ExternalPolicyError: It cannot be read.
+        ExternalPolicyError: The file cannot be read.
     """
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -29,10 +29,10 @@ def identity_of(path: Path) -> str:
 
 
 def gathered(memory: Sequence[Row | None], start: Row) -> dict[str, np.ndarray]:
-    """Return what B agents remember as arrays (B, ...); `start` is what an agent remembers at first."""
+    """Stack the memory of B agents into arrays (B, ...); `start` replaces missing memory."""
     return {name: np.stack([(row or start)[name] for row in memory]) for name in start}
 
 
 def scattered(arrays: Mapping[str, Any], agents: int) -> list[Row]:
-    """Return arrays (B, ...) as what each of the B agents remembers."""
+    """Split arrays (B, ...) into the memory of each of the B agents."""
     return [{name: array[place] for name, array in arrays.items()} for place in range(agents)]

@@ -1,12 +1,12 @@
-"""The protocol of policies that are processes or servers: one JSON object for each question, one for each answer.
+"""Protocol of agents that are processes or servers: one JSON object per request and per response.
 
     {"type": "hello", "protocol": 1, "game": {...}}
         -> {"protocol": 1, "identity": "..."}
     {"type": "act", "id": 7, "observation": [[...]], "masks": {"choice": [[...]]}, "memory": [null]}
         -> {"id": 7, "actions": {"choice": [2]}, "memory": [...]}
 
-Fields may be added to both within a version, and are ignored by who does not know them. docs/external_players.md has
-the whole of it.
+Fields may be added to both within a version, and receivers ignore unknown fields. docs/external_players.md is the full
+specification.
 """
 
 import json
@@ -23,12 +23,12 @@ ANSWER_MAX_BYTES = 64 * 2**20
 
 
 def hello(spec: EnvironmentSpec) -> dict[str, Any]:
-    """Return the first question: it declares the game."""
+    """Return the first request, which describes the game."""
     return {"type": "hello", "protocol": PROTOCOL, "game": declared(spec)}
 
 
 def declared(spec: EnvironmentSpec) -> dict[str, Any]:
-    """Return what a game declares, as JSON; a range without an end has null for it."""
+    """Return a game's spec as JSON; an unbounded end of a range is null."""
     return {
         "environment": spec.name,
         "signature": spec.signature,
@@ -46,10 +46,10 @@ def declared(spec: EnvironmentSpec) -> dict[str, Any]:
 
 
 def read_hello(answer: Mapping[str, Any]) -> str | None:
-    """Return by what the policy is known again, where it says so.
+    """Return the identity in the response to the hello, if any.
 
     Raises:
-        ExternalPolicyError: It speaks another version of the protocol.
+        ExternalPolicyError: The agent uses another version of the protocol.
     """
     if answer.get("protocol") != PROTOCOL:
         raise ExternalPolicyError(
@@ -61,7 +61,7 @@ def read_hello(answer: Mapping[str, Any]) -> str | None:
 
 
 def question(number: int, batch: Batch) -> dict[str, Any]:
-    """Return the question what a batch of agents does."""
+    """Return the request for the actions of a batch."""
     return {
         "type": "act",
         "id": number,
@@ -72,10 +72,10 @@ def question(number: int, batch: Batch) -> dict[str, Any]:
 
 
 def read_reply(number: int, answer: Mapping[str, Any]) -> Reply:
-    """Return what was answered.
+    """Decode the response to a batch.
 
     Raises:
-        ExternalPolicyError: It is the answer to another question, or none.
+        ExternalPolicyError: It belongs to another request, or has no actions.
     """
     if answer.get("id") != number:
         raise ExternalPolicyError(f"it answered question {excerpt(answer.get('id'))} when {number} was asked")
@@ -88,28 +88,29 @@ def read_reply(number: int, answer: Mapping[str, Any]) -> Reply:
 
 
 def written(message: Mapping[str, Any]) -> bytes:
-    """Return a message as one line of JSON, without its end.
+    """Encode a message as one line of JSON, without the newline.
 
     Raises:
-        ExternalPolicyError: The policy gave an agent something to remember that cannot be given back to it.
+        ExternalPolicyError: The agent's memory is not valid JSON.
     """
     try:
         return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
-    except (ValueError, RecursionError) as error:  # NaN, which a reader takes and JSON has not; the second as in `read`
+    # NaN, which Python parses but JSON lacks; RecursionError as in `read`
+    except (ValueError, RecursionError) as error:
         raise ExternalPolicyError(
             f"what it gave to remember is no JSON ({excerpt(error)}): let it be of finite numbers, text, lists, objects"
         ) from error
 
 
 def read(line: bytes) -> dict[str, Any]:
-    """Read an answer.
+    """Decode a response.
 
     Raises:
-        ExternalPolicyError: It is no JSON object, or says that the policy failed.
+        ExternalPolicyError: It is not a JSON object, or reports that the agent failed.
     """
     try:
         answer = json.loads(line)
-    except (ValueError, RecursionError) as error:  # the second: brackets within brackets without end
+    except (ValueError, RecursionError) as error:  # RecursionError: deeply nested brackets
         raise ExternalPolicyError(
             f"it wrote {excerpt(repr(line[:200]))} where a JSON object was due: write nothing else there"
         ) from error

@@ -1,7 +1,7 @@
-"""A policy in an ONNX file, run by onnxruntime on the CPU.
+"""External agent in an ONNX file, run by onnxruntime on the CPU.
 
-Inputs: `observation` (B, D), `mask_HEAD` (B, K) where wanted, and memory under any other name, which begins as zeros
-and becomes the output `next_` and that name. Outputs: each head's name or `HEAD_logits`; others are not looked at.
+Inputs: `observation` (B, D), optionally `mask_HEAD` (B, K), and memory under any other name. Memory starts at zero, and
+its next value is the output with the prefix `next_`. Outputs: each head's name or `HEAD_logits`; others are ignored.
 """
 
 from collections.abc import Sequence
@@ -30,10 +30,11 @@ _TYPES: dict[str, Any] = {
 
 
 class OnnxActor:
-    """Asks an ONNX model.
+    """Agent that runs an ONNX model.
 
     Raises:
-        ExternalPolicyError: onnxruntime is not installed, the file is no model, or its inputs and outputs do not fit.
+        ExternalPolicyError: onnxruntime is not installed, the file is not a model, or its inputs and outputs do not
+            match.
     """
 
     def __init__(self, path: Path, spec: EnvironmentSpec) -> None:
@@ -65,7 +66,7 @@ class OnnxActor:
         self._heads = [name for name in outputs if name in heads]
 
     def act(self, batch: Batch) -> Reply:
-        """See `Actor.act`."""
+        """See `ExternalAgent.act`."""
         seen = {OBSERVATION: batch.observation}
         seen |= {name: batch.masks[name.removeprefix(MASK)] for name in self._masks}
         seen |= gathered(batch.memory, self._start)
@@ -73,7 +74,7 @@ class OnnxActor:
         wanted = [*self._heads, *(f"{NEXT}{name}" for name in self._start)]
         try:
             found = dict(zip(wanted, self._session.run(wanted, feed), strict=True))
-        except Exception as error:  # its classes have no base of their own
+        except Exception as error:  # its exceptions have no common base class
             raise ExternalPolicyError(f"the model failed: {excerpt(error)}") from error
         memory = {name: found[f"{NEXT}{name}"] for name in self._start}
         unlike = [name for name, value in memory.items() if value.shape != (len(batch), *self._start[name].shape)]
@@ -82,7 +83,7 @@ class OnnxActor:
         return Reply({name: found[name] for name in self._heads}, scattered(memory, len(batch)) if memory else ())
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no resources to release."""
 
 
 def _session(path: Path) -> Any:  # noqa: ANN401  the library has no types
@@ -96,7 +97,7 @@ def _session(path: Path) -> Any:  # noqa: ANN401  the library has no types
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its classes have no base of their own
+    except Exception as error:  # its exceptions have no common base class
         raise ExternalPolicyError(f"{path} is no ONNX model that can be run: {excerpt(error)}") from error
 
 
@@ -107,7 +108,7 @@ def _type_of(path: Path, one: Any) -> Any:  # noqa: ANN401
 
 
 def _require_shape(path: Path, name: str, shape: Sequence[Any], size: int | None) -> None:
-    """Refuse inputs that do not take any number of agents, or not of the game's size; None is memory of any size."""
+    """Check that an input has a dynamic agent axis and the game's size; None for memory of any size."""
     if len(shape) == 0 or isinstance(shape[0], int):
         raise ExternalPolicyError(
             f"{path}: input {name!r} has shape {list(shape)}: its first axis is of agents and must be dynamic"
