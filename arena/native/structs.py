@@ -1,4 +1,4 @@
-"""Warp kernels over the rows of a batch: structs that share memory with tensors, and launches that can be repeated."""
+"""Warp kernels over the rows of a batch: structs that share memory with tensors, and recorded launches."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from arena.native.warp import recorded, wp
 
 
 def share(kind: Any, tensors: Mapping[str, Tensor]) -> Any:  # noqa: ANN401  Warp's types
-    """A Warp struct that shares the memory of tensors, by the same names."""
+    """Return a Warp struct that shares the memory of tensors, by the same names."""
     struct = kind()
     for name, tensor in tensors.items():
         setattr(struct, name, wp.from_torch(tensor))
@@ -18,6 +18,6 @@ def share(kind: Any, tensors: Mapping[str, Tensor]) -> Any:  # noqa: ANN401  War
 
 
 def record(kernel: Any, rows: int, device: torch.device, *inputs: Any) -> Callable[[], None]:  # noqa: ANN401  as above
-    """A launch with a thread for every row: packing a kernel's arguments costs more than running it on a few."""
+    """Return a recorded launch with one thread per row; packing the arguments costs more than running a few rows."""
     launch = recorded(kernel, rows, inputs, str(device)).launch
     return launch if device.type == "cpu" else lambda: launch(wp.stream_from_torch(device))  # type: ignore[no-untyped-call]
