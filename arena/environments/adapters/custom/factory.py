@@ -1,4 +1,4 @@
-"""Games of the reader's own as environments."""
+"""User-defined games as environments."""
 
 from arena.environments.adapters.custom.game import declare_own, declared_tensors
 from arena.environments.adapters.custom.lookup import batch_factory, find
@@ -12,10 +12,10 @@ OPENER = "arena.environments.adapters.custom.game:host_own"
 
 
 def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float) -> Environment:
-    """`MODULE:ATTRIBUTE`, or the name of a plug-in; see `declare_own` for what is refused.
+    """Return the environment of `MODULE:ATTRIBUTE` or of a plug-in; errors as in `declare_own`.
 
     Raises:
-        ArenaError: It steps a whole batch by itself, and processes were asked for.
+        ArenaError: Processes were requested for a game that steps a whole batch itself.
     """
     found = find(name)
     factory, tensors = batch_factory(found), as_tensor_game(found)
@@ -27,6 +27,6 @@ def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int
         raise InputError(f"{name} steps a whole batch by itself, and was given {processes} processes: leave them out")
     if factory is None:
         return TensorMatches(declared_tensors(name), num_envs=num_envs, device=device, seed=seed)
-    declare_own(name)  # refuses what is called otherwise
+    declare_own(name)  # checks that the spec has this name
     env: Environment = factory(name, num_envs=num_envs, device=device, seed=seed)
     return env
