@@ -13,12 +13,12 @@ State = Any
 
 
 class View(NamedTuple):
-    """What the N agents of one match perceive.
+    """Observation of the N agents of one match.
 
     Attributes:
         observation: (N, ...) observation of each agent.
         mask: (N, K) legal actions; None if every action is always legal.
-        active: (N,) which agents act now.
+        active: (N,) true for agents that act now.
     """
 
     observation: jax.Array

@@ -14,7 +14,7 @@ UNLIMITED = 2**31 - 1
 """Gymnax merges its time limit with `done`: the game is played without, and the arena truncates at the limit."""
 
 
-def from_gymnax(env: Any, params: Any = None, **declared: Any) -> TensorGame:  # noqa: ANN401  whatever has the interface
+def from_gymnax(env: Any, params: Any = None, **declared: Any) -> TensorGame:  # noqa: ANN401  any environment object
     """Return a Gymnax environment as a vector game of two sides.
 
     Each side plays its own copy of the same episode with the same luck, and the higher return wins.

@@ -18,7 +18,7 @@ from arena.errors import GameError
 
 
 def from_jaxmarl(
-    env: Any,  # noqa: ANN401  whatever has the interface
+    env: Any,  # noqa: ANN401  any environment object
     *,
     home: Sequence[str] = (),
     away: Sequence[str] = (),

@@ -1,4 +1,4 @@
-"""Adapter for vectorised games: Gymnasium's vector environment interface, with two sides."""
+"""Adapter for vector games: Gymnasium's vector environment interface, with two sides."""
 
 from arena.environments.adapters.sides import HigherReturn, ReturnMargin, Scoring
 from arena.environments.adapters.vector.game import Opening, TensorGame

@@ -1,4 +1,4 @@
-"""Environment spec of a vectorised game, derived from an instance."""
+"""Environment spec of a vector game, derived from an instance."""
 
 import operator
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from arena.errors import GameError
 
 @dataclass(frozen=True)
 class Declared:
-    """A vectorised game with its environment spec.
+    """A vector game with its environment spec.
 
     Attributes:
         game: The game.
@@ -42,7 +42,7 @@ def look_at(name: str, game: TensorGame) -> Declared:
     """Open a game with one match and derive its environment spec.
 
     Raises:
-        ArenaError: It is not a vectorised game, or its spaces have no fixed size.
+        ArenaError: It is not a vector game, or its spaces have no fixed size.
     """
     made = game.open(name, num_envs=1, device="cpu")
     opening = game.opening_of(name, made)

@@ -1,4 +1,4 @@
-"""E matches of a vectorised game as an arena environment."""
+"""E matches of a vector game as an arena environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ class _Ends:
 
 
 class TensorMatches(SeededBatch):
-    """Environment of a vectorised game.
+    """Environment of a vector game.
 
     With next-step autoreset, a row has no active agents for one decision after an end. That decision is not counted,
     and the end is reported with it.

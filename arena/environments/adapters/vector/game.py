@@ -1,4 +1,4 @@
-"""Description of a vectorised game by its author. Torch-free."""
+"""Description of a vector game by its author. Torch-free."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -114,7 +114,7 @@ class TensorGame:
 
 
 def as_tensor_game(found: Any) -> TensorGame | None:  # noqa: ANN401  any object
-    """Return a `TensorGame`, or a callable with `num_envs` but not `name`, as a vectorised game; None for others."""
+    """Return a `TensorGame`, or a callable with `num_envs` but not `name`, as a vector game; None for others."""
     if isinstance(found, TensorGame):
         return found
     if not callable(found):
