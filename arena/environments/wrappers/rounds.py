@@ -1,4 +1,4 @@
-"""Matches of several rounds: one game of dice or cards is mostly luck, many of them tell who plays better."""
+"""Matches of several rounds, which reduce the share of luck in games of dice or cards."""
 
 from operator import attrgetter
 from typing import cast
@@ -23,21 +23,21 @@ from arena.native.structs import record, share
 from arena.seeding import derive
 
 OPTIONAL = ("component_names", "components", "shaping_gamma", "lesson", "teach")
-"""What an environment may have beyond the protocol, and what holds of its rounds as well."""
+"""Optional properties of environments that apply to rounds unchanged."""
 
 
 class Rounds(SeededBatch):
-    """E matches of N rounds of a game, between the same players on the same sides.
+    """E matches of N rounds of a game, with the same players on the same sides.
 
-    A round is an episode: memory, advantages and final observations are the game's own. Whoever is ahead after the
-    last round wins, by the sum of home's scores: home's score of the match is 1, 0.5 or 0.
+    A round is an episode: memory, advantages and final observations are the game's own. The side with the higher sum of
+    scores after the last round wins, so home's score of the match is 1, 0.5 or 0.
 
-    The first round is opened by the match's own seed, round r (from 0) by one that follows from it and r. A round that
-    ends without being over, since it was lost with the process that played it, is played anew and counts once.
+    The first round uses the match's own seed, round r (from 0) a seed derived from it and r. A round that was lost with
+    its worker restarts and counts once.
 
     Args:
-        game: Plays the rounds; it belongs to these matches from now on.
-        spec: What a match of them is.
+        game: Environment of the rounds, owned by this wrapper.
+        spec: Spec of the matches.
         seed: The environment's seed.
     """
 
@@ -72,13 +72,13 @@ class Rounds(SeededBatch):
 
     @property
     def own_bytes(self) -> int:
-        """Memory of all matches together, observations left out; 0 of the game where it does not say."""
+        """Memory of all matches, without observations; the game counts as 0 if it does not report it."""
         own = sum(each.nbytes for each in self._account.values())
         return int(getattr(self.game, "own_bytes", 0)) + own
 
     @property
     def shared_bytes(self) -> int:
-        """Memory of what exists once for all matches; 0 where the game does not say."""
+        """Memory shared by all matches; 0 if the game does not report it."""
         return int(getattr(self.game, "shared_bytes", 0))
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
@@ -94,12 +94,12 @@ class Rounds(SeededBatch):
         return self._counted(self.game.step(actions))
 
     def _tell_openings(self) -> None:
-        """Tell the game by what each row's next round opens."""
+        """Pass the seeds of the next rounds to the game."""
         self._announce()
         self.game.next_seeds.copy_(self._account["opening"])
 
     def _counted(self, step: StepResult) -> RoundResult:
-        """What a decision of the game means for the matches."""
+        """Convert the game's result of a decision to that of the matches."""
         self._round["ended"].copy_(step.over)
         self._round["score"].copy_(step.outcome.score)
         self._round["decisions"].copy_(step.outcome.decisions)
@@ -117,7 +117,7 @@ class Rounds(SeededBatch):
 
 
 class AwaitedRounds(Rounds):
-    """Matches of several rounds of a game that others play meanwhile; see `AwaitedEnvironment`."""
+    """Matches of several rounds with asynchronous steps; see `AwaitedEnvironment`."""
 
     game: AwaitedEnvironment
     spec: RoundsSpec
@@ -127,7 +127,7 @@ class AwaitedRounds(Rounds):
         self._seed = seed
 
     def halves(self) -> "list[AwaitedRounds]":
-        """Half of the matches each, stepped by the same means; see `AwaitedEnvironment.halves`."""
+        """Split into batches of half the matches; see `AwaitedEnvironment.halves`."""
         games = self.game.halves()
         if len(games) == 1:
             return [self]
@@ -135,18 +135,19 @@ class AwaitedRounds(Rounds):
         return [AwaitedRounds(game, self.spec, seed=seed) for game, seed in zip(games, seeds, strict=True)]
 
     def send(self, actions: Actions) -> None:
-        """Begin a decision; see `AwaitedEnvironment.send`."""
+        """Start a decision; see `AwaitedEnvironment.send`."""
         self._tell_openings()
         self.game.send(actions)
 
     def receive(self) -> RoundResult:
-        """Wait for it; see `AwaitedEnvironment.receive`."""
+        """Wait for the decision; see `AwaitedEnvironment.receive`."""
         return self._counted(self.game.receive())
 
 
 def play_in_rounds(game: Environment, spec: RoundsSpec, *, seed: int) -> Rounds:
-    """Matches of rounds of a game, with all that the game has beyond the protocol and that holds of its rounds."""
+    """Wrap a game in matches of several rounds, passing on the game's optional properties."""
     passed_on = {name: property(attrgetter(f"game.{name}")) for name in OPTIONAL if hasattr(game, name)}
     base = AwaitedRounds if isinstance(game, AwaitedEnvironment) else Rounds
-    kind = cast("type[Rounds]", type(Rounds.__name__, (base,), passed_on))  # protocols look for them in the class
+    # runtime protocols look for attributes on the class
+    kind = cast("type[Rounds]", type(Rounds.__name__, (base,), passed_on))
     return kind(game, spec, seed=seed)
