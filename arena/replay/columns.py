@@ -1,7 +1,7 @@
-"""Integer columns: numpy arrays in memory, short lists of numbers in the file.
+"""Integer columns: numpy arrays in memory, lists of numbers in the file.
 
-A column that changes little from entry to entry is written as its first entry and the differences after it: most are
-small, or 0, and so gzip stores them in a few bits.
+A column that changes slowly is stored as its first entry and the differences after it. Most are small or 0, so gzip
+compresses them to a few bits.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from pydantic_core import CoreSchema, core_schema
 Integers = NDArray[np.int64]
 
 LARGEST = 2**31 - 1
-"""Largest number that a column may hold."""
+"""Largest absolute value in a column."""
 
 
 def _plain(values: list[int]) -> Integers:
@@ -65,10 +65,10 @@ def _stored(written: Any, read: Callable[[Any], Integers], write: Callable[[Inte
 _List = Annotated[list[int], FailFast()]
 
 Plain = Annotated[Integers, _stored(_List, _plain, _write_plain)]
-"""(M,) as it stands."""
+"""(M,) stored unchanged."""
 
 Differences = Annotated[Integers, _stored(_List, _summed, _write_differences)]
-"""(M,) or (F,), written as the first entry and the differences after it."""
+"""(M,) or (F,), stored as the first entry and the differences after it."""
 
 FrameColumns = Annotated[Integers, _stored(list[_List], _summed_rows, _write_rows)]
-"""(F, N) in memory; in the file one list for every mech, as `Differences`."""
+"""(F, N) in memory; stored as one list per mech, in the form of `Differences`."""

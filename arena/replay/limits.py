@@ -1,4 +1,4 @@
-"""Rules that parts of a recording keep."""
+"""Validation of the parts of a recording."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -11,29 +11,29 @@ from arena.replay.columns import Integers
 LONGEST_NAME = 200
 
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
-"""Without control characters: names end up in terminals."""
+"""No control characters, because names are printed in terminals."""
 
 
 def require(holds: bool, rule: str) -> None:
-    """Refuse what breaks a rule.
+    """Check a rule.
 
     Raises:
-        ValueError: It does not hold.
+        ValueError: It is violated.
     """
     if not holds:
         raise ValueError(rule)
 
 
 def require_within(values: Sequence[int] | Integers, count: int, what: str) -> None:
-    """Refuse numbers outside 0 to count - 1.
+    """Check that values lie from 0 to count - 1.
 
     Raises:
-        ValueError: There is one.
+        ValueError: A value is out of range.
     """
     if len(values) and (np.min(values) < 0 or np.max(values) >= count):
         raise ValueError(f"{what} {np.min(values)} to {np.max(values)}: only 0 to {count - 1} exist")
 
 
 def to_name(text: str) -> str:
-    """A name that a recording may hold: the end of the text, with ? for what cannot be printed."""
+    """Return a valid name: the end of the text, with ? for unprintable characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)[-LONGEST_NAME:] or "?"
