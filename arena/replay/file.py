@@ -20,8 +20,9 @@ MAX_BYTES = 32 * 2**20
 """Longest JSON text of a recording: a hundred times that of a long match of 20 mechs."""
 
 MAX_PARTS = 500_000
-"""Most objects and lists in a recording, ten times those of a game of 10,000 decisions. A parser needs hundreds of
-bytes for each, however short.
+"""Most objects and lists in a recording, ten times those of a game of 10,000 decisions.
+
+A parser needs hundreds of bytes for each, however short.
 """
 
 FAULTS_TOLD = 1000

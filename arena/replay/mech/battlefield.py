@@ -26,8 +26,7 @@ class Hull:
 
 @dataclass(frozen=True)
 class Ground:
-    """Cells of a map in row-major order (row along y, column along x, both increasing): heights in metres, material
-    index.
+    """Cells of a map in row-major order (row along y, column along x): heights in metres, material index.
 
     Attributes:
         cells: G.

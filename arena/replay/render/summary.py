@@ -15,9 +15,7 @@ from arena.replay.render.stats import MechStats, count_up
 from arena.replay.render.text import QUIET, describe, describe_outcome, name_mech, write_plainly
 
 MECH_COLUMNS = ("mech", "hp", "damage", "friendly", "taken", "kills", "assists", "paints", "missiles", "zone s")
-"""Columns of the table of mechs, narrow enough for 80 columns. Friendly: damage to the own side. Zone s: seconds
-inside.
-"""
+"""Columns of the table of mechs, for a width of 80. Friendly: damage to the own side. Zone s: seconds inside."""
 
 
 def tabulate(recording: Recording) -> RenderableType:
