@@ -46,7 +46,7 @@ test-browser: $(VENV)/.dev ## drive the dashboard in the system's Chromium; skip
 test-gpu: $(VENV)/.dev ## run the tests that need a GPU; skipped where torch sees none (ARGS=tests/gpu)
 	$(PYTEST) -m gpu $(ARGS)
 
-checklist: $(VENV)/.dev ## write the tests that hold each row into docs/checklist.md
+checklist: $(VENV)/.dev ## write the tests that hold each row into tests/checklist.md
 	$(BIN)/python tests/support/checklist.py
 
 snapshots: $(VENV)/.dev ## make the present help of each program its snapshot in tests/snapshots
@@ -62,10 +62,10 @@ check: $(VENV)/.dev ## format, lint, types, import rules, English
 	$(BIN)/lint-imports
 	PYTHONPATH=docs/_ext $(BIN)/python -m league_docs.prose
 
-bench: $(VENV)/.dev ## measure everything and write the table of docs/benchmarks.md (BENCHMARKS="server ratings")
+bench: $(VENV)/.dev ## measure everything and write the table of docs/reference/benchmarks.md (BENCHMARKS="server ratings")
 	@set -e; for name in $(BENCHMARKS); do echo "==> $$name"; \
 	    OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.$$name --json var/benchmarks/$$name.json; done
-	$(BIN)/python -m benchmarks.table var/benchmarks/*.json --write docs/benchmarks.md
+	$(BIN)/python -m benchmarks.table var/benchmarks/*.json --write docs/reference/benchmarks.md
 
 kills: $(VENV)/.dev ## kill the processes of a league at random and check that nothing was lost (ARGS="--backend sqlite")
 	OMP_NUM_THREADS=1 PYTHONPATH=tests/support $(BIN)/python -m kills $(ARGS)

@@ -66,7 +66,8 @@ def _measure(config: SprtConfig, lead: float, arguments: argparse.Namespace) -> 
     )
     work = f"gate with elo0 {config.elo0:.0f}, elo1 {config.elo1:.0f}, true lead {lead:.0f}"
     measured = f"{accepted:.1%} accepted, {rejected:.1%} rejected, {games.mean():,.0f} games"
-    return line, {"work": work, "measured": measured}
+    aims = {config.elo0: "5 % accepted", config.elo1: "5 % rejected"}
+    return line, {"work": work, "measured": measured, "aim": aims.get(lead, "")}
 
 
 if __name__ == "__main__":

@@ -38,7 +38,13 @@ def main() -> None:
                 rows = _measure(name, backend, server_url, arguments.core)
                 _print(backend, rows)
                 results += [
-                    {"work": f"{row.work}, {backend}", "measured": row.measured, "aim": row.aim} for row in rows
+                    {
+                        "work": f"{row.work}, {backend}",
+                        "measured": row.measured,
+                        "reference": row.reference,
+                        "aim": row.aim,
+                    }
+                    for row in rows
                 ]
     record.write(arguments.json, "server", results)
 
@@ -51,9 +57,11 @@ def _measure(name: str, backend: str, server_url: str, core: int | None) -> list
 
 
 def _print(backend: str, rows: list[Row]) -> None:
-    table = Table("work", "measured", "aim", title=backend, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table = Table(
+        "work", "measured", "reference", "aim", title=backend, title_justify="left", box=None, padding=(0, 2, 0, 0)
+    )
     for row in rows:
-        table.add_row(row.work, row.measured, row.aim)
+        table.add_row(row.work, row.measured, row.reference, row.aim)
     Console(width=140).print(table)
 
 

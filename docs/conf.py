@@ -15,7 +15,7 @@ author = "the contributors of Echelon League"
 version = release = installed_version("echelon-league")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "league_docs.docstrings", "league_docs.site"]
-exclude_patterns = ["README.md", "_ext"]
+exclude_patterns = ["_ext"]
 root_doc = "index"
 navigation = NAVIGATION
 

@@ -1,4 +1,4 @@
-"""Every row of docs/checklist.md is held by a test, and the page names the tests that the markers name."""
+"""Every row of tests/checklist.md is held by a test, and the page names the tests that the markers name."""
 
 import checklist
 

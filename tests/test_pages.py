@@ -13,7 +13,12 @@ from typer.core import TyperGroup
 
 ROOT = Path(__file__).parents[1]
 MESSAGE = "league unreachable"  # what a trainer says
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(page for folder in ("benchmarks", "docs", "studies") for page in (ROOT / folder).rglob("*.md")),
+    ]
+)
 
 
 @cache
@@ -88,7 +93,7 @@ def test_navigation_lists_every_page_once() -> None:
         page for sections in NAVIGATION.values() for _, pages in site.listed_pages(docs, sections) for page in pages
     ]
     pages = {page.relative_to(docs).with_suffix("").as_posix() for page in docs.rglob("*.md")}
-    counts = {page: listed.count(page) for page in pages - {"index", "README"}}
+    counts = {page: listed.count(page) for page in pages - {"index"}}
     assert set(counts.values()) == {1}, f"list each page once in docs/_ext/league_docs/navigation.py: {counts}"
 
 

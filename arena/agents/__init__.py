@@ -1,7 +1,7 @@
 """External agents: Python callables, ONNX files, processes and HTTP servers that map observations to actions.
 
-Each becomes an `ExternalAgent`, and `ExternalPolicy` wraps it as a `Policy` of the arena. docs/external_players.md is
-the contract for their authors.
+Each becomes an `ExternalAgent`, and `ExternalPolicy` wraps it as a `Policy` of the arena.
+docs/guides/games/external-players.md is the contract for their authors.
 """
 
 from arena.agents.base import Actions, Batch, ExternalAgent, Reply

@@ -5,8 +5,8 @@
     {"type": "act", "id": 7, "observation": [[...]], "masks": {"choice": [[...]]}, "memory": [null]}
         -> {"id": 7, "actions": {"choice": [2]}, "memory": [...]}
 
-Fields may be added to both within a version, and receivers ignore unknown fields. docs/external_players.md is the full
-specification.
+Fields may be added to both within a version, and receivers ignore unknown fields.
+docs/guides/games/external-players.md is the full specification.
 """
 
 import json

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 OWN_PLAYER_HELP = "A baseline of the environment, or the path of a checkpoint or of a run folder."
 PLAYER_HELP = (
     "A baseline of the environment, the path of a checkpoint or of a run folder, or a policy from outside: "
-    "MODULE:ATTRIBUTE, FILE.onnx, process:COMMAND or an http address; see docs/external_players.md."
+    "MODULE:ATTRIBUTE, FILE.onnx, process:COMMAND or an http address; see docs/guides/games/external-players.md."
 )
 ANSWER_S = 10.0
 

@@ -52,12 +52,10 @@ def measure(stage: Stage) -> list[Row]:
 
 def _rows(arrivals: Arrivals, floor: Arrivals) -> list[Row]:
     work = f"heartbeats of {WORKERS:,} workers, all reconnecting within {STORM_S[1] - STORM_S[0]:g} s"
-    rows = [Row(f"{work}: p50 / p99 ms", arrivals.quantiles("heartbeat"), "p99 100")]
-    rows += [
-        Row(f"{kind} beside them: p50 / p99 ms", arrivals.quantiles(kind), "")
-        for kind in ("registration", "results", "leases")
-    ]
-    return [*rows, Row("bare heartbeats as often, the same run: p50 / p99 ms", floor.quantiles("heartbeat"), "")]
+    floor_ms = f"plain heartbeats alone: {floor.quantiles('heartbeat')}"
+    rows = [Row(f"{work}: p50 / p99 ms", arrivals.quantiles("heartbeat"), "p99 100", floor_ms)]
+    kinds = ("registration", "results", "leases")
+    return rows + [Row(f"{kind} in this storm: p50 / p99 ms", arrivals.quantiles(kind)) for kind in kinds]
 
 
 def _honesty(arrivals: Arrivals, accepted: int, database_url: str, log: str) -> list[Row]:
@@ -74,16 +72,18 @@ def _honesty(arrivals: Arrivals, accepted: int, database_url: str, log: str) -> 
     refused = ", ".join(f"{kind} {count}" for kind, count in sorted(arrivals.refused.items())) or "none"
     return [
         Row(
-            "results accepted / in the log / under different keys", f"{accepted:,} / {matches:,} / {keys:,}", "the same"
+            "results of this storm: accepted / in the log / with different keys",
+            f"{accepted:,} / {matches:,} / {keys:,}",
+            "the same",
         ),
-        Row("healthy leases that expired (late results)", str(late), "0"),
-        Row("leases by state", ", ".join(f"{state} {count:,}" for state, count in states), ""),
+        Row("leases of live workers that expired in this storm", str(late), "0"),
+        Row("leases by state", ", ".join(f"{state} {count:,}" for state, count in states)),
         Row(
-            "failed calls; `database is locked` in the log",
+            "failed calls in this storm; `database is locked` in the log",
             f"{arrivals.failures.total()}; {log.count('is locked')}",
             "0; 0",
         ),
-        Row("calls refused as too many, and made again", refused, "no heartbeat"),
+        Row("calls rejected with `Retry-After` in this storm", refused, "no heartbeat"),
     ]
 
 

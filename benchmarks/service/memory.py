@@ -41,10 +41,12 @@ def measure(stage: Stage) -> list[Row]:
             _live(server, requests, CALLS // (3 * TENTHS))
             resident.append(_resident_mib(server.pid))
     later = resident[TENTHS // 2 :]
-    work = f"memory of the API process over {CALLS:,} calls, {HOURS:g} h of {WORKERS:,} workers"
+    load = f"{HOURS:g} h of {WORKERS:,} workers ({CALLS:,} calls)"
     return [
-        Row(f"{work}: MiB at the start and after each tenth", " ".join(f"{each:.0f}" for each in resident), ""),
-        Row("its growth over the last five tenths", f"{max(later) / later[0] - 1:.1%}", "10 %"),
+        Row(f"memory of the API process over {load}: MiB per tenth", " ".join(f"{each:.0f}" for each in resident)),
+        Row(
+            f"memory growth of the API process in the second half of {load}", f"{max(later) / later[0] - 1:.1%}", "10 %"
+        ),
     ]
 
 

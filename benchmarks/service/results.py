@@ -32,9 +32,10 @@ def measure(stage: Stage) -> list[Row]:
     ours, floors = zip(*pairs, strict=True)
     ratio = statistics.median(own / floor for own, floor in pairs)
     return [
-        Row("results/s", f"{statistics.median(ours):,.0f}", "10,000"),
-        Row("plain endpoint, the same run", f"{statistics.median(floors):,.0f}", ""),
-        Row("ratio of the two", f"{ratio:.2f}", "0.40"),
+        Row(
+            "results/s", f"{statistics.median(ours):,.0f}", "10,000", f"plain endpoint {statistics.median(floors):,.0f}"
+        ),
+        Row("results/s, ratio to the plain endpoint", f"{ratio:.2f}", "0.40"),
     ]
 
 

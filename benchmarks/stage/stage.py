@@ -19,11 +19,12 @@ _END_S = 180.0  # it ends in 2 s; nothing is lost by waiting where a machine has
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: the work, what was seen, and what is aimed at."""
+    """One line of the table: the work, its measured value, the aim, and the value of a reference in the same run."""
 
     work: str
     measured: str
-    aim: str
+    aim: str = ""
+    reference: str = ""
 
 
 @dataclass(frozen=True)

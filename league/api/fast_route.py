@@ -3,7 +3,7 @@
 The solver walks a tree of dependencies and unwinds two stacks of contexts for each call, which takes longer than the
 call itself. Anything unusual, such as a body that breaks a rule, goes FastAPI's way, which then says what is wrong.
 
-See docs/decisions/050-frequent-calls-take-a-shortcut.md.
+See docs/contributing/decisions/0034-frequent-calls-bypass-dependency-resolution.md.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Group commit for coroutines: calls that arrive together are one call of the database's group commit, on one thread.
 
-See docs/decisions/021-heartbeats-share-a-commit.md.
+See docs/contributing/decisions/0015-frequent-writes-share-commits.md.
 """
 
 import asyncio

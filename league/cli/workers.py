@@ -37,7 +37,7 @@ class AmbiguousWorkerError(LeagueError):
 
 @app.callback(epilog="Example: league workers --json")
 def workers(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None) -> None:
-    """List workers and flag those with suspicious recent results (docs/results.md)."""
+    """List workers and flag those with suspicious recent results (docs/reference/results-protocol.md)."""
     if context.invoked_subcommand is not None:
         return
     with connect(url, token) as client:

@@ -1,6 +1,6 @@
 """Group commit: concurrent writes share one transaction and one fsync.
 
-See docs/decisions/030-writes-share-a-commit.md.
+See docs/contributing/decisions/0015-frequent-writes-share-commits.md.
 """
 
 import threading

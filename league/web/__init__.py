@@ -1,4 +1,7 @@
-"""The dashboard: pages for people, made by the server (decision 043)."""
+"""The dashboard: pages for people, made by the server.
+
+See docs/contributing/decisions/0026-the-server-renders-the-dashboard.md.
+"""
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse, Response

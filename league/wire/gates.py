@@ -12,7 +12,7 @@ GateState = Literal["open", "accepted", "rejected", "cancelled"]
 
 
 class GateCreate(Request):
-    """A sequential test (SPRT) of two frozen players; see docs/gates.md.
+    """A sequential test (SPRT) of two frozen players; see docs/guides/judge/gates.md.
 
     The same test of the same two players again returns the existing gate.
     """

@@ -7,7 +7,7 @@
 Each kind of call is made by itself first, which gives its cost. A fleet then lives by the clock of a world that is
 `--speed` times as fast: its workers register, lease, fetch opponents, report, beat, drop out and come back. What the
 server took is printed beside what the costs foretell for the same fleet, and last what they foretell for others.
-docs/scale.md says what may be concluded.
+docs/guides/operate/size.md says what may be concluded.
 """
 
 import argparse

@@ -135,7 +135,7 @@ def test_the_job_creates_the_game_that_workers_play_and_the_token_that_prometheu
     for worker in named("StatefulSet").values():
         assert f"--environment={game}" in worker["spec"]["template"]["spec"]["containers"][0]["command"]
     assert commands["environment"][:3] == ["league", "environment", "create"]
-    guide = (ROOT / "docs" / "deployment.md").read_text()
+    guide = (ROOT / "docs/guides/operate" / "deploy.md").read_text()
     [configuration] = re.findall(r"^( +scrape_configs:\n(?:     .*\n)+)", guide, flags=re.MULTILINE)
     [scrape] = yaml.safe_load(textwrap.dedent(configuration))["scrape_configs"]
     file = commands["metrics-token"][commands["metrics-token"].index("--from") + 1]

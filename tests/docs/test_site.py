@@ -13,8 +13,10 @@ DOCS = site.ROOT / "docs"
     [
         ("", "../CONTRIBUTING.md#tests", "contributing/index.md#tests"),
         ("guides", "../../README.md", "../index.md"),
-        ("", "decisions", "decisions/index.md"),
+        ("", "contributing/decisions", "contributing/decisions/index.md"),
         ("guides", "../ratings.md#intervals", "../ratings.md#intervals"),
+        ("guides", "../../studies/README.md", f"{site.REPOSITORY}/studies/README.md"),
+        ("guides", "../../missing.md", "../../missing.md"),
         ("", "https://example.org/README.md", "https://example.org/README.md"),
     ],
 )

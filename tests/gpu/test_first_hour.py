@@ -1,4 +1,4 @@
-"""What to look at in the first hour with a GPU. No GPU was at hand when these were written: see docs/training.md."""
+"""What to look at in the first hour with a GPU. See docs/guides/train/run.md."""
 
 import json
 

@@ -29,8 +29,8 @@ Call = tuple[str, str]
 
 
 def documented() -> dict[Call, Scope | None]:
-    """Who may do what, as docs/security.md tells people."""
-    text = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    """Who may do what, as docs/guides/operate/secure.md tells people."""
+    text = (Path(__file__).parents[2] / "docs/guides/operate" / "secure.md").read_text()
     scopes: dict[str, Scope | None] = {"none": None, **{scope.word: scope for scope in Scope}}
     return {(method, path): scopes[word] for method, path, word in ROW.findall(text)}
 
@@ -65,7 +65,7 @@ def attempt(http: TestClient, call: Call, secret: str | None) -> int:
 def test_docs_and_openapi_list_the_same_scopes(http: TestClient) -> None:
     told, meant = documented(), described(http)
     differing = {call for call, _scope in told.items() ^ meant.items()} - UNDESCRIBED
-    assert differing == set(), "say in docs/security.md who may make these calls"
+    assert differing == set(), "say in docs/guides/operate/secure.md who may make these calls"
     assert told.keys() >= UNDESCRIBED
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-PAGE = TESTS.parent / "docs" / "checklist.md"
+PAGE = TESTS / "checklist.md"
 ROW = re.compile(r"^\| (?P<row>[A-Z]\d+) \| (?P<meaning>.+?) \|.*\|$", re.MULTILINE)
 
 

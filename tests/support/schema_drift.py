@@ -9,7 +9,7 @@ from sqlalchemy import CheckConstraint, Connection, Inspector, inspect
 from league.db.models import Base
 
 UNCHECKED = {"fk_leases_away_id_players", "fk_leases_home_id_players", "fk_leases_worker_id_workers"}
-"""References that the database does not check; see docs/decisions/068-leases-are-stored-unchecked.md."""
+"""References that the database does not check; see docs/contributing/decisions/0025-hot-tables-drop-foreign-keys.md."""
 
 
 def differences(connection: Connection) -> list[Any]:

@@ -54,7 +54,10 @@ def enter(
     policy: Annotated[
         str,
         typer.Option(
-            "--policy", metavar="POLICY", callback=_policy_name, help=f"Policy: {FORMS}; see docs/external_players.md."
+            "--policy",
+            metavar="POLICY",
+            callback=_policy_name,
+            help=f"Policy: {FORMS}; see docs/guides/games/external-players.md.",
         ),
     ],
     league: options.League = DEFAULT_URL,

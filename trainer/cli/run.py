@@ -89,7 +89,7 @@ def run(
 
     Example: trainer run --environment mech-duel --learner second --set ppo.normalized_ent_coef=0.02
 
-    Several GPUs learn as one under torchrun: see docs/multi_gpu.md.
+    Several GPUs learn as one under torchrun: see docs/guides/train/scale-out.md.
 
     Example: trainer run --run var/runs/mech-duel/second --resume
 

@@ -89,7 +89,7 @@ class AlgorithmSettings(StrictModel):
     """Choice of the learning algorithm."""
 
     name: str = Field(
-        "ppo", min_length=1, description="ppo, vtrace, or MODULE:CLASS of your own algorithm (docs/training.md)"
+        "ppo", min_length=1, description="ppo, vtrace, or MODULE:CLASS of your own algorithm (docs/guides/train/run.md)"
     )
     options: dict[str, bool | int | float | str] = Field(
         {},

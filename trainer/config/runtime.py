@@ -165,7 +165,10 @@ class LeagueSettings(StrictModel):
 
 
 class RoleSettings(StrictModel):
-    """Rules of the learner's role; the league's value holds for each that is left out. See docs/league_play.md."""
+    """Rules of the learner's role; the league's value holds for each that is left out.
+
+    See docs/guides/train/roles.md.
+    """
 
     snapshot_steps: int | None = Field(None, ge=0)
     """Least steps between two snapshots; default: half of league.snapshot_every_steps."""
@@ -178,7 +181,7 @@ class RoleSettings(StrictModel):
     self_play_share: float | None = Field(None, ge=0.0, le=1.0)
     """Share of a main's leases against itself and other mains, environment.self_play aside."""
     weighting: str | None = Field(None)
-    """Weighting of opponents; see docs/matchmaking.md."""
+    """Weighting of opponents; see docs/guides/judge/own-matchmaking-rule.md."""
     power: float | None = Field(None, ge=0.0)
     """Exponent of the weighting hard."""
     uniform_share: float | None = Field(None, ge=0.0, le=1.0)

@@ -1,4 +1,4 @@
-"""User-defined network modules, named like `mypackage.nets:MyNet`; docs/networks.md shows an example.
+"""User-defined network modules, named like `mypackage.nets:MyNet`; docs/guides/train/networks.md shows an example.
 
 Importing a module runs its code. A module that a checkpoint names is therefore imported only if the user allowed it.
 """

@@ -1,4 +1,4 @@
-"""Sparse per-frame data, one row per item. Units are listed in docs/replays.md."""
+"""Sparse per-frame data, one row per item. Units are listed in docs/guides/judge/replays.md."""
 
 from dataclasses import dataclass, fields
 

@@ -29,12 +29,14 @@ _LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")
 
 PAGES_BY_FILE = {
     "README.md": "index.md",
-    "docs/README.md": "index.md",
     "CONTRIBUTING.md": "contributing/index.md",
     "CHANGELOG.md": "contributing/changelog.md",
-    "docs/decisions": "decisions/index.md",
+    "docs/contributing/decisions": "contributing/decisions/index.md",
 }
 """Pages of the site by the files and folders of the repository that they show."""
+
+REPOSITORY = "https://github.com/echelon-league/echelon-league/blob/main"
+"""Address of the files of the repository that the site does not show."""
 
 
 def expand(text: str) -> str:
@@ -49,12 +51,15 @@ def repository_page(name: str) -> str:
 
 
 def relink(text: str, folder: Path) -> str:
-    """Let the links of a page in a folder lead to the pages of the site that show files of the repository."""
+    """Let links that leave the site lead to the page that shows the file, or else to the file in the repository."""
 
     def moved(link: re.Match[str]) -> str:
         target = os.path.relpath(os.path.normpath(folder / link[2]), ROOT)
         page = PAGES_BY_FILE.get(target)
-        return f"{link[1]}{os.path.relpath(ROOT / 'docs' / page, folder) if page else link[2]}{link[3]}"
+        if page:
+            return f"{link[1]}{os.path.relpath(ROOT / 'docs' / page, folder)}{link[3]}"
+        shown = target.startswith("docs/") or not (ROOT / target).exists()
+        return link[0] if shown else f"{link[1]}{REPOSITORY}/{target}{link[3]}"
 
     return _LINK.sub(moved, text)
 

@@ -1,6 +1,6 @@
 """Protocol version: calls by a protocol that this server does not speak are refused.
 
-See docs/decisions/053-calls-name-their-protocol.md.
+See docs/contributing/decisions/0028-calls-name-their-protocol.md.
 """
 
 from importlib.metadata import version

@@ -28,7 +28,7 @@ class Lease(Base):
     """Permission for one worker to play one pairing. `state` is settled when it is released, or swept after its end.
 
     The database does not check that its worker and players exist; `league check` does. See
-    docs/decisions/068-leases-are-stored-unchecked.md.
+    docs/contributing/decisions/0025-hot-tables-drop-foreign-keys.md.
     """
 
     __tablename__ = "leases"

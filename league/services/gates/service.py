@@ -176,7 +176,9 @@ def _require_test(request: wire.GateCreate) -> None:
     try:
         gate_sprt.config(request)
     except ValueError as error:
-        raise InvalidRequestError("of a gate", str(error), "see docs/gates.md for what is usual") from error
+        raise InvalidRequestError(
+            "of a gate", str(error), "see docs/guides/judge/gates.md for what is usual"
+        ) from error
 
 
 def _frozen(session: Session, player_id: int) -> Player:

@@ -1,7 +1,7 @@
 """Recordings of matches: stored, read, and deleted by age, number and size.
 
 They are rows, so that they are stored transactionally and included in exports. See
-docs/decisions/046-recordings-are-rows.md.
+docs/contributing/decisions/0032-recordings-are-integer-columns-in-the-database.md.
 """
 
 import hashlib
@@ -72,7 +72,7 @@ def require_size(config: ReplayConfig, size_bytes: int) -> None:
 
 
 def read_header(config: ReplayConfig, match_id: int, data: bytes) -> Header:
-    """Return the header of a recording after validating it against the format of docs/replays.md.
+    """Return the header of a recording after validating it against the format of docs/guides/judge/replays.md.
 
     Raises:
         RefusedReplayError: The recording is invalid.

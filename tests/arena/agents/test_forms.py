@@ -64,7 +64,7 @@ def test_the_example_of_a_server_remembers():
 
 @pytest.mark.parametrize("example", sorted(each.name for each in EXAMPLES.glob("*.py")))
 def test_the_page_has_the_example_as_it_is(example):
-    page = (EXAMPLES.parents[1] / "docs" / "external_players.md").read_text(encoding="utf-8")
+    page = (EXAMPLES.parents[1] / "docs/guides/games" / "external-players.md").read_text(encoding="utf-8")
     assert f"```python\n{(EXAMPLES / example).read_text(encoding='utf-8')}```" in page
 
 

@@ -1,4 +1,4 @@
-"""Every address of the dashboard needs what docs/dashboard.md says, and no more."""
+"""Every address of the dashboard needs what docs/reference/dashboard.md says, and no more."""
 
 import re
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def backend() -> str:
 
 
 def documented() -> dict[Call, str]:
-    text = (Path(__file__).parents[3] / "docs" / "dashboard.md").read_text()
+    text = (Path(__file__).parents[3] / "docs/reference" / "dashboard.md").read_text()
     return {(method, path): scope for method, path, scope in ROW.findall(text)}
 
 
@@ -48,7 +48,7 @@ def attempt(http: TestClient, call: Call, headers: dict[str, str]) -> tuple[int,
 
 
 def test_the_page_lists_every_address() -> None:
-    assert documented().keys() == served(), "say in docs/dashboard.md who may open these"
+    assert documented().keys() == served(), "say in docs/reference/dashboard.md who may open these"
 
 
 def test_every_address_needs_its_scope_and_no_more(

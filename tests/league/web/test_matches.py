@@ -10,7 +10,6 @@ from fastapi.testclient import TestClient
 from league_scene import Scene, result
 from recorded_match import play_recorded
 from recordings import make_recording, make_steps
-from refused import assert_names
 
 from arena.replay.mech.battlefield import MATERIALS
 from arena.replay.mech.frames import Flag
@@ -181,8 +180,8 @@ def test_a_recorded_match_is_played_by_the_page(played: Scene, http: TestClient)
     [
         ("/matches/12345", 404, "12345"),
         ("/matches?player=12345", 404, "12345"),
-        ("/matches?pair=1,x", 422, "pair"),
-        ("/matches?kind=friendly", 422, "kind"),
+        ("/matches?pair=1,x", 422, "query.pair"),
+        ("/matches?kind=friendly", 422, "friendly"),
         ("/matches/1/recording", 404, "recordings"),
     ],
 )
@@ -191,7 +190,7 @@ def test_missing_match_player_or_recording_has_an_error_page(
 ) -> None:
     answer = http.get(address, headers=PAGE)
     assert answer.status_code == status
-    assert_names(answer.text, value)
+    assert value in answer.text
 
 
 def test_match_list_without_matches_has_an_empty_state(scene: Scene, http: TestClient) -> None:

@@ -64,7 +64,7 @@ def test_self_play_leaves_one_environment_unless_its_share_is_1(share, num_envs,
 
 @pytest.mark.holds("D5", "E2", "E5", "S8", "S12", "S13")
 def test_defaults_agree_with_the_checklist():
-    """Where they contradict each other docs/checklist.md says which one was followed."""
+    """Where they contradict each other tests/checklist.md says which one was followed."""
     config = validate({})
     assert (config.ppo.clip_range_vf, config.ppo.huber_delta, config.ppo.vf_coef) == (0.0, 0.0, 0.5)
     assert (config.ppo.kl_stop, config.ppo.target_kl) == (1.5, 0.015)

@@ -1,4 +1,4 @@
-"""The reader's own game of tensors: what docs/tensor_games.md says is so."""
+"""The reader's own game of tensors: what docs/guides/games/tensors.md says is so."""
 
 import re
 import sys
@@ -30,7 +30,7 @@ def game(tmp_path, monkeypatch):
 
 def test_the_page_has_the_example():
     found = re.search(
-        r"```python\n(.+?)```", (ROOT / "docs" / "tensor_games.md").read_text(encoding="utf-8"), re.DOTALL
+        r"```python\n(.+?)```", (ROOT / "docs/guides/games" / "tensors.md").read_text(encoding="utf-8"), re.DOTALL
     )
     assert found is not None
     assert found[1] == EXAMPLE

@@ -1,4 +1,4 @@
-"""The reader's own game: what docs/your_game.md says is so."""
+"""The reader's own game: what docs/guides/games/your-game.md says is so."""
 
 import json
 import re
@@ -17,7 +17,9 @@ from arena.environments.adapters.custom import plugins as own_plugins
 from trainer.config.loading import resolve
 
 ROOT = Path(__file__).parents[3]
-CODE = re.search(r"```python\n(.+?)```", (ROOT / "docs" / "your_game.md").read_text(encoding="utf-8"), re.DOTALL)
+CODE = re.search(
+    r"```python\n(.+?)```", (ROOT / "docs/guides/games" / "your-game.md").read_text(encoding="utf-8"), re.DOTALL
+)
 
 
 def run_arena(*arguments):
@@ -126,7 +128,9 @@ def test_the_server_runs_no_code_for_a_name(monkeypatch):
 @pytest.fixture
 def sprinters_game(game, tmp_path):
     """The page's game with the page's scripted player."""
-    blocks = re.findall(r"```python\n(.+?)```", (ROOT / "docs" / "your_game.md").read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.+?)```", (ROOT / "docs/guides/games" / "your-game.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     scripted = next(block for block in blocks if "Scripted(" in block)
     file = tmp_path / "readers_race.py"
     file.write_text(f"{file.read_text(encoding='utf-8')}\n\n{scripted}", encoding="utf-8")

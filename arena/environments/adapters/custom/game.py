@@ -52,7 +52,7 @@ def declared_tensors(name: str) -> "tensors.Declared":
 
     game = as_tensor_game(find(name))
     if game is None:
-        raise GameError(f"{name} steps no batch of matches as tensors: see docs/tensor_games.md")
+        raise GameError(f"{name} steps no batch of matches as tensors: see docs/guides/games/tensors.md")
     return look_at_tensors(name, game)
 
 

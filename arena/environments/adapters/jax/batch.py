@@ -43,7 +43,7 @@ class CompiledGame:
 
 
 class JaxBatch:
-    """E matches with the interface of a vector game; see docs/tensor_games.md."""
+    """E matches with the interface of a vector game; see docs/guides/games/tensors.md."""
 
     def __init__(self, compiled: CompiledGame, num_envs: int, device: str) -> None:
         self.observation_space = compiled.game.observation_space

@@ -89,7 +89,7 @@ class TensorGame:
         ]:
             raise GameError(
                 f"{name} makes a {type(made).__name__}, which is no game of tensors (it has no {', '.join(missing)}): "
-                "give it what docs/tensor_games.md lists"
+                "give it what docs/guides/games/tensors.md lists"
             )
         return made
 

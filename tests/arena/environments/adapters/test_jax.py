@@ -223,7 +223,7 @@ def test_games_of_gymnax_and_jaxmarl_are_played_by_name(name: str):
 
 
 def test_nim_of_the_documentation_is_played(tmp_path, monkeypatch: pytest.MonkeyPatch):
-    page = (Path(__file__).parents[4] / "docs" / "jax.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs/guides/games" / "jax.md").read_text(encoding="utf-8")
     (tmp_path / "nim_of_the_page.py").write_text(re.search(r"```python\n(.+?)```", page, re.DOTALL)[1])
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -248,7 +248,7 @@ def test_a_library_that_prints_while_it_is_imported_is_silent(tmp_path, monkeypa
 
 def test_tug_of_the_documentation_is_played(monkeypatch: pytest.MonkeyPatch):
     root = Path(__file__).parents[4]
-    page = (root / "docs" / "jax.md").read_text(encoding="utf-8")
+    page = (root / "docs/guides/games" / "jax.md").read_text(encoding="utf-8")
     assert (root / "examples" / "tug_jax.py").read_text(encoding="utf-8") in re.findall(
         r"```python\n(.+?)```", page, re.DOTALL
     )

@@ -182,7 +182,7 @@ def test_buffers_created_by_a_module_exist_after_loading():
 
 
 def test_the_module_of_the_page_passes_in_either_place(tmp_path, monkeypatch: pytest.MonkeyPatch):
-    page = (Path(__file__).parents[4] / "docs" / "networks.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs/guides/train" / "networks.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.+?)```", page, re.DOTALL)
     (tmp_path / "readers_nets.py").write_text(f"{code}\n\nclass Whole(MyNet):\n    memory_size = 0\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
