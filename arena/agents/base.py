@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 Actions = Mapping[str, Any]
-"""Actions of B agents by head, as anything that numpy converts to an array; see `arena.agents.decode_actions`."""
+"""Actions of B agents by head, as anything that numpy converts to an array (see `arena.agents.decode_actions`)."""
 
 NO_MEMORY: tuple[Any, ...] = ()
 
@@ -20,7 +20,7 @@ class Batch:
     Attributes:
         observation: Observation values, in the layout of the game's spec.
         masks: Action mask of every masked head, (B, K) with K the head's size.
-        memory: Memory that the agent returned at its last decision; None at the first of an episode.
+        memory: Memory that the agent returned at its last decision. None at the first of an episode.
     """
 
     observation: Float[np.ndarray, "B D"]
@@ -37,7 +37,7 @@ class Reply(NamedTuple):
 
     Attributes:
         actions: Actions of the B agents.
-        memory: Memory of each of the B agents, of any type; empty without memory.
+        memory: Memory of each of the B agents, of any type. Empty without memory.
     """
 
     actions: Actions

@@ -21,7 +21,7 @@ class AgentMemory(NamedTuple):
     """State of R agents.
 
     Attributes:
-        memory: (R,) memory returned by the agent; None if there is none.
+        memory: (R,) memory returned by the agent. None if there is none.
         faults: (R,) true if the last action was invalid.
     """
 
@@ -74,7 +74,7 @@ class ExternalPolicy:
     def act(
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
-        """Query the external agent for the acting agents; see `Policy.act`.
+        """Query the external agent for the acting agents (see `Policy.act`).
 
         Raises:
             ExternalPolicyError: The agent ended, timed out, or returned an unreadable answer.

@@ -25,7 +25,7 @@ class Observation:
 
     Attributes:
         values: Observation values (..., D), in the layout of the spec.
-        masks: Action mask (..., K) bool of every masked head; true for dimensions and options that may matter.
+        masks: Action mask (..., K) bool of every masked head. True for dimensions and options that may matter.
         active: (...) bool, agents that act now. Inactive agents (dead, or waiting for their turn) contribute no loss,
             no statistics and no state update, and their actions are ignored.
     """
@@ -94,7 +94,7 @@ class StepResult:
 
     @property
     def over(self) -> Bool[Tensor, " E"]:
-        """(E,) true where a match ended. A match is one episode unless the result says otherwise; see `RoundResult`."""
+        """(E,) true where a match ended. A match is one episode, except in a `RoundResult`."""
         return self.ended
 
 
@@ -165,7 +165,7 @@ class AwaitedEnvironment(Environment, Protocol):
     """
 
     def send(self, actions: Actions) -> None:
-        """Start a decision of every agent; see `step`.
+        """Start a decision of every agent (see `step`).
 
         Raises:
             InvalidActionError: A head is missing, unknown or of the wrong shape.

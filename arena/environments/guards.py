@@ -37,7 +37,7 @@ def require_finite(env: Environment, seen: Observation, step: StepResult | None 
     Args:
         env: The environment.
         seen: Current or final observation.
-        step: Result of the decision before; None after a reset.
+        step: Result of the decision before. None after a reset.
         first: Number of the environment's first match.
 
     Raises:

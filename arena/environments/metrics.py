@@ -1,6 +1,6 @@
 """Default behaviour metrics: frequencies of actions among the legal ones.
 
-An environment can define its own metrics instead; see `MeasuredEnvironment`.
+An environment can define its own metrics instead (see `MeasuredEnvironment`).
 """
 
 import torch

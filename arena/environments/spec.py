@@ -181,8 +181,8 @@ class EnvironmentSpec:
         rules: Everything else that must match for two policies to play each other, as JSON values.
         alike_sides: Whether the sides are symmetric, so that players need no rating per side. True and False override
             roles and turn order, None derives it from them. Not part of the signature.
-        zero_sum: Whether the rewards of a match sum to 0 over all agents; None if unknown. Not part of the signature.
-        chance: Whether the game is stochastic, so that a match depends on its seed; None if unknown. Not part of the
+        zero_sum: Whether the rewards of a match sum to 0 over all agents. None if unknown. Not part of the signature.
+        chance: Whether the game is stochastic, so that a match depends on its seed. None if unknown. Not part of the
             signature.
 
     Raises:

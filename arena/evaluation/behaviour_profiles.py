@@ -46,10 +46,10 @@ class Fingerprints:
     """Behaviour descriptors of P players over F measures.
 
     Attributes:
-        mean: (P, F) mean over a player's matches; NaN without matches.
-        noise: (P, F) sampling variance of that mean; NaN if unknown.
-        centre: (F,) mean over players; NaN without data.
-        spread: (F,) standard deviation between players without sampling noise; 0 if the differences are not
+        mean: (P, F) mean over a player's matches. NaN without matches.
+        noise: (P, F) sampling variance of that mean. NaN if unknown.
+        centre: (F,) mean over players. NaN without data.
+        spread: (F,) standard deviation between players without sampling noise. 0 if the differences are not
             significant.
     """
 
@@ -74,8 +74,8 @@ class Distances:
     """Root mean square differences of K pairs, each over the values known for both players.
 
     Attributes:
-        distance: (K,) estimate without sampling noise; NaN without common values.
-        bound: (K,) upper bound of the distance at 95 % confidence; NaN without common values.
+        distance: (K,) estimate without sampling noise. NaN without common values.
+        bound: (K,) upper bound of the distance at 95 % confidence. NaN without common values.
         values: (K,) number of common values.
     """
 
@@ -131,7 +131,7 @@ def root_mean_squares(difference: FloatArray, noise: FloatArray) -> Distances:
     The sum is approximated as normal with variance sum of 2 v_m^2 + 4 max(d_m^2 - v_m, 0) v_m.
 
     Args:
-        difference: (K, M) observed differences; NaN if unknown.
+        difference: (K, M) observed differences. NaN if unknown.
         noise: (K, M) their variances.
     """
     known = np.isfinite(difference) & np.isfinite(noise)

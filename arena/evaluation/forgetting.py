@@ -21,8 +21,8 @@ class Forgetting:
     """Change of a learner's results against K opponents.
 
     Attributes:
-        drop: (K,) fall of the estimated win rate, in [-1, 1]; negative for an improvement.
-        p_value: (K,) one-sided p-value of the fall, adjusted for all opponents; 1 without games in one of the two
+        drop: (K,) fall of the estimated win rate, in [-1, 1]. Negative for an improvement.
+        p_value: (K,) one-sided p-value of the fall, adjusted for all opponents. 1 without games in one of the two
             windows.
         forgotten: (K,) true if the fall is significant.
     """

@@ -34,7 +34,7 @@ def nash_mixture(win_rate: ArrayLike) -> FloatArray:
         win_rate: (P, P) win rates x in [0, 1], x_ij + x_ji = 1 as in `arena.evaluation.payoff.Payoff.win_rate`.
 
     Returns:
-        (P,) probabilities that sum to 1; empty for an empty population.
+        (P,) probabilities that sum to 1. Empty for an empty population.
 
     Raises:
         ValueError: A win rate is out of range, or the two views of a pair contradict each other.

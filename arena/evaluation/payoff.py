@@ -46,8 +46,8 @@ class Payoff:
         tally: (P, P) decayed counts.
         expected: (P, P) mean score predicted by the ratings, in [0, 1].
         win_rate: (P, P) estimated mean score, in [0, 1]; the prediction without games.
-        low: (P, P) lower end of the 95 % Wilson interval of the counts alone; 0 without games.
-        high: (P, P) upper end; 1 without games.
+        low: (P, P) lower end of the 95 % Wilson interval of the counts alone. 0 without games.
+        high: (P, P) upper end. 1 without games.
         residual: (P, P) win_rate - expected.
         unexplained: Share of the log-odds that the ratings do not explain, see `unexplained_share`.
         cyclic: Share of the log-odds that no ratings can explain, see `cyclic_share`.
@@ -107,7 +107,7 @@ def win_rates(counts: WinCounts, expected: ArrayLike, *, prior_games: float = PR
 
     Args:
         counts: Counts of any shape.
-        expected: Predictions of the ratings in [0, 1], same shape; see `expected_matrix` and `expected_score`.
+        expected: Predictions of the ratings in [0, 1], same shape (see `expected_matrix` and `expected_score`).
         prior_games: n0, weight of the prediction in games, > 0.
     """
     if not 0.0 < prior_games < np.inf:

@@ -55,7 +55,7 @@ class Redundant:
         opponents: Number of common opponents.
         fingerprint_distance: Estimated difference of their behaviour descriptors, in standard deviations, without
             sampling noise; NaN without common measures, in which case results alone decide.
-        fingerprint_bound: Upper bound of that difference at 95 % confidence; NaN without common measures.
+        fingerprint_bound: Upper bound of that difference at 95 % confidence. NaN without common measures.
         measures: Number of common measures.
     """
 
@@ -90,8 +90,8 @@ def redundant(
         counts: (P, P) counts; entry (i, j) is i's view of all games of i and j.
         strength: (P,) order of preference, for example the conservative rating.
         config: Thresholds of similarity.
-        keep: (P,) true for players that always stay; None for none.
-        fingerprints: Descriptors of the P players; None without measurements.
+        keep: (P,) true for players that always stay. None for none.
+        fingerprints: Descriptors of the P players. None without measurements.
 
     Returns:
         Redundant players, most similar first.

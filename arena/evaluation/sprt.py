@@ -131,7 +131,7 @@ class SprtResult:
 
 
 def judge(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtResult:
-    """Run the test on a candidate's scores and estimate its lead; see `stop` and `estimate`."""
+    """Run the test on a candidate's scores and estimate its lead (see `stop` and `estimate`)."""
     where = stop(scores, config, paired=paired)
     return SprtResult(where, estimate(where.counts, config))
 

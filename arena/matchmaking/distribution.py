@@ -48,7 +48,7 @@ class MatchmakingConfig:
 
     Attributes:
         self_play_share: Probability of self-play, in [0, 1].
-        weighting: Name of the weighting rule after the warm-up; see `arena.matchmaking.rules`.
+        weighting: Name of the weighting rule after the warm-up (see `arena.matchmaking.rules`).
         mixture: Names of rules and their shares, > 0, of the probability not used by self-play. They need not sum to 1.
             If not empty, it replaces `weighting`.
         power: Exponent of the weighting "hard", >= 0.
@@ -127,7 +127,7 @@ class Branch:
         rule: Description of the weighting.
         weights: (K,) distribution within the branch, including the uniform share; sums to 1.
         excluded: (K,) true for opponents that the filter excluded; their weight is 0.
-        filter: Description of the filter; empty without a filter.
+        filter: Description of the filter. Empty without a filter.
     """
 
     name: str
@@ -143,8 +143,8 @@ class Distribution:
     """Distribution of a learner's next opponent, with its components for explanation.
 
     Attributes:
-        self_play: Probability of self-play; 1 without opponents.
-        branches: Components of the rest; empty without opponents.
+        self_play: Probability of self-play. 1 without opponents.
+        branches: Components of the rest. Empty without opponents.
         probabilities: (K,) final probability of each opponent. They and `self_play` sum to 1.
     """
 

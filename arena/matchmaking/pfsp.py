@@ -32,7 +32,7 @@ def pfsp_weights(win_rates: ArrayLike, weighting: WinRateWeighting = "hard", pow
     Args:
         win_rates: (K,) probability x that the learner beats each opponent, in [0, 1].
         weighting: One of the names above.
-        power: Exponent of "hard", >= 0; 0 is uniform, larger values focus on the strongest opponents.
+        power: Exponent of "hard", >= 0. 0 is uniform, larger values focus on the strongest opponents.
 
     Returns:
         (K,) weights that sum to 1. An empty pool gives an empty array, which `opponent_distribution` turns into
@@ -73,7 +73,7 @@ def skill_weights(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> Fl
         sigma: Width of the kernel in points, > 0.
 
     Returns:
-        (K,) weights that sum to 1; empty for an empty pool.
+        (K,) weights that sum to 1. Empty for an empty pool.
 
     Raises:
         ValueError: A rating is not finite or sigma is not above 0.

@@ -47,8 +47,8 @@ def rating_pairs(
         games: (P,) rated games of each player, >= 0.
         count: Number of pairs, >= 0.
         rng: Random generator.
-        anchors: (P,) true for players with a fixed rating; None for none.
-        met: (P, P) games that each pair has played, >= 0, sparse or dense; None if unknown.
+        anchors: (P,) true for players with a fixed rating. None for none.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense. None if unknown.
 
     Returns:
         (count, 2) int64 player indices, two different players in each row; (0, 2) if no pair is possible.
@@ -86,7 +86,7 @@ def pairs_with(
         deviations: (P,) deviations in points, >= 0.
         count: Number of pairs, >= 0.
         rng: Random generator.
-        met: (P, P) games that each pair has played, >= 0, sparse or dense; None if unknown.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense. None if unknown.
 
     Returns:
         (count, 2) int64 player indices, `player` first; (0, 2) if there is no other player.
@@ -133,8 +133,8 @@ def posterior_pairs(
         games: (P,) rated games of each player, >= 0.
         count: Number of pairs, >= 0.
         rng: Random generator.
-        anchors: (P,) true for players with a fixed rating; None for none.
-        met: (P, P) games that each pair has played, >= 0, sparse or dense; None if unknown.
+        anchors: (P,) true for players with a fixed rating. None for none.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense. None if unknown.
 
     Returns:
         (count, 2) int64 player indices, two different players in each row; (0, 2) if no pair is possible.

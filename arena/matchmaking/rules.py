@@ -35,7 +35,7 @@ NO_LINEAGE = -1
 ENTRY_POINTS = "echelon_league.matchmaking"
 
 Need = Literal["between", "pasts"]
-"""Data that a rule may use beyond ratings and win rates; see `Candidates`."""
+"""Data that a rule may use beyond ratings and win rates (see `Candidates`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +80,10 @@ class Candidates:
         learner_games: Number of games behind that rating, >= 0.
         ratings: (K,) float64 ratings of the possible opponents, in points. K may be 0.
         win_rates: (K,) float64 probability that the learner beats each, in [0, 1].
-        between: (K, K) win rates of the opponents against each other, for rules that need "between"; None for the
+        between: (K, K) win rates of the opponents against each other, for rules that need "between". None for the
             predictions of their ratings.
-        pasts: The learner's scores in two windows, for rules that need "pasts"; None without history.
-        lineage: (K,) int64 lineage of each opponent, NO_LINEAGE for baselines; None if unknown, which treats each as a
+        pasts: The learner's scores in two windows, for rules that need "pasts". None without history.
+        lineage: (K,) int64 lineage of each opponent, NO_LINEAGE for baselines. None if unknown, which treats each as a
             lineage of its own.
 
     Raises:

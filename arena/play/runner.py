@@ -110,7 +110,7 @@ def play(
         seeds: One seed per match, each in [0, 2^63).
         rng: Generator of the policies; home samples first.
         max_envs: Most matches to run at once.
-        processes: Worker processes that step the game; see `make`.
+        processes: Worker processes that step the game (see `make`).
         on_finished: Called after decisions that ended matches, with their number.
         watcher: Callback for every decision.
 
@@ -164,7 +164,7 @@ def play_pairs_in(
     *,
     watcher: MatchCallback = NOBODY,
 ) -> list[MatchResult]:
-    """Play one match per pair in an existing environment; see `play_pairs`.
+    """Play one match per pair in an existing environment (see `play_pairs`).
 
     Earlier matches in the environment do not affect the result.
 

@@ -56,7 +56,7 @@ class MatchSeries:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of A's expected score; see `score_interval`."""
+        """95 % interval of A's expected score (see `score_interval`)."""
         return score_interval(self.score, len(self.matches))
 
     @property
@@ -127,7 +127,7 @@ def resolve_policy(
 ) -> Policy:
     """Return a policy by name: a baseline, a checkpoint, the folder of a training run, or an external agent.
 
-    External agents are written as in `arena.agents.FORMS`. The caller closes them; see `seated`.
+    External agents are written as in `arena.agents.FORMS`. The caller closes them (see `seated`).
 
     Args:
         environment: Registry name.

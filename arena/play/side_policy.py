@@ -50,7 +50,7 @@ class SidePolicies:
             observation: Observation of the side, leading axis E * n.
             episode_start: Matches whose observation starts an episode.
             rng: Random generator; the policy of the first match samples first.
-            heard: Matches for which external agents are queried; None for all.
+            heard: Matches for which external agents are queried. None for all.
         """
         starts = episode_start.repeat_interleave(self._shape[1])
         asked = observation.active if heard is None else observation.active & heard.repeat_interleave(self._shape[1])

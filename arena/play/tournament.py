@@ -21,7 +21,7 @@ class Tournament:
 
     Attributes:
         names: Players, in the given order.
-        payoff: (P, P) mean score of the row's player against the column's; 0.5 on the diagonal.
+        payoff: (P, P) mean score of the row's player against the column's. 0.5 on the diagonal.
         points: (P,) sum of scores over all matches.
         ratings: Glicko-2 ratings; all players start as new players.
     """

@@ -115,7 +115,7 @@ class Roster:
         games: (P,) int64 rated games of each.
         candidate: (P,) true for candidates for promotion.
         commander: (P,) true for commanders.
-        champion: (P,) true for the champion; false everywhere without one.
+        champion: (P,) true for the champion. False everywhere without one.
         baseline: (P,) true for scripted players, which never retire.
         record: Returns a player's record against others, by their indices in the roster. It is called for few players,
             so that a large league needs no table of all pairs.

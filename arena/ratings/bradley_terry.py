@@ -87,7 +87,7 @@ class Fit:
 
     Attributes:
         rating: (P,) posterior mode in points; fixed for anchors.
-        deviation: (P,) standard deviation of each rating, in points; 0 for anchors.
+        deviation: (P,) standard deviation of each rating, in points. 0 for anchors.
     """
 
     rating: FloatArray
@@ -132,7 +132,7 @@ class Fit:
         Between two anchors the result is 0, 0.5 or 1.
 
         Args:
-            players: (K,) player indices; None for all.
+            players: (K,) player indices. None for all.
         """
         chosen = np.arange(self.rating.size) if players is None else players
         rating, covariance = self.rating[chosen], self.covariance_of(chosen)
@@ -204,7 +204,7 @@ class _Pattern:
     """Sparsity pattern of a symmetric (F, F) matrix of N edges between P players, reused while the values change.
 
     Attributes:
-        row: (P,) row of each player; -1 for fixed players.
+        row: (P,) row of each player. -1 for fixed players.
         one: (N,) first end of each edge.
         other: (N,) second end of each edge.
         free: (F,) players that have a row.
@@ -258,7 +258,7 @@ class _Posterior:
         pairs: Games and points of each pair.
         pattern: Sparsity of the Hessian: pairs that have played, or are child and parent.
         free: (F,) free players.
-        precision: (F,) 1 / variance of each player's prior; 0 for players with a parent.
+        precision: (F,) 1 / variance of each player's prior. 0 for players with a parent.
         child: (C,) the free players with a parent.
         parent: (C,) their parents.
         step: Prior of a step from parent to child.

@@ -79,7 +79,7 @@ class SparseSystem:
         Args:
             right: (F, K).
             tolerance: Norm of the residual relative to the right side.
-            start: (F, K) starting point; None for zeros.
+            start: (F, K) starting point. None for zeros.
         """
         found = np.zeros_like(right) if start is None else start.copy()
         for first in range(0, right.shape[1], _BLOCK):
@@ -128,7 +128,7 @@ class Covariance:
 
     Attributes:
         times: Multiplies columns by the covariance.
-        matrix: (F, F); None if there are too many values.
+        matrix: (F, F). None if there are too many values.
         near: Approximation from which the diagonal is estimated without a matrix.
     """
 
@@ -151,7 +151,7 @@ class Covariance:
             curvature: The matrix.
             child: (C,) players with a parent.
             parent: (C,) their parents.
-            basis: Deflation basis of a `SparseSystem`; None to compute one.
+            basis: Deflation basis of a `SparseSystem`. None to compute one.
 
         Raises:
             ArithmeticError: The curvature is not positive definite.

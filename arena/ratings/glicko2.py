@@ -181,11 +181,11 @@ def rate_period(
         ratings: Ratings of P players at the period's start.
         results: M rows over those players. Rows of a player against itself are dropped.
         tau: Constraint on volatility changes, in (0, 100]; typical values are 0.3 to 1.2.
-        kinds: (P,) values of `Kind`; None treats all players as LEARNER, which is plain Glicko-2.
+        kinds: (P,) values of `Kind`. None treats all players as LEARNER, which is plain Glicko-2.
         deviation_floor: Lowest deviation of an updated player, in points.
         deviation_cap: Highest deviation of an updated player, in points.
         volatility_cap: Highest volatility of a learner, applied before the volatility increases the deviation.
-        burst_games: Most games of a player that are rated by a single Newton step; 0 for no limit.
+        burst_games: Most games of a player that are rated by a single Newton step. 0 for no limit.
 
     Returns:
         New ratings. ANCHOR, OBSERVED and idle FROZEN players are unchanged to the last bit.
@@ -383,7 +383,7 @@ def _order_free_sums(
         size: Number of groups.
 
     Returns:
-        (size,) sums of each column; 0 for an empty group.
+        (size,) sums of each column. 0 for an empty group.
 
     Source: Demmel and Nguyen, "Fast reproducible floating-point summation" (2013), pre-rounding.
     """

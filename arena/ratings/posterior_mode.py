@@ -68,7 +68,7 @@ class Prior:
 
     Attributes:
         phi: (B,) deviations on the Glicko-2 scale.
-        sigma: (B,) volatilities; 0 for a player whose strength does not change.
+        sigma: (B,) volatilities. 0 for a player whose strength does not change.
         periods: (B,) number of periods that the burst counts as. The strength may change by sigma in each.
     """
 

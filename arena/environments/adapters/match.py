@@ -15,7 +15,7 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ObservationBuffer:
-    """Observation of the N agents of a match; see `arena.environments.base.Observation`.
+    """Observation of the N agents of a match (see `arena.environments.base.Observation`).
 
     Attributes:
         values: (N, D) float32.

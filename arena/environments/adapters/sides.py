@@ -90,10 +90,10 @@ class TwoSided:
 
     Attributes:
         make: Creates a new AEC or parallel environment with every call.
-        home: Agents of the home side; empty for both sides if there are two agents, or two prefixes in their names
+        home: Agents of the home side. Empty for both sides if there are two agents, or two prefixes in their names
             (`red_0`, `red_1`, `blue_0`, `blue_1`).
         away: Agents of the away side.
-        max_decisions: Decisions after which a match is truncated; None for the game's own `max_cycles`, or 1,000. A
+        max_decisions: Decisions after which a match is truncated. None for the game's own `max_cycles`, or 1,000. A
             decision is one agent's turn in an AEC environment, and one of all agents in a parallel one.
         scoring: Derives the score from returns.
         images: Observation blocks that are images, by name, with their channel axis "first" or "last".
@@ -103,8 +103,8 @@ class TwoSided:
         alike_sides: Whether the sides are symmetric, so that players need no rating per side. None derives it:
             simultaneous sides are symmetric if their agents have the same spaces, whatever their names. Use True also
             for turn-based games with a random first player, False if one side has an advantage.
-        zero_sum: Whether the rewards of a match sum to 0 over all agents; None if unknown.
-        chance: Whether the game is stochastic, so that a match depends on its seed; None if unknown.
+        zero_sum: Whether the rewards of a match sum to 0 over all agents. None if unknown.
+        chance: Whether the game is stochastic, so that a match depends on its seed. None if unknown.
     """
 
     make: Callable[[], Any]

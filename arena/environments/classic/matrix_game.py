@@ -33,12 +33,12 @@ class MatrixGame(SeededBatch):
         return self._payoff
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         return self._observe()
 
     def step(self, actions: Actions) -> StepResult:
-        """Play one match in every row; see `Environment.step`.
+        """Play one match in every row (see `Environment.step`).
 
         Raises:
             InvalidActionError: The choices have the wrong shape or are out of range.

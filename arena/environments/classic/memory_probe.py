@@ -35,13 +35,13 @@ class Recall(SeededBatch):
         self._decision = torch.zeros_like(self.seeds)
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         self._decision.zero_()
         return self._observe()
 
     def step(self, actions: Actions) -> StepResult:
-        """Play one decision of every row; see `Environment.step`."""
+        """Play one decision of every row (see `Environment.step`)."""
         self._require_fit(actions)
         asked = self._decision == DECISIONS - 1
         right = actions["answer"] == self._draw(PURPOSE_CUE, CUES) + 1

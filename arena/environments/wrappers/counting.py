@@ -17,7 +17,7 @@ LEVEL_TOLERANCE = 1e-9
 """Smaller leads are rounding errors, because scores need not be exact in float64."""
 
 POINTS, LEVEL = range(2)
-"""Reasons of a match of rounds: decided by points, or a draw; see `ROUNDS_REASONS`."""
+"""Reasons of a match of rounds: decided by points, or a draw (see `ROUNDS_REASONS`)."""
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 

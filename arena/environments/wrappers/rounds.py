@@ -82,14 +82,14 @@ class Rounds(SeededBatch):
         return int(getattr(self.game, "shared_bytes", 0))
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         for name in ("round", "decisions", "lead"):
             self._account[name].zero_()
         return self.game.reset(self.seeds)
 
     def step(self, actions: Actions) -> RoundResult:
-        """Play one decision of every row's round; see `Environment.step`."""
+        """Play one decision of every row's round (see `Environment.step`)."""
         self._tell_openings()
         return self._counted(self.game.step(actions))
 
@@ -117,7 +117,7 @@ class Rounds(SeededBatch):
 
 
 class AwaitedRounds(Rounds):
-    """Matches of several rounds with asynchronous steps; see `AwaitedEnvironment`."""
+    """Matches of several rounds with asynchronous steps (see `AwaitedEnvironment`)."""
 
     game: AwaitedEnvironment
     spec: RoundsSpec
@@ -127,7 +127,7 @@ class AwaitedRounds(Rounds):
         self._seed = seed
 
     def halves(self) -> "list[AwaitedRounds]":
-        """Split into batches of half the matches; see `AwaitedEnvironment.halves`."""
+        """Split into batches of half the matches (see `AwaitedEnvironment.halves`)."""
         games = self.game.halves()
         if len(games) == 1:
             return [self]
@@ -135,12 +135,12 @@ class AwaitedRounds(Rounds):
         return [AwaitedRounds(game, self.spec, seed=seed) for game, seed in zip(games, seeds, strict=True)]
 
     def send(self, actions: Actions) -> None:
-        """Start a decision; see `AwaitedEnvironment.send`."""
+        """Start a decision (see `AwaitedEnvironment.send`)."""
         self._tell_openings()
         self.game.send(actions)
 
     def receive(self) -> RoundResult:
-        """Wait for the decision; see `AwaitedEnvironment.receive`."""
+        """Wait for the decision (see `AwaitedEnvironment.receive`)."""
         return self._counted(self.game.receive())
 
 

@@ -34,8 +34,8 @@ class Target(NamedTuple):
     """Targets of R mechs.
 
     Attributes:
-        slot: Contact slot; -1 without a target.
-        way: Vector to the target, ahead and left; 0 without a target.
+        slot: Contact slot. -1 without a target.
+        way: Vector to the target, ahead and left. 0 without a target.
         distance: Length of that vector.
         known: Whether there is a target.
         visible: Whether the target is in sight.

@@ -47,7 +47,7 @@ class Turret:
     def act(
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
-        """Follow the script; see `Policy.act`."""
+        """Follow the script (see `Policy.act`)."""
         senses = self._reader.read(observation.values)
         target = find_target(senses)
         course = Course(torch.zeros_like(senses.zone), torch.zeros_like(senses.heat))
@@ -77,7 +77,7 @@ class Lieutenant:
     def act(
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
-        """Follow the script; see `Policy.act`."""
+        """Follow the script (see `Policy.act`)."""
         values = observation.values
         senses = self._reader.read(values)
         target, handles = find_target(senses), handling(senses)

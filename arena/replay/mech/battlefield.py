@@ -59,7 +59,7 @@ class Battlefield:
 
     Attributes:
         side: Edge of the map in metres; it is centred on the origin.
-        ground: Cells of the map; None for a flat plain.
+        ground: Cells of the map. None for a flat plain.
         zone_radius: Radius of the zone around the origin, in centimetres.
         zone_goal: Zone time that wins, in hundredths of a second.
     """

@@ -15,7 +15,7 @@ class Kill:
 
     Attributes:
         mech: The destroyed mech.
-        by: The mech with the largest share of the killing damage; None if the ground dealt all of it.
+        by: The mech with the largest share of the killing damage. None if the ground dealt all of it.
         assists: Mechs with other shares of the damage, and mechs whose paint the shooters used.
     """
 

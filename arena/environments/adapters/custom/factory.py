@@ -12,7 +12,7 @@ OPENER = "arena.environments.adapters.custom.game:host_own"
 
 
 def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float) -> Environment:
-    """Return the environment of `MODULE:ATTRIBUTE` or of a plug-in; errors as in `declare_own`.
+    """Return the environment of `MODULE:ATTRIBUTE` or of a plug-in. Errors as in `declare_own`.
 
     Raises:
         ArenaError: Processes were requested for a game that steps a whole batch itself.

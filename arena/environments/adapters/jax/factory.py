@@ -39,7 +39,7 @@ ZERO_SUM = (
 
 
 def make_jax(name: str, *, num_envs: int, device: str, seed: int) -> TensorMatches:
-    """Make matches of `LIBRARY:GAME`; errors as in `declare_jax`."""
+    """Make matches of `LIBRARY:GAME`. Errors as in `declare_jax`."""
     return TensorMatches(_declared(name), num_envs=num_envs, device=device, seed=seed)
 
 

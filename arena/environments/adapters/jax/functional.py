@@ -17,7 +17,7 @@ class View(NamedTuple):
 
     Attributes:
         observation: (N, ...) observation of each agent.
-        mask: (N, K) legal actions; None if every action is always legal.
+        mask: (N, K) legal actions. None if every action is always legal.
         active: (N,) true for agents that act now.
     """
 
@@ -45,7 +45,7 @@ class FunctionalGame:
         step: Maps a key, a state and actions (N, ...) to a transition.
         observation_space: Space of one agent's observation.
         action_space: Space of one agent's action.
-        max_decisions: Longest match, in decisions; None if the game does not say.
+        max_decisions: Longest match, in decisions. None if the game does not say.
     """
 
     reset: Callable[[jax.Array], tuple[State, View]]

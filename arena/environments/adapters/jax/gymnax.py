@@ -21,7 +21,7 @@ def from_gymnax(env: Any, params: Any = None, **declared: Any) -> TensorGame:  #
 
     Args:
         env: A `gymnax.environments.environment.Environment`, or any object of the same interface.
-        params: Its parameters; None for `env.default_params`.
+        params: Its parameters. None for `env.default_params`.
         **declared: Fields of `TensorGame` that are to differ, such as `max_decisions`.
     """
     given = env.default_params if params is None else params

@@ -12,7 +12,7 @@ OPENER = "arena.environments.adapters.openspiel.matches:host_openspiel"
 def make_openspiel(
     name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float
 ) -> Environment:
-    """Return the environment of `openspiel:GAME`; errors as in `load_game`.
+    """Return the environment of `openspiel:GAME`. Errors as in `load_game`.
 
     Raises:
         ArenaError: Processes were requested for a game that is played from tables.

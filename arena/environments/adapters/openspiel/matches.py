@@ -21,13 +21,13 @@ class StateMatch:
         self._game, self._largest = game, largest_return(game)
 
     def reset(self, seed: int, row: Row) -> None:
-        """Open a match; see `Match.reset`."""
+        """Open a match (see `Match.reset`)."""
         self._state, self._rng = self._game.new_initial_state(), np.random.default_rng(seed)
         self._settle()
         self._show(acting(self._state), row.seen)
 
     def step(self, row: Row, *, last: bool) -> MatchEnd | None:
-        """Apply the actions of the acting sides; see `Match.step`."""
+        """Apply the actions of the acting sides (see `Match.step`)."""
         chosen = row.actions[HEAD]
         if self._state.is_simultaneous_node():
             self._state.apply_actions([int(chosen[HOME]), int(chosen[AWAY])])

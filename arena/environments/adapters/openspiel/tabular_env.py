@@ -65,13 +65,13 @@ class TabularGameEnv(SeededBatch):
         return sum(each.nbytes for each in self._game.values())
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         self._begin()
         return _observation(self._view)
 
     def step(self, actions: Actions) -> StepResult:
-        """Play one decision of every row; see `Environment.step`.
+        """Play one decision of every row (see `Environment.step`).
 
         Raises:
             InvalidActionError: Actions have the wrong shape, or an active agent chose an illegal one.

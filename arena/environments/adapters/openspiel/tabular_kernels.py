@@ -46,7 +46,7 @@ class Matches:
     next_seeds: wp.array[wp.int64]
     row_seeds: wp.array[wp.int64]
     episodes: wp.array[wp.int64]
-    """(E,) each; see `SeededBatch`."""
+    """(E,) each (see `SeededBatch`)."""
     action: wp.array2d[wp.int64]
     """(E, 2) chosen action of each side."""
     move: wp.array[wp.int32]

@@ -47,7 +47,7 @@ class GameTree:
         decisions: (S,) decisions on the path; a simultaneous one counts once, chance nodes do not count.
         information_state: (S, 2) information state of each player that acts here; NONE for one that does not.
         terminal: (S,) whether the game is over.
-        home_return: (S,) home's return at terminal nodes, in the game's units; 0 elsewhere. Away's is the negative.
+        home_return: (S,) home's return at terminal nodes, in the game's units. 0 elsewhere. Away's is the negative.
         names: (I,) OpenSpiel's name of each information state.
         side: (I,) player of each information state, HOME or AWAY.
         legal: (I, K) legal actions.

@@ -18,7 +18,7 @@ def _declared(name: str) -> Declared:
 
 
 def declare_pettingzoo(name: str) -> EnvironmentSpec:
-    """Return the environment spec of `LIBRARY:GAME`; errors as in `find_game` and `look_at`."""
+    """Return the environment spec of `LIBRARY:GAME`. Errors as in `find_game` and `look_at`."""
     return _declared(name).spec
 
 

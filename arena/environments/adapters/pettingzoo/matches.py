@@ -94,7 +94,7 @@ class SequentialMatch(_Match):
     """
 
     def reset(self, seed: int, row: Row) -> None:
-        """Open a match; see `Match.reset`."""
+        """Open a match (see `Match.reset`)."""
         self._env.reset(seed=_cropped(seed))
         self._facts = _holder_of(self._env)
         self._returns, self._paid = list(self._nothing), list(self._nothing)
@@ -108,7 +108,7 @@ class SequentialMatch(_Match):
             raise
 
     def step(self, row: Row, *, last: bool) -> MatchEnd | None:
-        """Step the acting agent; see `Match.step`."""
+        """Step the acting agent (see `Match.step`)."""
         self._env.step(self._hands[self._mover].read(row.actions))
         try:
             return self._read(row, last=last)
@@ -179,7 +179,7 @@ class ParallelMatch(_Match):
     """Plays a parallel environment: all remaining agents act at once."""
 
     def reset(self, seed: int, row: Row) -> None:
-        """Open a match; see `Match.reset`."""
+        """Open a match (see `Match.reset`)."""
         told = unpack(self._name, "reset", self._env.reset(seed=_cropped(seed)), RESET)
         self._returns = list(self._nothing)
         try:
@@ -192,7 +192,7 @@ class ParallelMatch(_Match):
             raise
 
     def step(self, row: Row, *, last: bool) -> MatchEnd | None:
-        """Step all remaining agents; see `Match.step`."""
+        """Step all remaining agents (see `Match.step`)."""
         number, hands = self._number, self._hands
         taken = {key: hands[number[key]].read(row.actions) for key in self._living}
         told = unpack(self._name, "step", self._env.step(taken), STEP)

@@ -43,7 +43,7 @@ class Part:
     Attributes:
         block: Its block; the bounds include 0, the value for inactive agents.
         path: Keys that lead to it.
-        options: First value and count of each choice; None for plain numbers.
+        options: First value and count of each choice. None for plain numbers.
         axes: Shape of the space.
         start: Its first index in the vector.
     """

@@ -96,7 +96,7 @@ class SyncBatch(SeededBatch):
         self._sides = np.arange(spec.num_agents) >= spec.agents_per_side[0]
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         self._buffers.seeds[:] = self.seeds.cpu().numpy()
         self._stepper.open()
@@ -105,7 +105,7 @@ class SyncBatch(SeededBatch):
         return self._observation(seen)
 
     def step(self, actions: Actions) -> RoundResult:
-        """Play one decision of every row; see `Environment.step`.
+        """Play one decision of every row (see `Environment.step`).
 
         Raises:
             InvalidActionError: Actions have the wrong shape, or an active agent chose an illegal one.
@@ -226,7 +226,7 @@ class SubprocessBatch(SyncBatch):
         self._workers, self._part, self._seed, self._under_way = workers, part, seed, False
 
     def halves(self) -> "list[SubprocessBatch]":
-        """Split into even and odd rows; see `AwaitedEnvironment.halves`."""
+        """Split into even and odd rows (see `AwaitedEnvironment.halves`)."""
         if self._part is not Part.ALL or self.num_envs == 1:
             return [self]
         return [
@@ -243,12 +243,12 @@ class SubprocessBatch(SyncBatch):
         return super().reset(seeds)
 
     def step(self, actions: Actions) -> RoundResult:
-        """Play one decision of every row; see `MatchBatch.step`."""
+        """Play one decision of every row (see `SyncBatch.step`)."""
         self.send(actions)
         return self.receive()
 
     def send(self, actions: Actions) -> None:
-        """Start a decision of every row; see `AwaitedEnvironment.send`."""
+        """Start a decision of every row (see `AwaitedEnvironment.send`)."""
         if self._under_way:
             raise CallOrderError(
                 f"{self.spec.name} was sent actions while a decision was under way: receive() it first"
@@ -257,7 +257,7 @@ class SubprocessBatch(SyncBatch):
         self._under_way = True
 
     def receive(self) -> RoundResult:
-        """Wait for the decision; see `AwaitedEnvironment.receive`."""
+        """Wait for the decision (see `AwaitedEnvironment.receive`)."""
         if not self._under_way:
             raise CallOrderError(f"{self.spec.name} has no decision under way: send() actions first")
         self._under_way = False

@@ -186,7 +186,7 @@ class Workers:
 
     Args:
         spec: Spec of the game.
-        opener: `module:callable` that finds the game by name; see `worker.Task`.
+        opener: `module:callable` that finds the game by name (see `worker.Task`).
         num_envs: E.
         processes: Most processes; at most one per match is used.
         step_limit_s: Time limit of a worker for one decision of its matches; a worker that exceeds it is replaced.
@@ -306,7 +306,7 @@ class StepHandle:
         self.workers.order(STEP, self._part)
 
     def receive(self) -> BoolArray:
-        """Wait for the decision; see `Stepper.receive`."""
+        """Wait for the decision (see `Stepper.receive`)."""
         return self.workers.finish(self._part)
 
 

@@ -25,7 +25,7 @@ class Declared:
         game: The game.
         spec: Its environment spec.
         opening: Its autoreset mode.
-        paths: Key of each part of an observation, in the order of the spec's blocks; None for a single part.
+        paths: Key of each part of an observation, in the order of the spec's blocks. None for a single part.
         space: Action space of one agent.
         tensors: Whether the game takes torch tensors rather than NumPy arrays.
     """

@@ -37,7 +37,7 @@ class _Ends:
     Attributes:
         over: (E,) true if terminated by the game.
         cut: (E,) true if truncated by a limit.
-        score: (E,) home's score; 0.5 for other matches.
+        score: (E,) home's score. 0.5 for other matches.
         decisions: (E,) lengths of the matches.
         final: Final observations.
     """
@@ -71,7 +71,7 @@ class TensorMatches(SeededBatch):
         self._returns = self._zeros(torch.float64, declared.spec.num_agents)
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         asked = self._opening is Opening.ASKED
         together = derive(int(self.seeds[0]), "tensor game", int(self.seeds[-1])) & LARGEST_SEED
@@ -83,7 +83,7 @@ class TensorMatches(SeededBatch):
         return self._seen
 
     def step(self, actions: Actions) -> StepResult:
-        """Play one decision of every row; see `Environment.step`.
+        """Play one decision of every row (see `Environment.step`).
 
         Raises:
             InvalidActionError: Actions have the wrong shape, or an active agent chose an illegal one.

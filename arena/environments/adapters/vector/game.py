@@ -33,16 +33,16 @@ class TensorGame:
         make: Constructor with the parameter `num_envs`, and `device` if the game uses torch tensors and not NumPy
             arrays.
         agents_per_side: (home, away) numbers of agents; home's come first.
-        opening: Autoreset mode; None to read it from the game's `metadata["autoreset_mode"]`, by default `ASKED`.
+        opening: Autoreset mode. None to read it from the game's `metadata["autoreset_mode"]`, by default `ASKED`.
         turn_based: Whether an inactive agent waits for its turn; otherwise it is out of the game.
-        max_decisions: Longest match, in decisions; None for the game's own `max_decisions`, or 1,000.
+        max_decisions: Longest match, in decisions. None for the game's own `max_decisions`, or 1,000.
         scoring: Derives the score if the game does not provide `info["score"]`.
         reproducible: Whether seed and actions determine a match; always false with autoreset.
         alike_sides: Whether the sides are symmetric, so that players need no rating per side. None derives it: sides of
             equal size that act simultaneously are symmetric. Use True also for turn-based games with a random first
             player, False if one side has an advantage.
-        zero_sum: Whether the rewards of a match sum to 0 over all agents; None if unknown.
-        chance: Whether the game is stochastic, so that a match depends on its seed; None if unknown.
+        zero_sum: Whether the rewards of a match sum to 0 over all agents. None if unknown.
+        chance: Whether the game is stochastic, so that a match depends on its seed. None if unknown.
     """
 
     make: Callable[..., Any]
