@@ -1,6 +1,6 @@
-"""External agents: Python callables, ONNX files, processes and HTTP servers that answer observations with actions.
+"""External agents: Python callables, ONNX files, processes and HTTP servers that map observations to actions.
 
-Each becomes an `ExternalAgent`, and `ExternalPolicy` makes it a `Policy` of the arena.
+Each becomes an `ExternalAgent`, and `ExternalPolicy` wraps it as a `Policy` of the arena.
 docs/guides/games/external-players.md is the contract for their authors.
 """
 

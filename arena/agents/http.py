@@ -1,4 +1,4 @@
-"""A policy that is an HTTP server: every question is a POST to its address, and the answer is the answer's body."""
+"""External agent behind an HTTP server: every request is a POST, and its body is the response message."""
 
 import http.client
 import time
@@ -13,25 +13,25 @@ from arena.agents.json_messages import Conversation
 from arena.environments.spec import EnvironmentSpec
 
 PIECE_BYTES = 2**20
-"""Most of an answer that is read at once."""
+"""Largest part of a response that is read at once."""
 
 _OK = 200
 _STALE = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected)
 
 
 class HttpActor(Conversation):
-    """Asks a server, one question at a time, over a connection that is kept.
+    """Client of an HTTP agent with a persistent connection and one request at a time.
 
-    A server may close a connection that nobody used for a while: the question is then asked once more over a new one.
+    A server may close an idle connection. The request is then repeated once over a new one.
 
     Args:
-        address: Of the server.
-        spec: The game, which the server is told first.
-        start_s: How long it may take to answer that, in seconds.
-        answer_s: How long it may take to answer a batch, in seconds.
+        address: Address of the server.
+        spec: The game, sent with the first request.
+        start_s: Time limit of the response to the first request, in seconds.
+        answer_s: Time limit of the response to a batch, in seconds.
 
     Raises:
-        ExternalPolicyError: It cannot be reached, or does not answer the hello.
+        ExternalPolicyError: The server cannot be reached or does not respond to the hello.
     """
 
     def __init__(self, address: str, spec: EnvironmentSpec, *, start_s: float, answer_s: float) -> None:
@@ -85,7 +85,7 @@ class HttpActor(Conversation):
 
 
 def _read(answer: http.client.HTTPResponse, due: float) -> bytes:
-    """Read an answer's body, which has to be there in time: one that comes byte by byte may take for ever."""
+    """Read a response's body within the time limit, which the socket timeout alone does not enforce for slow bodies."""
     content = bytearray()
     while piece := answer.read1(PIECE_BYTES):
         content += piece

@@ -1,12 +1,12 @@
-"""The protocol of policies that are processes or servers: one JSON object for each question, one for each answer.
+"""Protocol of agents that are processes or servers: one JSON object per request and per response.
 
     {"type": "hello", "protocol": 1, "game": {...}}
         -> {"protocol": 1, "identity": "..."}
     {"type": "act", "id": 7, "observation": [[...]], "masks": {"choice": [[...]]}, "memory": [null]}
         -> {"id": 7, "actions": {"choice": [2]}, "memory": [...]}
 
-Fields may be added to both within a version, and are ignored by who does not know them.
-docs/guides/games/external-players.md has the whole of it.
+Fields may be added to both within a version, and receivers ignore unknown fields.
+docs/guides/games/external-players.md is the full specification.
 """
 
 import json
@@ -25,12 +25,12 @@ ANSWER_MAX_BYTES = 64 * 2**20
 
 
 def hello(spec: EnvironmentSpec) -> dict[str, Any]:
-    """Return the first question: it declares the game."""
+    """Return the first request, which describes the game."""
     return {"type": "hello", "protocol": PROTOCOL, "game": declared(spec)}
 
 
 def declared(spec: EnvironmentSpec) -> dict[str, Any]:
-    """Return what a game declares, as JSON; a range without an end has null for it."""
+    """Return a game's spec as JSON; an unbounded end of a range is null."""
     return {
         "environment": spec.name,
         "signature": spec.signature,
@@ -48,10 +48,10 @@ def declared(spec: EnvironmentSpec) -> dict[str, Any]:
 
 
 def read_hello(answer: Mapping[str, Any]) -> str | None:
-    """Return by what the policy is known again, where it says so.
+    """Return the identity in the response to the hello, if any.
 
     Raises:
-        ExternalPolicyError: It speaks another version of the protocol.
+        ExternalPolicyError: The agent uses another version of the protocol.
     """
     if answer.get("protocol") != PROTOCOL:
         raise ExternalPolicyError(
@@ -63,7 +63,7 @@ def read_hello(answer: Mapping[str, Any]) -> str | None:
 
 
 def question(number: int, batch: Batch) -> dict[str, Any]:
-    """Return the question what a batch of agents does."""
+    """Return the request for the actions of a batch."""
     return {
         "type": "act",
         "id": number,
@@ -74,10 +74,10 @@ def question(number: int, batch: Batch) -> dict[str, Any]:
 
 
 def read_reply(number: int, answer: Mapping[str, Any]) -> Reply:
-    """Return what was answered.
+    """Decode the response to a batch.
 
     Raises:
-        ExternalPolicyError: It is the answer to another question, or none.
+        ExternalPolicyError: It belongs to another request, or has no actions.
     """
     if answer.get("id") != number:
         raise ExternalPolicyError(f"it answered question {truncate(answer.get('id'))} when {number} was asked")
@@ -91,10 +91,10 @@ def read_reply(number: int, answer: Mapping[str, Any]) -> Reply:
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """Return a message as one line of JSON, without its end.
+    """Encode a message as one line of JSON, without the newline.
 
     Raises:
-        ExternalPolicyError: The policy gave an agent something to remember that cannot be given back to it.
+        ExternalPolicyError: The agent's memory is not valid JSON.
     """
     try:
         return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
@@ -106,10 +106,10 @@ def encode(message: Mapping[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any]:
-    """Read an answer.
+    """Decode a response.
 
     Raises:
-        ExternalPolicyError: It is no JSON object, or says that the policy failed.
+        ExternalPolicyError: It is not a JSON object, or reports that the agent failed.
     """
     try:
         answer = json.loads(line)
@@ -129,15 +129,15 @@ def _end(value: float) -> float | None:
 
 
 class Conversation(ABC):
-    """What all actors share that are asked so. Whoever inherits it opens its channel first.
+    """Base of message-based agents. A subclass opens its channel before calling this constructor.
 
     Args:
-        spec: The game, which the policy is told first.
-        start_s: The longest wait for the answer to that, in seconds.
-        answer_s: The longest wait for the answer to a batch, in seconds.
+        spec: The game, sent with the first request.
+        start_s: Time limit of the response to the first request, in seconds.
+        answer_s: Time limit of the response to a batch, in seconds.
 
     Raises:
-        ExternalPolicyError: It does not answer the hello.
+        ExternalPolicyError: The agent does not respond to the hello.
     """
 
     def __init__(self, spec: EnvironmentSpec, *, start_s: float, answer_s: float) -> None:
@@ -150,14 +150,14 @@ class Conversation(ABC):
             raise
 
     def act(self, batch: Batch) -> Reply:
-        """See `Actor.act`."""
+        """See `ExternalAgent.act`."""
         number = next(self._numbers)
         return read_reply(number, self._exchange(question(number, batch), self._answer_s))
 
     @abstractmethod
     def close(self) -> None:
-        """See `Actor.close`."""
+        """See `ExternalAgent.close`."""
 
     @abstractmethod
     def _exchange(self, message: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-        """Send a message, and wait so long for what it is answered."""
+        """Send a message and wait up to `limit_s` seconds for the response."""

@@ -1,7 +1,7 @@
-"""A policy in an ONNX file, run by onnxruntime on the CPU.
+"""External agent in an ONNX file, run by onnxruntime on the CPU.
 
-Inputs: `observation` (B, D), `mask_HEAD` (B, K) where wanted, and memory under any other name, which begins as zeros
-and becomes the output `next_` and that name. Outputs: each head's name or `HEAD_logits`; others are not looked at.
+Inputs: `observation` (B, D), optionally `mask_HEAD` (B, K), and memory under any other name. Memory starts at zero, and
+its next value is the output with the prefix `next_`. Outputs: each head's name or `HEAD_logits`; others are ignored.
 """
 
 import hashlib
@@ -17,17 +17,17 @@ from arena.agents.errors import ExternalPolicyError, truncate
 from arena.environments.spec import EnvironmentSpec
 
 MASK = "mask_"
-"""What the name of a head's mask begins with among a file's inputs."""
+"""Prefix of the inputs that take a head's action mask."""
 
 Row = Mapping[str, np.ndarray]
-"""One agent's memory: arrays by name, without the axis of agents."""
+"""Memory of one agent: arrays by name, without the agent axis."""
 
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file.
 
     Raises:
-        ExternalPolicyError: It cannot be read.
+        ExternalPolicyError: The file cannot be read.
     """
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -36,12 +36,12 @@ def sha256_of(path: Path) -> str:
 
 
 def stack_memory(memory: Sequence[Row | None], start: Row) -> dict[str, np.ndarray]:
-    """Return what B agents remember as arrays (B, ...); `start` is what an agent remembers at first."""
+    """Stack the memory of B agents into arrays (B, ...); `start` replaces missing memory."""
     return {name: np.stack([(row or start)[name] for row in memory]) for name in start}
 
 
 def split_memory(arrays: Mapping[str, Any], agents: int) -> list[Row]:
-    """Return arrays (B, ...) as what each of the B agents remembers."""
+    """Split arrays (B, ...) into the memory of each of the B agents."""
     return [{name: array[place] for name, array in arrays.items()} for place in range(agents)]
 
 
@@ -59,10 +59,11 @@ _TYPES: dict[str, Any] = {
 
 
 class OnnxActor:
-    """Asks an ONNX model.
+    """Agent that runs an ONNX model.
 
     Raises:
-        ExternalPolicyError: onnxruntime is not installed, the file is no model, or its inputs and outputs do not fit.
+        ExternalPolicyError: onnxruntime is not installed, the file is not a model, or its inputs and outputs do not
+            match.
     """
 
     def __init__(self, path: Path, spec: EnvironmentSpec) -> None:
@@ -94,7 +95,7 @@ class OnnxActor:
         self._heads = [name for name in outputs if name in heads]
 
     def act(self, batch: Batch) -> Reply:
-        """See `Actor.act`."""
+        """See `ExternalAgent.act`."""
         seen = {OBSERVATION: batch.observation}
         seen |= {name: batch.masks[name.removeprefix(MASK)] for name in self._masks}
         seen |= stack_memory(batch.memory, self._start)
@@ -111,7 +112,7 @@ class OnnxActor:
         return Reply({name: found[name] for name in self._heads}, split_memory(memory, len(batch)) if memory else ())
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no resources to release."""
 
 
 def _session(path: Path) -> Any:  # noqa: ANN401  the library has no types
@@ -136,7 +137,7 @@ def _type_of(path: Path, one: Any) -> Any:  # noqa: ANN401
 
 
 def _require_shape(path: Path, name: str, shape: Sequence[Any], size: int | None) -> None:
-    """Refuse inputs that do not take any number of agents, or not of the game's size; None is memory of any size."""
+    """Check that an input has a dynamic agent axis and the game's size; None for memory of any size."""
     if len(shape) == 0 or isinstance(shape[0], int):
         raise ExternalPolicyError(
             f"{path}: input {name!r} has shape {list(shape)}: its first axis is of agents and must be dynamic"

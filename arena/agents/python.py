@@ -1,4 +1,4 @@
-"""A policy in Python: what `MODULE:ATTRIBUTE` names is called with every batch."""
+"""External agent in Python: the callable `MODULE:ATTRIBUTE`."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ _PAIR = 2
 
 
 class PythonAgent:
-    """Asks a Python callable.
+    """Agent that calls a Python callable.
 
     Args:
         answer: Called with every batch; returns actions by head, or (actions, memory).
@@ -25,12 +25,12 @@ class PythonAgent:
 
     @property
     def identity(self) -> str | None:
-        """The callable's own `identity`, where it has one."""
+        """The callable's own `identity`, if it has one."""
         own = getattr(self._answer, "identity", None)
         return own if isinstance(own, str) else None
 
     def act(self, batch: Batch) -> Reply:
-        """See `Actor.act`."""
+        """See `ExternalAgent.act`."""
         try:
             answered = self._answer(batch)
         except (Exception, SystemExit) as error:  # whatever another's code raises
@@ -43,17 +43,17 @@ class PythonAgent:
         return Reply(actions, _things(memory))
 
     def close(self) -> None:
-        """Close the callable, if it can be closed."""
+        """Close the callable, if it has a `close` method."""
         close = getattr(self._answer, "close", None)
         if callable(close):
             close()
 
 
 def open_callable(path: str, spec: EnvironmentSpec) -> PythonAgent:
-    """Find `MODULE:ATTRIBUTE`; modules are also looked for in the working directory. A class is made with the game.
+    """Load `MODULE:ATTRIBUTE`, also from the working directory; a class is instantiated with the game's spec.
 
     Raises:
-        ExternalPolicyError: There is none of that name, it does not load, or it cannot be called.
+        ExternalPolicyError: The name does not exist, does not load, or is not callable.
     """
     found: Any = _find(path)
     if inspect.isclass(found):
@@ -72,7 +72,7 @@ def open_callable(path: str, spec: EnvironmentSpec) -> PythonAgent:
 
 
 def _things(memory: object) -> Sequence[Any]:
-    """What a callable gave its agents to remember, one thing each."""
+    """Return the callable's memory as a sequence with one item per agent."""
     if memory is None:
         return NO_MEMORY
     if isinstance(memory, Iterable) and not isinstance(memory, Mapping | str | bytes):

@@ -1,4 +1,4 @@
-"""Environments: what they declare, how they step, and the registry. Importing this package loads no torch."""
+"""Environments: specs, the batched step interface, and the registry. Importing this package does not load torch."""
 
 from arena.environments.registry import (
     baselines,

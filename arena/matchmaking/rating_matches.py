@@ -32,25 +32,25 @@ def rating_pairs(
     anchors: ArrayLike | None = None,
     met: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
-    """Pair players for rating matches: newcomers first, each with its neighbour in a sample of the ratings.
+    """Pair players for rating matches, each with its neighbour in a sample of the ratings (Thompson sampling).
 
-    A rating is sampled for everybody from N(rating, deviation^2). Players are served by fewest games, then largest
-    deviation; each is paired with the unpaired player nearest in the sample. When all are paired and more pairs are
-    wanted, a new round starts with new samples. Two anchors are never paired, for their ratings cannot move. Who met
-    before counts as farther apart, by 50 points a game: strangers tell more about the order, above all where results go
-    in circles.
+    A rating is sampled for every player from N(rating, deviation^2). Players are served in order of fewest games, then
+    largest deviation. Each is paired with the unpaired player nearest in the sample. If more pairs are wanted after all
+    players are paired, a new round starts with a new sample. Two anchors are never paired, because their ratings are
+    fixed. Every previous game adds 50 points to the distance of a pair: new pairs are more informative, especially with
+    intransitive results.
 
     Args:
         ratings: (P,) ratings in points.
         deviations: (P,) deviations in points, >= 0.
-        games: (P,) rated games behind each rating, >= 0.
-        count: Pairs wanted, >= 0.
-        rng: Source of chance.
-        anchors: (P,) true for players whose rating never moves; None for nobody.
-        met: (P, P) games that each pair has played, >= 0, sparse or dense; None where that is not known.
+        games: (P,) rated games of each player, >= 0.
+        count: Number of pairs, >= 0.
+        rng: Random generator.
+        anchors: (P,) true for players with a fixed rating. None for none.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense. None if unknown.
 
     Returns:
-        (count, 2) int64 player indices, two different players in each row; (0, 2) where no pair can be made.
+        (count, 2) int64 player indices, two different players in each row; (0, 2) if no pair is possible.
 
     Raises:
         ValueError: Columns differ in length, a value is out of range.
@@ -135,7 +135,7 @@ def posterior_pairs(
 
 @dataclass(frozen=True, eq=False)
 class _Pool:
-    """P players who wait for a match: how uncertain, how often they played, whether they are anchors, whom they met."""
+    """Pool of P players to pair: deviations, rated games, anchors and games per pair."""
 
     deviation: FloatArray
     games: IntArray
@@ -161,7 +161,7 @@ def _pool(
 
 
 def _pairs(sample: Callable[[], FloatArray], waiting: _Pool, count: int, rng: np.random.Generator) -> IntArray:
-    """Pair everybody once in each round, neighbours in that round's sample."""
+    """Pair every player once per round with its neighbour in that round's sample."""
     from scipy.sparse import csr_array
 
     if count < 0:
@@ -182,7 +182,7 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Pool, count: int, rng: np
 
 
 def _factor(covariance: FloatArray) -> FloatArray:
-    """Return a matrix F with F F' the covariance; certain ratings have rows of 0."""
+    """Return a Cholesky factor F with F F' the covariance; fixed ratings have rows of 0."""
     from scipy.linalg import cholesky
 
     factor = np.zeros_like(covariance)
@@ -197,7 +197,7 @@ def _factor(covariance: FloatArray) -> FloatArray:
 
 
 def _pair_neighbours(sample: FloatArray, order: IntArray, met: "csr_array", count: int) -> list[tuple[int, int]]:
-    """Pair the players of `order`, first come first served, with the nearest free player in the sample."""
+    """Pair the players in the given order with the nearest unpaired player in the sample."""
     free = np.ones(sample.size, dtype=bool)
     pairs: list[tuple[int, int]] = []
     for player in order:

@@ -1,7 +1,7 @@
-"""Integer columns: numpy arrays in memory, short lists of numbers in the file.
+"""Integer columns: numpy arrays in memory, lists of numbers in the file.
 
-A column that changes little from entry to entry is written as its first entry and the differences after it: most are
-small, or 0, and so gzip stores them in a few bits.
+A column that changes slowly is stored as its first entry and the differences after it. Most are small or 0, so gzip
+compresses them to a few bits.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema, core_schema
 from arena.arrays import IntArray
 
 LARGEST = 2**31 - 1
-"""Largest number that a column may hold."""
+"""Largest absolute value in a column."""
 
 
 def _plain(values: list[int]) -> IntArray:
@@ -64,41 +64,41 @@ def _stored(written: Any, read: Callable[[Any], IntArray], write: Callable[[IntA
 _List = Annotated[list[int], FailFast()]
 
 Plain = Annotated[IntArray, _stored(_List, _plain, _write_plain)]
-"""(M,) as it stands."""
+"""(M,) stored unchanged."""
 
 Differences = Annotated[IntArray, _stored(_List, _summed, _write_differences)]
-"""(M,) or (F,), written as the first entry and the differences after it."""
+"""(M,) or (F,), stored as the first entry and the differences after it."""
 
 FrameColumns = Annotated[IntArray, _stored(list[_List], _summed_rows, _write_rows)]
-"""(F, N) in memory; in the file one list for every mech, as `Differences`."""
+"""(F, N) in memory; stored as one list per mech, in the form of `Differences`."""
 
 
 LONGEST_NAME = 200
 
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
-"""Without control characters: names end up in terminals."""
+"""No control characters, because names are printed in terminals."""
 
 
 def require(holds: bool, rule: str) -> None:
-    """Refuse what breaks a rule.
+    """Check a rule.
 
     Raises:
-        ValueError: It does not hold.
+        ValueError: It is violated.
     """
     if not holds:
         raise ValueError(rule)
 
 
 def require_within(values: Sequence[int] | IntArray, count: int, what: str) -> None:
-    """Refuse numbers outside 0 to count - 1.
+    """Check that values lie from 0 to count - 1.
 
     Raises:
-        ValueError: There is one.
+        ValueError: A value is out of range.
     """
     if len(values) and (np.min(values) < 0 or np.max(values) >= count):
         raise ValueError(f"{what} {np.min(values)} to {np.max(values)}: only 0 to {count - 1} exist")
 
 
 def to_name(text: str) -> str:
-    """A name that a recording may hold: the end of the text, with ? for what cannot be printed."""
+    """Return a valid name: the end of the text, with ? for unprintable characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)[-LONGEST_NAME:] or "?"

@@ -83,7 +83,7 @@ class MechEnvironment(SeededBatch):
 
     @property
     def own_bytes(self) -> int:
-        """Memory of all matches together, observations left out."""
+        """Memory of all matches, without observations."""
         return sum(each.size_bytes for each in (self._structs.state, self._structs.commands, self._structs.report))
 
     @property
@@ -122,7 +122,7 @@ class MechEnvironment(SeededBatch):
         return MechMetrics(self, self.hulls)
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._take_seeds(seeds)
         self.arrays["ended"].fill_(True)
         opening = self._stepping.reopen(batch.allocate_view(self.spec, self.num_envs, self.device))

@@ -1,4 +1,4 @@
-"""Matches of several rounds: one game of dice or cards is mostly luck, many of them tell who plays better."""
+"""Matches of several rounds, which reduce the share of luck in games of dice or cards."""
 
 from operator import attrgetter
 from typing import Any
@@ -83,17 +83,17 @@ class Rounds(SeededBatch):
 
     @property
     def own_bytes(self) -> int:
-        """Memory of all matches together, observations left out; 0 of the game where it does not say."""
+        """Memory of all matches, without observations; the game counts as 0 if it does not report it."""
         own = sum(each.nbytes for each in self._account.values())
         return int(getattr(self.game, "own_bytes", 0)) + own
 
     @property
     def shared_bytes(self) -> int:
-        """Memory of what exists once for all matches; 0 where the game does not say."""
+        """Memory shared by all matches; 0 if the game does not report it."""
         return int(getattr(self.game, "shared_bytes", 0))
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         for name in ("round", "decisions", "lead"):
             self._account[name].zero_()
@@ -101,7 +101,7 @@ class Rounds(SeededBatch):
         return opened
 
     def step(self, actions: Actions) -> RoundResult:
-        """Play one decision of every row's round; see `Environment.step`."""
+        """Play one decision of every row's round (see `Environment.step`)."""
         self._set_next_round_seeds()
         return self._counted(self.game.step(actions))
 
@@ -111,7 +111,7 @@ class Rounds(SeededBatch):
         self.game.next_seeds.copy_(self._account["opening"])
 
     def _counted(self, step: StepResult) -> RoundResult:
-        """What a decision of the game means for the matches."""
+        """Convert the game's result of a decision to that of the matches."""
         self._round["ended"].copy_(step.over)
         self._round["score"].copy_(step.outcome.score)
         self._round["decisions"].copy_(step.outcome.decisions)
@@ -128,7 +128,7 @@ class Rounds(SeededBatch):
         )
 
     def halves(self) -> "list[Rounds]":
-        """Half of the matches each, stepped by the same means; see `AwaitedEnvironment.halves`."""
+        """Split into batches of half the matches (see `AwaitedEnvironment.halves`)."""
         games = self.game.halves()
         if len(games) == 1:
             return [self]
@@ -136,10 +136,10 @@ class Rounds(SeededBatch):
         return [Rounds(game, self._rounds_spec, seed=seed) for game, seed in zip(games, seeds, strict=True)]
 
     def send(self, actions: Actions) -> None:
-        """Begin a decision; see `AwaitedEnvironment.send`."""
+        """Start a decision (see `AwaitedEnvironment.send`)."""
         self._set_next_round_seeds()
         self.game.send(actions)
 
     def receive(self) -> RoundResult:
-        """Wait for it; see `AwaitedEnvironment.receive`."""
+        """Wait for the decision (see `AwaitedEnvironment.receive`)."""
         return self._counted(self.game.receive())

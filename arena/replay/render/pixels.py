@@ -1,4 +1,4 @@
-"""The map as a small square of coloured pixels, for a terminal. Numpy only: Pillow need not be there."""
+"""The map as a small square of pixels for a terminal, without Pillow."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,10 @@ from arena.replay.render.scene import SMOKE_RADIUS, Scene
 
 
 class PixelMap:
-    """The map in `size` x `size` pixels, seen from above with y up.
+    """The map in `size` x `size` pixels, from above with y up.
 
     Attributes:
-        size: Pixels of its edge.
+        size: Pixels per edge.
     """
 
     def __init__(self, battlefield: Battlefield, size: int) -> None:
@@ -35,7 +35,7 @@ class PixelMap:
         self._ground = self._paint_ground(battlefield)
 
     def paint(self, scene: Scene) -> NDArray[np.uint8]:
-        """Colours (size, size, 3) of a scene without its mechs."""
+        """Return the colours (size, size, 3) of a scene without its mechs."""
         pixels = self._ground.copy()
         self._paint_zone(pixels, scene)
         for cloud in scene.clouds:
@@ -50,7 +50,7 @@ class PixelMap:
         return pixels.astype(np.uint8)
 
     def locate(self, x: float, y: float) -> tuple[int, int]:
-        """Row and column of a place."""
+        """Return row and column of a map position."""
         row, column = (int((0.5 + where / self._side) * self.size) for where in (-y, x))
         return min(max(row, 0), self.size - 1), min(max(column, 0), self.size - 1)
 

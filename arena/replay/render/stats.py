@@ -1,4 +1,4 @@
-"""What every mech did in a match, counted up to any frame."""
+"""Statistics of every mech up to a frame."""
 
 from dataclasses import dataclass
 
@@ -12,18 +12,18 @@ from arena.replay.recording import MechRecording
 
 @dataclass(frozen=True)
 class MechStats:
-    """Counts of every mech (N,); damage in tenths of a hit point.
+    """Counts per mech (N,); damage in tenths of a hit point.
 
     Attributes:
-        dealt: To enemies.
-        friendly: To the own side and to oneself.
-        taken: From anybody, and from the ground.
-        kills: Of enemies.
-        assists: In kills of enemies.
+        dealt: Damage to enemies.
+        friendly: Damage to the own side including itself.
+        taken: Damage from mechs and from the ground.
+        kills: Kills of enemies.
+        assists: Assists in kills of enemies.
         paints: Enemies newly painted.
-        missiles: Launched.
-        falls: And shutdowns, its own.
-        zone_frames: Frames in which it held the zone.
+        missiles: Missiles launched.
+        falls: Its own falls; `shutdowns` likewise.
+        zone_frames: Frames in the zone.
     """
 
     dealt: IntArray
@@ -39,7 +39,7 @@ class MechStats:
 
 
 def count_up(recording: MechRecording, frame: int) -> MechStats:
-    """What came of all decisions up to a frame."""
+    """Return the statistics of all decisions up to a frame."""
     events = [event for event in recording.events if event.at <= frame]
     kills = [event for event in events if isinstance(event, Kill)]
     side = recording.header.side
@@ -58,7 +58,7 @@ def count_up(recording: MechRecording, frame: int) -> MechStats:
 
 
 def _sum_damage(recording: MechRecording, frame: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Dealt to enemies, to friends, and taken."""
+    """Return damage dealt to enemies, dealt to the own side, and taken."""
     hits, home = recording.hits, recording.header.agents_per_side[0]
     rows = slice(0, hits.rows(frame).stop)
     shooter, target, damage = hits.shooter[rows], hits.target[rows], hits.damage[rows]

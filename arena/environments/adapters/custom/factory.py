@@ -1,4 +1,4 @@
-"""Games of the reader's own as environments."""
+"""User-defined games as environments."""
 
 from arena.environments.adapters.custom.game import declared_tensors, spec_of_custom
 from arena.environments.adapters.custom.lookup import batch_factory, find

@@ -1,4 +1,4 @@
-"""What games of the reader's own declare. Torch is loaded for games of tensors alone: others may run in processes."""
+"""Environment specs of user-defined games. Torch is loaded only for vector games, because others may run in workers."""
 
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from arena.environments.adapters.vector import declare as tensors
 
 KEPT_GAMES = 8
-"""Games whose declarations stay in memory."""
+"""Number of cached declarations."""
 
 
 @lru_cache(maxsize=KEPT_GAMES)
 def spec_of_custom(name: str) -> EnvironmentSpec:
-    """What a game declares.
+    """Return a game's environment spec.
 
     Raises:
-        UnknownEnvironmentError: There is no such thing.
-        ArenaError: It is no game, or cannot be played by two sides.
+        UnknownEnvironmentError: There is no such game.
+        ArenaError: The object is not a game, or has no two sides.
     """
     found = find(name)
     scripted_players(name)  # refuses what are none
@@ -43,10 +43,10 @@ def spec_of_custom(name: str) -> EnvironmentSpec:
 
 @lru_cache(maxsize=KEPT_GAMES)
 def declared_tensors(name: str) -> "tensors.Declared":
-    """A game of tensors, and what it declares.
+    """Return a vector game with its spec.
 
     Raises:
-        ArenaError: It is none, or its spaces have no fixed size.
+        ArenaError: It is not a vector game, or its spaces have no fixed size.
     """
     from arena.environments.adapters.vector.declare import inspect_game as look_at_tensors
 
@@ -57,7 +57,7 @@ def declared_tensors(name: str) -> "tensors.Declared":
 
 
 def host_own(name: str) -> SingleMatchGame:
-    """A game that plays one match at a time."""
+    """Return a game as a single-match game."""
     declared = _declared(name)
     return SingleMatchGame(declared.spec, partial(open_match, declared))
 

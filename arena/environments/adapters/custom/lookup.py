@@ -1,4 +1,4 @@
-"""What stands behind `MODULE:ATTRIBUTE` and behind the name of a plug-in."""
+"""Lookup of `MODULE:ATTRIBUTE` and of plug-in names."""
 
 import inspect
 from collections.abc import Callable
@@ -12,20 +12,20 @@ from arena.extras import named_extra
 from arena.user_code import import_user_module
 
 GROUP = "echelon_league.environments"
-"""Entry points that are games: a name without a colon, and `module:attribute`."""
+"""Entry point group of games: a name without a colon, and `module:attribute`."""
 
 
 @lru_cache(maxsize=1)
 def plugins() -> dict[str, EntryPoint]:
-    """Every one of them, by name."""
+    """Return all registered games by name."""
     return {point.name: point for point in entry_points(group=GROUP) if ":" not in point.name}
 
 
-def find(name: str) -> Any:  # noqa: ANN401  whatever has that name
-    """The object that a name stands for; modules are also looked for in the working directory, as `python` does.
+def find(name: str) -> Any:  # noqa: ANN401  any object
+    """Return the object of a name; modules are also searched in the working directory, as `python` does.
 
     Raises:
-        UnknownEnvironmentError: There is no such module, or nothing of that name in it.
+        UnknownEnvironmentError: There is no such module or attribute.
         ArenaError: The module does not load.
     """
     point = plugins().get(name)
@@ -37,7 +37,7 @@ def find(name: str) -> Any:  # noqa: ANN401  whatever has that name
 
 
 def batch_factory(found: Any) -> Callable[..., Any] | None:  # noqa: ANN401
-    """What is called as the arena's own environments are: with `name` and `num_envs`. None for anything else."""
+    """Return a factory with the built-in environments' parameters `name` and `num_envs`; None for other objects."""
     return found if callable(found) and {"name", "num_envs"} <= inspect.signature(found).parameters.keys() else None
 
 

@@ -19,7 +19,7 @@ from arena.errors import MissingPackageError, UnknownEnvironmentError
 from arena.extras import named_extra
 
 REMEMBERED_GAMES = 8
-"""Games whose declarations and compiled functions stay in memory."""
+"""Games whose declarations and compiled functions are cached."""
 
 ZERO_SUM = (
     "animal_shogi",
@@ -39,7 +39,7 @@ ZERO_SUM = (
 
 
 def make_jax(name: str, *, num_envs: int, device: str, seed: int) -> TensorMatches:
-    """Make matches of `LIBRARY:GAME`; see `declare_jax` for what is refused."""
+    """Make matches of `LIBRARY:GAME`. Errors as in `declare_jax`."""
     return TensorMatches(_declared(name), num_envs=num_envs, device=device, seed=seed)
 
 
@@ -98,7 +98,7 @@ def _library(name: str, package: str) -> Any:  # noqa: ANN401  a module
 
 @contextlib.contextmanager
 def _no_output() -> Iterator[None]:
-    """Drop what an import prints, which would stand in front of a command's JSON.
+    """Suppress the output of an import, which would precede a command's JSON.
 
     JaxMARL 0.2.0 prints, and sets `sys.stdout` to `sys.__stdout__` before that.
     """

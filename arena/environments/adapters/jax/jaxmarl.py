@@ -18,7 +18,7 @@ from arena.errors import GameError
 
 
 def from_jaxmarl(
-    env: Any,  # noqa: ANN401  whatever has the interface
+    env: Any,  # noqa: ANN401  any environment object
     *,
     home: Sequence[str] = (),
     away: Sequence[str] = (),
@@ -31,7 +31,7 @@ def from_jaxmarl(
 
     Args:
         env: A `jaxmarl.environments.MultiAgentEnv`, or any object of the same interface.
-        home: Agents of the home side; empty for both if there are two agents, or two prefixes in their names.
+        home: Agents of the home side. Empty for both if there are two agents, or two prefixes in their names.
         away: Agents of the away side.
         **declared: Fields of `TensorGame` that are to differ, such as `max_decisions`.
 
@@ -55,9 +55,9 @@ class _Adapter:
         agents: Names, home's first.
         observation_space: Holds every agent's observation.
         action_space: Holds every agent's action.
-        options: (N, K) which options each agent has; None if the space is not Discrete.
+        options: (N, K) which options each agent has. None if the space is not Discrete.
         alike: Whether all agents have the same spaces.
-        limit: The environment's time limit; None if it has none.
+        limit: The environment's time limit. None if it has none.
     """
 
     env: Any

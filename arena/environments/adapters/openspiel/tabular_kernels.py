@@ -1,7 +1,7 @@
-"""A decision of every match as NVIDIA Warp kernels, a thread for each: what is looked up is a few numbers a match.
+"""Warp kernels that play one decision of every match, one thread per match.
 
-S histories, I information states, K actions, D floats of an observation, M moves and J outcomes, as in `moves.py`; E
-matches of two sides. Kernels are Warp's language, not Python's: Warp checks their types.
+S histories, I information states, K actions, D floats of an observation, M moves and J outcomes, as in `tables.py`. E
+matches of two sides. Kernels are written in Warp's language, whose types Warp checks itself.
 """
 
 from arena.environments.adapters.openspiel.tables import START
@@ -14,48 +14,48 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 @wp.struct
 class Game:
-    """Tables of the game; those by information state end in a row for whoever does not act."""
+    """Tables of the game. Tables by information state have an additional last row for inactive players."""
 
     known: wp.array2d[wp.int32]
-    """(S, 2) information state of either side, I where it does not act."""
+    """(S, 2) information state of each side, I if it does not act."""
     observation: wp.array2d[wp.float32]
     """(I + 1, D)."""
     legal: wp.array2d[wp.bool]
     """(I + 1, K)."""
     rank: wp.array2d[wp.int32]
-    """(I + 1, K) of each action among the legal ones; NONE where it is not."""
+    """(I + 1, K) rank of each action among the legal ones; NONE if illegal."""
     first: wp.array[wp.int32]
     stride: wp.array[wp.int32]
     certain: wp.array[wp.int32]
     edge: wp.array[wp.float64]
     outcome: wp.array[wp.int32]
-    """See `Moves`."""
+    """See `TransitionTables`."""
     terminal: wp.array[wp.bool]
     decisions: wp.array[wp.int64]
     reward: wp.array2d[wp.float32]
     score: wp.array[wp.float64]
-    """(S,) or (S, 2): what is said of a node; home's score is 0.5 where the game goes on."""
+    """(S,) or (S, 2) values of a node; home's score is 0.5 at nonterminal nodes."""
 
 
 @wp.struct
 class Matches:
-    """State of the matches, and what is done in them."""
+    """State of the matches and their current actions."""
 
     node: wp.array[wp.int32]
     seeds: wp.array[wp.int64]
     next_seeds: wp.array[wp.int64]
     row_seeds: wp.array[wp.int64]
     episodes: wp.array[wp.int64]
-    """(E,) each; see `SeededRows`."""
+    """(E,) each (see `SeededBatch`)."""
     action: wp.array2d[wp.int64]
-    """(E, 2) what both sides choose."""
+    """(E, 2) chosen action of each side."""
     move: wp.array[wp.int32]
-    """(E,) what that comes to."""
+    """(E,) joint move."""
 
 
 @wp.struct
 class View:
-    """What both sides perceive."""
+    """Observations of both sides."""
 
     values: wp.array3d[wp.float32]
     mask: wp.array3d[wp.bool]
@@ -64,10 +64,10 @@ class View:
 
 @wp.struct
 class Report:
-    """What came of a decision."""
+    """Result of a decision."""
 
     illegal: wp.array2d[wp.bool]
-    """(E, 2) who acts and chose what it may not."""
+    """(E, 2) true if an active side chose an illegal action."""
     reward: wp.array2d[wp.float32]
     terminated: wp.array[wp.bool]
     score: wp.array[wp.float64]
@@ -76,7 +76,7 @@ class Report:
 
 @device_function
 def draw(game: Game, move: int, seed: wp.int64, decisions: wp.int64) -> int:
-    """Where a move leads, by what chance does after so many decisions."""
+    """Sample the successor of a move, from the match's seed and the number of decisions."""
     chance = wp.float64(derive(seed, decisions) >> wp.int64(39)) * wp.float64(wp.static(2.0**-24))
     target = wp.float64(move) + chance
     low, high = wp.int32(0), game.edge.shape[0]
@@ -91,7 +91,7 @@ def draw(game: Game, move: int, seed: wp.int64, decisions: wp.int64) -> int:
 
 @device_function
 def tell(game: Game, view: View, env: int, node: int) -> None:
-    """Tell both sides of a match what they know at a node."""
+    """Write both sides' observations at a node."""
     idle = game.observation.shape[0] - 1
     for agent in range(2):
         known = game.known[node, agent]
@@ -104,7 +104,7 @@ def tell(game: Game, view: View, env: int, node: int) -> None:
 
 @device_function
 def find_rank(game: Game, known: int, action: wp.int64) -> int:
-    """Place of a choice among the legal ones; NONE where it is illegal. Whoever does not act does its first."""
+    """Return the rank of an action among the legal ones; NONE if illegal, 0 for inactive players."""
     if known == game.observation.shape[0] - 1:
         return 0
     if action < wp.int64(0) or action >= wp.int64(game.rank.shape[1]):
@@ -114,7 +114,7 @@ def find_rank(game: Game, known: int, action: wp.int64) -> int:
 
 @wp.kernel
 def choose(game: Game, matches: Matches, report: Report) -> None:
-    """Find the move that actions come to, and who may not do what it chose."""
+    """Compute the joint moves and flag illegal actions."""
     env = wp.tid()
     node = matches.node[env]
     home = find_rank(game, game.known[node, 0], matches.action[env, 0])
@@ -126,7 +126,7 @@ def choose(game: Game, matches: Matches, report: Report) -> None:
 
 @wp.kernel
 def follow(game: Game, matches: Matches, report: Report, final: View, view: View) -> None:
-    """Take every match to where its move leads, and open the next one where that is the end."""
+    """Move every match to its successor, and open the next match after a terminal node."""
     env = wp.tid()
     move = matches.move[env]
     node = game.certain[move]
@@ -149,7 +149,7 @@ def follow(game: Game, matches: Matches, report: Report, final: View, view: View
 
 @wp.kernel
 def begin(game: Game, matches: Matches, view: View) -> None:
-    """Put every match where chance puts it before anybody acts."""
+    """Open every match at a sampled first decision node."""
     env = wp.tid()
     node = draw(game, wp.static(START), matches.seeds[env], wp.int64(0))
     matches.node[env] = node

@@ -1,4 +1,4 @@
-"""Games of the PettingZoo interface as environments of the arena."""
+"""PettingZoo games as arena environments."""
 
 from functools import lru_cache, partial
 
@@ -9,7 +9,7 @@ from arena.environments.adapters.pettingzoo.matches import open_match
 from arena.environments.spec import EnvironmentSpec
 
 KEPT_GAMES = 8
-"""Games whose declarations stay in memory."""
+"""Number of cached declarations."""
 
 
 @lru_cache(maxsize=KEPT_GAMES)
@@ -23,6 +23,6 @@ def declare_pettingzoo(name: str) -> EnvironmentSpec:
 
 
 def host_pettingzoo(name: str) -> SingleMatchGame:
-    """`LIBRARY:GAME`, one match at a time."""
+    """Return `LIBRARY:GAME` as a single-match game."""
     declared = _declared(name)
     return SingleMatchGame(declared.spec, partial(open_match, declared))

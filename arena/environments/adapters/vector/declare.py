@@ -1,4 +1,4 @@
-"""What a game of tensors declares, found out from one that is opened to look at it."""
+"""Environment spec of a vector game, derived from an instance."""
 
 import operator
 from collections.abc import Iterator, Mapping
@@ -39,10 +39,10 @@ class Declared:
 
 
 def inspect_game(name: str, game: TensorGame) -> Declared:
-    """Open a game with one match, and find out what it declares.
+    """Open a game with one match and derive its environment spec.
 
     Raises:
-        ArenaError: It is no such game, or its spaces have no fixed size; the message says why.
+        ArenaError: It is not a vector game, or its spaces have no fixed size.
     """
     made = game.open(name, num_envs=1, device="cpu")
     autoreset = game.autoreset_of(name, made)
@@ -80,10 +80,10 @@ def inspect_game(name: str, game: TensorGame) -> Declared:
 
 
 def split(name: str, told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN401  what `reset` returned
-    """Observations and info; the latter is empty where a game leaves it out.
+    """Return observations and info of a reset; the info is empty if the game omits it.
 
     Raises:
-        ArenaError: There is something else beside them, or the info is no dictionary.
+        ArenaError: The result has more parts, or the info is not a dictionary.
     """
     if not isinstance(told, tuple):
         return told, {}
@@ -92,10 +92,10 @@ def split(name: str, told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN40
 
 
 def info_of(name: str, call: str, info: Any) -> Mapping[str, Any]:  # noqa: ANN401  whatever the game returned
-    """An info.
+    """Return the info of a call.
 
     Raises:
-        ArenaError: It is no dictionary.
+        ArenaError: It is not a dictionary.
     """
     if not isinstance(info, Mapping):
         raise GameError(
@@ -106,14 +106,17 @@ def info_of(name: str, call: str, info: Any) -> Mapping[str, Any]:  # noqa: ANN4
 
 
 def _alike_sides(game: TensorGame) -> bool | None:
-    """Whether both sides are alike: all agents have one space, so sides of one size are that do not take turns."""
+    """Return whether the sides are symmetric; None if turn order decides.
+
+    All agents have the same spaces, so sides of equal size in a simultaneous game are symmetric.
+    """
     if game.alike_sides is not None:
         return game.alike_sides
     return True if not game.turn_based and len(set(game.agents_per_side)) == 1 else None
 
 
 def _longest(name: str, game: TensorGame, made: Any) -> int:  # noqa: ANN401  whatever the maker made
-    """Longest match, in decisions."""
+    """Return the longest match, in decisions."""
     said = game.max_decisions or getattr(made, "max_decisions", DEFAULT_DECISIONS)
     if isinstance(said, bool) or not isinstance(said, SupportsIndex) or operator.index(said) < 1:
         raise GameError(f"{name} says max_decisions {said!r}: give a whole number of at least 1")
@@ -121,7 +124,7 @@ def _longest(name: str, game: TensorGame, made: Any) -> int:  # noqa: ANN401  wh
 
 
 def _masks_actions(name: str, game: TensorGame, made: Any, autoreset: Autoreset) -> bool:  # noqa: ANN401
-    """Whether the game says which actions are legal."""
+    """Return whether the game provides an action mask."""
     if isinstance(made.observation_space, spaces.Dict) and ACTION_MASK in made.observation_space.spaces:
         return True
     seeds = torch.zeros(1, dtype=torch.int64)
@@ -133,7 +136,7 @@ def _masks_actions(name: str, game: TensorGame, made: Any, autoreset: Autoreset)
 
 
 def _parts(name: str, space: spaces.Space[Any]) -> Iterator[tuple[str | None, ObservationBlock]]:
-    """Blocks of numbers as they are, which may be images and sets, with the key of each."""
+    """Yield the observation blocks, including images and sets, with the key of each."""
     inside = space.items() if isinstance(space, spaces.Dict) else [("observation", space)]
     for called, inner in inside:
         if called != ACTION_MASK and not isinstance(inner, spaces.Box | spaces.MultiBinary):

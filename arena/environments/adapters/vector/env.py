@@ -1,4 +1,4 @@
-"""E matches of a game of tensors as an environment of the arena."""
+"""E matches of a vector game as an arena environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,24 +22,24 @@ from arena.errors import ArenaError, GameError
 from arena.seeding import derive
 
 ACTIVE, SCORE, FINAL = "active", "score", "final_obs"
-"""Keys of an info: who acts (E, N), home's score (E,), and the last observations of matches that have just ended."""
+"""Info keys: active agents (E, N), home's score (E,), and final observations of matches that have just ended."""
 
 LARGEST_SEED = 2**31 - 1
-"""Games that open matches by themselves are given one seed for all, which C code takes too."""
+"""Largest seed; games with autoreset get one seed for all matches, which must fit C code."""
 
 DRAWN = 0.5
 
 
 @dataclass(frozen=True)
 class _Ends:
-    """Which matches ended in a step, and how.
+    """Matches that ended in a step.
 
     Attributes:
-        over: (E,) by the game.
-        cut: (E,) by a limit.
-        score: (E,) home's; 0.5 elsewhere.
-        decisions: (E,) their lengths.
-        final: What was seen last.
+        over: (E,) true if terminated by the game.
+        cut: (E,) true if truncated by a limit.
+        score: (E,) home's score. 0.5 for other matches.
+        decisions: (E,) lengths of the matches.
+        final: Final observations.
     """
 
     over: Bool[Tensor, " E"]
@@ -50,15 +50,15 @@ class _Ends:
 
     @property
     def rows(self) -> Bool[Tensor, " E"]:
-        """Matches that ended."""
+        """(E,) true for matches that ended."""
         return self.over | self.cut
 
 
 class TensorMatches(SeededBatch):
-    """Plays a game of tensors.
+    """Environment of a vector game.
 
-    Where the game opens the next match only in the step after an end, nobody acts in that row for one decision, which
-    is not counted, and the end is told with it.
+    With next-step autoreset, a row has no active agents for one decision after an end. That decision is not counted,
+    and the end is reported with it.
     """
 
     def __init__(self, declared: Declared, *, num_envs: int, device: str, seed: int) -> None:
@@ -71,7 +71,7 @@ class TensorMatches(SeededBatch):
         self._returns = self._zeros(torch.float64, declared.spec.num_agents)
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         asked = self._autoreset is Autoreset.DISABLED
         together = derive(int(self.seeds[0]), "tensor game", int(self.seeds[-1])) & LARGEST_SEED
@@ -83,11 +83,11 @@ class TensorMatches(SeededBatch):
         return self._seen
 
     def step(self, actions: Actions) -> StepResult:
-        """Play one decision of every row; see `Environment.step`.
+        """Play one decision of every row (see `Environment.step`).
 
         Raises:
-            InvalidActionError: Actions are of the wrong shape, or somebody who acts chose an illegal one.
-            ArenaError: What the game returns does not fit what it declares.
+            InvalidActionError: Actions have the wrong shape, or an active agent chose an illegal one.
+            ArenaError: The game's result does not match its spec.
         """
         self._require_fit(actions)
         check_legal(self.spec, actions, self._seen)
@@ -112,7 +112,7 @@ class TensorMatches(SeededBatch):
         return self._result(self._reopened(seen, ends.rows), reward, ends)
 
     def _result(self, seen: Observation, reward: Float[Tensor, "E N"], ends: _Ends) -> StepResult:
-        """What came of a decision, with the ends that are told now."""
+        """Return the result of a decision, with the ends to report now."""
         self._seen = seen
         decisions = ends.decisions.where(ends.rows, self._decisions)
         if bool(ends.rows.any()):
@@ -138,7 +138,7 @@ class TensorMatches(SeededBatch):
         return late
 
     def _reopened(self, seen: Observation, ended: Bool[Tensor, " E"]) -> Observation:
-        """What is seen once the rows that have ended have their next match."""
+        """Return the observation after resetting the rows that ended."""
         if self._autoreset is Autoreset.SAME_STEP or not bool(ended.any()):
             return seen
         seeds = self.next_seeds.where(ended, self.seeds)
@@ -148,7 +148,7 @@ class TensorMatches(SeededBatch):
     def _final(
         self, info: Mapping[str, Any], seen: Observation, over: Bool[Tensor, " E"], cut: Bool[Tensor, " E"]
     ) -> Observation:
-        """What was seen last; whoever would have gone on behind a limit is active in it."""
+        """Return the final observations; agents of truncated matches are active."""
         values, there = seen.values, seen.active
         if self._autoreset is Autoreset.SAME_STEP:
             there = self._seen.active
@@ -165,7 +165,7 @@ class TensorMatches(SeededBatch):
         return replace(_seen_by(shown, cut.unsqueeze(1)), values=values * (over | cut)[:, None, None])
 
     def _score(self, info: Mapping[str, Any], ended: Bool[Tensor, " E"]) -> Float[Tensor, " E"]:
-        """Home's score of matches that have ended; 0.5 of others."""
+        """Return home's score of matches that have ended; 0.5 for others."""
         score = torch.full_like(ended, DRAWN, dtype=torch.float64)
         if SCORE in info:
             told = self._take(info[SCORE], f"info[{SCORE!r}]", self._shape[:1], torch.float64)
@@ -211,7 +211,7 @@ class TensorMatches(SeededBatch):
         return torch.cat([*parts, self._away], dim=-1)
 
     def _part(self, told: Any, key: str) -> Any:  # noqa: ANN401  whatever the game shows
-        """What stands under a key of what it shows, as it did when it was declared."""
+        """Return the entry of an observation or info that was present at declaration."""
         if isinstance(told, Mapping) and key in told:
             return told[key]
         there = ", ".join(map(str, told)) if isinstance(told, Mapping) else f"a {type(told).__name__}"
@@ -220,14 +220,14 @@ class TensorMatches(SeededBatch):
         )
 
     def _take(self, given: Any, what: str, shape: tuple[int, ...], kind: torch.dtype) -> Tensor:  # noqa: ANN401
-        """A tensor of its own of what the game returned."""
+        """Validate the shape of a value from the game and return it as an independent tensor."""
         taken = self._tensor(given, what)
         if taken.shape != shape:
             raise GameError(f"{self.spec.name} returns {what} of shape {tuple(taken.shape)}: give {shape}")
         return taken.to(kind, copy=True)
 
     def _truths(self, mask: Any, shape: tuple[int, ...]) -> Bool[Tensor, "E N K"]:  # noqa: ANN401  whatever it gives
-        """What a mask says is legal."""
+        """Return an action mask as booleans."""
         taken = self._tensor(mask, ACTION_MASK)
         if taken.numel() and taken.element_size() > 1:  # most masks are of bytes, which nobody adds to logits
             try:
@@ -245,7 +245,7 @@ class TensorMatches(SeededBatch):
             ) from error
 
     def _give(self, tensor: Tensor) -> Any:  # noqa: ANN401
-        """A tensor that belongs to the game: one where its maker takes a device, else an array."""
+        """Return a copy for the game: a tensor if its constructor takes a device, else an array."""
         return tensor.clone() if self._declared.tensors else tensor.cpu().numpy().copy()
 
     def _nothing_ended(self) -> _Ends:
@@ -254,14 +254,14 @@ class TensorMatches(SeededBatch):
 
 
 def _seen_by(seen: Observation, rows: Bool[Tensor, "..."]) -> Observation:
-    """An observation in which some agents do not act: they see nothing, and nothing is legal for them."""
+    """Return the observation with some agents inactive: zero values and nothing legal."""
     active = seen.active & rows
     there = active.unsqueeze(-1)
     return Observation(seen.values * there, {name: mask & there for name, mask in seen.masks.items()}, active)
 
 
 def _choose(rows: Bool[Tensor, " E"], some: Observation, others: Observation) -> Observation:
-    """The one observation in some rows, the other in all others."""
+    """Select rows from two observations."""
     where = rows[:, None, None]
     return Observation(
         torch.where(where, some.values, others.values),

@@ -1,4 +1,4 @@
-"""What a reader says of a game of tensors beyond what the game says itself. Torch-free."""
+"""Description of a vector game by its author. Torch-free."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -19,10 +19,10 @@ class Autoreset(StrEnum):
     """The caller starts it by `reset(seed=SEEDS, options={"reset_mask": ROWS})`: matches repeat by their seeds."""
 
     SAME_STEP = "same_step"
-    """The game, in the step that ends a match: it returns the next one's first observation."""
+    """The step that ends a match returns the first observation of the next one."""
 
     NEXT_STEP = "next_step"
-    """The game, in the step after it, in which the row's actions do not count."""
+    """The step after the end resets the row and ignores its actions."""
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,19 @@ class TensorGame:
 
     @property
     def num_agents(self) -> int:
-        """N."""
+        """N, the number of agents of both sides."""
         return sum(self.agents_per_side)
 
     @property
     def takes_device(self) -> bool:
-        """Whether it lives where it is told, and is given tensors."""
+        """Whether the constructor takes a device, which means that the game uses tensors."""
         return "device" in inspect.signature(self.make).parameters
 
     def open(self, name: str, *, num_envs: int, device: str) -> Any:  # noqa: ANN401  whatever the reader makes
-        """Make the game.
+        """Create the game.
 
         Raises:
-            ArenaError: It lives on the processor alone, or is no such game.
+            ArenaError: The game runs only on the CPU, or lacks a part of the interface.
         """
         if not self.takes_device and device != "cpu":
             raise InputError(f"{name} was asked for on {device}, but its maker takes no `device`: leave it on cpu")
@@ -110,7 +110,7 @@ class TensorGame:
 
 
 def as_tensor_game(found: Any) -> TensorGame | None:  # noqa: ANN401  whatever stands behind a name
-    """What is a game of tensors: a `TensorGame`, or a callable that takes `num_envs` and no `name`."""
+    """Return a `TensorGame`, or a callable with `num_envs` but not `name`, as a vector game; None for others."""
     if isinstance(found, TensorGame):
         return found
     if not callable(found):

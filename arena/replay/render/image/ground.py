@@ -1,4 +1,4 @@
-"""The picture of the ground, seen from above with y up: lit from the upper left, and steps throw shadows."""
+"""Image of the ground from above with y up, lit from the upper left with shadows at steps."""
 
 import math
 from collections.abc import Callable
@@ -13,20 +13,20 @@ from arena.replay.mech.battlefield import Battlefield, Ground
 from arena.replay.render.palette import HIGH_GROUND, HIGHEST, LOW_GROUND, MATERIALS
 
 CELL_RANGE = (4, 16)
-"""Pixels of a cell's edge before the picture is scaled to its size."""
+"""Range of pixels per cell before the image is scaled to its size."""
 
 SHADOW_REACH = 0.4
-"""Cells that the shadow of a step of one metre reaches."""
+"""Length in cells of the shadow of a step of one metre."""
 
 LONGEST_SHADOW = 2.0
 SHADE = 0.66
 EDGE_LIGHT, EDGE_DARK = 1.16, 0.74
 RULE_CELLS = 10
-"""A faint line every so many metres."""
+"""Distance between faint grid lines, in metres."""
 
 
 def draw_ground(battlefield: Battlefield, size: int) -> Image.Image:
-    """The map as a square picture of that many pixels."""
+    """Return the map as a square image of `size` pixels."""
     ground = battlefield.ground or _flat(battlefield.side)
     pixels = min(max(math.ceil(size / ground.cells), CELL_RANGE[0]), CELL_RANGE[1])
     height, material = (_enlarge(np.flipud(ground.layer(name)), pixels) for name in ("solid", "material"))
@@ -59,7 +59,7 @@ def _colour_heights(height: FloatArray) -> FloatArray:
 
 
 def _light(height: FloatArray, pixels: int) -> FloatArray:
-    """What is left of the light: less in shadows, more on edges that face it."""
+    """Return the light factor: lower in shadows, higher on edges that face the light."""
     light = np.ones_like(height)
     for distance in range(1, round(LONGEST_SHADOW * pixels) + 1):
         light[_rise(height, distance) > distance / (SHADOW_REACH * pixels)] = SHADE
@@ -69,7 +69,7 @@ def _light(height: FloatArray, pixels: int) -> FloatArray:
 
 
 def _rise(height: FloatArray, distance: int) -> FloatArray:
-    """How much higher it is that far towards the light, one step to the left for each step up."""
+    """Return the rise at a distance towards the light, which is diagonally up and to the left."""
     rise: FloatArray = np.pad(height, (distance, 0), mode="edge")[: len(height), : len(height)] - height
     return rise
 
@@ -119,7 +119,7 @@ TEXTURES: dict[str, Callable[[int], FloatArray]] = {
 
 
 def _soft_noise(size: int, grain: int) -> FloatArray:
-    """The same smooth noise about [-1, 1] every time, with bumps of about `grain` pixels."""
+    """Return reproducible smooth noise in about [-1, 1], with bumps of about `grain` pixels."""
     coarse = np.random.default_rng(grain).uniform(-1.0, 1.0, (size // grain + 2, size // grain + 2))
     picture = Image.fromarray(coarse.astype(np.float32)).resize((size, size), Image.Resampling.BICUBIC)
     return np.asarray(picture, dtype=np.float64)
