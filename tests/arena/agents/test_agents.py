@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from refused import refused
+from refused import assert_names, refused
 
 from arena.agents import Batch, ExternalPolicy, Reply, form_of, open_policy
 from arena.agents.decode_actions import choose
@@ -61,17 +61,17 @@ def test_logits_are_sampled_among_legal_options():
 @pytest.mark.parametrize(
     ("head", "value", "told"),
     [
-        ("move", [math.nan, 0.0], "move is not a number"),
-        ("move", [math.inf, 0.0], "move is not a number"),
-        ("fire", [2, 0, 0], "switches not 0 or 1"),
-        ("fire_logits", [math.nan, 0.0, 0.0], "fire_logits are not numbers"),
-        ("target", 4, "target is 4, no option of 0 to 3"),
-        ("target", -1, "target is -1, no option"),
+        ("move", [math.nan, 0.0], "move"),
+        ("move", [math.inf, 0.0], "move"),
+        ("fire", [2, 0, 0], "fire"),
+        ("fire_logits", [math.nan, 0.0, 0.0], "fire_logits"),
+        ("target", 4, "target is 4"),
+        ("target", -1, "target is -1"),
         ("target", 1.5, "target is 1.5, no option"),
         ("target", math.nan, "target is not a number"),
-        ("target", 3, "target is 3, which its mask bars; 1, 2 go"),
-        ("target_logits", [0.0, math.nan, 0.0, 0.0], "target_logits are not numbers"),
-        ("target_logits", [0.0, -math.inf, -math.inf, 0.0], "rule out whatever is allowed"),
+        ("target", 3, "target is 3"),
+        ("target_logits", [0.0, math.nan, 0.0, 0.0], "target_logits"),
+        ("target_logits", [0.0, -math.inf, -math.inf, 0.0], "target_logits"),
     ],
 )
 def test_illegal_action_is_a_fault_of_its_agent_and_replaced(head, value, told):
@@ -221,7 +221,8 @@ def test_illegal_action_forfeits_its_match_only():
     assert (results[1].score, results[1].decisions, results[1].seed) == (0.0, 3, 2)
     assert [result.decisions for result in results] == [8, 3, 8]
     assert asked == [3, 3, 3, 2, 2, 2, 2, 2], "its other matches go on, and it is not asked for the lost one"
-    assert told == ["rogue: answer is 9, no option of 0 to 4"]
+    (fault,) = told
+    assert_names(fault, "rogue", "answer", 9)
     away = play("recall", random, policy, [1], torch.Generator(), max_envs=1)
     assert away[0].score <= 1.0
 
