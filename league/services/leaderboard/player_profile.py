@@ -117,7 +117,7 @@ def list_opponents(session: Session, player_id: int, limit: int) -> tuple[list[O
 
 def _ratings(player_id: int) -> "Select[Rating, Period]":
     query = select(Rating, Period).join(Period, Period.id == Rating.period_id)
-    return query.where(Rating.player_id == player_id, Period.current_version())
+    return query.where(Rating.player_id == player_id, Rating.side.is_(None), Period.current_version())
 
 
 def _points(session: Session, query: "Select[Rating, Period]") -> list[wire.RatingPoint]:

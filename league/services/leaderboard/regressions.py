@@ -120,7 +120,7 @@ def _look(session: Session, settings: Settings, everybody: Population, place: in
         and member.signature == main.signature
         and member.standing not in rated_players.OUT_OF_PLAY
     ]
-    through = rule_inputs.rated_through(session, everybody.environment)
+    through = match_log.rated_through(session, everybody.environment)
     most = settings.matchmaking.past_games
     reset_step = role_config.began_step(session, main.id)
     games = match_log.last_of(session, main.id, through, most, from_step=reset_step)
