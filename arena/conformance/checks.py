@@ -1,202 +1,202 @@
-"""What every environment promises, rule by rule; each is a row of the report."""
+"""The table of environment checks, in the order of the report: each check's name, its rule and the remedy."""
 
 from dataclasses import dataclass
 
-from arena.conformance.report import Finding, Row, Verdict
+from arena.conformance.report import Finding, Verdict
 
 
 @dataclass(frozen=True)
-class Rule:
-    """One promise.
+class Check:
+    """One promise of the environment contract.
 
     Attributes:
-        check: What its row is called.
-        says: The rule.
-        way_out: What to do where it is broken.
+        name: Name of its row in the report.
+        rule: What every environment must do.
+        remedy: How to repair an environment that breaks the rule.
     """
 
-    check: str
-    says: str
-    way_out: str
+    name: str
+    rule: str
+    remedy: str
 
-    def passed(self, said: str) -> Row:
-        """It was kept."""
-        return Row(self.check, Verdict.PASSED, said, None)
+    def passed(self, said: str) -> Finding:
+        """Return that the environment keeps the rule."""
+        return Finding(self.name, Verdict.PASSED, said)
 
-    def info(self, said: str) -> Row:
-        """There is nothing to keep, and something to know."""
-        return Row(self.check, Verdict.INFO, said, None)
+    def info(self, said: str) -> Finding:
+        """Return a fact where there is no rule to keep."""
+        return Finding(self.name, Verdict.INFO, said)
 
-    def failed(self, seen: str, where: str = "") -> Row:
-        """It was broken."""
-        return Row(self.check, Verdict.FAILED, seen, Finding(seen, where, self.says, self.way_out))
+    def failed(self, seen: str, where: str = "") -> Finding:
+        """Return that the environment breaks the rule."""
+        return Finding(self.name, Verdict.FAILED, seen, where, self.rule, self.remedy)
 
-    def warned(self, seen: str, where: str = "") -> Row:
-        """It was kept, and somebody should know something."""
-        return Row(self.check, Verdict.WARNING, seen, Finding(seen, where, self.says, self.way_out))
+    def warned(self, seen: str, where: str = "") -> Finding:
+        """Return that the environment may break the rule."""
+        return Finding(self.name, Verdict.WARNING, seen, where, self.rule, self.remedy)
 
-    def not_applicable(self, why: str) -> Row:
-        """It says nothing about this environment."""
-        return Row(self.check, Verdict.NOT_APPLICABLE, why, None)
+    def not_applicable(self, why: str) -> Finding:
+        """Return that the rule does not concern this environment."""
+        return Finding(self.name, Verdict.NOT_APPLICABLE, why)
 
-    def not_reached(self, why: str) -> Row:
-        """Something else was broken before."""
-        return Row(self.check, Verdict.NOT_REACHED, why, None)
+    def not_reached(self, why: str) -> Finding:
+        """Return that an earlier failure prevented the check."""
+        return Finding(self.name, Verdict.NOT_REACHED, why)
 
 
-SPECIFICATION = Rule(
+SPECIFICATION = Check(
     "specification",
     "the spec of an environment is complete, consistent, and the same each time it is created",
     "correct the spec: arena/environments/spec.py describes each field",
 )
-SIGNATURE = Rule(
+SIGNATURE = Check(
     "signature",
     "two processes that create the environment get the same spec, because only its signature decides which "
     "players can meet",
     "declare nothing that depends on the process, such as the order of a set, a path, the time or a counter",
 )
-ANSWERS = Rule(
+ANSWERS = Check(
     "responds",
     "another process can open matches and play decisions, each within the time limit",
     "fix the error in the traceback, and make everything that the game needs available where it is created",
 )
-LAYOUT = Rule(
+LAYOUT = Check(
     "layout",
     "observations have the shapes of the spec: values are float32, masks and active are bool, all on the "
     "environment's device",
     "allocate them with spec.num_agents, spec.observation_size and the masked heads",
 )
-RANGES = Rule(
+RANGES = Check(
     "ranges",
     "every number of an observation is finite and within low and high of its block, and choices are whole numbers",
     "widen the bounds of the block, or scale or clip the observation",
 )
-OPTIONS = Rule(
+OPTIONS = Check(
     "legal options",
     "every active agent has at least one legal option of every categorical head",
     "allow an option without effect, or mark the agent as inactive (in a mask 1 is legal and 0 is not)",
 )
-ABSENT = Rule(
+ABSENT = Check(
     "inactive agents",
     "an agent that does not act, because it is dead or waits for its turn, observes zeros and has no legal "
     "options, except in the final observation",
     "set its values to 0 and its masks to false, except for at most one option without effect",
 )
-RETURNING = Rule(
+RETURNING = Check(
     "returning agents",
     "in games without turns, an inactive agent stays inactive until the episode ends, because its recurrent state"
     " is not reset",
     "give a new agent an index that is unused in this match, or declare turn_based if the agent only waits",
 )
-ACCEPTED = Rule(
-    "legal actions",
-    "step accepts every action that the masks allow, and the match continues or ends",
-    "correct step, or forbid the action in the mask",
-)
-ILLEGAL = Rule(
-    "illegal actions",
-    "step raises InvalidActionError for a masked or nonexistent option and changes nothing, or the rules of the "
-    "game define its effect",
-    "validate all actions before the first takes effect, as arena/environments/adapters/subprocess/env.py does",
-)
-REFUSALS = Rule(
-    "invalid calls",
-    "a negative seed, a wrong number of seeds, a step before the first reset, a missing head and an action of a "
-    "wrong shape raise ArenaError",
-    "derive from SeededRows of arena/environments/seeded.py, which checks this",
-)
-OWN_SIDE = Rule(
+OWN_SIDE = Check(
     "own side",
     "if the sides differ, each agent can observe which side it plays",
     "add an entry to the observation that is 0 at home and 1 away, unless agents should play both sides alike",
 )
-REWARDS = Rule(
+ACCEPTED = Check(
+    "legal actions",
+    "step accepts every action that the masks allow, and the match continues or ends",
+    "correct step, or forbid the action in the mask",
+)
+REWARDS = Check(
     "rewards",
     "rewards are finite float32 of shape (E, N)",
     "correct the reward: look for a division by zero or an overflow",
 )
-ZERO_SUM = Rule(
+ZERO_SUM = Check(
     "zero-sum",
     "if the spec has zero_sum, the rewards of a match sum to 0 over all its agents",
     "give one side the negative reward of the other, or set zero_sum=False",
 )
-ENDS = Rule(
+ENDS = Check(
     "ends",
     "a match ends within max_decisions, either terminated or truncated",
     "end it by the rules of the game or truncate it at the limit, never both, or declare a higher max_decisions",
 )
-OUTCOMES = Rule(
+OUTCOMES = Check(
     "outcomes",
     "the outcome of a finished match has a score of home in [0, 1] and a reason of the spec, other rows have 0.5 "
     "and reason 0",
     "write the outcome when a match ends, and only then",
 )
-LENGTHS = Rule(
+LENGTHS = Check(
     "lengths",
     "an outcome counts the decisions of its match, including the last one",
     "count every step of a row since the start of its match, and restart with the next match",
 )
-FINAL = Rule(
+FINAL = Check(
     "final observation",
     "final_observation is the last observation of the match if its episode has ended, otherwise the current one, "
     "and after a truncation at least one agent in it is active",
     "observe the match before the row starts the next one",
 )
-SEEDS = Rule(
+SEEDS = Check(
     "seeds",
     "a row starts a match with its seed in next_seeds at the end of the previous match, or the seed given to "
     "reset, and reports it in seeds",
     "take the seed at the end of the match and draw the next one after that, as SeededRows does",
 )
-KEPT = Rule(
+KEPT = Check(
     "returned arrays",
     "a later step does not change arrays that reset and step have returned",
     "return copies, not views of the state",
 )
-REPEATS = Rule(
+REPEATS = Check(
     "repeats",
     "the same seeds and actions give the same match bit for bit",
     "derive all randomness from the seed of the match, not from the clock, the process or a shared generator, or "
     "declare reproducible=False",
 )
-ROWS = Rule(
+ROWS = Check(
     "rows",
     "a match does not depend on its row, on other rows or on the seed with which the environment was created",
     "store the state of each match in its own row, and derive all randomness from the seed of the match",
 )
-RESET = Rule(
+RESET = Check(
     "reset",
     "a match that starts after another one, with or without reset, equals the same match in a new environment",
     "reset the whole state of a match when it starts",
 )
-NEXT_MATCH = Rule(
+NEXT_MATCH = Check(
     "next match",
     "a match and its final observation do not depend on the next match of its row",
     "observe the match before the row starts the next one, and draw nothing from the next seed before that",
 )
-PROCESSES = Rule(
+PROCESSES = Check(
     "processes",
     "a match does not depend on the number of processes that step it",
     "leave no state of one match for another in modules or files",
 )
-CHANCE = Rule(
-    "chance",
-    "matches with different seeds differ if the spec has chance=True and are equal if it has chance=False",
-    "derive the randomness of the game only from the seed of reset, or correct the spec",
-)
-IGNORED = Rule(
+IGNORED = Check(
     "actions of inactive agents",
     "the actions of inactive agents have no effect",
     "ignore the actions of agents that are not active",
 )
-STEP_LIMIT = Rule(
+CHANCE = Check(
+    "chance",
+    "matches with different seeds differ if the spec has chance=True and are equal if it has chance=False",
+    "derive the randomness of the game only from the seed of reset, or correct the spec",
+)
+ILLEGAL = Check(
+    "illegal actions",
+    "step raises InvalidActionError for a masked or nonexistent option and changes nothing, or the rules of the "
+    "game define its effect",
+    "validate all actions before the first takes effect, as arena/environments/adapters/subprocess/env.py does",
+)
+REFUSALS = Check(
+    "invalid calls",
+    "a negative seed, a wrong number of seeds, a step before the first reset, a missing head and an action of a "
+    "wrong shape raise ArenaError",
+    "derive from SeededRows of arena/environments/seeded.py, which checks this",
+)
+STEP_LIMIT = Check(
     "step limit",
     "at least some matches end by the rules of the game: a truncated match is scored as it is and treated as "
     "unfinished in training",
     "let the game end matches (terminated), or raise its limit. If the limit is a rule of the game, terminate "
     "there or declare limit_decides=True. Nothing is wrong if only random players never finish",
 )
-SIDES = Rule(
+SIDES = Check(
     "sides",
     "between equally strong players, like sides score the same, unless one of them has an advantage such as the "
     "first move",
@@ -204,35 +204,22 @@ SIDES = Rule(
     " are rated per side. Otherwise try more --matches and another --seed (one in twenty balanced games gets this"
     " warning by chance), then correct the game. Rated matches swap sides in any case",
 )
-SCORES = Rule(
+SCORES = Check(
     "scores and rewards",
     "the winner earns more reward: players learn from rewards but are rated by scores",
     "check whether sides or signs are swapped, and whether the reward is for winning",
 )
-CONTAINED = Rule(
+CONTAINED = Check(
     "side effects",
     "a match writes only temporary files, unpickles nothing, opens no connection, starts no process and leaves no"
     " thread that blocks the exit of the program",
     "load everything when the module is imported or the game is created, write nothing during matches, and make "
     "threads daemons",
 )
-SPEED = Rule("speed", "", "")
+SPEED = Check("speed", "", "")
 
-PLAYED = (
-    LAYOUT,
-    RANGES,
-    OPTIONS,
-    ABSENT,
-    RETURNING,
-    OWN_SIDE,
-    ACCEPTED,
-    REWARDS,
-    ZERO_SUM,
-    ENDS,
-    OUTCOMES,
-    LENGTHS,
-    FINAL,
-    SEEDS,
-    KEPT,
-)
-"""Rules that are looked at while matches are played at random."""
+TABLE = tuple(each for each in list(globals().values()) if isinstance(each, Check))
+PLAYED = TABLE[TABLE.index(LAYOUT) : TABLE.index(REPEATS)]
+"""Checks of every decision while matches are played at random."""
+LATER = TABLE[TABLE.index(REPEATS) : TABLE.index(SPEED)]
+"""Checks that need an environment whose matches can be played."""
