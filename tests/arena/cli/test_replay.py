@@ -116,7 +116,7 @@ def test_missing_package_error_names_the_extra(match: Path, tmp_path: Path, modu
         check=False,
     )
 
-    assert ran.returncode == 1
+    assert ran.returncode == 78
     assert_names(ran.stderr, told, "echelon-league")
     assert ran.stderr.count("\n") == 1
 

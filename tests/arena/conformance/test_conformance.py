@@ -370,7 +370,7 @@ def test_verify_command_explains_failures_and_exits_with_1(capsys: pytest.Captur
     ]
     assert "where    match 0 (seed " in out
     assert "rule     every active agent has at least one legal option" in out
-    assert "way out  allow an option that does nothing" in out
+    assert "way out  allow an option without effect" in out
 
 
 def test_the_command_answers_scripts_in_json(capsys: pytest.CaptureFixture[str]):

@@ -88,7 +88,7 @@ class TensorGame:
         ]:
             raise GameError(
                 f"{name} makes a {type(made).__name__}, which is not a tensor game (it has no {', '.join(missing)}): "
-                "give it what docs/guides/games/tensors.md lists"
+                "add them (docs/guides/games/tensors.md)"
             )
         return made
 
