@@ -7,9 +7,9 @@ import pytest
 import torch
 from refused import assert_names, refused
 
-from arena.agents import Batch, ExternalPolicy, Reply, form_of, open_policy
+from arena.agents import Batch, ExternalPolicy, Reply, kind_of, open_policy
 from arena.agents.decode_actions import choose
-from arena.agents.python import CallableActor
+from arena.agents.python import PythonAgent
 from arena.environments import HeadKind, declare
 from arena.environments.base import Observation
 from arena.environments.spec import ActionHead
@@ -165,7 +165,7 @@ def test_memory_of_any_type_is_stored_unchanged():
         kept.append(batch.memory)
         return {"choice": [0, 0]}, [np.full(2, 1.0), np.full(2, 2.0)]
 
-    policy, rng = ExternalPolicy(RPS, CallableActor(answer), "arrays"), torch.Generator()
+    policy, rng = ExternalPolicy(RPS, PythonAgent(answer), "arrays"), torch.Generator()
     state = policy.initial_state(2)
     for _ in range(2):
         _, state = policy.act(observed([True, True]), state, torch.zeros(2, dtype=torch.bool), rng)
@@ -174,13 +174,13 @@ def test_memory_of_any_type_is_stored_unchanged():
 
 
 def test_memory_for_some_agents_only_is_refused():
-    policy = ExternalPolicy(RPS, CallableActor(lambda batch: ({"choice": [0, 0]}, [1])), "short")
+    policy = ExternalPolicy(RPS, PythonAgent(lambda batch: ({"choice": [0, 0]}, [1])), "short")
     with refused("external-policy-failed", 1, 2):
         policy.act(observed([True, True]), policy.initial_state(2), torch.ones(2, dtype=torch.bool), torch.Generator())
 
 
 def test_unreadable_answer_error_names_the_policy():
-    policy = ExternalPolicy(RPS, CallableActor(lambda batch: {"choice": [[0, 0]]}), "bots:wrong")
+    policy = ExternalPolicy(RPS, PythonAgent(lambda batch: {"choice": [[0, 0]]}), "bots:wrong")
     with refused("external-policy-failed", "bots:wrong", "choice", 1, 2):
         policy.act(observed([True]), policy.initial_state(1), torch.ones(1, dtype=torch.bool), torch.Generator())
 
@@ -214,7 +214,7 @@ def rogue(wrong):
 def test_illegal_action_forfeits_its_match_only():
     answer, asked = rogue(lambda question, agents: (question == 3) & (np.arange(agents) == 1))
     told = []
-    policy = ExternalPolicy(RECALL, CallableActor(answer), "rogue", told.append)
+    policy = ExternalPolicy(RECALL, PythonAgent(answer), "rogue", told.append)
     random = resolve_policy("recall", "random")
     results = play("recall", policy, random, [1, 2, 3], torch.Generator().manual_seed(0))
     assert [result.reason for result in results] == ["answer", FORFEIT, "answer"]
@@ -228,8 +228,8 @@ def test_illegal_action_forfeits_its_match_only():
 
 
 def test_forfeits_lose_on_either_side_and_simultaneous_ones_draw():
-    policy = ExternalPolicy(RPS, CallableActor(lambda batch: {"choice": [7] * len(batch)}), "rogue")
-    other = ExternalPolicy(RPS, CallableActor(lambda batch: {"choice": [7] * len(batch)}), "other")
+    policy = ExternalPolicy(RPS, PythonAgent(lambda batch: {"choice": [7] * len(batch)}), "rogue")
+    other = ExternalPolicy(RPS, PythonAgent(lambda batch: {"choice": [7] * len(batch)}), "other")
     random = resolve_policy("rps", "random")
     pairs = [(policy, random), (random, policy), (policy, other)]
     results = play_pairs("rps", pairs, [1, 2, 3], torch.Generator())
@@ -238,7 +238,7 @@ def test_forfeits_lose_on_either_side_and_simultaneous_ones_draw():
 
 def test_rows_that_play_one_match_after_the_other_forfeit_each_on_its_own():
     answer, _ = rogue(lambda question, agents: np.full(agents, question in (2, 8 + 8 + 4)))
-    policy = ExternalPolicy(RECALL, CallableActor(answer), "rogue")
+    policy = ExternalPolicy(RECALL, PythonAgent(answer), "rogue")
     random = resolve_policy("recall", "random")
     # one row: the first match is forfeited at its 2nd decision and plays on unasked, so question 3 opens the second
     results = play("recall", policy, random, [1, 2, 3, 4], torch.Generator().manual_seed(0), max_envs=1)
@@ -251,7 +251,7 @@ def test_rows_that_play_one_match_after_the_other_forfeit_each_on_its_own():
 
 
 def test_a_series_counts_forfeits_among_its_reasons():
-    policy = ExternalPolicy(RPS, CallableActor(lambda batch: {"choice": [7] * len(batch)}), "rogue")
+    policy = ExternalPolicy(RPS, PythonAgent(lambda batch: {"choice": [7] * len(batch)}), "rogue")
     finished = []
     series = play_series("rps", policy, policy, matches=4, seed=0, on_finished=finished.append)
     assert series.reasons == {FORFEIT: 4}
@@ -278,7 +278,7 @@ def test_a_series_counts_forfeits_among_its_reasons():
     ],
 )
 def test_external_policy_is_recognised_by_its_spelling(name, form):
-    assert form_of(name) == form
+    assert kind_of(name) == form
 
 
 def test_unknown_policy_error_lists_the_forms():

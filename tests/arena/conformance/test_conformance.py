@@ -101,10 +101,9 @@ def test_a_broken_rule_is_found_and_hardly_another_is_blamed(game: str, check: s
     failed = said(report, Verdict.FAILED)
     assert ", ".join(failed) == check
     assert seen in next(iter(failed.values()))
-    finding = next(row.finding for row in report.rows if row.verdict is Verdict.FAILED)
-    assert finding is not None
+    finding = next(row for row in report.rows if row.verdict is Verdict.FAILED)
     assert finding.rule
-    assert finding.way_out
+    assert finding.remedy
     assert not report.passed
 
 
@@ -116,8 +115,7 @@ def test_findings_have_a_location():
         "placed": "match of row ",
     }
     for game, place in places.items():
-        (finding,) = [row.finding for row in look_at(game).rows if row.verdict is Verdict.FAILED]
-        assert finding is not None
+        (finding,) = [row for row in look_at(game).rows if row.verdict is Verdict.FAILED]
         assert place.split("{}")[0] in finding.where, game
 
 

@@ -7,7 +7,7 @@ from small_runs import logged, same_results, spooled
 
 from arena.environments import RoundsSpec
 from arena.environments.wrappers.counting import PURPOSE_ROUND
-from arena.environments.wrappers.rounds import play_in_rounds
+from arena.environments.wrappers.rounds import Rounds
 from arena.policies import NetworkPolicy
 from arena.seeding import derive
 from trainer.config.loading import preset, resolve
@@ -71,7 +71,7 @@ def play(environment, settings, dealer_of):
 
 
 def in_rounds(game):
-    return play_in_rounds(game, RoundsSpec.of("fake:rounds", game.spec, ROUNDS), seed=0)
+    return Rounds(game, RoundsSpec.of("fake:rounds", game.spec, ROUNDS), seed=0)
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_opponent_and_side_stay_for_all_rounds_of_a_match(config):
     assert len(finished) == E * 36 // (2 * ROUNDS)
 
 
-def test_a_round_that_a_limit_cut_off_is_bootstrapped_and_the_match_goes_on(config):
+def test_truncated_round_is_bootstrapped_and_the_match_continues(config):
     """Rounds of 2 decisions, each cut off: the learner values what it would have seen next."""
     game = FakeGame(E, length=lambda seed: 2, limited=lambda seed: True)
     collected, finished, _ = play(in_rounds(game), config(), lambda matches: matches)
