@@ -45,7 +45,7 @@ def nash_mixture(win_rate: ArrayLike) -> FloatArray:
     if not mixture.size:
         return mixture
     share = _any_equilibrium(lead)
-    inside = share > -(lead @ share)
+    inside = share > -(lead @ share)  # strict complementarity: exactly one of share and loss is positive
     mixture[inside] = _most_even(lead[:, inside], share[inside])
     return mixture
 

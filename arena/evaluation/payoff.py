@@ -87,6 +87,7 @@ def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *,
     weight = _fading_weights(place, fading, decay)
 
     def total(values: FloatArray | BoolArray) -> FloatArray:
+        # bincount of empty arrays returns integers even with float weights
         return np.bincount(place, weights=weight * values, minlength=cells).astype(np.float64, copy=False)
 
     return WinCounts(
@@ -266,6 +267,7 @@ def _log_odds(rate: FloatArray) -> FloatArray:
 def _fading_weights(cell: IntArray, learning: BoolArray, decay: float) -> FloatArray:
     """Return (M,) weights decay^(later learning games in the same cell)."""
     weight = np.ones(cell.size)
+    # only games of cells with learning games need the sort below
     fades = (np.bincount(cell, weights=learning) > 0.0)[cell]
     own, learned_in = cell[fades], learning[fades]
     order = np.argsort(own, kind="stable")

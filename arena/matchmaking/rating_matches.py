@@ -186,6 +186,7 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Waiting, count: int, rng:
     met = waiting.met
     pairs: list[tuple[int, int]] = []
     while len(pairs) < count:
+        # Players with the same games and deviation are served in random order.
         order = np.lexsort((rng.random(waiting.games.size), -waiting.deviation, waiting.games))
         first = order[~waiting.anchor[order]]
         one_round = _pair_neighbours(sample(), first, met, count - len(pairs))

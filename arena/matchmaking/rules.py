@@ -242,7 +242,7 @@ def _mixture(between: bytes, players: int) -> FloatArray:
     from arena.evaluation.nash_averaging import nash_mixture
 
     mixture = nash_mixture(np.frombuffer(between).reshape(players, players))
-    mixture.flags.writeable = False
+    mixture.flags.writeable = False  # the cache returns the same array to all callers
     return mixture
 
 

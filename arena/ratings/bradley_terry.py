@@ -451,6 +451,7 @@ def _differences(plus: IntArray, minus: IntArray, values: FloatArray, size: int)
 
 
 def _sums(place: IntArray, values: FloatArray, size: int) -> FloatArray:
+    # bincount of empty arrays returns integers even with float weights
     return np.bincount(place, weights=values, minlength=size).astype(np.float64, copy=False)
 
 
