@@ -6,7 +6,7 @@ docs/guides/games/external-players.md is the contract for their authors.
 
 from arena.agents.base import Actions, Batch, ExternalAgent, Reply
 from arena.agents.errors import ExternalPolicyError
-from arena.agents.open import FORMS, USUAL, Timeouts, form_of, open_policy
+from arena.agents.open import FORMS, USUAL, Timeouts, kind_of, open_policy
 from arena.agents.policy import ExternalPolicy
 
 __all__ = [
@@ -19,6 +19,6 @@ __all__ = [
     "ExternalPolicyError",
     "Reply",
     "Timeouts",
-    "form_of",
+    "kind_of",
     "open_policy",
 ]

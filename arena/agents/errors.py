@@ -12,7 +12,7 @@ class ExternalPolicyError(ArenaError):
 EXCERPT_LENGTH = 160
 
 
-def excerpt(text: object) -> str:
+def truncate(text: object) -> str:
     """Return the beginning of foreign text on one line."""
     line = " ".join(str(text).split())
     return line if len(line) <= EXCERPT_LENGTH else f"{line[:EXCERPT_LENGTH]}..."

@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from arena.agents import json_messages as messages
-from arena.agents.conversation import Conversation
-from arena.agents.errors import ExternalPolicyError, excerpt
+from arena.agents.errors import ExternalPolicyError, truncate
+from arena.agents.json_messages import Conversation
 from arena.environments.spec import EnvironmentSpec
 
 PIECE_BYTES = 2**20
@@ -46,15 +46,15 @@ class HttpActor(Conversation):
             self._connection = None
 
     def _exchange(self, message: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-        body, kept = messages.written(message), self._connection is not None
+        body, kept = messages.encode(message), self._connection is not None
         try:
             try:
-                return messages.read(self._post(body, limit_s))
+                return messages.decode(self._post(body, limit_s))
             except _STALE:
                 if not kept:  # only an idle connection can be stale: an error on a new one is final
                     raise
                 self.close()
-                return messages.read(self._post(body, limit_s))
+                return messages.decode(self._post(body, limit_s))
         except TimeoutError as error:
             self.close()
             raise ExternalPolicyError(
@@ -63,7 +63,7 @@ class HttpActor(Conversation):
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise ExternalPolicyError(
-                f"it cannot be asked ({excerpt(error) or type(error).__name__}): see that it listens there"
+                f"it cannot be asked ({truncate(error) or type(error).__name__}): see that it listens there"
             ) from error
 
     def _post(self, body: bytes, limit_s: float) -> bytes:
@@ -98,8 +98,8 @@ def _read(answer: http.client.HTTPResponse, due: float) -> bytes:
 
 def _reason(content: bytes) -> str:
     with suppress(ExternalPolicyError):
-        return excerpt(messages.read(content))
-    return excerpt(content.decode(errors="replace"))
+        return truncate(messages.decode(content))
+    return truncate(content.decode(errors="replace"))
 
 
 def _split(address: str) -> SplitResult:

@@ -11,11 +11,13 @@ docs/guides/games/external-players.md is the full specification.
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 from arena.agents.base import Batch, Reply
-from arena.agents.errors import ExternalPolicyError, excerpt
+from arena.agents.errors import ExternalPolicyError, truncate
 from arena.environments.spec import EnvironmentSpec
 
 PROTOCOL = 1
@@ -53,7 +55,7 @@ def read_hello(answer: Mapping[str, Any]) -> str | None:
     """
     if answer.get("protocol") != PROTOCOL:
         raise ExternalPolicyError(
-            f"it answered the hello with protocol {excerpt(json.dumps(answer.get('protocol')))}: this arena speaks "
+            f"it answered the hello with protocol {truncate(json.dumps(answer.get('protocol')))}: this arena speaks "
             f"{PROTOCOL}, and an answer must say that it does"
         )
     identity = answer.get("identity")
@@ -78,16 +80,17 @@ def read_reply(number: int, answer: Mapping[str, Any]) -> Reply:
         ExternalPolicyError: It belongs to another request, or has no actions.
     """
     if answer.get("id") != number:
-        raise ExternalPolicyError(f"it answered question {excerpt(answer.get('id'))} when {number} was asked")
+        raise ExternalPolicyError(f"it answered question {truncate(answer.get('id'))} when {number} was asked")
     actions, memory = answer.get("actions"), answer.get("memory")
     if not isinstance(actions, dict) or not isinstance(memory, list | None):
         raise ExternalPolicyError(
-            f"it answered {excerpt(json.dumps(answer))}: an answer has actions by head and, at most, a list of memories"
+            f"it answered {truncate(json.dumps(answer))}: an answer has actions by head and, at most, a list of "
+            "memories"
         )
     return Reply(actions, memory or ())
 
 
-def written(message: Mapping[str, Any]) -> bytes:
+def encode(message: Mapping[str, Any]) -> bytes:
     """Encode a message as one line of JSON, without the newline.
 
     Raises:
@@ -95,14 +98,14 @@ def written(message: Mapping[str, Any]) -> bytes:
     """
     try:
         return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
-    # NaN, which Python parses but JSON lacks; RecursionError as in `read`
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # NaN, which JSON does not have; the second as in `decode`
         raise ExternalPolicyError(
-            f"what it gave to remember is no JSON ({excerpt(error)}): let it be of finite numbers, text, lists, objects"
+            f"what it gave to remember is no JSON ({truncate(error)}): let it be of finite numbers, text, lists, "
+            "objects"
         ) from error
 
 
-def read(line: bytes) -> dict[str, Any]:
+def decode(line: bytes) -> dict[str, Any]:
     """Decode a response.
 
     Raises:
@@ -110,16 +113,51 @@ def read(line: bytes) -> dict[str, Any]:
     """
     try:
         answer = json.loads(line)
-    except (ValueError, RecursionError) as error:  # RecursionError: deeply nested brackets
+    except (ValueError, RecursionError) as error:  # the second: brackets within brackets without end
         raise ExternalPolicyError(
-            f"it wrote {excerpt(repr(line[:200]))} where a JSON object was due: write nothing else there"
+            f"it wrote {truncate(repr(line[:200]))} where a JSON object was due: write nothing else there"
         ) from error
     if not isinstance(answer, dict):
-        raise ExternalPolicyError(f"it answered {excerpt(answer)}: an answer is a JSON object")
+        raise ExternalPolicyError(f"it answered {truncate(answer)}: an answer is a JSON object")
     if "error" in answer:
-        raise ExternalPolicyError(f"it gave up: {excerpt(answer['error'])}")
+        raise ExternalPolicyError(f"it gave up: {truncate(answer['error'])}")
     return answer
 
 
 def _end(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+class Conversation(ABC):
+    """Base of message-based agents. A subclass opens its channel before calling this constructor.
+
+    Args:
+        spec: The game, sent with the first request.
+        start_s: Time limit of the response to the first request, in seconds.
+        answer_s: Time limit of the response to a batch, in seconds.
+
+    Raises:
+        ExternalPolicyError: The agent does not respond to the hello.
+    """
+
+    def __init__(self, spec: EnvironmentSpec, *, start_s: float, answer_s: float) -> None:
+        self._answer_s = answer_s
+        self._numbers = count(1)
+        try:
+            self.identity = read_hello(self._exchange(hello(spec), start_s))
+        except ExternalPolicyError:
+            self.close()
+            raise
+
+    def act(self, batch: Batch) -> Reply:
+        """See `ExternalAgent.act`."""
+        number = next(self._numbers)
+        return read_reply(number, self._exchange(question(number, batch), self._answer_s))
+
+    @abstractmethod
+    def close(self) -> None:
+        """See `ExternalAgent.close`."""
+
+    @abstractmethod
+    def _exchange(self, message: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+        """Send a message and wait up to `limit_s` seconds for the response."""

@@ -37,7 +37,7 @@ USUAL = Timeouts()
 """Default time limits."""
 
 
-def form_of(name: str) -> Form | None:
+def kind_of(name: str) -> Form | None:
     """Return the kind of external agent that a name denotes; None for other names."""
     if name.startswith(("http://", "https://")):
         return "http"
@@ -73,7 +73,7 @@ def open_policy(
 
 def _actor(spec: EnvironmentSpec, name: str, patience: Timeouts) -> ExternalAgent:
     """Open an agent; optional dependencies are imported only for the kind that needs them."""
-    match form_of(name):
+    match kind_of(name):
         case "http":
             from arena.agents.http import HttpActor
 

@@ -6,14 +6,14 @@ from contextlib import suppress
 from typing import Any
 
 from arena.agents.base import NO_MEMORY, Batch, Reply
-from arena.agents.errors import ExternalPolicyError, excerpt
+from arena.agents.errors import ExternalPolicyError, truncate
 from arena.environments.spec import EnvironmentSpec
 from arena.user_code import import_user_module
 
 _PAIR = 2
 
 
-class CallableActor:
+class PythonAgent:
     """Agent that calls a Python callable.
 
     Args:
@@ -33,12 +33,12 @@ class CallableActor:
         """See `ExternalAgent.act`."""
         try:
             answered = self._answer(batch)
-        except (Exception, SystemExit) as error:  # user code may raise anything
-            raise ExternalPolicyError(f"it failed with {type(error).__name__}: {excerpt(error)}") from error
+        except (Exception, SystemExit) as error:  # whatever another's code raises
+            raise ExternalPolicyError(f"it failed with {type(error).__name__}: {truncate(error)}") from error
         actions, memory = answered if isinstance(answered, tuple) and len(answered) == _PAIR else (answered, ())
         if not isinstance(actions, Mapping):
             raise ExternalPolicyError(
-                f"it returned {excerpt(repr(answered))}: return actions by head, or those and what to remember"
+                f"it returned {truncate(repr(answered))}: return actions by head, or those and what to remember"
             )
         return Reply(actions, _things(memory))
 
@@ -49,7 +49,7 @@ class CallableActor:
             close()
 
 
-def open_callable(path: str, spec: EnvironmentSpec) -> CallableActor:
+def open_callable(path: str, spec: EnvironmentSpec) -> PythonAgent:
     """Load `MODULE:ATTRIBUTE`, also from the working directory; a class is instantiated with the game's spec.
 
     Raises:
@@ -60,15 +60,15 @@ def open_callable(path: str, spec: EnvironmentSpec) -> CallableActor:
         make: Callable[[EnvironmentSpec], Any] = found
         try:
             found = make(spec)
-        except (Exception, SystemExit) as error:  # user code may raise anything
+        except (Exception, SystemExit) as error:  # whatever another's code raises
             raise ExternalPolicyError(
-                f"{path}(game) failed with {type(error).__name__}: {excerpt(error)}; a class is made with the game"
+                f"{path}(game) failed with {type(error).__name__}: {truncate(error)}; a class is made with the game"
             ) from error
     if not callable(found):
         raise ExternalPolicyError(
-            f"{path} is {excerpt(repr(found))}, which cannot be called: name what answers a batch"
+            f"{path} is {truncate(repr(found))}, which cannot be called: name what answers a batch"
         )
-    return CallableActor(found)
+    return PythonAgent(found)
 
 
 def _things(memory: object) -> Sequence[Any]:
@@ -76,20 +76,20 @@ def _things(memory: object) -> Sequence[Any]:
     if memory is None:
         return NO_MEMORY
     if isinstance(memory, Iterable) and not isinstance(memory, Mapping | str | bytes):
-        with suppress(TypeError):  # a zero-dimensional array is Iterable but cannot be iterated
+        with suppress(TypeError):  # an array of no axis says that it has things, and has none
             return tuple(memory)
     raise ExternalPolicyError(
-        f"it gave {excerpt(repr(memory))} to remember: return one thing for each agent in a list, or None for nothing"
+        f"it gave {truncate(repr(memory))} to remember: return one thing for each agent in a list, or None for nothing"
     )
 
 
-def _find(path: str) -> Any:  # noqa: ANN401  any object
+def _find(path: str) -> Any:  # noqa: ANN401  whatever has that name
     name, _, attribute = path.partition(":")
     try:
         module = import_user_module(name)
-    except (Exception, SystemExit) as error:  # user code may raise anything on import
+    except (Exception, SystemExit) as error:  # whatever another's code raises while it loads
         raise ExternalPolicyError(
-            f"{path} does not load ({type(error).__name__}: {excerpt(error)}): name a module that Python finds here"
+            f"{path} does not load ({type(error).__name__}: {truncate(error)}): name a module that Python finds here"
         ) from error
     if not hasattr(module, attribute):
         raise ExternalPolicyError(f"{path}: module {name} has no {attribute!r}; name what answers a batch")

@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import IO, Any
 
 from arena.agents import json_messages as messages
-from arena.agents.conversation import Conversation
 from arena.agents.errors import ExternalPolicyError
+from arena.agents.json_messages import Conversation
 from arena.environments.spec import EnvironmentSpec
 
 FAREWELL_S = 5.0
@@ -50,7 +50,7 @@ class ProcessActor(Conversation):
     def _exchange(self, message: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
         if not self._finish.alive:
             raise ExternalPolicyError("its process was ended before: open it again")
-        asked = self._thread.submit(_ask, self._process, messages.written(message))
+        asked = self._thread.submit(_ask, self._process, messages.encode(message))
         try:
             line = asked.result(limit_s)
         except TimeoutError as error:
@@ -64,7 +64,7 @@ class ProcessActor(Conversation):
             raise
         if not line.endswith(b"\n"):
             raise ExternalPolicyError(self._silence(line))
-        return messages.read(line)
+        return messages.decode(line)
 
     def _silence(self, line: bytes) -> str:
         """Return the reason why there is no response."""

@@ -2,12 +2,12 @@
 
 from arena.environments.registry import (
     baselines,
-    brought_baselines,
     declare,
     declare_all,
     make,
     make_baseline,
     names,
+    plugin_baselines,
     split_rounds,
 )
 from arena.environments.spec import (
@@ -33,11 +33,11 @@ __all__ = [
     "ObservationBlock",
     "RoundsSpec",
     "baselines",
-    "brought_baselines",
     "declare",
     "declare_all",
     "make",
     "make_baseline",
     "names",
+    "plugin_baselines",
     "split_rounds",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -159,9 +159,9 @@ class Environment(Protocol):
 
 @runtime_checkable
 class AwaitedEnvironment(Environment, Protocol):
-    """An environment with asynchronous steps. Optional: an environment with these methods supports it.
+    """Capability: step matches in the background.
 
-    `step` is `send` followed by `receive`. A reset in between discards the decision.
+    `step` is `send` and `receive`. In between it may be reset, which forgets the decision.
     """
 
     def send(self, actions: Actions) -> None:
@@ -191,7 +191,7 @@ class AwaitedEnvironment(Environment, Protocol):
 
 @runtime_checkable
 class ItemisedEnvironment(Environment, Protocol):
-    """An environment that reports reward components. Optional: an environment with both properties supports it."""
+    """Capability: split rewards into named components."""
 
     @property
     def component_names(self) -> tuple[str, ...]:
@@ -210,7 +210,7 @@ class ItemisedEnvironment(Environment, Protocol):
 
 @runtime_checkable
 class ShapedEnvironment(Environment, Protocol):
-    """An environment with potential-based reward shaping. Optional: an environment with the property supports it."""
+    """Capability: potential-based reward shaping (Ng et al., 1999)."""
 
     @property
     def shaping_gamma(self) -> float:
@@ -259,11 +259,69 @@ class Meter(Protocol):
 
 @runtime_checkable
 class MeasuredEnvironment(Environment, Protocol):
-    """An environment with its own behaviour metrics. Optional: an environment with the method supports it."""
+    """Capability: measure how each side plays, apart from its score."""
 
     def measure(self) -> Meter:
-        """Return a meter for the matches from the next `reset` on; no cost unless it is called."""
+        """Return a meter of the matches from the next `reset` on. Without one, measuring costs nothing."""
         ...
+
+
+@runtime_checkable
+class CurriculumEnvironment(Protocol):
+    """Capability: play a reduced game.
+
+    Attributes:
+        lesson: Current lesson; the full game until `teach` is called.
+    """
+
+    lesson: Any
+
+    def teach(self, lesson: Any) -> None:  # noqa: ANN401  the environment's own type
+        """Set the lesson; it takes effect with each row's next match."""
+        ...
+
+
+@runtime_checkable
+class CountsBytes(Protocol):
+    """Capability: report the memory of its matches, without observations."""
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of all matches together."""
+        ...
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes that exist once for all matches, such as maps."""
+        ...
+
+
+CAPABILITIES: tuple[type, ...] = (
+    AwaitedEnvironment,
+    ItemisedEnvironment,
+    ShapedEnvironment,
+    MeasuredEnvironment,
+    CurriculumEnvironment,
+    CountsBytes,
+)
+"""All optional protocols of an environment."""
+
+C = TypeVar("C")
+
+
+def capabilities_of(env: object) -> tuple[type, ...]:
+    """Return the optional protocols that an environment supports.
+
+    An environment lists them in its attribute `capabilities`. Without this attribute it supports every protocol whose
+    members it has.
+    """
+    declared: tuple[type, ...] | None = getattr(env, "capabilities", None)
+    return tuple(each for each in CAPABILITIES if isinstance(env, each)) if declared is None else declared
+
+
+def supports(env: object, capability: type[C]) -> TypeGuard[C]:
+    """Return whether an environment supports an optional protocol; see `capabilities_of`."""
+    return capability in capabilities_of(env)
 
 
 def check_actions(spec: EnvironmentSpec, num_envs: int, actions: Actions) -> None:

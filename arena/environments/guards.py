@@ -10,7 +10,7 @@ from arena.errors import ArenaError, GameError
 
 
 @contextmanager
-def staying(name: str) -> Iterator[None]:
+def forbid_exit(name: str) -> Iterator[None]:
     """Run a game's code and convert exceptions that would end the process, such as `SystemExit`.
 
     Raises:

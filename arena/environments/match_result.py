@@ -2,8 +2,8 @@
 
 from arena.environments.base import Environment, StepResult
 from arena.errors import CallOrderError
+from arena.replay.columns import to_name
 from arena.replay.header import FORMAT, VERSION, Header, Result
-from arena.replay.limits import to_name
 
 
 class MatchResultTracker:

@@ -15,6 +15,7 @@ from arena.environments.base import (
     Meter,
     Observation,
     StepResult,
+    supports,
 )
 from arena.environments.spec import SIDES, ActionHead, EnvironmentSpec, HeadKind
 
@@ -88,7 +89,7 @@ class ActionFrequencies:
 
 def meter_of(env: Environment) -> Meter:
     """Return the environment's meter, from its next `reset` on."""
-    return env.measure() if isinstance(env, MeasuredEnvironment) else ActionFrequencies(env)
+    return env.measure() if supports(env, MeasuredEnvironment) else ActionFrequencies(env)
 
 
 def _heads_that_fit(spec: EnvironmentSpec) -> list[ActionHead]:

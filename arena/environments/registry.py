@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from arena.environments.adapters.custom.baselines import Scripted, scripted_players
-from arena.environments.adapters.custom.plugins import plugins
+from arena.environments.adapters.custom.lookup import plugins
 from arena.environments.spec import RoundsSpec
 from arena.errors import ArenaError, InputError, UnknownEnvironmentError, UnknownPolicyError
 from arena.extras import named_extra
@@ -42,11 +42,16 @@ class Entry:
     hosted: bool
 
 
-# Over 2,000 side-swapped matches (seed 1) lieutenant scores against mech-duel mech-pack mech-company lieutenant-half
-# 0.9940 0.9565 0.9550 random 0.9938 1.0000 1.0000 turret 1.0000 1.0000 1.0000 and lieutenant-half scores 0.99 or more
-# against random and turret. By 1500 - 400 log10(s / (1 - s)) lieutenant-half would be rated 612, 963 and 969, random at
-# 619 in duels, and the others far below. They are anchored at 1000 and 800 instead, where the scale still separates
-# weak players.
+# Over 2,000 side-swapped matches (seed 1) lieutenant scores against
+#
+#                      mech-duel    mech-pack    mech-company
+#     lieutenant-half     0.9940       0.9565          0.9550
+#     random              0.9938       1.0000          1.0000
+#     turret              1.0000       1.0000          1.0000
+#
+# and lieutenant-half scores 0.99 or more against random and turret. By 1500 - 400 log10(s / (1 - s)) lieutenant-half
+# belongs at 612, 963 and 969, random at 619 in duels, and the others out of sight. They are held at 1000 and at 800,
+# where the scale still tells weak players apart.
 _MECH_BASELINES = (
     Baseline("random", 800.0),
     Baseline("lieutenant", 1500.0),
@@ -134,7 +139,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "mpe2": Family(_PETTINGZOO, ("mpe2",), ("mpe2:simple_tag_v3",)),
     "magent2": Family(_PETTINGZOO, ("magent2",), ()),
-    "pgx": Family(_JAX, ("jax", "pgx"), ()),  # none is listed, because a list with one would import JAX
+    "pgx": Family(_JAX, ("jax", "pgx"), ()),  # none is listed: a list that names one would load JAX
     "gymnax": Family(_JAX, ("jax", "gymnax"), ()),
     "jaxmarl": Family(_JAX, ("jax", "jaxmarl"), ()),
 }
@@ -142,7 +147,7 @@ FAMILIES: dict[str, Family] = {
 
 OWN = _brought(
     "arena.environments.adapters.custom.factory:make_own",
-    "arena.environments.adapters.custom.game:declare_own",
+    "arena.environments.adapters.custom.game:spec_of_custom",
     hosted=True,
 )
 """User-defined games: `MODULE:CALLABLE`, and plug-ins."""
@@ -181,7 +186,7 @@ def baselines(environment: str) -> tuple[Baseline, ...]:
     return ANY_ENVIRONMENT if entry is None else entry.baselines
 
 
-def brought_baselines(environment: str) -> tuple[Baseline, ...]:
+def plugin_baselines(environment: str) -> tuple[Baseline, ...]:
     """Return the additional baselines of a user-defined game; this imports the game's module.
 
     Raises:
@@ -246,7 +251,7 @@ def make(
     env = factory(game, num_envs=num_envs, device=device, seed=seed, **told)
     if rounds is None:
         return env
-    wrap = cast("Callable[..., Environment]", _resolve("arena.environments.wrappers.rounds:play_in_rounds", game))
+    wrap = cast("Callable[..., Environment]", _resolve("arena.environments.wrappers.rounds:Rounds", game))
     return wrap(env, RoundsSpec.of(name, env.spec, rounds), seed=seed)
 
 
@@ -302,7 +307,7 @@ def _entry(name: str) -> Entry:
     return entry
 
 
-def _resolve(path: str, game: str) -> Any:  # noqa: ANN401  any factory
+def _resolve(path: str, game: str) -> Any:  # noqa: ANN401  whatever the registered path names
     module, _, attribute = path.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)

@@ -73,11 +73,11 @@ def forgetting(
     p_value = np.ones_like(drop)
     if met.any():
         by_chance = ndtr((margin - drop) / np.sqrt(before_variance + now_variance))
-        p_value[met] = discoveries.adjusted(by_chance[met])
+        p_value[met] = discoveries.benjamini_hochberg(by_chance[met])
     return Forgetting(drop=drop, p_value=p_value, forgotten=p_value < significance)
 
 
-def regressed(earlier: WinCounts, recent: WinCounts, *, significance: float = ALARM_SIGNIFICANCE) -> BoolArray:
+def regressions(earlier: WinCounts, recent: WinCounts, *, significance: float = ALARM_SIGNIFICANCE) -> BoolArray:
     """Find the opponents that a learner used to beat and now loses to.
 
     The 95 % interval of the win rate was above 1/2, is now below 1/2, and `forgetting` finds the fall significant.

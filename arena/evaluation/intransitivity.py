@@ -81,7 +81,7 @@ def _p_values(counts: WinCounts) -> FloatArray:
     # P(at least so many points of n), also for fractional n
     raw = np.minimum(2.0 * betainc(more, games - more + 1.0, 0.5), 1.0)
     p_value = np.ones_like(counts.games)
-    p_value[high, low] = p_value[low, high] = discoveries.adjusted(raw)
+    p_value[high, low] = p_value[low, high] = discoveries.benjamini_hochberg(raw)
     return p_value
 
 

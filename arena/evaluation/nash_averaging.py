@@ -15,13 +15,12 @@ from scipy.sparse import csc_array, hstack, vstack
 
 from arena.arrays import FloatArray
 
-_SYMMETRY = 1e-6  # tolerance of x_ij + x_ji = 1
+_SYMMETRY = 1e-6  # how far x_ij + x_ji may be from 1
 _TOLERANCE = 1e-9  # of the conic solver, in win rates and probabilities
-# tolerance of a lead over the mixture: with exactly 0, players almost even with it would leave no feasible mixture
-_NOTHING = 1e-7
+_NOTHING = 1e-7  # a lead over a mixture that is none: players a hair's breadth from even would leave no mixture else
 
 
-def nash_mixture(win_rate: ArrayLike) -> FloatArray:
+def max_entropy_nash(win_rate: ArrayLike) -> FloatArray:
     """Return the maximum-entropy Nash mixture of the game in which each side chooses a player.
 
         maximise -sum_i p_i log p_i    subject to    sum_j (x_ij - x_ji) p_j <= 0 for all i,    p in the simplex

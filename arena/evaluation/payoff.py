@@ -10,13 +10,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena.arrays import BoolArray, FloatArray, IntArray
+from arena.arrays import BoolArray, FloatArray, IntArray, refuse
 from arena.ratings.glicko2 import Ratings, expected_score
 
 DECAY = 0.99
 PRIOR_GAMES = 8.0
 
-_ODDS_MARGIN = 1e-6  # win rates are clipped to this distance from 0 and 1 before taking log-odds
+_ODDS_MARGIN = 1e-6  # a win rate is kept this far from 0 and 1 before its log-odds are taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *,
         ValueError: Columns differ in length, a cell or score is out of range.
     """
     place, points, fading = _columns(cell, score, learning)
-    _require_within("cell", place, cells)
+    refuse("cell", place, (place < 0) | (place >= cells), f"an index is in [0, {cells})")
     _require_decay(decay)
     weight = _fading_weights(place, fading, decay)
 
@@ -118,7 +118,7 @@ def win_rates(counts: WinCounts, expected: ArrayLike, *, prior_games: float = PR
     return np.clip(prior + surplus / (counts.games + prior_games), 0.0, 1.0)
 
 
-def of_late(counts: WinCounts, matches: ArrayLike, lineage: ArrayLike, step: ArrayLike) -> WinCounts:
+def pool_recent(counts: WinCounts, matches: ArrayLike, lineage: ArrayLike, step: ArrayLike) -> WinCounts:
     """Pool the counts against the snapshots of each lineage, as a recent win rate against a learning player.
 
         weight of a snapshot's counts = decay^(matches against later snapshots of its lineage)
@@ -287,16 +287,8 @@ def _columns(cell: ArrayLike, score: ArrayLike, learning: ArrayLike) -> tuple[In
         raise ValueError(
             f"columns have shapes {place.shape}, {points.shape} and {fading.shape}: pass one value per game"
         )
-    wrong = np.flatnonzero(~((points >= 0.0) & (points <= 1.0)))
-    if wrong.size:
-        raise ValueError(f"score[{wrong[0]}] is {points[wrong[0]]}: a score lies in [0, 1]")
+    refuse("score", points, ~((points >= 0.0) & (points <= 1.0)), "a score lies in [0, 1]")
     return place, points, fading
-
-
-def _require_within(name: str, index: IntArray, size: int) -> None:
-    wrong = np.flatnonzero((index < 0) | (index >= size))
-    if wrong.size:
-        raise ValueError(f"{name}[{wrong[0]}] is {index[wrong[0]]}: an index is in [0, {size})")
 
 
 def _require_decay(decay: float) -> None:

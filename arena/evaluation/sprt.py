@@ -28,7 +28,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena.arrays import FloatArray
+from arena.arrays import FloatArray, share_column
 from arena.evaluation.brownian import BoundedBrownianMotion
 
 Decision = Literal["accept", "reject", "continue"]
@@ -36,7 +36,7 @@ Decision = Literal["accept", "reject", "continue"]
 ELO_LIMIT = 1000.0
 """Limit of elo estimates, in points."""
 
-_EMPTY_CELL = 1e-3  # minimum count of each cell, so that every score has a positive probability
+_EMPTY_CELL = 1e-3  # games counted where there were fewer, so that every value stays possible
 _KINDS_OF_COUNTS = (3, 5)
 _CONFIDENCE = 0.95
 
@@ -130,7 +130,7 @@ class SprtResult:
     lead: EloEstimate
 
 
-def judge(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtResult:
+def run_sprt(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtResult:
     """Run the test on a candidate's scores and estimate its lead (see `stop` and `estimate`)."""
     where = stop(scores, config, paired=paired)
     return SprtResult(where, estimate(where.counts, config))
@@ -152,12 +152,12 @@ def stop(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtS
         ValueError: A score is not in [0, 1].
     """
     cells, games_each = (5, 2) if paired else (3, 1)
-    counts = np.cumsum(_shared_among(_scores(scores), cells), axis=0)
+    counts = np.cumsum(_shared_among(share_column("scores", scores, "a score"), cells), axis=0)
     if not len(counts):
         return SprtState("continue", 0, (0.0,) * cells, 0.0, config.lower, config.upper)
     games = games_each * np.arange(1, len(counts) + 1)
     llr = log_likelihood_ratio(counts, config.elo0, config.elo1)
-    lower, upper = config.lower + _step_over(-llr), config.upper - _step_over(llr)
+    lower, upper = config.lower + _overshoot(-llr), config.upper - _overshoot(llr)
     accepted, rejected = llr > upper, llr < lower
     over = np.flatnonzero((accepted | rejected) & (games >= config.least_games))
     last = int(over[0]) if over.size else len(counts) - 1
@@ -211,8 +211,7 @@ def estimate(counts: ArrayLike, config: SprtConfig) -> EloEstimate:
     jumps = _jumps(n, config.elo0, config.elo1)
     llr = float(n @ jumps)
     place = min(max(llr, config.lower), config.upper)
-    # past a bound: the time at which the test crossed it
-    time = float(n.sum()) * (place / llr if place != llr else 1.0)
+    time = float(n.sum()) * (place / llr if place != llr else 1.0)  # of a test past a bound: when it was there
 
     def below(tilt: float) -> float:
         share = _tilted(n, tilt)
@@ -243,7 +242,7 @@ def _tilt(n: FloatArray, elo: float) -> float:
 
 def _crossing(below: Callable[[float], float], level: float, ends: tuple[float, float]) -> float:
     """Return the point at which an increasing function reaches a level, or the nearer end of the range."""
-    from scipy.optimize import brentq  # lazy import: it would delay every command
+    from scipy.optimize import brentq  # here, because every command would wait for the import
 
     low, high = ends
     if below(low) >= level:
@@ -293,7 +292,7 @@ def _multiplier(n: FloatArray, distance: FloatArray) -> FloatArray:
     return np.asarray(found.x)
 
 
-def _step_over(llr: FloatArray) -> FloatArray:
+def _overshoot(llr: FloatArray) -> FloatArray:
     """Return (N,) estimates of the expected overshoot over an upper bound, after each score."""
     record = np.maximum.accumulate(np.concatenate(([0.0], llr)))
     step = np.diff(record)
@@ -316,16 +315,6 @@ def _filled(counts: ArrayLike) -> FloatArray:
     if not (np.isfinite(n) & (n >= 0.0)).all():
         raise ValueError(f"counts are {n.tolist()}: each must be finite and 0 or more")
     return np.maximum(n, _EMPTY_CELL)
-
-
-def _scores(values: ArrayLike) -> FloatArray:
-    scores = np.asarray(values, dtype=np.float64)
-    if scores.ndim != 1:
-        raise ValueError(f"scores have shape {scores.shape}: pass one per pair or game, shape (count,)")
-    wrong = np.flatnonzero(~((scores >= 0.0) & (scores <= 1.0)))
-    if wrong.size:
-        raise ValueError(f"scores[{wrong[0]}] is {scores[wrong[0]]}: a score lies in [0, 1]")
-    return scores
 
 
 def _values(n: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from arena.arrays import FloatArray
 
 
-def adjusted(p_values: ArrayLike) -> FloatArray:
+def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
     """Return Benjamini-Hochberg adjusted p-values; those below q are discoveries at a false discovery rate of q.
 
         q_(i) = min over k >= i of p_(k) N / k        p_(1) <= ... <= p_(N)

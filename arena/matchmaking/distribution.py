@@ -23,11 +23,11 @@ from numpy.typing import ArrayLike
 from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.matchmaking.pfsp import (
     WEIGHT_FLOOR,
-    normalised,
+    normalize,
+    rating_kernel,
     require_power,
     require_share,
     require_sigma,
-    skill_weights,
 )
 from arena.matchmaking.rules import Candidates, Need, Rule, find_rule
 
@@ -247,7 +247,7 @@ def _warm_up_branch(candidates: Candidates, config: MatchmakingConfig) -> Branch
     width = next((width for width in config.warm_up_widths if (distance <= width).any()), np.inf)
     near = distance <= width
     weights = np.zeros(distance.size)
-    kernel = skill_weights(candidates.learner_rating, candidates.ratings[near], config.skill_sigma)
+    kernel = rating_kernel(candidates.learner_rating, candidates.ratings[near], config.skill_sigma)
     weights[near] = _mixed(kernel, np.ones(kernel.size, dtype=np.int64), config.uniform_share)
     return Branch(
         name=WARM_UP,
@@ -289,8 +289,8 @@ def _in_words(rule: Rule, config: MatchmakingConfig) -> str:
 
 def _mixed(weights: FloatArray, kin: IntArray, uniform_share: float) -> FloatArray:
     """Divide each weight by the size of its lineage and mix in the uniform share, divided likewise; the sum is 1."""
-    preferred = normalised(normalised(weights) / kin)
-    return (1.0 - uniform_share) * preferred + uniform_share * normalised(1.0 / kin)
+    preferred = normalize(normalize(weights) / kin)
+    return (1.0 - uniform_share) * preferred + uniform_share * normalize(1.0 / kin)
 
 
 def _require_mixture(mixture: tuple[tuple[str, float], ...]) -> None:

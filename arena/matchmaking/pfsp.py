@@ -8,11 +8,11 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena.arrays import FloatArray
+from arena.arrays import FloatArray, finite_column, share_column
 
 WinRateWeighting = Literal["hard", "variance", "linear", "capped", "uniform"]
 
-WEIGHT_FLOOR = 1e-10  # a smaller sum carries no information: uniform instead
+WEIGHT_FLOOR = 1e-10  # weights that sum to less say nothing: uniform instead
 
 _DISTANCE_MAX = 1e150  # in sigmas; its square is finite
 
@@ -43,7 +43,7 @@ def pfsp_weights(win_rates: ArrayLike, weighting: WinRateWeighting = "hard", pow
 
     Source: Vinyals et al. (2019), methods; "capped" is min(0.5, 1 - x) of its league exploiters' pseudocode.
     """
-    x = rate_column(win_rates)
+    x = share_column("win_rates", win_rates, "a win rate")
     _require_weighting(weighting, get_args(WinRateWeighting))
     require_power(power)
     match weighting:
@@ -57,10 +57,10 @@ def pfsp_weights(win_rates: ArrayLike, weighting: WinRateWeighting = "hard", pow
             weights = np.minimum(0.5, 1.0 - x)
         case "uniform":
             weights = np.ones_like(x)
-    return normalised(weights)
+    return normalize(weights)
 
 
-def skill_weights(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> FloatArray:
+def rating_kernel(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> FloatArray:
     """Return weights of opponents by closeness of rating (Gaussian kernel).
 
         w_j proportional to exp(-(r - r_j)^2 / (2 sigma^2))
@@ -85,45 +85,15 @@ def skill_weights(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> Fl
     with np.errstate(over="ignore"):
         distance = np.minimum(np.abs(opponents - rating) / sigma, _DISTANCE_MAX)
     nearest = distance.min(initial=_DISTANCE_MAX)
-    return normalised(np.exp(-0.5 * (distance - nearest) * (distance + nearest)))
+    return normalize(np.exp(-0.5 * (distance - nearest) * (distance + nearest)))
 
 
-def normalised(weights: FloatArray) -> FloatArray:
+def normalize(weights: FloatArray) -> FloatArray:
     """Scale weights to a sum of 1; uniform if they sum to less than `WEIGHT_FLOOR`."""
     total = float(weights.sum())
     if total < WEIGHT_FLOOR:
         return np.full(weights.size, 1.0 / max(weights.size, 1))
     return weights / total
-
-
-def finite_column(name: str, values: ArrayLike) -> FloatArray:
-    """Validate and return (K,) finite values.
-
-    Raises:
-        ValueError: A value is not finite or the array is not one-dimensional.
-    """
-    column = np.asarray(values, dtype=np.float64)
-    if column.ndim != 1:
-        raise ValueError(f"{name} has shape {column.shape}: pass one value per player, shape (count,)")
-    wrong = np.flatnonzero(~np.isfinite(column))
-    if wrong.size:
-        raise ValueError(f"{name}[{wrong[0]}] is {column[wrong[0]]}: every value must be finite")
-    return column
-
-
-def rate_column(values: ArrayLike) -> FloatArray:
-    """Validate and return (K,) win rates.
-
-    Raises:
-        ValueError: A value is not in [0, 1] or the array is not one-dimensional.
-    """
-    column = np.asarray(values, dtype=np.float64)
-    if column.ndim != 1:
-        raise ValueError(f"win_rates has shape {column.shape}: pass one value per opponent, shape (count,)")
-    wrong = np.flatnonzero(~((column >= 0.0) & (column <= 1.0)))
-    if wrong.size:
-        raise ValueError(f"win_rates[{wrong[0]}] is {column[wrong[0]]}: a win rate lies in [0, 1]")
-    return column
 
 
 def _require_weighting(weighting: str, known: tuple[str, ...]) -> None:

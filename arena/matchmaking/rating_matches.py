@@ -1,7 +1,7 @@
-"""Pairing of rating matches, which serve to estimate the ranking, by Thompson sampling.
+"""Pairing of rating matches by Thompson sampling: matches whose purpose is to learn the players' order.
 
 Players are paired as if a sample from the posterior of the ratings were the truth. A player with an uncertain rating
-plays opponents of all levels. A player with a known rating plays its equals, whose games are most informative.
+gets opponents far and near. A player with a certain rating gets its equals, whose games tell most.
 
 Source: Thompson, "On the likelihood that one unknown probability exceeds another" (1933).
 """
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena.arrays import BoolArray, FloatArray, IntArray
-from arena.matchmaking.pfsp import finite_column
+from arena.arrays import BoolArray, FloatArray, IntArray, finite_column
 
-if TYPE_CHECKING:  # lazy import: scipy would delay every command
+if TYPE_CHECKING:  # scipy is imported where it is used: every command would wait for it
     from scipy.sparse import csr_array
 
 
@@ -61,7 +60,7 @@ def rating_pairs(
         raise ValueError(f"{rating.size} ratings, {deviation.size} deviations: pass one of each per player")
     if (deviation < 0.0).any():
         raise ValueError(f"a deviation is {deviation.min()}: it must be 0 or more")
-    waiting = _waiting(deviation, games, anchors, met)
+    waiting = _pool(deviation, games, anchors, met)
     return _pairs(lambda: rng.normal(rating, deviation), waiting, count, rng)
 
 
@@ -74,22 +73,15 @@ def pairs_with(
     *,
     met: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
-    """Pair one player for rating matches, each time with its neighbour in a new sample of the ratings.
+    """Pair one player with its neighbours for rating matches, each of them in a sample of the ratings of its own.
 
-    While the player's rating is uncertain, its sampled rating varies and it plays opponents of all levels. Later it
-    plays its equals. Every previous game adds 50 points to the distance of an opponent, including pairs from the same
-    call.
+    While the player is little known its sampled rating is now here, now there, and it meets far and near; later it
+    meets its equals. Who met it before counts as farther away, by 50 points a game, in the same call as well.
 
-    Args:
-        player: Index of the player in every pair.
-        ratings: (P,) ratings in points.
-        deviations: (P,) deviations in points, >= 0.
-        count: Number of pairs, >= 0.
-        rng: Random generator.
-        met: (P, P) games that each pair has played, >= 0, sparse or dense. None if unknown.
+    `player` is the index of the player in every pair. The other arguments are those of `rating_pairs`.
 
     Returns:
-        (count, 2) int64 player indices, `player` first; (0, 2) if there is no other player.
+        (count, 2) int64 player indices, `player` first; (0, 2) where there is nobody else.
 
     Raises:
         ValueError: Columns differ in length, a value is out of range.
@@ -99,7 +91,7 @@ def pairs_with(
         raise ValueError(f"count is {count}: it must be 0 or more")
     if rating.shape != deviation.shape or (deviation < 0.0).any():
         raise ValueError(f"{rating.size} ratings, {deviation.size} deviations: pass one of 0 or more per player")
-    waiting = _waiting(deviation, np.zeros(rating.size, dtype=np.int64), None, met)
+    waiting = _pool(deviation, np.zeros(rating.size, dtype=np.int64), None, met)
     if rating.size < 2:
         return np.empty((0, 2), dtype=np.int64)
     away = _POINTS_A_MEETING * waiting.met[[player]].toarray()[0]
@@ -122,22 +114,13 @@ def posterior_pairs(
     anchors: ArrayLike | None = None,
     met: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
-    """Pair players for rating matches like `rating_pairs`, with a sample from the joint posterior of the ratings.
+    """Pair players for rating matches as `rating_pairs`, from a sample of what is known of all ratings together.
 
-    The sample is from N(ratings, covariance), as in `arena.ratings.bradley_terry.Fit`. Players of a lineage, whose
-    ratings are known only relative to each other, shift together in the sample and stay neighbours.
+    The sample is of N(ratings, covariance), as `arena.ratings.bradley_terry.Fit` has them: players of a lineage, of
+    whom only the differences are known well, are moved together and stay neighbours.
 
-    Args:
-        ratings: (P,) ratings in points.
-        covariance: (P, P) covariance of the ratings, in points squared, symmetric; rows of 0 for fixed ratings.
-        games: (P,) rated games of each player, >= 0.
-        count: Number of pairs, >= 0.
-        rng: Random generator.
-        anchors: (P,) true for players with a fixed rating. None for none.
-        met: (P, P) games that each pair has played, >= 0, sparse or dense. None if unknown.
-
-    Returns:
-        (count, 2) int64 player indices, two different players in each row; (0, 2) if no pair is possible.
+    `covariance` is (P, P), in points squared and symmetric, with rows of 0 for ratings known for certain. The other
+    arguments and the result are those of `rating_pairs`.
 
     Raises:
         ValueError: Columns differ in length, a value is out of range, or the covariance is not positive definite.
@@ -146,12 +129,12 @@ def posterior_pairs(
     if spread.shape != 2 * rating.shape:
         raise ValueError(f"covariance has shape {spread.shape}: with {rating.size} ratings it must be (P, P)")
     factor, deviation = _factor(spread), np.sqrt(np.maximum(spread.diagonal(), 0.0))
-    waiting = _waiting(deviation, games, anchors, met)
+    waiting = _pool(deviation, games, anchors, met)
     return _pairs(lambda: rating + factor @ rng.standard_normal(rating.size), waiting, count, rng)
 
 
 @dataclass(frozen=True, eq=False)
-class _Waiting:
+class _Pool:
     """Pool of P players to pair: deviations, rated games, anchors and games per pair."""
 
     deviation: FloatArray
@@ -160,9 +143,9 @@ class _Waiting:
     met: "csr_array"
 
 
-def _waiting(
+def _pool(
     deviation: FloatArray, games: ArrayLike, anchors: ArrayLike | None, met: "ArrayLike | csr_array | None"
-) -> _Waiting:
+) -> _Pool:
     from scipy.sparse import csr_array
 
     played = np.asarray(games, dtype=np.int64)
@@ -174,10 +157,10 @@ def _waiting(
         )
     if meetings.shape != 2 * deviation.shape or not (meetings.data >= 0.0).all():
         raise ValueError(f"met has shape {meetings.shape}: pass games >= 0 of each pair of {deviation.size} players")
-    return _Waiting(deviation, played, anchor, meetings)
+    return _Pool(deviation, played, anchor, meetings)
 
 
-def _pairs(sample: Callable[[], FloatArray], waiting: _Waiting, count: int, rng: np.random.Generator) -> IntArray:
+def _pairs(sample: Callable[[], FloatArray], waiting: _Pool, count: int, rng: np.random.Generator) -> IntArray:
     """Pair every player once per round with its neighbour in that round's sample."""
     from scipy.sparse import csr_array
 
@@ -210,7 +193,7 @@ def _factor(covariance: FloatArray) -> FloatArray:
     try:
         factor[np.ix_(unsure, unsure)] = cholesky(covariance[np.ix_(unsure, unsure)], lower=True)
     except np.linalg.LinAlgError as error:
-        raise ValueError(f"covariance is none: {error}; pass that of a fit") from error
+        raise ValueError(f"covariance is not positive definite ({error}): pass Fit.covariance") from error
     return factor
 
 

@@ -18,9 +18,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from arena.arrays import BoolArray, FloatArray, IntArray
+from arena.arrays import BoolArray, FloatArray, IntArray, share_column
 from arena.matchmaking.distribution import Branch, Distribution, MatchmakingConfig, opponent_distribution
-from arena.matchmaking.pfsp import pfsp_weights, rate_column, require_share
+from arena.matchmaking.pfsp import pfsp_weights, require_share
 from arena.matchmaking.rules import Candidates
 
 Role = Literal["main", "main_exploiter", "league_exploiter"]
@@ -32,16 +32,16 @@ VERIFICATION = "verification"
 
 
 @dataclass(frozen=True, eq=False)
-class Opposition:
-    """The K frozen opponents available to a learner.
+class OpponentTable:
+    """Columns of the K possible opponents of a learner: win rates, lineages and roles.
 
     Attributes:
         win_rates: (K,) probability that the learner beats each, in [0, 1].
-        of_late: (K,) recent win rate against each opponent's lineage, pooled over its latest snapshots.
-        lineage: (K,) int64 lineage of each opponent, NO_LINEAGE for baselines.
+        recent_win_rates: (K,) the same for each opponent's lineage, over its latest snapshots only.
+        lineage: (K,) int64 whose lineage each belongs to, NO_LINEAGE for baselines.
         main: (K,) true for players of a main's lineage.
         exploiter: (K,) true for players of an exploiter's lineage, of either kind.
-        step: (K,) int64 step of the lineage at which each was published; only the order counts.
+        step: (K,) int64 how old each was when published, in steps of its lineage; only the order counts.
         own: The learner's own lineage.
 
     Raises:
@@ -49,7 +49,7 @@ class Opposition:
     """
 
     win_rates: FloatArray
-    of_late: FloatArray
+    recent_win_rates: FloatArray
     lineage: IntArray
     main: BoolArray
     exploiter: BoolArray
@@ -57,9 +57,9 @@ class Opposition:
     own: int
 
     def __post_init__(self) -> None:
-        for name in ("win_rates", "of_late"):
-            object.__setattr__(self, name, rate_column(getattr(self, name)))
-        for name in ("of_late", "lineage", "main", "exploiter", "step"):
+        for name in ("win_rates", "recent_win_rates"):
+            object.__setattr__(self, name, share_column(name, getattr(self, name), "a win rate"))
+        for name in ("recent_win_rates", "lineage", "main", "exploiter", "step"):
             shape = getattr(self, name).shape
             if shape != self.win_rates.shape:
                 raise ValueError(f"{name} has shape {shape}: with {self.win_rates.size} win_rates pass one for each")
@@ -268,7 +268,7 @@ def _preferring(config: MatchmakingConfig, given: Mapping[str, Any]) -> Matchmak
     return replace(config, **({"mixture": ()} | chosen if "weighting" in chosen else chosen))
 
 
-# --- snapshots -------------------------------------------------------------------------------------------------------
+# --- when ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ class Decision:
     reason: str
 
 
-def decide(rule: SnapshotRule, role: Role, steps: int, against: Opposition, chance: float) -> Decision | None:
+def decide(rule: SnapshotRule, role: Role, steps: int, against: OpponentTable, chance: float) -> Decision | None:
     """Decide whether a learner publishes a snapshot now and resets afterwards; None for no snapshot.
 
     The relevant opponents are the mains, by recent win rate, for a main exploiter, and all players for the other roles.
@@ -300,7 +300,7 @@ def decide(rule: SnapshotRule, role: Role, steps: int, against: Opposition, chan
     if steps < rule.steps:
         return None
     mains_count = role == "main_exploiter"
-    win_rates = against.of_late[against.rival_mains] if mains_count else against.win_rates
+    win_rates = against.recent_win_rates[against.rival_mains] if mains_count else against.win_rates
     least = float(win_rates.min(initial=1.0))
     whom = f"{'mains' if mains_count else 'players'} that count: {win_rates.size}"
     hardest = f", the hardest beaten in {least:.1%}" if win_rates.size else ""
@@ -313,10 +313,10 @@ def decide(rule: SnapshotRule, role: Role, steps: int, against: Opposition, chan
     return Decision(reset=chance < rule.reset, reason=f"{reason}; {whom}{hardest}")
 
 
-# --- opponents -------------------------------------------------------------------------------------------------------
+# --- whom ------------------------------------------------------------------------------------------------------------
 
 
-def role_distribution(against: Opposition, candidates: Candidates, rules: RoleRules) -> Distribution:
+def role_distribution(against: OpponentTable, candidates: Candidates, rules: RoleRules) -> Distribution:
     """Return the opponent distribution of a learner by its role.
 
     A main:
@@ -359,7 +359,7 @@ def without_self_play(distribution: Distribution) -> Distribution:
     return Distribution(0.0, branches, distribution.probabilities / others)
 
 
-def _mixed(against: Opposition, branches: list[Branch]) -> Distribution:
+def _mixed(against: OpponentTable, branches: list[Branch]) -> Distribution:
     """Combine branches; the share of branches without an eligible opponent goes to self-play."""
     found = tuple(branch for branch in branches if branch.share > 0.0 and branch.weights.any())
     probabilities = np.sum([branch.share * branch.weights for branch in found], axis=0)
@@ -370,23 +370,22 @@ def _mixed(against: Opposition, branches: list[Branch]) -> Distribution:
     )
 
 
-def _main_branches(against: Opposition, candidates: Candidates, rules: Main) -> list[Branch]:
+def _main_branches(against: OpponentTable, candidates: Candidates, rules: Main) -> list[Branch]:
     config, rivals = rules.matchmaking, against.rival_mains.size
-    # the learner itself is one of the mains, so self-play includes it
-    of_rivals = config.self_play_share * rivals / (1 + rivals)
+    of_rivals = config.self_play_share * rivals / (1 + rivals)  # the learner is one of the mains
     not_pfsp = config.self_play_share + rules.verification_share
     everybody = opponent_distribution(candidates, replace(config, self_play_share=not_pfsp)).branches
     weakness = _verification_branch(against, rules)
     return [_mains_branch(against, of_rivals, rules.live_above), *everybody, weakness]
 
 
-def _mains_branch(against: Opposition, share: float, live_above: float) -> Branch:
+def _mains_branch(against: OpponentTable, share: float, live_above: float) -> Branch:
     """Divide a share evenly among the other mains; a main that is too strong is replaced by its snapshots."""
     weights, met = np.zeros_like(against.win_rates), np.zeros(against.win_rates.size, dtype=np.bool_)
     rivals = against.rival_mains
     for place in rivals:
         chosen = np.array([place])
-        if against.of_late[place] <= live_above:
+        if against.recent_win_rates[place] <= live_above:
             chosen = np.flatnonzero(against.lineage == against.lineage[place])
         weights[chosen] += pfsp_weights(against.win_rates[chosen], "variance") / rivals.size
         met[chosen] = True
@@ -394,7 +393,7 @@ def _mains_branch(against: Opposition, share: float, live_above: float) -> Branc
     return _branch(MAINS, share, "a main as likely as another, its snapshots by variance", weights, met, wanted)
 
 
-def _verification_branch(against: Opposition, rules: Main) -> Branch:
+def _verification_branch(against: OpponentTable, rules: Main) -> Branch:
     weak = against.exploiter & (against.win_rates < rules.exploiter_below)
     wanted = f"exploiters' snapshots that it beats less than {rules.exploiter_below:.0%} of the time"
     if not weak.any():
@@ -406,15 +405,14 @@ def _verification_branch(against: Opposition, rules: Main) -> Branch:
     return _branch(VERIFICATION, rules.verification_share, f"hard, power {power:g}", weights, weak, wanted)
 
 
-def _forgotten_past(against: Opposition) -> BoolArray:
+def _forgotten_past(against: OpponentTable) -> BoolArray:
     """Return (K,) true for own snapshots, except the newest ones that are each no easier than the one before.
 
     It is normal that the newest snapshots are the hardest. They are no sign of forgetting.
     """
     own = np.flatnonzero(against.lineage == against.own)
     in_order = own[np.argsort(against.step[own], kind="stable")]
-    # the win rate against the later of two is higher
-    easier = np.flatnonzero(np.diff(against.win_rates[in_order]) > 0.0)
+    easier = np.flatnonzero(np.diff(against.win_rates[in_order]) > 0.0)  # the later of two is beaten more often
     past = np.zeros(against.win_rates.size, dtype=np.bool_)
     past[in_order[: easier[-1] + 2 if easier.size else 0]] = True
     return past

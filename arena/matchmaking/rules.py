@@ -24,9 +24,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from arena.arrays import FloatArray, IntArray
+from arena.arrays import FloatArray, IntArray, finite_column, share_column
 from arena.evaluation.payoff import WinCounts, expected_matrix, tally
-from arena.matchmaking.pfsp import WinRateWeighting, finite_column, pfsp_weights, rate_column, skill_weights
+from arena.matchmaking.pfsp import WinRateWeighting, pfsp_weights, rating_kernel
 from arena.ratings.glicko2 import Ratings
 
 NO_LINEAGE = -1
@@ -103,7 +103,8 @@ class Candidates:
             raise ValueError(f"learner_rating is {self.learner_rating}: it must be finite")
         if self.learner_games < 0:
             raise ValueError(f"learner_games is {self.learner_games}: it must be 0 or more")
-        ratings, win_rates = finite_column("ratings", self.ratings), rate_column(self.win_rates)
+        ratings = finite_column("ratings", self.ratings)
+        win_rates = share_column("win_rates", self.win_rates, "a win rate")
         if ratings.size != win_rates.size:
             raise ValueError(f"{ratings.size} ratings but {win_rates.size} win_rates: pass one of each per opponent")
         object.__setattr__(self, "ratings", ratings)
@@ -147,7 +148,7 @@ class Rule:
         """
         try:
             weights = np.asarray(self.weigh(candidates), dtype=np.float64)
-        except Exception as error:  # a custom rule may raise anything
+        except Exception as error:  # whatever somebody's own rule raises
             raise ValueError(f"rule {self.name!r} failed: {type(error).__name__}: {error}") from error
         wanted = candidates.ratings.shape
         if weights.shape != wanted:
@@ -225,7 +226,7 @@ def _by_win_rate(candidates: Candidates, weighting: WinRateWeighting, power: flo
 
 
 def _skill(candidates: Candidates, sigma: float) -> FloatArray:
-    return skill_weights(candidates.learner_rating, candidates.ratings, sigma)
+    return rating_kernel(candidates.learner_rating, candidates.ratings, sigma)
 
 
 def _nash(candidates: Candidates) -> FloatArray:
@@ -236,20 +237,19 @@ def _nash(candidates: Candidates) -> FloatArray:
     return _mixture(between.astype(np.float64, copy=False).tobytes(), candidates.ratings.size)
 
 
-@lru_cache(maxsize=2)  # learners of one league share their opponents
+@lru_cache(maxsize=2)  # learners of one league have the same opponents
 def _mixture(between: bytes, players: int) -> FloatArray:
-    # lazy import: its solvers take a quarter of a second to load
-    from arena.evaluation.nash_averaging import nash_mixture
+    from arena.evaluation.nash_averaging import max_entropy_nash  # its solvers take a quarter of a second to load
 
-    mixture = nash_mixture(np.frombuffer(between).reshape(players, players))
-    mixture.flags.writeable = False  # the cache returns the same array to all callers
+    mixture = max_entropy_nash(np.frombuffer(between).reshape(players, players))
+    mixture.flags.writeable = False
     return mixture
 
 
 def _forgotten(candidates: Candidates) -> FloatArray:
     if candidates.pasts is None:
         return np.zeros_like(candidates.ratings)
-    from arena.evaluation.forgetting import forgetting  # lazy import, as above
+    from arena.evaluation.forgetting import forgetting  # as do its statistics
 
     return forgetting(candidates.pasts.earlier, candidates.pasts.recent).weights
 

@@ -4,7 +4,7 @@ import ctypes
 import functools
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,10 @@ __all__ = [
     "Launch",
     "device_function",
     "openmp",
+    "record",
     "recorded",
     "require_memory",
+    "share",
     "source",
     "wp",
 ]
@@ -52,6 +54,20 @@ def recorded(kernel: wp.Kernel, rows: int, inputs: Sequence[Any], device: str = 
     """
     with _recording:
         return wp.launch(kernel, dim=rows, inputs=inputs, device=device, record_cmd=True)
+
+
+def share(kind: Any, tensors: Mapping[str, Tensor]) -> Any:  # noqa: ANN401  Warp's types
+    """Return a Warp struct that shares the memory of tensors, by the same names."""
+    struct = kind()
+    for name, tensor in tensors.items():
+        setattr(struct, name, wp.from_torch(tensor))
+    return struct
+
+
+def record(kernel: Any, rows: int, device: torch.device, *inputs: Any) -> Callable[[], None]:  # noqa: ANN401  as above
+    """Return a recorded launch with one thread per row; packing the arguments costs more than running a few rows."""
+    launch = recorded(kernel, rows, inputs, str(device)).launch
+    return launch if device.type == "cpu" else lambda: launch(wp.stream_from_torch(device))  # type: ignore[no-untyped-call]
 
 
 class Launch:

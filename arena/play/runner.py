@@ -9,7 +9,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from arena.environments.base import Actions, Environment, Observation, StepResult
-from arena.environments.guards import require_finite, staying
+from arena.environments.guards import forbid_exit, require_finite
 from arena.environments.registry import make
 from arena.errors import InputError
 from arena.play.side_policy import SidePolicies
@@ -193,7 +193,7 @@ def _play(
     places = [env.spec.side(away) for away in (False, True)]
     external = any(lineup.external for lineup in lineups)
     with torch.inference_mode():
-        with staying(env.spec.name):
+        with forbid_exit(env.spec.name):
             observation = schedule.open()
         require_finite(env, observation)
         episode_start = torch.ones(env.num_envs, dtype=torch.bool)
@@ -205,7 +205,7 @@ def _play(
             ]
             actions = {name: torch.cat([side[name] for side in choices], dim=1) for name in choices[0]}
             forfeited = schedule.forfeit(*(lineup.faults for lineup in lineups)) if external else 0
-            with staying(env.spec.name):
+            with forbid_exit(env.spec.name):
                 step = env.step(actions)
             require_finite(env, step.observation, step)
             watcher.stepped(actions, step)

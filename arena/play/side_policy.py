@@ -34,7 +34,9 @@ class SidePolicies:
         groups: dict[Hashable, list[int]] = {}
         for match, policy in enumerate(policies):
             groups.setdefault(_group(policy), []).append(match)
-        self._parts = [_Part([policies[match] for match in matches], matches, agents) for matches in groups.values()]
+        self._parts = [
+            _PolicyGroup([policies[match] for match in matches], matches, agents) for matches in groups.values()
+        ]
         self.external = any(isinstance(policy, ExternalPolicy) for policy in policies)
 
     def act(
@@ -69,7 +71,7 @@ class SidePolicies:
         return faults.reshape(self._shape).any(dim=1)
 
 
-class _Part:
+class _PolicyGroup:
     """Rows that act in one call."""
 
     def __init__(self, policies: Sequence[Policy], matches: Sequence[int], agents: int) -> None:

@@ -3,11 +3,10 @@
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 
-from arena.environments.base import Environment
+from arena.environments.base import CountsBytes, Environment, supports
 from arena.policies.scripted import RandomPolicy
 
 WARM_UP_STEPS = 20
@@ -54,24 +53,9 @@ class Memory:
     shared: int
 
 
-@runtime_checkable
-class CountsBytes(Protocol):
-    """An environment that reports its memory, without observations."""
-
-    @property
-    def own_bytes(self) -> int:
-        """State of all matches together, in bytes."""
-        ...
-
-    @property
-    def shared_bytes(self) -> int:
-        """Data shared by all matches, in bytes."""
-        ...
-
-
 def measure_memory(env: Environment) -> Memory:
     """Measure the memory of an environment's tensors; the state counts as 0 if the environment does not report it."""
-    own, shared = (env.own_bytes, env.shared_bytes) if isinstance(env, CountsBytes) else (0, 0)
+    own, shared = (env.own_bytes, env.shared_bytes) if supports(env, CountsBytes) else (0, 0)
     observation = env.reset()
     tensors = (observation.values, observation.active, *observation.masks.values())
     return Memory(own // env.num_envs, sum(tensor.nbytes for tensor in tensors) // env.num_envs, shared)

@@ -36,22 +36,19 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.sparse import csr_array
 from scipy.special import expit, ndtr
 from threadpoolctl import threadpool_limits
 
+from arena.arrays import BoolArray, FloatArray, IntArray, refuse
 from arena.ratings import expected_score as round_robin
 from arena.ratings.bradley_terry_config import RefitConfig
 from arena.ratings.cholesky import solution
 from arena.ratings.covariance import EXACT, Covariance, SparseSystem
 from arena.ratings.expected_score import PairCounts
 from arena.ratings.glicko2 import SCALE, START_RATING, Results
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 NO_PARENT = -1
 
@@ -60,25 +57,22 @@ USUAL = RefitConfig()
 _STEP_TOLERANCE = 1e-9  # 2e-7 points
 _LEARNING_ROUNDS = 20
 _LEARNING_TOLERANCE = 0.02
-# players; below this a dense factorisation is faster than the many small calls of conjugate gradients
-_DENSE_MAX = 1_000
-_PROBED = 40_000  # steps times probes; leaves an error of 0.7 % in the sum of variances
+_DENSE_MAX = 1_000  # players; up to there a factorisation takes less than conjugate gradients' many small calls
+_PROBED = 40_000  # steps times probes: they leave an error of 0.7 % in the sum of variances
 _PROBES_MIN, _PROBES_MAX = 2, 16
 _PROBE_TOLERANCE = 1e-3
 _ROUGHLY = 1e-3
 _SOLVER_TOLERANCE = 1e-10
-_NEWTON_STEPS = 200  # close to the mode it takes about five
-_STEP_MAX = 8.0  # 1,400 points; limits Newton's step where a distant start leaves almost no curvature
+_NEWTON_STEPS = 200  # from near the top it takes about five
+_STEP_MAX = 8.0  # 1,400 points: where a start is so far off that nothing bends, Newton's step would leave the world
 _HALVINGS = 60
 _MIDDLE = START_RATING / SCALE
-_START_MAX = 50.0  # 8,700 points from the middle
-_CURVATURE_FLOOR = 1e-12  # of a pair 4,800 points apart; keeps the Hessian positive definite
-# of a game between players 800 points apart: a single upset beyond that must not suggest overdispersion
-_VARIANCE_FLOOR = 0.01
+_START_MAX = 50.0  # 8,700 points from there
+_CURVATURE_FLOOR = 1e-12  # of a pair 4,800 points apart
+_VARIANCE_FLOOR = 0.01  # of a game, 800 points apart: one upset farther off is no proof that pairs differ
 _CORRELATION_MAX = 0.9
 
-# the BLAS thread limit applies to the whole process, so only one fit may change it at a time
-_one_at_a_time = threading.Lock()
+_one_at_a_time = threading.Lock()  # the number of threads is the process's, not the caller's
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +168,7 @@ def fit(
     _require(results, given, pinned, descent)
     theta = given / SCALE
     free = np.flatnonzero(~pinned)
-    # players close in rating have played each other: sorting reduces the bandwidth
-    free = free[np.argsort(given[free], kind="stable")]
+    free = free[np.argsort(given[free], kind="stable")]  # neighbours have played: their numbers lie near each other
     variance = np.zeros(given.size)
     if not free.size:
         return Fit(given, variance, np.zeros_like)
@@ -192,7 +185,7 @@ def fit(
 
 
 @dataclass(frozen=True)
-class _Step:
+class _LineageStep:
     """Prior of a step from parent to child: mean d and variance s^2."""
 
     mean: float
@@ -270,7 +263,7 @@ class _Posterior:
     precision: FloatArray
     child: IntArray
     parent: IntArray
-    step: _Step
+    step: _LineageStep
 
     def height(self, theta: FloatArray) -> float:
         """Return the log-posterior, up to a constant."""
@@ -309,21 +302,15 @@ def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: Int
             f"start, anchor and parent have shapes {start.shape}, {anchor.shape} and {parent.shape}: "
             "pass one value per player"
         )
-    _require_within("start", start, ~np.isfinite(start), "a rating must be finite")
-    _require_within("home", results.home, results.home >= players, f"there are {players} players")
-    _require_within("away", results.away, results.away >= players, f"there are {players} players")
+    refuse("start", start, ~np.isfinite(start), "a rating must be finite")
+    refuse("home", results.home, results.home >= players, f"there are {players} players")
+    refuse("away", results.away, results.away >= players, f"there are {players} players")
     rule = f"a parent is one of the {players} players, or -1 for none"
-    _require_within("parent", parent, (parent < NO_PARENT) | (parent >= players), rule)
+    refuse("parent", parent, (parent < NO_PARENT) | (parent >= players), rule)
     ancestor = parent
-    for _ in range(players.bit_length()):  # pointer jumping: doubles the distance to the ancestor
+    for _ in range(players.bit_length()):  # twice as far up every time
         ancestor = np.where(ancestor == NO_PARENT, NO_PARENT, ancestor[ancestor])
-    _require_within("parent", parent, ancestor != NO_PARENT, "nobody descends from itself")
-
-
-def _require_within(name: str, values: NDArray[np.generic], wrong: BoolArray, rule: str) -> None:
-    if wrong.any():
-        place = int(np.flatnonzero(wrong)[0])
-        raise ValueError(f"{name}[{place}] is {values[place]}: {rule}")
+    refuse("parent", parent, ancestor != NO_PARENT, "nobody descends from itself")
 
 
 def _pairs(results: Results, anchor: BoolArray) -> PairCounts:
@@ -351,11 +338,11 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
     solver = _Solver()
     probes = _probes(child, parent[child], theta.size)[free]
     solution = np.zeros_like(probes)
-    step = known = _Step(0.0, 4.0 / config.parent_draws)
+    step = known = _LineageStep(0.0, 4.0 / config.parent_draws)
     correlation = 0.0
     for _ in range(_LEARNING_ROUNDS):
         posterior = _Posterior(_weighed(pairs, correlation), pattern, free, precision, child, parent[child], step)
-        _climb(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGHLY)
+        _newton_ascent(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGHLY)
         solution = solver.solved(posterior.curvature(theta), probes, _PROBE_TOLERANCE, solution)
         unsure = float((probes * solution).sum())
         before, step = step, _usual_step(posterior, theta, unsure, known, config.parent_weight)
@@ -364,12 +351,12 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
             correlation = _correlation(pairs, theta, free.size - unsure / before.variance)
         if _alike(before, step) and abs(correlation - seemed) < _LEARNING_TOLERANCE:
             break
-    _climb(posterior, theta, _STEP_TOLERANCE, solver, _SOLVER_TOLERANCE)
+    _newton_ascent(posterior, theta, _STEP_TOLERANCE, solver, _SOLVER_TOLERANCE)
     lineage = pattern.edges(child, parent[child])
     covariance = Covariance.of_curvature(posterior.curvature(theta), *lineage, solver.basis)
     if seemed > 0.0:
         hold = (SCALE / config.prior_deviation) ** 2
-        theta[:], covariance = round_robin.rate(theta, covariance, free, pairs, seemed, hold)
+        theta[:], covariance = round_robin.round_robin_ratings(theta, covariance, free, pairs, seemed, hold)
     return covariance
 
 
@@ -383,14 +370,16 @@ def _probes(child: IntArray, parent: IntArray, players: int) -> FloatArray:
     count = min(child.size, max(_PROBES_MIN, min(_PROBES_MAX, _PROBED // max(child.size, 1))))
     if child.size <= count:
         weights = np.eye(child.size)
-    else:  # a fixed seed: the same players get the same probes in every process
+    else:  # the same for the same players, in every process
         signs = np.random.default_rng(0).integers(0, 2, (count, child.size))
         weights = np.where(signs == 1, 1.0, -1.0) / np.sqrt(count)
     between = [_differences(child, parent, each, players) for each in weights]
     return np.array(between).reshape(-1, players).T
 
 
-def _usual_step(posterior: _Posterior, theta: FloatArray, unsure: float, known: _Step, weight: float) -> _Step:
+def _usual_step(
+    posterior: _Posterior, theta: FloatArray, unsure: float, known: _LineageStep, weight: float
+) -> _LineageStep:
     """Return mean and variance of the steps (M-step).
 
     `unsure` is the summed posterior variance of the steps. `known` is a prior that counts as `weight` steps.
@@ -398,7 +387,7 @@ def _usual_step(posterior: _Posterior, theta: FloatArray, unsure: float, known: 
     steps = theta[posterior.child] - theta[posterior.parent]
     mean = float(steps.sum()) / (steps.size + weight)
     spread = float(np.square(steps - mean).sum()) + unsure
-    return _Step(mean, (weight * known.variance + spread) / (steps.size + weight))
+    return _LineageStep(mean, (weight * known.variance + spread) / (steps.size + weight))
 
 
 def _weighed(pairs: PairCounts, correlation: float) -> PairCounts:
@@ -439,7 +428,7 @@ def _correlation(pairs: PairCounts, theta: FloatArray, fitted: float) -> float:
     return float(brentq(excess, 0.0, _CORRELATION_MAX))
 
 
-def _alike(one: _Step, other: _Step) -> bool:
+def _alike(one: _LineageStep, other: _LineageStep) -> bool:
     """Return whether two step priors agree within the learning tolerance, relative to the steps' spread."""
     apart = abs(one.mean - other.mean) / one.variance**0.5
     return bool(max(apart, abs(1.0 - other.variance / one.variance)) < _LEARNING_TOLERANCE)
@@ -475,7 +464,7 @@ class _Solver:
         return system.solution(right, tolerance, start)
 
 
-def _climb(
+def _newton_ascent(
     posterior: _Posterior, theta: FloatArray, tolerance: float, solver: _Solver, solver_tolerance: float
 ) -> None:
     """Move `theta` to the posterior mode by Newton's method with step halving, until a step is below `tolerance`."""
@@ -491,7 +480,7 @@ def _climb(
                 break
             step *= 0.5
         else:
-            return  # no step improves the log-posterior beyond rounding: this is the mode
+            return  # no step rises above rounding: this is the top
         theta[:], height = tried, risen
         if np.abs(step).max() < tolerance:
             return

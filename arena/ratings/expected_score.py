@@ -55,7 +55,7 @@ class PairCounts:
     points: FloatArray
 
 
-def rate(
+def round_robin_ratings(
     theta: FloatArray, covariance: Covariance, free: IntArray, meetings: PairCounts, correlation: float, hold: float
 ) -> tuple[FloatArray, Covariance]:
     """Return round-robin ratings of P players and their covariance, from strengths and games.

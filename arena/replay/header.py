@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator
 
-from arena.replay.limits import Name, require
+from arena.replay.columns import Name, require
 
 FORMAT: Final = "echelon-replay"
 VERSION: Final = 1

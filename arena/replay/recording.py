@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import FailFast, Field
 
+from arena.replay.columns import Name, require, require_within
 from arena.replay.header import SIDES, Header
-from arena.replay.limits import Name, require, require_within
 from arena.replay.mech.battlefield import Battlefield, Hull
 from arena.replay.mech.events import Event, Kill, Paint
 from arena.replay.mech.frames import Frames

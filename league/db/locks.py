@@ -72,6 +72,5 @@ def wait_for_holders(database: Database, lock: Lock, environment: str, patience_
 
 def _call(session: Session | Connection, function: str, lock: Lock, environment: str) -> None:
     connection = session.connection() if isinstance(session, Session) else session
-    if connection.dialect.name != "postgresql":
-        return
-    connection.execute(text(f"SELECT {function}(:lock, :key)"), named(lock, environment))
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT {function}(:lock, :key)"), named(lock, environment))

@@ -121,7 +121,7 @@ class TwoSided:
     chance: bool | None = None
 
 
-def seat(name: str, agents: Sequence[str], game: TwoSided) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def assign_sides(name: str, agents: Sequence[str], game: TwoSided) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the agents of the home and of the away side, each in the game's order.
 
     Raises:

@@ -60,44 +60,44 @@ class Match:
 
 
 @wp.kernel
-def announce(a: Account, rounds: int) -> None:
+def announce(account: Account, rounds: int) -> None:
     """Compute the seed of the next round: derived from the match's, or the next match's after the last round."""
-    e = wp.tid()
-    follows = a.round[e] + 1
+    env = wp.tid()
+    follows = account.round[env] + 1
     if follows == rounds:
-        a.opening[e] = a.next_seeds[e]
+        account.opening[env] = account.next_seeds[env]
     else:
-        a.opening[e] = derive(derive(a.seeds[e], wp.int64(wp.static(PURPOSE_ROUND))), wp.int64(follows))
+        account.opening[env] = derive(derive(account.seeds[env], wp.int64(wp.static(PURPOSE_ROUND))), wp.int64(follows))
 
 
 @wp.kernel
-def count(a: Account, r: Round, m: Match, rounds: int) -> None:
+def count(account: Account, result: Round, match: Match, rounds: int) -> None:
     """Add a completed round to its match, and open the next match after the last round."""
-    e = wp.tid()
-    decisions = a.decisions[e] + r.decisions[e]
-    m.over[e] = False
-    m.score[e] = wp.float64(0.5)
-    m.reason[e] = wp.int64(0)
-    m.decisions[e] = decisions
-    if not r.ended[e]:
+    env = wp.tid()
+    decisions = account.decisions[env] + result.decisions[env]
+    match.over[env] = False
+    match.score[env] = wp.float64(0.5)
+    match.reason[env] = wp.int64(0)
+    match.decisions[env] = decisions
+    if not result.ended[env]:
         return
-    lead = a.lead[e] + (r.score[e] - wp.float64(0.5))
-    if a.round[e] + 1 < rounds:
-        a.round[e] = a.round[e] + 1
-        a.decisions[e] = decisions
-        a.lead[e] = lead
+    lead = account.lead[env] + (result.score[env] - wp.float64(0.5))
+    if account.round[env] + 1 < rounds:
+        account.round[env] = account.round[env] + 1
+        account.decisions[env] = decisions
+        account.lead[env] = lead
         return
-    m.over[e] = True
-    m.reason[e] = wp.int64(wp.static(POINTS))
+    match.over[env] = True
+    match.reason[env] = wp.int64(wp.static(POINTS))
     if lead > wp.float64(wp.static(LEVEL_TOLERANCE)):
-        m.score[e] = wp.float64(1.0)
+        match.score[env] = wp.float64(1.0)
     elif lead < -wp.float64(wp.static(LEVEL_TOLERANCE)):
-        m.score[e] = wp.float64(0.0)
+        match.score[env] = wp.float64(0.0)
     else:
-        m.reason[e] = wp.int64(wp.static(LEVEL))
-    a.round[e] = 0
-    a.decisions[e] = wp.int64(0)
-    a.lead[e] = wp.float64(0.0)
-    a.seeds[e] = a.next_seeds[e]
-    a.episodes[e] = a.episodes[e] + wp.int64(1)
-    a.next_seeds[e] = derive(a.row_seeds[e], a.episodes[e])
+        match.reason[env] = wp.int64(wp.static(LEVEL))
+    account.round[env] = 0
+    account.decisions[env] = wp.int64(0)
+    account.lead[env] = wp.float64(0.0)
+    account.seeds[env] = account.next_seeds[env]
+    account.episodes[env] = account.episodes[env] + wp.int64(1)
+    account.next_seeds[env] = derive(account.row_seeds[env], account.episodes[env])

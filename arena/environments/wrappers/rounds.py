@@ -1,7 +1,7 @@
 """Matches of several rounds, which reduce the share of luck in games of dice or cards."""
 
 from operator import attrgetter
-from typing import cast
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -9,41 +9,52 @@ from torch import Tensor
 
 from arena.environments.base import (
     Actions,
-    AwaitedEnvironment,
+    CountsBytes,
     Environment,
+    MeasuredEnvironment,
     Observation,
     Outcome,
     RoundResult,
     StepResult,
+    capabilities_of,
 )
 from arena.environments.seeded import SeededBatch
 from arena.environments.spec import RoundsSpec
 from arena.environments.wrappers import counting
-from arena.native.structs import record, share
+from arena.native.warp import record, share
 from arena.seeding import derive
-
-OPTIONAL = ("component_names", "components", "shaping_gamma", "lesson", "teach")
-"""Optional properties of environments that apply to rounds unchanged."""
 
 
 class Rounds(SeededBatch):
-    """E matches of N rounds of a game, with the same players on the same sides.
+    """E matches of N rounds of a game, between the same players on the same sides.
 
-    A round is an episode: memory, advantages and final observations are the game's own. The side with the higher sum of
-    scores after the last round wins, so home's score of the match is 1, 0.5 or 0.
+    A round is an episode: memory, advantages and final observations are the game's own. Whoever is ahead after the
+    last round wins, by the sum of home's scores: home's score of the match is 1, 0.5 or 0.
 
-    The first round uses the match's own seed, round r (from 0) a seed derived from it and r. A round that was lost with
-    its worker restarts and counts once.
+    The first round is opened by the match's own seed, round r (from 0) by one that follows from it and r. A round that
+    ends without being over, since it was lost with the process that played it, is played anew and counts once.
 
     Args:
-        game: Environment of the rounds, owned by this wrapper.
-        spec: Spec of the matches.
+        game: Plays the rounds; it belongs to these matches from now on.
+        spec: What a match of them is.
         seed: The environment's seed.
+
+    Attributes:
+        capabilities: Those of the game, without metrics, since these are taken once a match.
     """
+
+    component_names = property(attrgetter("game.component_names"))
+    components = property(attrgetter("game.components"))
+    shaping_gamma = property(attrgetter("game.shaping_gamma"))
+    lesson = property(attrgetter("game.lesson"))
+    teach = property(attrgetter("game.teach"))
 
     def __init__(self, game: Environment, spec: RoundsSpec, *, seed: int) -> None:
         super().__init__(spec, num_envs=game.num_envs, device=str(game.device), seed=seed)
-        self.game = game
+        self.game: Any = game  # typed by its capabilities
+        self._seed, self._rounds_spec = seed, spec
+        passed_on = (each for each in capabilities_of(game) if each not in (MeasuredEnvironment, CountsBytes))
+        self.capabilities: tuple[type, ...] = (*passed_on, CountsBytes)
         self._account = {
             "seeds": self.seeds,
             "next_seeds": self.next_seeds,
@@ -86,15 +97,16 @@ class Rounds(SeededBatch):
         self._open_all(seeds)
         for name in ("round", "decisions", "lead"):
             self._account[name].zero_()
-        return self.game.reset(self.seeds)
+        opened: Observation = self.game.reset(self.seeds)
+        return opened
 
     def step(self, actions: Actions) -> RoundResult:
         """Play one decision of every row's round (see `Environment.step`)."""
-        self._tell_openings()
+        self._set_next_round_seeds()
         return self._counted(self.game.step(actions))
 
-    def _tell_openings(self) -> None:
-        """Pass the seeds of the next rounds to the game."""
+    def _set_next_round_seeds(self) -> None:
+        """Write the seed of each row's next round into the game."""
         self._announce()
         self.game.next_seeds.copy_(self._account["opening"])
 
@@ -115,39 +127,19 @@ class Rounds(SeededBatch):
             match_over=match["over"],
         )
 
-
-class AwaitedRounds(Rounds):
-    """Matches of several rounds with asynchronous steps (see `AwaitedEnvironment`)."""
-
-    game: AwaitedEnvironment
-    spec: RoundsSpec
-
-    def __init__(self, game: AwaitedEnvironment, spec: RoundsSpec, *, seed: int) -> None:
-        super().__init__(game, spec, seed=seed)
-        self._seed = seed
-
-    def halves(self) -> "list[AwaitedRounds]":
+    def halves(self) -> "list[Rounds]":
         """Split into batches of half the matches (see `AwaitedEnvironment.halves`)."""
         games = self.game.halves()
         if len(games) == 1:
             return [self]
         seeds = [derive(self._seed, "half", number) for number in range(len(games))]
-        return [AwaitedRounds(game, self.spec, seed=seed) for game, seed in zip(games, seeds, strict=True)]
+        return [Rounds(game, self._rounds_spec, seed=seed) for game, seed in zip(games, seeds, strict=True)]
 
     def send(self, actions: Actions) -> None:
         """Start a decision (see `AwaitedEnvironment.send`)."""
-        self._tell_openings()
+        self._set_next_round_seeds()
         self.game.send(actions)
 
     def receive(self) -> RoundResult:
         """Wait for the decision (see `AwaitedEnvironment.receive`)."""
         return self._counted(self.game.receive())
-
-
-def play_in_rounds(game: Environment, spec: RoundsSpec, *, seed: int) -> Rounds:
-    """Wrap a game in matches of several rounds, passing on the game's optional properties."""
-    passed_on = {name: property(attrgetter(f"game.{name}")) for name in OPTIONAL if hasattr(game, name)}
-    base = AwaitedRounds if isinstance(game, AwaitedEnvironment) else Rounds
-    # runtime protocols look for attributes on the class
-    kind = cast("type[Rounds]", type(Rounds.__name__, (base,), passed_on))
-    return kind(game, spec, seed=seed)

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from arena.replay.columns import Integers, Plain
-from arena.replay.limits import require, require_within
+from arena.arrays import IntArray
+from arena.replay.columns import Plain, require, require_within
 
 LARGEST_SIDE = 256
 """Largest edge of a map, in metres and in cells."""
@@ -47,9 +47,9 @@ class Ground:
         require_within(self.solid, 256, "height")
         require_within(self.sight, 256, "height")
 
-    def layer(self, name: Literal["solid", "sight", "material"]) -> Integers:
+    def layer(self, name: Literal["solid", "sight", "material"]) -> IntArray:
         """Return a layer as (G, G), [row, column]."""
-        column: Integers = getattr(self, name)
+        column: IntArray = getattr(self, name)
         return column.reshape(self.cells, self.cells)
 
 

@@ -5,8 +5,8 @@ from enum import IntFlag
 
 import numpy as np
 
-from arena.replay.columns import Differences, FrameColumns, Integers
-from arena.replay.limits import require, require_within
+from arena.arrays import IntArray
+from arena.replay.columns import Differences, FrameColumns, require, require_within
 
 
 class Flag(IntFlag):
@@ -70,10 +70,10 @@ class Frames:
             ValueError: A column has another shape.
         """
         for field in fields(self):
-            column: Integers = getattr(self, field.name)
+            column: IntArray = getattr(self, field.name)
             expected = (frames, mechs) if column.ndim == 2 else (frames,)
             require(column.shape == expected, f"column {field.name} has shape {column.shape}, not {expected}")
 
-    def has(self, flag: Flag) -> Integers:
+    def has(self, flag: Flag) -> IntArray:
         """Return (F, N) whether each mech has the flag in each frame."""
         return (self.flags & int(flag)) // int(flag)

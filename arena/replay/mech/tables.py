@@ -4,8 +4,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from arena.replay.columns import Differences, Plain
-from arena.replay.limits import require
+from arena.replay.columns import Differences, Plain, require
 
 SLOTS = 3
 """Most shells of one mech in the air."""

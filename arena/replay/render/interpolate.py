@@ -5,16 +5,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from arena.replay.columns import Integers
+from arena.arrays import FloatArray, IntArray
 from arena.replay.mech.events import Event, Holder, ZoneChange
 from arena.replay.mech.frames import Flag
 from arena.replay.recording import MechRecording
 from arena.replay.render.scene import Beam, Cloud, Mech, Scene, Shell
 from arena.replay.render.text import QUIET
-
-Floats = NDArray[np.float64]
 
 SEEN_ALONE = 0.5
 """Share of the interval in which a shell that is in only one of its two frames is shown."""
@@ -88,10 +85,10 @@ class Interpolator:
             for agent, role in enumerate(header.roles)
         )
 
-    def _hurt(self, frame: int) -> Floats:
+    def _hurt(self, frame: int) -> FloatArray:
         hits = self.recording.hits
         rows = hits.rows(frame)
-        lost: Floats = np.zeros(self.recording.header.agents)
+        lost: FloatArray = np.zeros(self.recording.header.agents)
         np.add.at(lost, hits.target[rows], hits.damage[rows] / 10.0)
         return lost
 
@@ -138,16 +135,16 @@ def _when(event: Event) -> int:
     return event.at
 
 
-def _blend(column: Integers, frame: int, progress: float) -> Floats:
-    blended: Floats = column[max(frame - 1, 0)] * (1.0 - progress) + column[frame] * progress
+def _blend(column: IntArray, frame: int, progress: float) -> FloatArray:
+    blended: FloatArray = column[max(frame - 1, 0)] * (1.0 - progress) + column[frame] * progress
     return blended
 
 
-def _blend_angle(heading: Integers, frame: int, progress: float) -> Floats:
+def _blend_angle(heading: IntArray, frame: int, progress: float) -> FloatArray:
     """Interpolate angles in the shorter direction, in radians."""
     before = heading[max(frame - 1, 0)]
     turn = (heading[frame] - before + 180) % 360 - 180
-    angle: Floats = np.radians(before + turn * progress)
+    angle: FloatArray = np.radians(before + turn * progress)
     return angle
 
 

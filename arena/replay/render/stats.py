@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arena.replay.columns import Integers
+from arena.arrays import IntArray
 from arena.replay.mech.events import Kill, Launch, Paint, StatusChange
 from arena.replay.mech.frames import Flag
 from arena.replay.recording import MechRecording
@@ -26,16 +26,16 @@ class MechStats:
         zone_frames: Frames in the zone.
     """
 
-    dealt: Integers
-    friendly: Integers
-    taken: Integers
-    kills: Integers
-    assists: Integers
-    paints: Integers
-    missiles: Integers
-    falls: Integers
-    shutdowns: Integers
-    zone_frames: Integers
+    dealt: IntArray
+    friendly: IntArray
+    taken: IntArray
+    kills: IntArray
+    assists: IntArray
+    paints: IntArray
+    missiles: IntArray
+    falls: IntArray
+    shutdowns: IntArray
+    zone_frames: IntArray
 
 
 def count_up(recording: MechRecording, frame: int) -> MechStats:
@@ -57,7 +57,7 @@ def count_up(recording: MechRecording, frame: int) -> MechStats:
     )
 
 
-def _sum_damage(recording: MechRecording, frame: int) -> tuple[Integers, Integers, Integers]:
+def _sum_damage(recording: MechRecording, frame: int) -> tuple[IntArray, IntArray, IntArray]:
     """Return damage dealt to enemies, dealt to the own side, and taken."""
     hits, home = recording.hits, recording.header.agents_per_side[0]
     rows = slice(0, hits.rows(frame).stop)
@@ -73,5 +73,5 @@ def _sum_damage(recording: MechRecording, frame: int) -> tuple[Integers, Integer
     return dealt, hurt, taken
 
 
-def _count(recording: MechRecording, mechs: list[int]) -> Integers:
+def _count(recording: MechRecording, mechs: list[int]) -> IntArray:
     return np.bincount(np.array(mechs, dtype=np.int64), minlength=recording.header.agents).astype(np.int64)

@@ -122,15 +122,12 @@ def _ratings(player_id: int) -> "Select[Rating, Period]":
 
 def _points(session: Session, query: "Select[Rating, Period]") -> list[wire.RatingPoint]:
     return [
-        wire.RatingPoint(
+        wire.RatingPoint.of(
+            rating,
             period_id=period.id,
             number=period.number,
             config_id=RatingConfig.restored(period.rule).id,
             closed_at=period.closed_at,
-            rating=rating.rating,
-            deviation=rating.deviation,
-            volatility=rating.volatility,
-            games=rating.games,
         )
         for rating, period in session.execute(query)
     ]

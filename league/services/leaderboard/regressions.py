@@ -15,7 +15,7 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from arena.evaluation.forgetting import regressed
+from arena.evaluation.forgetting import regressions
 from arena.evaluation.payoff import WinCounts, wilson_interval
 from arena.matchmaking.rules import WinRateHistory
 from league import wire
@@ -53,7 +53,7 @@ class _Looked:
 
     def found(self) -> list[int]:
         """Return the places of whom it used to beat and now loses to."""
-        places: list[int] = np.flatnonzero(regressed(self.pasts.earlier, self.pasts.recent)).tolist()
+        places: list[int] = np.flatnonzero(regressions(self.pasts.earlier, self.pasts.recent)).tolist()
         return places
 
     def losing(self) -> set[int]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from arena.environments.adapters.custom.baselines import scripted_players
 from arena.environments.adapters.custom.lookup import batch_factory, find
 from arena.environments.adapters.match import SingleMatchGame
-from arena.environments.adapters.pettingzoo.declare import Declared, look_at
+from arena.environments.adapters.pettingzoo.declare import Declared, inspect_game
 from arena.environments.adapters.pettingzoo.matches import open_match
 from arena.environments.adapters.sides import TwoSided
 from arena.environments.adapters.vector.game import as_tensor_game
@@ -21,7 +21,7 @@ KEPT_GAMES = 8
 
 
 @lru_cache(maxsize=KEPT_GAMES)
-def declare_own(name: str) -> EnvironmentSpec:
+def spec_of_custom(name: str) -> EnvironmentSpec:
     """Return a game's environment spec.
 
     Raises:
@@ -29,7 +29,7 @@ def declare_own(name: str) -> EnvironmentSpec:
         ArenaError: The object is not a game, or has no two sides.
     """
     found = find(name)
-    scripted_players(name)  # validates them
+    scripted_players(name)  # refuses what are none
     if as_tensor_game(found) is not None:
         return declared_tensors(name).spec
     factory = batch_factory(found)
@@ -48,7 +48,7 @@ def declared_tensors(name: str) -> "tensors.Declared":
     Raises:
         ArenaError: It is not a vector game, or its spaces have no fixed size.
     """
-    from arena.environments.adapters.vector.declare import look_at as look_at_tensors
+    from arena.environments.adapters.vector.declare import inspect_game as look_at_tensors
 
     game = as_tensor_game(find(name))
     if game is None:
@@ -66,8 +66,8 @@ def host_own(name: str) -> SingleMatchGame:
 def _declared(name: str) -> Declared:
     found = find(name)
     if isinstance(found, TwoSided):
-        return look_at(name, found)
+        return inspect_game(name, found)
     if not callable(found):
         kind = type(found).__name__
         raise GameError(f"{name} is a {kind}: name what makes an environment of PettingZoo, or a TwoSided")
-    return look_at(name, TwoSided(found))
+    return inspect_game(name, TwoSided(found))

@@ -2,13 +2,23 @@
 
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any
 
-from arena.environments.adapters.custom.plugins import plugins
 from arena.errors import GameError, MissingPackageError, UnknownEnvironmentError
 from arena.extras import named_extra
 from arena.user_code import import_user_module
+
+GROUP = "echelon_league.environments"
+"""Entry point group of games: a name without a colon, and `module:attribute`."""
+
+
+@lru_cache(maxsize=1)
+def plugins() -> dict[str, EntryPoint]:
+    """Return all registered games by name."""
+    return {point.name: point for point in entry_points(group=GROUP) if ":" not in point.name}
 
 
 def find(name: str) -> Any:  # noqa: ANN401  any object

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from arena.environments.adapters.jax.batch import vector_game
 from arena.environments.adapters.jax.functional import FunctionalGame, State, Transition, View
 from arena.environments.adapters.jax.spaces import to_gymnasium
-from arena.environments.adapters.sides import TwoSided, seat
+from arena.environments.adapters.sides import TwoSided, assign_sides
 from arena.environments.adapters.vector.game import TensorGame
 from arena.errors import GameError
 
@@ -38,7 +38,7 @@ def from_jaxmarl(
     Raises:
         ArenaError: The agents make no two sides, or their spaces cannot be brought to one.
     """
-    sides = seat(type(env).__name__, tuple(env.agents), TwoSided(lambda: env, home, away))
+    sides = assign_sides(type(env).__name__, tuple(env.agents), TwoSided(lambda: env, home, away))
     adapter = _Adapter.of(env, (*sides[0], *sides[1]))
     game = FunctionalGame(adapter.reset, adapter.step, adapter.observation_space, adapter.action_space, adapter.limit)
     one_size = len(sides[0]) == len(sides[1])

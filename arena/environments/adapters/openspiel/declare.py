@@ -16,7 +16,7 @@ from arena.environments.adapters.openspiel.library import (
     require_names,
     tells_information_states,
 )
-from arena.environments.adapters.openspiel.probe import Playouts, play_out
+from arena.environments.adapters.openspiel.probe import Playouts, probe_game
 from arena.environments.adapters.openspiel.tree import MAX_NODES, SMALLER, GameTree, unroll
 from arena.environments.adapters.sides import LIMIT, REASONS
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
@@ -67,7 +67,7 @@ def has_tables(name: str) -> bool:
 
 @lru_cache(maxsize=KEPT_GAMES)
 def _playouts(name: str) -> Playouts:
-    return play_out(load_game(name))
+    return probe_game(load_game(name))
 
 
 def largest_return(game: "Game") -> float:

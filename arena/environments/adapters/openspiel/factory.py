@@ -2,7 +2,7 @@
 
 from arena.environments.adapters.openspiel.declare import declare_openspiel, has_tables, tree_of
 from arena.environments.adapters.openspiel.tabular_env import TabularGameEnv
-from arena.environments.adapters.subprocess.factory import make_hosted
+from arena.environments.adapters.subprocess.factory import make_batch
 from arena.environments.base import Environment
 from arena.errors import InputError
 
@@ -18,7 +18,7 @@ def make_openspiel(
         ArenaError: Processes were requested for a game that is played from tables.
     """
     if not has_tables(name):
-        return make_hosted(
+        return make_batch(
             OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes, step_limit_s=step_limit_s
         )
     if processes:

@@ -34,7 +34,7 @@ class Playouts:
     digest: str
 
 
-def play_out(game: "Game") -> Playouts:
+def probe_game(game: "Game") -> Playouts:
     """Play random games from fixed seeds.
 
     The mean over playouts of 1 + b1 + b1 b2 + ..., with b the number of branches, is an unbiased estimate of the number

@@ -12,11 +12,11 @@ from arena.environments.adapters.openspiel import tabular_kernels as kernels
 from arena.environments.adapters.openspiel.declare import HEAD, observations
 from arena.environments.adapters.openspiel.tables import TransitionTables
 from arena.environments.adapters.openspiel.tree import GameTree
-from arena.environments.base import Actions, Observation, Outcome, StepResult
+from arena.environments.base import Actions, CountsBytes, Observation, Outcome, StepResult
 from arena.environments.seeded import SeededBatch
 from arena.environments.spec import SIDES, EnvironmentSpec
 from arena.errors import InvalidActionError
-from arena.native.structs import record, share
+from arena.native.warp import record, share
 
 
 class TabularGameEnv(SeededBatch):
@@ -26,6 +26,8 @@ class TabularGameEnv(SeededBatch):
     no legal action. Rewards are 0 until the end, then the game's returns. Home's score is its return scaled from the
     range of returns to [0, 1], so a return of 0 is a score of 0.5.
     """
+
+    capabilities: tuple[type, ...] = (CountsBytes,)
 
     def __init__(self, spec: EnvironmentSpec, tree: GameTree, *, num_envs: int, device: str, seed: int) -> None:
         super().__init__(spec, num_envs=num_envs, device=device, seed=seed)

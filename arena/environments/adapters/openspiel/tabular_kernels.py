@@ -7,7 +7,7 @@ matches of two sides. Kernels are written in Warp's language, whose types Warp c
 from arena.environments.adapters.openspiel.tables import START
 from arena.environments.adapters.openspiel.tree import NONE
 from arena.native.rng_kernels import derive
-from arena.native.warp import wp
+from arena.native.warp import device_function, wp
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -74,83 +74,83 @@ class Report:
     decisions: wp.array[wp.int64]
 
 
-@wp.func
-def draw(g: Game, move: int, seed: wp.int64, decisions: wp.int64) -> int:
+@device_function
+def draw(game: Game, move: int, seed: wp.int64, decisions: wp.int64) -> int:
     """Sample the successor of a move, from the match's seed and the number of decisions."""
     chance = wp.float64(derive(seed, decisions) >> wp.int64(39)) * wp.float64(wp.static(2.0**-24))
     target = wp.float64(move) + chance
-    low, high = wp.int32(0), g.edge.shape[0]
+    low, high = wp.int32(0), game.edge.shape[0]
     while low < high:
         middle = (low + high) // 2
-        if g.edge[middle] > target:
+        if game.edge[middle] > target:
             high = middle
         else:
             low = middle + 1
-    return g.outcome[low]
+    return game.outcome[low]
 
 
-@wp.func
-def tell(g: Game, v: View, e: int, node: int) -> None:
+@device_function
+def tell(game: Game, view: View, env: int, node: int) -> None:
     """Write both sides' observations at a node."""
-    idle = g.observation.shape[0] - 1
+    idle = game.observation.shape[0] - 1
     for agent in range(2):
-        known = g.known[node, agent]
-        v.active[e, agent] = known != idle
-        for place in range(g.observation.shape[1]):
-            v.values[e, agent, place] = g.observation[known, place]
-        for option in range(g.legal.shape[1]):
-            v.mask[e, agent, option] = g.legal[known, option]
+        known = game.known[node, agent]
+        view.active[env, agent] = known != idle
+        for place in range(game.observation.shape[1]):
+            view.values[env, agent, place] = game.observation[known, place]
+        for option in range(game.legal.shape[1]):
+            view.mask[env, agent, option] = game.legal[known, option]
 
 
-@wp.func
-def find_rank(g: Game, known: int, action: wp.int64) -> int:
+@device_function
+def find_rank(game: Game, known: int, action: wp.int64) -> int:
     """Return the rank of an action among the legal ones; NONE if illegal, 0 for inactive players."""
-    if known == g.observation.shape[0] - 1:
+    if known == game.observation.shape[0] - 1:
         return 0
-    if action < wp.int64(0) or action >= wp.int64(g.rank.shape[1]):
+    if action < wp.int64(0) or action >= wp.int64(game.rank.shape[1]):
         return wp.static(NONE)
-    return g.rank[known, int(action)]
+    return game.rank[known, int(action)]
 
 
 @wp.kernel
-def choose(g: Game, m: Matches, r: Report) -> None:
+def choose(game: Game, matches: Matches, report: Report) -> None:
     """Compute the joint moves and flag illegal actions."""
-    e = wp.tid()
-    node = m.node[e]
-    home = find_rank(g, g.known[node, 0], m.action[e, 0])
-    away = find_rank(g, g.known[node, 1], m.action[e, 1])
-    r.illegal[e, 0] = home == wp.static(NONE)
-    r.illegal[e, 1] = away == wp.static(NONE)
-    m.move[e] = g.first[node] + home * g.stride[node] + away
+    env = wp.tid()
+    node = matches.node[env]
+    home = find_rank(game, game.known[node, 0], matches.action[env, 0])
+    away = find_rank(game, game.known[node, 1], matches.action[env, 1])
+    report.illegal[env, 0] = home == wp.static(NONE)
+    report.illegal[env, 1] = away == wp.static(NONE)
+    matches.move[env] = game.first[node] + home * game.stride[node] + away
 
 
 @wp.kernel
-def follow(g: Game, m: Matches, r: Report, final: View, v: View) -> None:
+def follow(game: Game, matches: Matches, report: Report, final: View, view: View) -> None:
     """Move every match to its successor, and open the next match after a terminal node."""
-    e = wp.tid()
-    move = m.move[e]
-    node = g.certain[move]
+    env = wp.tid()
+    move = matches.move[env]
+    node = game.certain[move]
     if node == wp.static(NONE):
-        node = draw(g, move, m.seeds[e], g.decisions[m.node[e]] + wp.int64(1))
-    tell(g, final, e, node)
-    r.reward[e, 0] = g.reward[node, 0]
-    r.reward[e, 1] = g.reward[node, 1]
-    r.terminated[e] = g.terminal[node]
-    r.score[e] = g.score[node]
-    r.decisions[e] = g.decisions[node]
-    if g.terminal[node]:
-        m.seeds[e] = m.next_seeds[e]
-        m.episodes[e] = m.episodes[e] + wp.int64(1)
-        m.next_seeds[e] = derive(m.row_seeds[e], m.episodes[e])
-        node = draw(g, wp.static(START), m.seeds[e], wp.int64(0))
-    m.node[e] = node
-    tell(g, v, e, node)
+        node = draw(game, move, matches.seeds[env], game.decisions[matches.node[env]] + wp.int64(1))
+    tell(game, final, env, node)
+    report.reward[env, 0] = game.reward[node, 0]
+    report.reward[env, 1] = game.reward[node, 1]
+    report.terminated[env] = game.terminal[node]
+    report.score[env] = game.score[node]
+    report.decisions[env] = game.decisions[node]
+    if game.terminal[node]:
+        matches.seeds[env] = matches.next_seeds[env]
+        matches.episodes[env] = matches.episodes[env] + wp.int64(1)
+        matches.next_seeds[env] = derive(matches.row_seeds[env], matches.episodes[env])
+        node = draw(game, wp.static(START), matches.seeds[env], wp.int64(0))
+    matches.node[env] = node
+    tell(game, view, env, node)
 
 
 @wp.kernel
-def begin(g: Game, m: Matches, v: View) -> None:
+def begin(game: Game, matches: Matches, view: View) -> None:
     """Open every match at a sampled first decision node."""
-    e = wp.tid()
-    node = draw(g, wp.static(START), m.seeds[e], wp.int64(0))
-    m.node[e] = node
-    tell(g, v, e, node)
+    env = wp.tid()
+    node = draw(game, wp.static(START), matches.seeds[env], wp.int64(0))
+    matches.node[env] = node
+    tell(game, view, env, node)

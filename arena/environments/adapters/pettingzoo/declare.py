@@ -7,10 +7,10 @@ from typing import Any
 
 from gymnasium import spaces
 
-from arena.environments.adapters.calls import RESET, asking, unpack
-from arena.environments.adapters.sides import DEFAULT_DECISIONS, REASONS, TwoSided, prefix, seat
+from arena.environments.adapters.calls import RESET, blame_game, unpack
+from arena.environments.adapters.sides import DEFAULT_DECISIONS, REASONS, TwoSided, assign_sides, prefix
 from arena.environments.adapters.spaces.actions import ActionDecoder, bounds_of, factors_of, heads_for
-from arena.environments.adapters.spaces.flatten import ACTION_MASK, MEMBERS, lay_out, parts_of
+from arena.environments.adapters.spaces.flatten import ACTION_MASK, MEMBERS, flatten_space, lay_out
 from arena.environments.adapters.spaces.observations import ObservationEncoder
 from arena.environments.spec import ActionHead, Channels, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
 from arena.errors import GameError
@@ -50,22 +50,22 @@ class Declared:
     sequential: bool
 
 
-def look_at(name: str, game: TwoSided) -> Declared:
+def inspect_game(name: str, game: TwoSided) -> Declared:
     """Open a game and derive its environment spec.
 
     Raises:
         ArenaError: The game does not have the PettingZoo interface, has no two sides, or has spaces without a fixed
             size.
     """
-    with asking(name, "be made"):
+    with blame_game(name, "be made"):
         env = game.make()
     sequential = _is_sequential(name, env)
     if not isinstance(env.possible_agents, list | tuple):
         raise GameError(f"{name} has a {type(env.possible_agents).__name__} for possible_agents: list all its agents")
     known = {str(key): key for key in env.possible_agents}
-    home, away = seat(name, list(known), game)
+    home, away = assign_sides(name, list(known), game)
     seats = [*home, *away]
-    with asking(name, "say its spaces"):
+    with blame_game(name, "say its spaces"):
         seen = {each: env.observation_space(known[each]) for each in seats}
         done = {each: env.action_space(known[each]) for each in seats}
     alike = _alike_sides(
@@ -73,7 +73,7 @@ def look_at(name: str, game: TwoSided) -> Declared:
     )
     roles = _roles(seats, seen, done)
     channels = _channels(name, game)
-    blocks, placed = lay_out({role: parts_of(seen[each], each, channels) for each, role in roles.items()})
+    blocks, placed = lay_out({role: flatten_space(seen[each], each, channels) for each, role in roles.items()})
     heads = heads_for(
         {each: factors_of(done[each], each) for each in seats}, masked=_masks_actions(name, env, seen.values())
     )
@@ -144,7 +144,7 @@ def _listed(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name} of {size}" for name, size in sizes.items()) or "there are none"
 
 
-def _is_sequential(name: str, env: Any) -> bool:  # noqa: ANN401  any game object
+def _is_sequential(name: str, env: Any) -> bool:  # noqa: ANN401  whatever was made
     """Return whether the environment is AEC rather than parallel."""
     common = ("possible_agents", "observation_space", "action_space", "reset", "step")
     if missing := [each for each in common if not hasattr(env, each)]:
@@ -195,7 +195,7 @@ def _masks_actions(name: str, env: Any, seen: Any) -> bool:  # noqa: ANN401
     """Return whether the game provides an action mask, in observations or infos."""
     if any(isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces for space in seen):
         return True
-    with asking(name, "be reset"):
+    with blame_game(name, "be reset"):
         opened = env.reset(seed=0)
     infos = getattr(env, "infos", None) if opened is None else unpack(name, "reset", opened, RESET)[1]
     return isinstance(infos, Mapping) and any(info and ACTION_MASK in info for info in infos.values())
@@ -206,7 +206,7 @@ def _longest(name: str, game: TwoSided, env: Any, decisions_per_cycle: int) -> i
     limit = game.max_decisions
     if limit is None:
         cycles = getattr(env.unwrapped, "max_cycles", None) if hasattr(env, "unwrapped") else None
-        if not isinstance(cycles, int) or cycles < 1:  # some games use 0 or -1 for no limit
+        if not isinstance(cycles, int) or cycles < 1:  # some games say 0 or -1 where nothing ends them
             cycles = DEFAULT_DECISIONS
         return cycles * decisions_per_cycle
     if limit < 1:

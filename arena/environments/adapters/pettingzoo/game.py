@@ -3,7 +3,7 @@
 from functools import lru_cache, partial
 
 from arena.environments.adapters.match import SingleMatchGame
-from arena.environments.adapters.pettingzoo.declare import Declared, look_at
+from arena.environments.adapters.pettingzoo.declare import Declared, inspect_game
 from arena.environments.adapters.pettingzoo.library import find_game
 from arena.environments.adapters.pettingzoo.matches import open_match
 from arena.environments.spec import EnvironmentSpec
@@ -14,11 +14,11 @@ KEPT_GAMES = 8
 
 @lru_cache(maxsize=KEPT_GAMES)
 def _declared(name: str) -> Declared:
-    return look_at(name, find_game(name))
+    return inspect_game(name, find_game(name))
 
 
 def declare_pettingzoo(name: str) -> EnvironmentSpec:
-    """Return the environment spec of `LIBRARY:GAME`. Errors as in `find_game` and `look_at`."""
+    """What `LIBRARY:GAME` declares; see `find_game` and `inspect_game` for what is refused."""
     return _declared(name).spec
 
 

@@ -60,7 +60,9 @@ class Part:
         return slice(self.start, self.start + self.block.size)
 
 
-def parts_of(space: spaces.Space[Any], agent: str, channels: Mapping[str, Channels] = NO_CHANNELS) -> tuple[Part, ...]:
+def flatten_space(
+    space: spaces.Space[Any], agent: str, channels: Mapping[str, Channels] = NO_CHANNELS
+) -> tuple[Part, ...]:
     """Return the parts of an agent's observation, all with start 0.
 
     Args:

@@ -13,7 +13,7 @@ from arena.environments.adapters.match import BoolArray, ObservationBuffer, Sing
 from arena.environments.adapters.subprocess.buffers import GOING_ON, TRUNCATED, Buffers
 from arena.environments.adapters.subprocess.pool import StepHandle, Workers
 from arena.environments.adapters.subprocess.rows import Part, Rows
-from arena.environments.base import NOTHING_LEGAL, Actions, Observation, Outcome, RoundResult
+from arena.environments.base import NOTHING_LEGAL, Actions, AwaitedEnvironment, Observation, Outcome, RoundResult
 from arena.environments.seeded import SeededBatch
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
 from arena.errors import CallOrderError, InvalidActionError
@@ -219,6 +219,8 @@ class SubprocessBatch(SyncBatch):
         device: Device of the returned tensors.
         seed: The environment's seed.
     """
+
+    capabilities: tuple[type, ...] = (AwaitedEnvironment,)
 
     def __init__(self, spec: EnvironmentSpec, workers: Workers, part: Part, *, device: str, seed: int) -> None:
         shift = StepHandle(workers, part)

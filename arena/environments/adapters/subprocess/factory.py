@@ -13,7 +13,7 @@ LONGEST_LIMIT_S = 86_400.0
 """Largest step limit; operating systems limit waits to some weeks."""
 
 
-def make_hosted(
+def make_batch(
     opener: str, name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float
 ) -> SyncBatch:
     """Return a batch of matches of a game.

@@ -8,44 +8,44 @@ from typing import Any, SupportsIndex
 import torch
 from gymnasium import spaces
 
-from arena.environments.adapters.calls import RESET, asking, unpack
+from arena.environments.adapters.calls import RESET, blame_game, unpack
 from arena.environments.adapters.sides import DEFAULT_DECISIONS, REASONS
 from arena.environments.adapters.spaces.actions import bounds_of, factors_of, heads_for
-from arena.environments.adapters.spaces.flatten import ACTION_MASK, parts_of
-from arena.environments.adapters.vector.game import Opening, TensorGame
+from arena.environments.adapters.spaces.flatten import ACTION_MASK, flatten_space
+from arena.environments.adapters.vector.game import Autoreset, TensorGame
 from arena.environments.spec import EnvironmentSpec, ObservationBlock
 from arena.errors import GameError
 
 
 @dataclass(frozen=True)
 class Declared:
-    """A vector game with its environment spec.
+    """A game, and what it declares.
 
     Attributes:
-        game: The game.
-        spec: Its environment spec.
-        opening: Its autoreset mode.
-        paths: Key of each part of an observation, in the order of the spec's blocks. None for a single part.
-        space: Action space of one agent.
-        tensors: Whether the game takes torch tensors rather than NumPy arrays.
+        game: Which it is.
+        spec: What it declares.
+        autoreset: How matches start.
+        paths: Key of each part of an observation, in the order of the spec's blocks; None for one of a single part.
+        space: What an agent may do.
+        tensors: Whether the game is given tensors; arrays otherwise.
     """
 
     game: TensorGame
     spec: EnvironmentSpec
-    opening: Opening
+    autoreset: Autoreset
     paths: tuple[str | None, ...]
     space: spaces.Space[Any]
     tensors: bool
 
 
-def look_at(name: str, game: TensorGame) -> Declared:
+def inspect_game(name: str, game: TensorGame) -> Declared:
     """Open a game with one match and derive its environment spec.
 
     Raises:
         ArenaError: It is not a vector game, or its spaces have no fixed size.
     """
     made = game.open(name, num_envs=1, device="cpu")
-    opening = game.opening_of(name, made)
+    autoreset = game.autoreset_of(name, made)
     parts = dict(_parts(name, made.observation_space))
     if isinstance(made.action_space, spaces.Dict | spaces.Tuple):
         raise GameError(
@@ -60,11 +60,11 @@ def look_at(name: str, game: TensorGame) -> Declared:
             agents_per_side=game.agents_per_side,
             roles=("player",) * game.num_agents,
             observation=(*parts.values(), ObservationBlock("away", (1,), 0.0, 1.0)),
-            heads=heads_for({"player": factors}, masked=_masks_actions(name, game, made, opening)),
+            heads=heads_for({"player": factors}, masked=_masks_actions(name, game, made, autoreset)),
             max_decisions=_longest(name, game, made),
-            # agents in a row that waits for its reset have no turn: rewards and ends still belong to their last one
-            turn_based=game.turn_based or opening is Opening.NEXT_STEP,
-            reproducible=game.reproducible and opening is Opening.ASKED,
+            # whoever waits for its row to be opened has no turn: rewards and ends still belong to its last one
+            turn_based=game.turn_based or autoreset is Autoreset.NEXT_STEP,
+            reproducible=game.reproducible and autoreset is Autoreset.DISABLED,
             limit_decides=False,
             reasons=REASONS,
             rules={"scoring": dict(game.scoring.rule), "actions": bounds_of(made.action_space)},
@@ -72,14 +72,14 @@ def look_at(name: str, game: TensorGame) -> Declared:
             zero_sum=game.zero_sum,
             chance=game.chance,
         ),
-        opening=opening,
+        autoreset=autoreset,
         paths=tuple(parts),
         space=made.action_space,
         tensors=game.takes_device,
     )
 
 
-def split(name: str, told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN401  result of `reset`
+def split(name: str, told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN401  what `reset` returned
     """Return observations and info of a reset; the info is empty if the game omits it.
 
     Raises:
@@ -91,7 +91,7 @@ def split(name: str, told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN40
     return seen, info_of(name, "reset", info)
 
 
-def info_of(name: str, call: str, info: Any) -> Mapping[str, Any]:  # noqa: ANN401  any value
+def info_of(name: str, call: str, info: Any) -> Mapping[str, Any]:  # noqa: ANN401  whatever the game returned
     """Return the info of a call.
 
     Raises:
@@ -115,7 +115,7 @@ def _alike_sides(game: TensorGame) -> bool | None:
     return True if not game.turn_based and len(set(game.agents_per_side)) == 1 else None
 
 
-def _longest(name: str, game: TensorGame, made: Any) -> int:  # noqa: ANN401  any game object
+def _longest(name: str, game: TensorGame, made: Any) -> int:  # noqa: ANN401  whatever the maker made
     """Return the longest match, in decisions."""
     said = game.max_decisions or getattr(made, "max_decisions", DEFAULT_DECISIONS)
     if isinstance(said, bool) or not isinstance(said, SupportsIndex) or operator.index(said) < 1:
@@ -123,13 +123,14 @@ def _longest(name: str, game: TensorGame, made: Any) -> int:  # noqa: ANN401  an
     return operator.index(said)
 
 
-def _masks_actions(name: str, game: TensorGame, made: Any, opening: Opening) -> bool:  # noqa: ANN401
+def _masks_actions(name: str, game: TensorGame, made: Any, autoreset: Autoreset) -> bool:  # noqa: ANN401
     """Return whether the game provides an action mask."""
     if isinstance(made.observation_space, spaces.Dict) and ACTION_MASK in made.observation_space.spaces:
         return True
     seeds = torch.zeros(1, dtype=torch.int64)
-    with asking(name, "be reset"):
-        told = made.reset(seed=0 if opening is not Opening.ASKED else seeds if game.takes_device else seeds.numpy())
+    with blame_game(name, "be reset"):
+        by_row = seeds if game.takes_device else seeds.numpy()
+        told = made.reset(seed=by_row if autoreset is Autoreset.DISABLED else 0)
     _, info = split(name, told)
     return ACTION_MASK in info
 
@@ -143,5 +144,5 @@ def _parts(name: str, space: spaces.Space[Any]) -> Iterator[tuple[str | None, Ob
                 f"{name} shows {called} as a {type(inner).__name__} space: give a Box or a MultiBinary space of one "
                 "agent, or a Dict of these; choices are shown one-hot"
             )
-    for part in parts_of(space, name):
+    for part in flatten_space(space, name):
         yield part.path[0] if part.path else None, part.block

@@ -15,7 +15,7 @@ from arena.environments.adapters.spaces.actions import require_no_addend
 from arena.environments.adapters.spaces.flatten import ACTION_MASK
 from arena.environments.adapters.vector.actions import check_legal, read
 from arena.environments.adapters.vector.declare import Declared, info_of, split
-from arena.environments.adapters.vector.game import Opening
+from arena.environments.adapters.vector.game import Autoreset
 from arena.environments.base import Actions, Observation, Outcome, StepResult
 from arena.environments.seeded import SeededBatch
 from arena.errors import ArenaError, GameError
@@ -64,7 +64,7 @@ class TensorMatches(SeededBatch):
     def __init__(self, declared: Declared, *, num_envs: int, device: str, seed: int) -> None:
         super().__init__(declared.spec, num_envs=num_envs, device=device, seed=seed)
         self._declared, self._game = declared, declared.game.open(declared.spec.name, num_envs=num_envs, device=device)
-        self._opening, self._shape = declared.opening, (num_envs, declared.spec.num_agents)
+        self._autoreset, self._shape = declared.autoreset, (num_envs, declared.spec.num_agents)
         away = torch.arange(declared.spec.num_agents, device=self.device) >= declared.spec.agents_per_side[0]
         self._away = away.float().expand(self._shape).unsqueeze(-1)
         self._decisions = self._zeros(torch.int64)
@@ -73,7 +73,7 @@ class TensorMatches(SeededBatch):
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
         """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
-        asked = self._opening is Opening.ASKED
+        asked = self._autoreset is Autoreset.DISABLED
         together = derive(int(self.seeds[0]), "tensor game", int(self.seeds[-1])) & LARGEST_SEED
         told = self._game.reset(seed=self._give(self.seeds) if asked else together)
         self._decisions.zero_()
@@ -106,7 +106,7 @@ class TensorMatches(SeededBatch):
         ends = _Ends(
             over, cut, self._score(info, over | cut), self._decisions.clone(), self._final(info, seen, over, cut)
         )
-        if self._opening is Opening.NEXT_STEP:
+        if self._autoreset is Autoreset.NEXT_STEP:
             ends, self._held = self._held, ends
             return self._result(_seen_by(seen, ~self._held.rows.unsqueeze(1)), reward, ends)
         return self._result(self._reopened(seen, ends.rows), reward, ends)
@@ -130,7 +130,7 @@ class TensorMatches(SeededBatch):
 
     def _beyond_the_limit(self, going_on: Bool[Tensor, " E"]) -> Bool[Tensor, " E"]:
         late = going_on & (self._decisions >= self.spec.max_decisions)
-        if self._opening is not Opening.ASKED and bool(late.any()):
+        if self._autoreset is not Autoreset.DISABLED and bool(late.any()):
             raise GameError(
                 f"{self.spec.name} plays on after {self.spec.max_decisions} decisions, its longest match, and opens "
                 "matches by itself: give TensorGame its right max_decisions"
@@ -139,7 +139,7 @@ class TensorMatches(SeededBatch):
 
     def _reopened(self, seen: Observation, ended: Bool[Tensor, " E"]) -> Observation:
         """Return the observation after resetting the rows that ended."""
-        if self._opening is Opening.SAME_STEP or not bool(ended.any()):
+        if self._autoreset is Autoreset.SAME_STEP or not bool(ended.any()):
             return seen
         seeds = self.next_seeds.where(ended, self.seeds)
         told = self._game.reset(seed=self._give(seeds), options={"reset_mask": self._give(ended)})
@@ -150,7 +150,7 @@ class TensorMatches(SeededBatch):
     ) -> Observation:
         """Return the final observations; agents of truncated matches are active."""
         values, there = seen.values, seen.active
-        if self._opening is Opening.SAME_STEP:
+        if self._autoreset is Autoreset.SAME_STEP:
             there = self._seen.active
             if FINAL in info:
                 values = self._flat(info[FINAL])
@@ -182,7 +182,7 @@ class TensorMatches(SeededBatch):
         score[ended] = torch.tensor(scores, dtype=torch.float64, device=self.device)
         return score
 
-    def _see(self, told: Any, info: Mapping[str, Any]) -> Observation:  # noqa: ANN401  any observation
+    def _see(self, told: Any, info: Mapping[str, Any]) -> Observation:  # noqa: ANN401  whatever the game shows
         values, masks = self._flat(told), {}
         masked = [head for head in self.spec.heads if head.masked]
         active = torch.ones(self._shape, dtype=torch.bool, device=self.device)
@@ -210,7 +210,7 @@ class TensorMatches(SeededBatch):
             parts.append(flat.reshape(shape))
         return torch.cat([*parts, self._away], dim=-1)
 
-    def _part(self, told: Any, key: str) -> Any:  # noqa: ANN401  any observation
+    def _part(self, told: Any, key: str) -> Any:  # noqa: ANN401  whatever the game shows
         """Return the entry of an observation or info that was present at declaration."""
         if isinstance(told, Mapping) and key in told:
             return told[key]
@@ -226,10 +226,10 @@ class TensorMatches(SeededBatch):
             raise GameError(f"{self.spec.name} returns {what} of shape {tuple(taken.shape)}: give {shape}")
         return taken.to(kind, copy=True)
 
-    def _truths(self, mask: Any, shape: tuple[int, ...]) -> Bool[Tensor, "E N K"]:  # noqa: ANN401  any value
+    def _truths(self, mask: Any, shape: tuple[int, ...]) -> Bool[Tensor, "E N K"]:  # noqa: ANN401  whatever it gives
         """Return an action mask as booleans."""
         taken = self._tensor(mask, ACTION_MASK)
-        if taken.numel() and taken.element_size() > 1:  # most masks are bytes, which cannot be additive logits
+        if taken.numel() and taken.element_size() > 1:  # most masks are of bytes, which nobody adds to logits
             try:
                 require_no_addend(float(taken.min()))
             except ArenaError as error:

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from arena.environments.adapters.calls import asking
+from arena.environments.adapters.calls import blame_game
 from arena.environments.adapters.sides import HigherReturn, Scoring
 from arena.environments.spec import SIDES
 from arena.errors import GameError, InputError
 
 
-class Opening(StrEnum):
-    """Autoreset mode of a game (Gymnasium's `AutoresetMode`)."""
+class Autoreset(StrEnum):
+    """How the next match of a row starts: Gymnasium's `AutoresetMode`."""
 
-    ASKED = "asked"
-    """Disabled: the caller resets rows by `reset(seed=SEEDS, options={"reset_mask": ROWS})`; seeds reproduce them."""
+    DISABLED = "disabled"
+    """The caller starts it by `reset(seed=SEEDS, options={"reset_mask": ROWS})`: matches repeat by their seeds."""
 
     SAME_STEP = "same_step"
     """The step that ends a match returns the first observation of the next one."""
@@ -30,24 +30,23 @@ class TensorGame:
     """A game that steps E matches of two sides at once.
 
     Attributes:
-        make: Constructor with the parameter `num_envs`, and `device` if the game uses torch tensors and not NumPy
-            arrays.
-        agents_per_side: (home, away) numbers of agents; home's come first.
-        opening: Autoreset mode. None to read it from the game's `metadata["autoreset_mode"]`, by default `ASKED`.
-        turn_based: Whether an inactive agent waits for its turn; otherwise it is out of the game.
-        max_decisions: Longest match, in decisions. None for the game's own `max_decisions`, or 1,000.
-        scoring: Derives the score if the game does not provide `info["score"]`.
-        reproducible: Whether seed and actions determine a match; always false with autoreset.
-        alike_sides: Whether the sides are symmetric, so that players need no rating per side. None derives it: sides of
-            equal size that act simultaneously are symmetric. Use True also for turn-based games with a random first
-            player, False if one side has an advantage.
-        zero_sum: Whether the rewards of a match sum to 0 over all agents. None if unknown.
-        chance: Whether the game is stochastic, so that a match depends on its seed. None if unknown.
+        make: Makes it: takes `num_envs`, and `device` if it is a game of torch's tensors, and not of NumPy's arrays.
+        agents_per_side: (home, away) agents; home's come first.
+        autoreset: How the next match of a row starts; None for the game's `metadata["autoreset_mode"]`, or `DISABLED`.
+        turn_based: Whether an agent that does not act waits for its turn; otherwise it is out of the game.
+        max_decisions: Longest match, in decisions; None for the game's own `max_decisions`, or 1,000.
+        scoring: Says who has won where the game does not (`info["score"]`).
+        reproducible: Whether seed and actions make a match; never so where the game opens matches by itself.
+        alike_sides: Whether both sides are alike, so that players are not rated on each. None lets the game tell: sides
+            of one size that act at once are alike. True also where they take turns (chance decides who begins), False
+            where one side has an advantage.
+        zero_sum: Whether the rewards of a match add up to 0 over all agents; None says nothing of it.
+        chance: Whether anything of a match follows from its seed; None says nothing of it.
     """
 
     make: Callable[..., Any]
     agents_per_side: tuple[int, int] = (1, 1)
-    opening: Opening | None = None
+    autoreset: Autoreset | None = None
     turn_based: bool = False
     max_decisions: int | None = None
     scoring: Scoring = field(default_factory=HigherReturn)
@@ -74,7 +73,7 @@ class TensorGame:
         """Whether the constructor takes a device, which means that the game uses tensors."""
         return "device" in inspect.signature(self.make).parameters
 
-    def open(self, name: str, *, num_envs: int, device: str) -> Any:  # noqa: ANN401  any game object
+    def open(self, name: str, *, num_envs: int, device: str) -> Any:  # noqa: ANN401  whatever the reader makes
         """Create the game.
 
         Raises:
@@ -82,7 +81,7 @@ class TensorGame:
         """
         if not self.takes_device and device != "cpu":
             raise InputError(f"{name} was asked for on {device}, but its maker takes no `device`: leave it on cpu")
-        with asking(name, "be made"):
+        with blame_game(name, "be made"):
             made = self.make(num_envs=num_envs, **({"device": device} if self.takes_device else {}))
         if missing := [
             each for each in ("observation_space", "action_space", "reset", "step") if not hasattr(made, each)
@@ -93,27 +92,24 @@ class TensorGame:
             )
         return made
 
-    def opening_of(self, name: str, made: Any) -> Opening:  # noqa: ANN401
-        """Return the autoreset mode.
+    def autoreset_of(self, name: str, made: Any) -> Autoreset:  # noqa: ANN401
+        """Return how matches start.
 
         Raises:
-            ArenaError: The mode in the game's metadata is unknown.
+            ArenaError: The game's metadata names an unknown mode.
         """
-        if self.opening is not None:
-            return self.opening
+        if self.autoreset is not None:
+            return self.autoreset
         metadata: Mapping[str, Any] = getattr(made, "metadata", None) or {}
         mode = metadata.get("autoreset_mode")
-        said = str(getattr(mode, "value", mode) or Opening.ASKED).lower()
-        known = {"nextstep": Opening.NEXT_STEP, "samestep": Opening.SAME_STEP, "disabled": Opening.ASKED}
-        try:
-            return known.get(said) or Opening(said)
-        except ValueError as error:
-            raise GameError(
-                f"{name} says autoreset_mode {mode!r}: give a mode of gymnasium.vector.AutoresetMode"
-            ) from error
+        value = str(getattr(mode, "value", mode) or Autoreset.DISABLED).lower().replace("_", "")
+        known = {each.replace("_", ""): each for each in Autoreset}
+        if value not in known:
+            raise GameError(f"{name} says autoreset_mode {mode!r}: give a mode of gymnasium.vector.AutoresetMode")
+        return known[value]
 
 
-def as_tensor_game(found: Any) -> TensorGame | None:  # noqa: ANN401  any object
+def as_tensor_game(found: Any) -> TensorGame | None:  # noqa: ANN401  whatever stands behind a name
     """Return a `TensorGame`, or a callable with `num_envs` but not `name`, as a vector game; None for others."""
     if isinstance(found, TensorGame):
         return found

@@ -4,7 +4,7 @@ from PIL import Image
 
 from arena.replay.header import SIDES
 from arena.replay.mech.frames import Flag
-from arena.replay.render.image.pen import MAP, Pen
+from arena.replay.render.image.canvas import MAP, Pen
 from arena.replay.render.interpolate import Interpolator
 from arena.replay.render.palette import BACKGROUND, FAINT, HEAT, INK, LOW, NEUTRAL, PANEL, TEAMS, TEXT, Colour, mix
 from arena.replay.render.scene import LOW_HP, Mech, Scene

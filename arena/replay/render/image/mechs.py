@@ -4,8 +4,7 @@ from PIL import ImageDraw
 
 from arena.replay.mech.battlefield import Hull
 from arena.replay.mech.frames import Flag
-from arena.replay.render.image.canvas import Canvas, Pixel, glass, round_box
-from arena.replay.render.image.pen import Font
+from arena.replay.render.image.canvas import Canvas, Font, Pixel, glass, round_box
 from arena.replay.render.image.shapes import MEDIUM, SHAPES, Shape, place
 from arena.replay.render.palette import ECCM, ECM, HEAT, INK, LOW, PAINT, SHUTDOWN, TEAMS, TEXT, WRECKAGE, Colour, mix
 from arena.replay.render.scene import LOW_HP, Mech

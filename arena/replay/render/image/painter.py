@@ -2,12 +2,11 @@
 
 from PIL import Image
 
-from arena.replay.render.image.canvas import Canvas
+from arena.replay.render.image.canvas import Canvas, load_font
 from arena.replay.render.image.effects import draw_beam, draw_blasts, draw_impact, draw_shell, draw_smoke, draw_zone
 from arena.replay.render.image.ground import draw_ground
 from arena.replay.render.image.hud import Hud
 from arena.replay.render.image.mechs import MechPainter
-from arena.replay.render.image.pen import load_font
 from arena.replay.render.interpolate import Interpolator
 from arena.replay.render.scene import Scene
 
