@@ -103,7 +103,7 @@ class OnnxActor:
         wanted = [*self._heads, *(f"{NEXT}{name}" for name in self._start)]
         try:
             found = dict(zip(wanted, self._session.run(wanted, feed), strict=True))
-        except Exception as error:  # its classes have no base of their own
+        except Exception as error:  # its exceptions have no common base class
             raise ExternalPolicyError(f"the model failed: {truncate(error)}") from error
         memory = {name: found[f"{NEXT}{name}"] for name in self._start}
         unlike = [name for name, value in memory.items() if value.shape != (len(batch), *self._start[name].shape)]
@@ -126,7 +126,7 @@ def _session(path: Path) -> Any:  # noqa: ANN401  the library has no types
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its classes have no base of their own
+    except Exception as error:  # its exceptions have no common base class
         raise ExternalPolicyError(f"{path} is no ONNX model that can be run: {truncate(error)}") from error
 
 

@@ -16,7 +16,7 @@ from arena.ratings.glicko2 import Ratings, expected_score
 DECAY = 0.99
 PRIOR_GAMES = 8.0
 
-_ODDS_MARGIN = 1e-6  # a win rate is kept this far from 0 and 1 before its log-odds are taken
+_ODDS_MARGIN = 1e-6  # win rates are clipped to this distance from 0 and 1 before taking log-odds
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,6 +267,7 @@ def _log_odds(rate: FloatArray) -> FloatArray:
 def _fading_weights(cell: IntArray, learning: BoolArray, decay: float) -> FloatArray:
     """Return (M,) weights decay^(later learning games in the same cell)."""
     weight = np.ones(cell.size)
+    # only games of cells with learning games need the sort below
     # only games of cells with learning games need the sort below
     fades = (np.bincount(cell, weights=learning) > 0.0)[cell]
     own, learned_in = cell[fades], learning[fades]

@@ -270,6 +270,7 @@ class _Schedule:
                 self._results.setdefault(index, played)  # a forfeit is recorded before the match ends
                 self._playing[row] = index + self._env.num_envs
                 # the next match has just been opened, so this seeds the one after it
+                # the next match has just been opened, so this seeds the one after it
                 self._assign(row, index + 2 * self._env.num_envs)
         return len(self._results) - before
 

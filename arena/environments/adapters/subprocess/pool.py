@@ -88,6 +88,7 @@ class _Worker:
                 pass_fds=(theirs.fileno(), self._task.memory),
                 start_new_session=True,
                 # the worker must find the same modules as this process
+                # the worker must find the same modules as this process
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
         self._orders = Connection(ours.detach())
