@@ -22,7 +22,7 @@ Matches = Annotated[int, typer.Option("--matches", min=1, help="Matches between 
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="What all seeds are derived from.")]
 AnswerSeconds = Annotated[
     float,
-    typer.Option("--answer-s", min=0.001, help="Seconds that a process or server may take for an answer."),
+    typer.Option("--timeout", min=0.001, help="Seconds that a process or server may take for an answer."),
 ]
 Modules = Annotated[
     list[str] | None,

@@ -1,4 +1,4 @@
-"""`league log`: print the audit log."""
+"""`league admin log`: print the audit log."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated
@@ -16,7 +16,7 @@ app = typer.Typer()
 _NOTHING_LOGGED = "no matching events; --periods includes closed rating periods"
 
 
-@app.command(epilog="Example: league log 7")
+@app.command(epilog="Example: league admin log 7")
 def log(
     player: Annotated[
         str | None, typer.Argument(metavar="[PLAYER]", help="Only events of this player: its id, call sign or name.")

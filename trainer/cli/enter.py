@@ -66,10 +66,10 @@ def enter(
         int | None, typer.Option("--matches", min=1, help="Stop after this many [default: play until stopped].")
     ] = None,
     answer_s: Annotated[
-        float, typer.Option("--answer-s", min=0.001, help="Seconds that a process or server may take for an answer.")
+        float, typer.Option("--timeout", min=0.001, help="Seconds that a process or server may take for an answer.")
     ] = USUAL.answer_s,
     start_s: Annotated[
-        float, typer.Option("--start-s", min=0.001, help="Seconds that it may take to start.")
+        float, typer.Option("--start-timeout", min=0.001, help="Seconds that it may take to start.")
     ] = USUAL.start_s,
     run_folder: options.RunFolder = None,
     duty: options.Duty = 1.0,

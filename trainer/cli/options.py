@@ -13,7 +13,6 @@ from trainer.config.runtime import check_name
 League = Annotated[
     str,
     typer.Option(
-        "--league",
         "--url",
         envvar=URL_VARIABLE,
         callback=locate_league,
@@ -68,7 +67,7 @@ Duty = Annotated[float, typer.Option("--duty", min=0.01, max=1.0, help="Share of
 Budget = Annotated[int, typer.Option("--budget", min=1, help="Matches per pair, side and lease.")]
 RecordEvery = Annotated[
     float,
-    typer.Option("--record-every-s", min=0.0, help="Seconds between two recorded matches of a game; 0 records none."),
+    typer.Option("--record-every", min=0.0, help="Seconds between two recorded matches of a game; 0 records none."),
 ]
 
 

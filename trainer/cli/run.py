@@ -78,9 +78,9 @@ def run(
 
     It trains against the league's population. Without a league it trains offline by self-play.
 
-    A league is named by --league, by LEAGUE_URL, or by the address that a running server left in the home folder. If
+    A league is named by --url, by LEAGUE_URL, or by the address that a running server left in the home folder. If
     none is named and no server answers at the default address, the learner trains offline: against itself and its own
-    snapshots, which stay in the run folder. Start the command again with --league URL to publish them and to join that
+    snapshots, which stay in the run folder. Start the command again with --url URL to publish them and to join that
     league.
 
     The same command continues from the saved state in the run folder, and prints the settings that changed. With
@@ -170,7 +170,7 @@ def _needs_no_league(config: TrainerConfig, folder: RunDirectory) -> bool:
 def _offline_notice(league: str, folder: RunDirectory) -> str:
     return (
         f"no league answers at {league}: training offline by self-play; snapshots go to {folder.snapshots}, the newest "
-        f"weights to {folder.policy}; to join a league, start this command again with --league URL"
+        f"weights to {folder.policy}; to join a league, start this command again with --url URL"
     )
 
 

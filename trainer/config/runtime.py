@@ -143,7 +143,7 @@ class LeagueSettings(StrictModel):
     timeout_s: float = Field(5.0, gt=0.0)
     """Timeout of a request to the league, in seconds."""
     connect_s: float = Field(60.0, ge=0.0)
-    """Seconds that the first start waits for the league named by --league or LEAGUE_URL."""
+    """Seconds that the first start waits for the league named by --url or LEAGUE_URL."""
     backoff_max_s: float = Field(60.0, gt=0.0)
     """Longest back-off between two attempts of a request, in seconds."""
     disk_cache_bytes: int = Field(2 * 2**30, ge=0)

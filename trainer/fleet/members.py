@@ -161,7 +161,7 @@ def check_nodes(surveys: Mapping[str, NodeSurvey], version: str, league: str) ->
     """
     if len(surveys) > 1 and urlsplit(league).hostname in ("127.0.0.1", "localhost", "::1"):
         raise ConfigError(
-            f"--league {league} is another machine on each of the cluster's {len(surveys)} nodes: give the name by "
+            f"--url {league} is another machine on each of the cluster's {len(surveys)} nodes: give the name by "
             "which all of them reach the server"
         )
     begun = frozenset[str]().union(*(begun for _, begun in surveys.values()))

@@ -196,7 +196,7 @@ def _regression_line(regression: Regression) -> str:
     before, now = (f"{each.score:.2f} of {each.matches} matches" for each in (regression.earlier, regression.recent))
     return (
         f"alarm: {regression.learner.name} loses to {regression.opponent.name}, which it used to beat: score {before}, "
-        f"then {now}; see `league regressions`"
+        f"then {now}; see `league player regressions`"
     )
 
 

@@ -75,7 +75,7 @@ def delete(
     """Delete an environment permanently with its learners, players, ratings and leases; the server may run.
 
     An environment with matches requires --force and --export, which exports the whole league first. If matches arrive
-    after the export, nothing is deleted. The audit log stays, and `league gc` deletes the checkpoints.
+    after the export, nothing is deleted. The audit log stays, and `league admin gc` deletes the checkpoints.
     """
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection:
@@ -87,7 +87,7 @@ def delete(
         exported = None if archive is None else holdings
         deleted = environment_deletion.remove(connection, name, exported, actor=person(), now=datetime.now(UTC))
     counts = f"{deleted.learners:,} learners, {deleted.players:,} players and {deleted.matches:,} matches"
-    typer.echo(f"deleted {name}: {counts}; `league gc` deletes their checkpoints")
+    typer.echo(f"deleted {name}: {counts}; `league admin gc` deletes their checkpoints")
 
 
 def _require_allowed(name: str, holdings: Holdings, force: bool, archive: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""`league gc`: delete unused checkpoints; opens the database and the store directly, on the server's machine."""
+"""`league admin gc`: delete unused checkpoints; opens the database and the store directly, on the server's machine."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ OlderThan = Annotated[
 ]
 
 
-@app.command("gc", epilog="Example: league gc --dry-run")
+@app.command("gc", epilog="Example: league admin gc --dry-run")
 def collect_garbage(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be deleted.")] = False,
     older_than: OlderThan = DEFAULT_AGE,

@@ -1,4 +1,4 @@
-"""`league prune`: delete old rows; opens the database directly, on the server's machine."""
+"""`league admin prune`: delete old rows; opens the database directly, on the server's machine."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ OlderThan = Annotated[
 ]
 
 
-@app.command(epilog="Example: league prune --older-than 30d --dry-run")
+@app.command(epilog="Example: league admin prune --older-than 30d --dry-run")
 def prune(
     older_than: OlderThan = DEFAULT_AGE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be deleted.")] = False,

@@ -46,7 +46,7 @@ Expiry = Annotated[
 OutputFile = Annotated[
     Path | None,
     typer.Option(
-        "--to", metavar="FILE", help="Write the token to this file, readable only by you, for LEAGUE_TOKEN_FILE."
+        "--out", metavar="FILE", help="Write the token to this file, readable only by you, for LEAGUE_TOKEN_FILE."
     ),
 ]
 InputFile = Annotated[
@@ -72,11 +72,11 @@ def create(
 ) -> None:
     """Create a token and print it once; the league stores only its hash.
 
-    The first token turns authentication on. With --to or --from the command does nothing if the file already contains
+    The first token turns authentication on. With --out or --from the command does nothing if the file already contains
     this token, so start scripts may run it every time.
     """
     if to is not None and source is not None:
-        raise typer.BadParameter("--from reads the token from a file and --to writes it to one: use one of them")
+        raise typer.BadParameter("--from reads the token from a file and --out writes it to one: use one of them")
     now = datetime.now(UTC)
     secret = None if source is None else _read(source)
     expires_at = end_of(expires, now)
@@ -218,7 +218,7 @@ def _keep(file: Path | None, secret: str) -> None:
         private_files.write_private(file, secret)
     except OSError as error:
         rule = f"it cannot be written ({error.strerror})"
-        raise ConfigurationError(f"--to {file}", rule, "choose a file in a writable folder") from error
+        raise ConfigurationError(f"--out {file}", rule, "choose a file in a writable folder") from error
 
 
 def _show(issued: dict[str, Any], file: Path | None, *, as_json: bool) -> None:

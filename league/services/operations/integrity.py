@@ -233,7 +233,7 @@ def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -
         yield Violation("checkpoints", None, finding)
     if found.deletable:
         size = sum(one.size_bytes for one in found.deletable)
-        finding = f"files that no player has: {len(found.deletable)}, {size:,} bytes; `league gc` deletes them"
+        finding = f"files that no player has: {len(found.deletable)}, {size:,} bytes; `league admin gc` deletes them"
         yield Violation("checkpoints", None, finding)
 
 

@@ -78,7 +78,7 @@ def lift(
         of_worker = select(Quarantine).where(Quarantine.worker_id == worker_id).order_by(Quarantine.id)
         lifted = [each for each in session.scalars(of_worker) if request.restore or each.lifted_at is None]
         if not lifted:
-            raise WorkerConflictError(worker.name, "it is not quarantined", "`league workers` lists who is")
+            raise WorkerConflictError(worker.name, "it is not quarantined", "`league worker list` lists who is")
         for each in lifted:
             each.lifted_at = each.lifted_at or now
             each.until = each.since if request.restore else max(now, each.since)

@@ -104,7 +104,7 @@ def trusted(worker_id: str, found: Row[*tuple[Any, ...]] | None) -> Trusted:
         raise unknown(worker_id)
     if found.since is not None:
         rule = f"what it reports since {found.since:%Y-%m-%dT%H:%M:%SZ} does not count ({found.reason})"
-        way_out = f"mend it, then have the league's keeper run `league workers reinstate {quote(found.name)}`"
+        way_out = f"mend it, then have the league's keeper run `league worker reinstate {quote(found.name)}`"
         raise WorkerQuarantinedError(found.name, rule, way_out)
     return Trusted(found.signatures, found.reported)
 

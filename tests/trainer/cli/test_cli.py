@@ -119,7 +119,7 @@ def test_the_run_folder_is_named_after_the_game_and_the_learner(capsys, tmp_path
 def test_a_missing_package_is_reported_with_its_extra_in_one_line(command, missing, tmp_path):
     """In an interpreter of its own that cannot import it; status 78 tells supervisors that no restart helps."""
     program = f"import sys; sys.modules[{missing!r}] = None; from trainer.cli import main; main()"
-    end_soon = ("--set", "league.connect_s=0", "--league", "http://127.0.0.1:9") if command == "run" else ()
+    end_soon = ("--set", "league.connect_s=0", "--url", "http://127.0.0.1:9") if command == "run" else ()
     ended = subprocess.run(
         [sys.executable, "-c", program, command, "--environment", "mech-duel", *end_soon],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=250,
@@ -172,7 +172,6 @@ def test_missing_wandb_is_reported_before_the_run_starts(capsys, monkeypatch):
         (["--learner", "x" * 60], 2, "league.learner is 'xxxx"),
         (["--run", "/proc/nothing"], 1, "/proc/nothing"),
         (["--json"], 2, "--dry-run"),
-        (["--set", "league.connect_s=0", "--league", "http://127.0.0.1:9"], 75, "league serve"),
         (["--set", "league.connect_s=0", "--url", "http://127.0.0.1:9"], 75, "league serve"),
     ],
 )
@@ -208,7 +207,7 @@ def test_a_run_without_a_league_trains_offline_and_reports_it_in_one_line(capsys
         (notice,) = [line for line in printed.out.splitlines() if "offline" in line]
         assert_names(notice, "http://127.0.0.1:8000")
         assert "var/runs/rps/main/snapshots" in notice
-        assert "--league URL" in notice
+        assert "--url URL" in notice
         assert began in printed.out
         assert printed.err == ""
     assert len(list((tmp_path / "var/runs/rps/main/snapshots").glob("*.safetensors"))) == 2
@@ -219,7 +218,7 @@ def test_a_run_without_a_league_trains_offline_and_reports_it_in_one_line(capsys
 @pytest.mark.parametrize(
     ("arguments", "variables"),
     [
-        (["--league", "http://127.0.0.1:8000"], {}),
+        (["--url", "http://127.0.0.1:8000"], {}),
         ([], {"LEAGUE_URL": "http://127.0.0.1:8000"}),
         (["--role", "main_exploiter"], {}),
     ],
@@ -234,7 +233,7 @@ def test_a_named_or_needed_league_must_answer(capsys, monkeypatch, arguments, va
     assert "offline" not in printed.out
 
 
-@pytest.mark.parametrize(("given", "named"), [([], "from var/league.url"), (["--league"], "check the address")])
+@pytest.mark.parametrize(("given", "named"), [([], "from var/league.url"), (["--url"], "check the address")])
 def test_a_trainer_uses_the_address_of_the_last_started_league(capsys, tmp_path, given, named):
     with reserved() as port:
         publish_address(tmp_path / "var", f"http://127.0.0.1:{port}")
@@ -258,7 +257,7 @@ def test_a_missing_gpu_is_refused(capsys):
     assert_names(capsys.readouterr().err, "run.device", device)
 
 
-@pytest.mark.parametrize("arguments", [["run", "--league", "localhost:8000"], ["evaluate", "--name", "/etc"]])
+@pytest.mark.parametrize("arguments", [["run", "--url", "localhost:8000"], ["evaluate", "--name", "/etc"]])
 def test_bad_usage_names_the_mistake(capsys, arguments):
     run(*arguments, "--environment", "rps", expect=2)
     assert arguments[-1] in capsys.readouterr().err

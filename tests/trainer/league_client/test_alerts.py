@@ -58,9 +58,9 @@ def test_alarm_and_its_end_are_printed_once(worker_of, client, outside, alarms):
     printed = [line for line in lines if line.startswith(("alarm:", "over:"))]
     assert printed == [
         "alarm: main loses to main@7, which it used to beat: score 0.80 of 60 matches, then 0.20 of 40 matches; "
-        "see `league regressions`",
+        "see `league player regressions`",
         "alarm: main loses to main@8, which it used to beat: score 0.80 of 60 matches, then 0.20 of 40 matches; "
-        "see `league regressions`",
+        "see `league player regressions`",
         "over: the alarm about main@7",
         "over: the alarm about main@8",
     ]

@@ -139,7 +139,7 @@ def test_the_command_lists_alarms(
 
     def run(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:
-            main(["regressions", *arguments])
+            main(["player", "regressions", *arguments])
         assert not ended.value.code
         return capsys.readouterr().out
 

@@ -182,7 +182,7 @@ def test_bytes_without_a_player_and_players_without_bytes_are_found(
     league_at_work.client.upload(orphan, sha256(orphan))
     (found,) = look()
     assert "no player has: 1, " in found.finding
-    assert "league gc" in found.finding
+    assert "league admin gc" in found.finding
     for file in (tmp_path / "checkpoints").rglob("*"):
         if file.is_file():
             file.unlink()

@@ -309,7 +309,7 @@ def test_the_command_prints_one_player_or_two(
 
     def run(*arguments: object) -> str:
         with pytest.raises(SystemExit) as ended:
-            main(["fingerprint", *map(str, arguments)])
+            main(["player", "compare", *map(str, arguments)])
         assert not ended.value.code
         return capsys.readouterr().out
 
