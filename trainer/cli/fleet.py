@@ -69,7 +69,7 @@ def fleet(
 
     Without --address, the cluster is this machine. Ray restarts members that die, and they resume from their
     run folders, which all machines must share. Ctrl-C ends the fleet: trainers save and exit, and the same command
-    resumes. It ends by itself after its trainers. See docs/guides/train/fleet.md.
+    resumes. It ends by itself after its trainers. See docs/guides/train/scale-out.md.
 
     Example: trainer fleet --environment mech-duel --trainers 4 --evaluators 2 --gpus-per-trainer 1 --address auto
     """

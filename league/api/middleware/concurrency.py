@@ -1,6 +1,6 @@
 """Back-pressure: a call runs, waits its turn in a bounded queue, or is refused at once with the time to come back.
 
-The contract is written down in docs/guides/judge/own-matchmaking-rule.md.
+The contract is written down in docs/reference/results-protocol.md.
 """
 
 import asyncio
