@@ -1,4 +1,4 @@
-"""What is there in some frames only, one row each. Numbers are in the units that docs/guides/judge/replays.md names."""
+"""What is there in some frames only, one row each. Numbers are in the units that docs/reference/formats.md names."""
 
 from dataclasses import dataclass, fields
 

@@ -68,7 +68,7 @@ _JSON: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
     "/{match_id}/replay",
     response_class=Response,
     responses={
-        200: {"description": "The recording; see docs/guides/judge/replays.md", "content": _JSON},
+        200: {"description": "The recording; see docs/reference/formats.md", "content": _JSON},
         _NOT_MODIFIED: {"description": "The caller has it"},
     },
 )
