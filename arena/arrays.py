@@ -25,17 +25,27 @@ def refuse(name: str, values: NDArray[np.generic], wrong: BoolArray, rule: str) 
         raise ValueError(f"{name}[{place}] is {values[place]}: {rule}")
 
 
-def finite_column(name: str, values: ArrayLike, length: int | None) -> FloatArray:
+def finite_column(name: str, values: ArrayLike, length: int | None = None) -> FloatArray:
     """Return `values` as a finite float64 vector of the given length (any length for None).
 
     Raises:
         ValueError: The shape is another, or a value is not finite.
     """
     column = np.asarray(values, dtype=np.float64)
-    if column.ndim != 1 or (length is not None and column.size != length):
-        wanted = "(count,)" if length is None else f"({length},)"
-        raise ValueError(f"{name} has shape {column.shape}: pass one value per entry, shape {wanted}")
+    _require_vector(name, column, length)
     refuse(name, column, ~np.isfinite(column), "every value must be finite; leave the entry out instead")
+    return column
+
+
+def share_column(name: str, values: ArrayLike, what: str) -> FloatArray:
+    """Return `values` as a float64 vector of scores, win rates or other shares in [0, 1].
+
+    Raises:
+        ValueError: The shape is another, or a value, which the message calls `what`, is outside [0, 1].
+    """
+    column = np.asarray(values, dtype=np.float64)
+    _require_vector(name, column, None)
+    refuse(name, column, ~((column >= 0.0) & (column <= 1.0)), f"{what} lies in [0, 1]")
     return column
 
 
@@ -49,9 +59,7 @@ def integer_column(name: str, values: ArrayLike, length: int | None, least: int,
     if column.dtype.kind not in "iu" and column.size:
         raise ValueError(f"{name} has type {column.dtype}: pass whole numbers of an integer type")
     whole = column.astype(np.int64, copy=False)
-    if whole.ndim != 1 or (length is not None and whole.size != length):
-        wanted = "(count,)" if length is None else f"({length},)"
-        raise ValueError(f"{name} has shape {whole.shape}: pass one value per entry, shape {wanted}")
+    _require_vector(name, whole, length)
     refuse(name, whole, whole < least, rule)
     return whole
 
@@ -70,3 +78,9 @@ def player_indices(name: str, values: ArrayLike, players: int) -> IntArray:
 def require_players(name: str, indices: IntArray, players: int) -> None:
     """Raise ValueError for the first index that names no player."""
     refuse(name, indices, indices >= players, f"there are {players} players, so an index is below {players}")
+
+
+def _require_vector(name: str, column: NDArray[np.generic], length: int | None) -> None:
+    if column.ndim != 1 or (length is not None and column.size != length):
+        wanted = "(count,)" if length is None else f"({length},)"
+        raise ValueError(f"{name} has shape {column.shape}: pass one value per entry, shape {wanted}")

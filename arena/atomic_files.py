@@ -38,7 +38,7 @@ def write_atomically(path: Path, data: bytes, *, durably: bool = True) -> None:
         sync_folder(path.parent)
 
 
-def sweep(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Remove what crashes left of files that were being written aside in a folder; nobody may be writing in it."""
     for file in folder.glob(".*"):
         if ASIDE.fullmatch(file.name):

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 
-def printable(error: object) -> str:
+def escape_unprintable(error: object) -> str:
     """What an error says, with half characters, which JSON can spell and nobody can print or store, written out."""
     return str(error).encode(errors="backslashreplace").decode()
 

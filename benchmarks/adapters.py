@@ -26,7 +26,7 @@ from torch import Tensor
 from arena.environments import make
 from arena.environments.adapters.pettingzoo.library import find_game
 from arena.environments.adapters.pettingzoo.matches import LARGEST_SEED
-from arena.environments.base import AwaitedEnvironment, Environment
+from arena.environments.base import AwaitedEnvironment, Environment, supports
 from arena.policies.scripted import RandomPolicy
 from benchmarks import record
 
@@ -275,7 +275,7 @@ def _play_at_once(game: Any, seed: int, actions: list[list[int]]) -> None:  # no
 def in_processes(name: str, processes: int) -> Callable[[], float]:
     """Says how many decisions of matches a second so many processes play, by the wall clock."""
     env, rng = make(name, num_envs=MATCHES_AT_ONCE, processes=processes), torch.Generator().manual_seed(0)
-    batches = env.halves() if isinstance(env, AwaitedEnvironment) else [env]
+    batches = env.halves() if supports(env, AwaitedEnvironment) else [env]
     return partial(play_in_turn, [Batch(each, rng) for each in batches])
 
 
@@ -289,7 +289,7 @@ class Batch:
 
     def __init__(self, env: Environment, rng: torch.Generator) -> None:
         self._env, self._rng, self._player = env, rng, RandomPolicy(env.spec.heads)
-        self._awaited = env if isinstance(env, AwaitedEnvironment) else None
+        self._awaited = env if supports(env, AwaitedEnvironment) else None
         self._shown = env.reset()
 
     def decide(self) -> None:

@@ -141,9 +141,10 @@ def ask(football: "subprocess.Popen[str]") -> float:
 
 
 def print_row(name: str, value: str, aim: str) -> None:
-    """Print one line of the table."""
+    """Print one line of the table, and keep it for the record if it has a measured value."""
     print(f"{name:78}{value:>20}{aim:>12}")
-    ROWS.append({"work": name.strip(), "measured": value, "aim": "" if aim == "-" else aim})
+    if name and value != NOT_MEASURED:
+        ROWS.append({"work": name.strip(), "measured": value, "aim": "" if aim == "-" else aim})
 
 
 def print_ratio(measured: dict[str, list[float]]) -> None:

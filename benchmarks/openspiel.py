@@ -23,7 +23,7 @@ from arena.environments.adapters.openspiel.declare import tree_of
 from arena.environments.adapters.openspiel.library import load_game
 from arena.environments.adapters.openspiel.tree import unroll
 from arena.exploitability import SequenceForm, exploitability, uniform
-from arena.exploitability.tabular_policy import tabulate
+from arena.exploitability.tabular_policy import to_tabular_policy
 from arena.play.throughput import measure
 from arena.policies import ActorCritic, Architecture
 from benchmarks import record
@@ -122,7 +122,7 @@ def exact_values(name: str) -> list[Callable[[], float]]:
     works: list[Callable[[], object]] = [
         lambda: unroll(name, game),
         lambda: SequenceForm.of(tree),
-        lambda: tabulate(network, name),
+        lambda: to_tabular_policy(network, name),
         lambda: exploitability(form, policy),
         lambda: pyspiel.exploitability(game, theirs),
     ]

@@ -18,7 +18,6 @@ from league import web
 from league.api import errors as api_errors
 from league.api import health, openapi
 from league.api.event_feed import EventFeed
-from league.api.group_commit import AsyncGroupCommit
 from league.api.metrics import Metrics
 from league.api.middleware.body_limit import BodyLimitMiddleware
 from league.api.middleware.concurrency import ConcurrencyMiddleware
@@ -55,14 +54,11 @@ from league.services.matchmaking.lease_cache import LeaseCache
 from league.services.matchmaking.leases import LeaseService
 from league.services.population.cache import PopulationCache
 from league.services.trust.review import ReviewCache
-from league.services.workers import heartbeats
 from league.services.workers.polling import WorkerCount
-from league.services.workers.registration import register
 from league.settings import Settings
 from league.storage.factory import open_store
 from league.storage.inspection import Inspector
 
-_WRITERS = 2  # threads for heartbeats and registrations
 _BODY_PAUSE_S = 30.0  # a client whose network was cut sends nothing more
 
 
@@ -95,12 +91,6 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
         census=WorkerCount(),
         metrics=Metrics(),
         callers=RateLimiter(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
-        heartbeats=AsyncGroupCommit(
-            database,
-            partial(heartbeats.record_heartbeats, settings=settings),
-            is_brief=heartbeats.without_progress,
-        ),
-        registrations=AsyncGroupCommit(database, partial(register, settings=settings)),
         ending=threading.Event(),
         streams=WeakSet(),
         rng=np.random.default_rng(),
@@ -143,7 +133,7 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
     web.install(app)
     app.add_middleware(
         ConcurrencyMiddleware,
-        config=settings.lanes,
+        limits=settings.concurrency,
         metrics=league.metrics,
         clock=time.monotonic,
         rng=np.random.default_rng(),
@@ -174,8 +164,8 @@ async def _lifespan(app: FastAPI, *, with_background_process: bool) -> AsyncIter
         for task in tasks:
             task.start()
             stack.callback(task.stop)
-        threads = _WRITERS + league.settings.lanes.leases_running + league.settings.lanes.results_running
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads, "call"))
+        executor = ThreadPoolExecutor(league.settings.concurrency.writes_running, "write")
+        asyncio.get_running_loop().set_default_executor(executor)
         yield
 
 

@@ -3,6 +3,7 @@
 Tests are sorted into lanes, and the end of a run shows the CPU seconds of each.
 """
 
+import gc
 import os
 import random
 import secrets
@@ -69,6 +70,13 @@ def pytest_leave_a_sample(config: pytest.Config, items: list[pytest.Item]) -> No
         left = set(random.Random(config.option.fresh).sample(range(len(items)), count))
         config.hook.pytest_deselected(items=[item for place, item in enumerate(items) if place not in left])
         items[:] = [item for place, item in enumerate(items) if place in left]
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what was imported and collected: it took a tenth of the CPU seconds of a run."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:

@@ -1,12 +1,12 @@
-"""External agents: Python callables, ONNX files, processes and HTTP servers that answer observations with actions.
+"""External agents: Python callables, ONNX files, processes and HTTP servers that map observations to actions.
 
-Each becomes an `ExternalAgent`, and `ExternalPolicy` makes it a `Policy` of the arena.
+Each becomes an `ExternalAgent`, and `ExternalPolicy` wraps it as a `Policy` of the arena.
 docs/guides/games/external-players.md is the contract for their authors.
 """
 
 from arena.agents.base import Actions, Batch, ExternalAgent, Reply
 from arena.agents.errors import ExternalPolicyError
-from arena.agents.open import FORMS, USUAL, Timeouts, form_of, open_policy
+from arena.agents.open import FORMS, USUAL, Timeouts, kind_of, open_policy
 from arena.agents.policy import ExternalPolicy
 
 __all__ = [
@@ -19,6 +19,6 @@ __all__ = [
     "ExternalPolicyError",
     "Reply",
     "Timeouts",
-    "form_of",
+    "kind_of",
     "open_policy",
 ]

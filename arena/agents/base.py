@@ -1,4 +1,4 @@
-"""The one interface behind which every policy from outside plays: what agents see goes in, what they do comes out."""
+"""Common interface of external agents: a batch of observations in, actions and memory out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 Actions = Mapping[str, Any]
-"""What B agents do, head by head: anything that numpy makes an array of; see `arena.agents.decode_actions`."""
+"""Actions of B agents by head, as anything that numpy converts to an array (see `arena.agents.decode_actions`)."""
 
 NO_MEMORY: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What B agents see that act now. They may be of different matches and know nothing of each other.
+    """Observations of B acting agents, possibly of different matches.
 
     Attributes:
-        observation: Observation floats, laid out as the game declares.
-        masks: For every masked head what is allowed, (B, K) with K the head's size.
-        memory: What the policy gave each agent to remember at its last decision; None at its first of an episode.
+        observation: Observation values, in the layout of the game's spec.
+        masks: Action mask of every masked head, (B, K) with K the head's size.
+        memory: Memory that the agent returned at its last decision. None at the first of an episode.
     """
 
     observation: Float[np.ndarray, "B D"]
@@ -33,11 +33,11 @@ class Batch:
 
 
 class Reply(NamedTuple):
-    """What a policy answers.
+    """Answer to a batch.
 
     Attributes:
-        actions: What each of the B agents does.
-        memory: What each is to remember, B things of any kind; empty where nobody remembers anything.
+        actions: Actions of the B agents.
+        memory: Memory of each of the B agents, of any type. Empty without memory.
     """
 
     actions: Actions
@@ -45,21 +45,21 @@ class Reply(NamedTuple):
 
 
 class ExternalAgent(Protocol):
-    """A policy from outside. It keeps nothing of a match itself: memory goes in and comes out."""
+    """An external agent. It is stateless between calls: memory is passed in and returned."""
 
     @property
     def identity(self) -> str | None:
-        """By what the same policy is known again, such as a file's SHA-256; None where nothing says it."""
+        """Stable identity of the agent, such as a file's SHA-256; None if unknown."""
         ...
 
     def act(self, batch: Batch) -> Reply:
-        """Answer a batch of one agent or more.
+        """Return the actions of a batch of one agent or more.
 
         Raises:
-            ExternalPolicyError: It ended, was late, or gave no answer that can be read.
+            ExternalPolicyError: The agent ended, timed out, or returned an unreadable answer.
         """
         ...
 
     def close(self) -> None:
-        """Let go of what was opened; a second call does nothing."""
+        """Release resources; a second call does nothing."""
         ...

@@ -1,13 +1,13 @@
-"""From what a policy says of each head to actions: read, checked, and drawn where it gives logits.
+"""Decoding of an external agent's answer: validation, action masks, and sampling from logits.
 
-A head may be answered by what is done, under its name, or by logits, under its name and `_logits`:
+A head is answered by an action, under its name, or by logits, under its name and `_logits`:
 
     categorical    NAME (B,) whole numbers in [0, K)           NAME_logits (B, K)
     bernoulli      NAME (B, K) true and false, or 1 and 0      NAME_logits (B, K)
     gaussian       NAME (B, K) in [-1, 1], clipped to it       -
 
-What cannot be read as an answer at all is an error. What can be read and is not allowed, such as a masked option or
-what is no number, is a fault of the agent that did it; something that is allowed stands in for it.
+An unreadable answer is an error. A readable but invalid action, such as a masked option or NaN, is a fault of the agent
+and is replaced by a legal action.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,16 +24,16 @@ from arena.agents.errors import ExternalPolicyError
 from arena.environments.spec import ActionHead, HeadKind
 
 LOGITS = "_logits"
-_NUMBERS = "biuf"  # kinds of numpy types: truth values, whole numbers, floats
+_NUMBERS = "biuf"  # kinds of numpy types: booleans, integers, floats
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What B agents do.
+    """Decoded actions of B agents.
 
     Attributes:
-        actions: Action of every head, as an environment takes it.
-        faults: What was not allowed, by the agent's place in the batch.
+        actions: Action of every head, in the environment's format.
+        faults: Invalid actions, by the agent's index in the batch.
     """
 
     actions: Mapping[str, Tensor]
@@ -42,13 +42,13 @@ class Choices:
 
 @dataclass
 class _Head:
-    """One head's answer while it is read.
+    """Answer of one head during decoding.
 
     Attributes:
-        head: Which.
-        values: What was answered.
-        allowed: (B, K) what may be chosen.
-        faults: What was not allowed, by the agent's place.
+        head: The head.
+        values: The answer.
+        allowed: (B, K) action mask.
+        faults: Invalid actions, by the agent's index.
     """
 
     head: ActionHead
@@ -57,22 +57,22 @@ class _Head:
     faults: dict[int, str] = field(default_factory=dict)
 
     def blame(self, wrong: ArrayLike, reason: Callable[[int], str]) -> None:
-        """Note a fault of every agent in `wrong` (B,) that has none so far."""
+        """Record a fault of every agent in `wrong` (B,) that has none yet."""
         for place in np.flatnonzero(wrong).tolist():
             self.faults.setdefault(place, reason(place))
 
 
 def choose(heads: Sequence[ActionHead], answered: Actions, batch: Batch, rng: torch.Generator) -> Choices:
-    """Turn an answer into actions.
+    """Decode an answer into actions.
 
     Args:
-        heads: Of the game.
-        answered: By head, or by head and `_logits`.
-        batch: What was answered.
-        rng: Where actions are drawn from that are given as logits.
+        heads: Action heads of the game.
+        answered: Answer by head name, or by head name and `_logits`.
+        batch: The batch that was answered.
+        rng: Generator for sampling from logits.
 
     Raises:
-        ExternalPolicyError: A head is missing, unknown, of the wrong shape, or no numbers.
+        ExternalPolicyError: A head is missing, unknown, of the wrong shape, or not numeric.
     """
     _require_names(heads, answered)
     actions: dict[str, Tensor] = {}
@@ -107,7 +107,7 @@ def _require_names(heads: Sequence[ActionHead], answered: Actions) -> None:
 def _numbers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.float64]:
     try:
         values = np.asarray(value)
-    except ValueError:  # rows of different lengths
+    except ValueError:  # ragged rows
         values = np.asarray(None)
     if values.dtype.kind not in _NUMBERS:
         raise ExternalPolicyError(f"answer {name!r} is not an array of numbers: it must have the shape {shape}")
@@ -117,7 +117,7 @@ def _numbers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.flo
 
 
 def _taken(one: _Head) -> Tensor:
-    """What is done, as it was answered."""
+    """Return the given actions, with invalid ones replaced."""
     head, values = one.head, one.values
     finite = np.isfinite(values)
     one.blame(~finite.reshape(len(finite), -1).all(axis=1), lambda _: f"{head.name} is not a number")
@@ -144,7 +144,7 @@ def _options(one: _Head, values: NDArray[np.float64]) -> Tensor:
 
 
 def _drawn(one: _Head, rng: torch.Generator) -> Tensor:
-    """What is done, drawn by logits among what is allowed."""
+    """Sample actions from logits among the legal options."""
     head = one.head
     logits, allowed = torch.from_numpy(one.values), torch.from_numpy(np.ascontiguousarray(one.allowed))
     unclear = torch.isnan(logits) | (logits == torch.inf)

@@ -1,10 +1,10 @@
-"""What can go wrong with a policy from outside, other than its choices."""
+"""Errors of external agents, other than invalid actions."""
 
 from arena.errors import ArenaError
 
 
 class ExternalPolicyError(ArenaError):
-    """A policy from outside cannot be opened, or failed to answer: it ended, was late, or gave no answer at all."""
+    """An external agent cannot be opened or failed to answer: it ended, timed out, or returned an unreadable answer."""
 
     code = "external-policy-failed"
 
@@ -12,7 +12,7 @@ class ExternalPolicyError(ArenaError):
 EXCERPT_LENGTH = 160
 
 
-def excerpt(text: object) -> str:
-    """Return the beginning of what somebody else wrote, on one line."""
+def truncate(text: object) -> str:
+    """Return the beginning of foreign text on one line."""
     line = " ".join(str(text).split())
     return line if len(line) <= EXCERPT_LENGTH else f"{line[:EXCERPT_LENGTH]}..."

@@ -1,4 +1,4 @@
-"""A policy that is an HTTP server: every question is a POST to its address, and the answer is the answer's body."""
+"""External agent behind an HTTP server: every request is a POST, and its body is the response message."""
 
 import http.client
 import time
@@ -8,30 +8,30 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from arena.agents import json_messages as messages
-from arena.agents.conversation import Conversation
-from arena.agents.errors import ExternalPolicyError, excerpt
+from arena.agents.errors import ExternalPolicyError, truncate
+from arena.agents.json_messages import Conversation
 from arena.environments.spec import EnvironmentSpec
 
 PIECE_BYTES = 2**20
-"""Most of an answer that is read at once."""
+"""Largest part of a response that is read at once."""
 
 _OK = 200
 _STALE = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected)
 
 
 class HttpActor(Conversation):
-    """Asks a server, one question at a time, over a connection that is kept.
+    """Client of an HTTP agent with a persistent connection and one request at a time.
 
-    A server may close a connection that nobody used for a while: the question is then asked once more over a new one.
+    A server may close an idle connection. The request is then repeated once over a new one.
 
     Args:
-        address: Of the server.
-        spec: The game, which the server is told first.
-        start_s: How long it may take to answer that, in seconds.
-        answer_s: How long it may take to answer a batch, in seconds.
+        address: Address of the server.
+        spec: The game, sent with the first request.
+        start_s: Time limit of the response to the first request, in seconds.
+        answer_s: Time limit of the response to a batch, in seconds.
 
     Raises:
-        ExternalPolicyError: It cannot be reached, or does not answer the hello.
+        ExternalPolicyError: The server cannot be reached or does not respond to the hello.
     """
 
     def __init__(self, address: str, spec: EnvironmentSpec, *, start_s: float, answer_s: float) -> None:
@@ -46,15 +46,15 @@ class HttpActor(Conversation):
             self._connection = None
 
     def _exchange(self, message: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-        body, kept = messages.written(message), self._connection is not None
+        body, kept = messages.encode(message), self._connection is not None
         try:
             try:
-                return messages.read(self._post(body, limit_s))
+                return messages.decode(self._post(body, limit_s))
             except _STALE:
                 if not kept:
                     raise
                 self.close()
-                return messages.read(self._post(body, limit_s))
+                return messages.decode(self._post(body, limit_s))
         except TimeoutError as error:
             self.close()
             raise ExternalPolicyError(
@@ -63,7 +63,7 @@ class HttpActor(Conversation):
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise ExternalPolicyError(
-                f"it cannot be asked ({excerpt(error) or type(error).__name__}): see that it listens there"
+                f"it cannot be asked ({truncate(error) or type(error).__name__}): see that it listens there"
             ) from error
 
     def _post(self, body: bytes, limit_s: float) -> bytes:
@@ -85,7 +85,7 @@ class HttpActor(Conversation):
 
 
 def _read(answer: http.client.HTTPResponse, due: float) -> bytes:
-    """Read an answer's body, which has to be there in time: one that comes byte by byte may take for ever."""
+    """Read a response's body within the time limit, which the socket timeout alone does not enforce for slow bodies."""
     content = bytearray()
     while piece := answer.read1(PIECE_BYTES):
         content += piece
@@ -98,8 +98,8 @@ def _read(answer: http.client.HTTPResponse, due: float) -> bytes:
 
 def _reason(content: bytes) -> str:
     with suppress(ExternalPolicyError):
-        return excerpt(messages.read(content))
-    return excerpt(content.decode(errors="replace"))
+        return truncate(messages.decode(content))
+    return truncate(content.decode(errors="replace"))
 
 
 def _split(address: str) -> SplitResult:

@@ -1,21 +1,23 @@
-"""The protocol of policies that are processes or servers: one JSON object for each question, one for each answer.
+"""Protocol of agents that are processes or servers: one JSON object per request and per response.
 
     {"type": "hello", "protocol": 1, "game": {...}}
         -> {"protocol": 1, "identity": "..."}
     {"type": "act", "id": 7, "observation": [[...]], "masks": {"choice": [[...]]}, "memory": [null]}
         -> {"id": 7, "actions": {"choice": [2]}, "memory": [...]}
 
-Fields may be added to both within a version, and are ignored by who does not know them.
-docs/guides/games/external-players.md has the whole of it.
+Fields may be added to both within a version, and receivers ignore unknown fields.
+docs/guides/games/external-players.md is the full specification.
 """
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 from arena.agents.base import Batch, Reply
-from arena.agents.errors import ExternalPolicyError, excerpt
+from arena.agents.errors import ExternalPolicyError, truncate
 from arena.environments.spec import EnvironmentSpec
 
 PROTOCOL = 1
@@ -23,12 +25,12 @@ ANSWER_MAX_BYTES = 64 * 2**20
 
 
 def hello(spec: EnvironmentSpec) -> dict[str, Any]:
-    """Return the first question: it declares the game."""
+    """Return the first request, which describes the game."""
     return {"type": "hello", "protocol": PROTOCOL, "game": declared(spec)}
 
 
 def declared(spec: EnvironmentSpec) -> dict[str, Any]:
-    """Return what a game declares, as JSON; a range without an end has null for it."""
+    """Return a game's spec as JSON; an unbounded end of a range is null."""
     return {
         "environment": spec.name,
         "signature": spec.signature,
@@ -46,14 +48,14 @@ def declared(spec: EnvironmentSpec) -> dict[str, Any]:
 
 
 def read_hello(answer: Mapping[str, Any]) -> str | None:
-    """Return by what the policy is known again, where it says so.
+    """Return the identity in the response to the hello, if any.
 
     Raises:
-        ExternalPolicyError: It speaks another version of the protocol.
+        ExternalPolicyError: The agent uses another version of the protocol.
     """
     if answer.get("protocol") != PROTOCOL:
         raise ExternalPolicyError(
-            f"it answered the hello with protocol {excerpt(json.dumps(answer.get('protocol')))}: this arena speaks "
+            f"it answered the hello with protocol {truncate(json.dumps(answer.get('protocol')))}: this arena speaks "
             f"{PROTOCOL}, and an answer must say that it does"
         )
     identity = answer.get("identity")
@@ -61,7 +63,7 @@ def read_hello(answer: Mapping[str, Any]) -> str | None:
 
 
 def question(number: int, batch: Batch) -> dict[str, Any]:
-    """Return the question what a batch of agents does."""
+    """Return the request for the actions of a batch."""
     return {
         "type": "act",
         "id": number,
@@ -72,53 +74,90 @@ def question(number: int, batch: Batch) -> dict[str, Any]:
 
 
 def read_reply(number: int, answer: Mapping[str, Any]) -> Reply:
-    """Return what was answered.
+    """Decode the response to a batch.
 
     Raises:
-        ExternalPolicyError: It is the answer to another question, or none.
+        ExternalPolicyError: It belongs to another request, or has no actions.
     """
     if answer.get("id") != number:
-        raise ExternalPolicyError(f"it answered question {excerpt(answer.get('id'))} when {number} was asked")
+        raise ExternalPolicyError(f"it answered question {truncate(answer.get('id'))} when {number} was asked")
     actions, memory = answer.get("actions"), answer.get("memory")
     if not isinstance(actions, dict) or not isinstance(memory, list | None):
         raise ExternalPolicyError(
-            f"it answered {excerpt(json.dumps(answer))}: an answer has actions by head and, at most, a list of memories"
+            f"it answered {truncate(json.dumps(answer))}: an answer has actions by head and, at most, a list of "
+            "memories"
         )
     return Reply(actions, memory or ())
 
 
-def written(message: Mapping[str, Any]) -> bytes:
-    """Return a message as one line of JSON, without its end.
+def encode(message: Mapping[str, Any]) -> bytes:
+    """Encode a message as one line of JSON, without the newline.
 
     Raises:
-        ExternalPolicyError: The policy gave an agent something to remember that cannot be given back to it.
+        ExternalPolicyError: The agent's memory is not valid JSON.
     """
     try:
         return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
-    except (ValueError, RecursionError) as error:  # NaN, which a reader takes and JSON has not; the second as in `read`
+    except (ValueError, RecursionError) as error:  # NaN, which JSON does not have; the second as in `decode`
         raise ExternalPolicyError(
-            f"what it gave to remember is no JSON ({excerpt(error)}): let it be of finite numbers, text, lists, objects"
+            f"what it gave to remember is no JSON ({truncate(error)}): let it be of finite numbers, text, lists, "
+            "objects"
         ) from error
 
 
-def read(line: bytes) -> dict[str, Any]:
-    """Read an answer.
+def decode(line: bytes) -> dict[str, Any]:
+    """Decode a response.
 
     Raises:
-        ExternalPolicyError: It is no JSON object, or says that the policy failed.
+        ExternalPolicyError: It is not a JSON object, or reports that the agent failed.
     """
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError) as error:  # the second: brackets within brackets without end
         raise ExternalPolicyError(
-            f"it wrote {excerpt(repr(line[:200]))} where a JSON object was due: write nothing else there"
+            f"it wrote {truncate(repr(line[:200]))} where a JSON object was due: write nothing else there"
         ) from error
     if not isinstance(answer, dict):
-        raise ExternalPolicyError(f"it answered {excerpt(answer)}: an answer is a JSON object")
+        raise ExternalPolicyError(f"it answered {truncate(answer)}: an answer is a JSON object")
     if "error" in answer:
-        raise ExternalPolicyError(f"it gave up: {excerpt(answer['error'])}")
+        raise ExternalPolicyError(f"it gave up: {truncate(answer['error'])}")
     return answer
 
 
 def _end(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+class Conversation(ABC):
+    """Base of message-based agents. A subclass opens its channel before calling this constructor.
+
+    Args:
+        spec: The game, sent with the first request.
+        start_s: Time limit of the response to the first request, in seconds.
+        answer_s: Time limit of the response to a batch, in seconds.
+
+    Raises:
+        ExternalPolicyError: The agent does not respond to the hello.
+    """
+
+    def __init__(self, spec: EnvironmentSpec, *, start_s: float, answer_s: float) -> None:
+        self._answer_s = answer_s
+        self._numbers = count(1)
+        try:
+            self.identity = read_hello(self._exchange(hello(spec), start_s))
+        except ExternalPolicyError:
+            self.close()
+            raise
+
+    def act(self, batch: Batch) -> Reply:
+        """See `ExternalAgent.act`."""
+        number = next(self._numbers)
+        return read_reply(number, self._exchange(question(number, batch), self._answer_s))
+
+    @abstractmethod
+    def close(self) -> None:
+        """See `ExternalAgent.close`."""
+
+    @abstractmethod
+    def _exchange(self, message: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+        """Send a message and wait up to `limit_s` seconds for the response."""

@@ -1,10 +1,11 @@
-"""A policy in an ONNX file, run by onnxruntime on the CPU.
+"""External agent in an ONNX file, run by onnxruntime on the CPU.
 
-Inputs: `observation` (B, D), `mask_HEAD` (B, K) where wanted, and memory under any other name, which begins as zeros
-and becomes the output `next_` and that name. Outputs: each head's name or `HEAD_logits`; others are not looked at.
+Inputs: `observation` (B, D), optionally `mask_HEAD` (B, K), and memory under any other name. Memory starts at zero, and
+its next value is the output with the prefix `next_`. Outputs: each head's name or `HEAD_logits`; others are ignored.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,37 @@ import numpy as np
 
 from arena.agents.base import Batch, Reply
 from arena.agents.decode_actions import LOGITS
-from arena.agents.errors import ExternalPolicyError, excerpt
-from arena.agents.files import MASK, gathered, identity_of, scattered
+from arena.agents.errors import ExternalPolicyError, truncate
 from arena.environments.spec import EnvironmentSpec
+
+MASK = "mask_"
+"""Prefix of the inputs that take a head's action mask."""
+
+Row = Mapping[str, np.ndarray]
+"""Memory of one agent: arrays by name, without the agent axis."""
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file.
+
+    Raises:
+        ExternalPolicyError: The file cannot be read.
+    """
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ExternalPolicyError(f"{path} cannot be read ({error.strerror}): give the path of a file here") from error
+
+
+def stack_memory(memory: Sequence[Row | None], start: Row) -> dict[str, np.ndarray]:
+    """Stack the memory of B agents into arrays (B, ...); `start` replaces missing memory."""
+    return {name: np.stack([(row or start)[name] for row in memory]) for name in start}
+
+
+def split_memory(arrays: Mapping[str, Any], agents: int) -> list[Row]:
+    """Split arrays (B, ...) into the memory of each of the B agents."""
+    return [{name: array[place] for name, array in arrays.items()} for place in range(agents)]
+
 
 SUFFIXES = (".onnx",)
 NEXT = "next_"
@@ -30,14 +59,15 @@ _TYPES: dict[str, Any] = {
 
 
 class OnnxActor:
-    """Asks an ONNX model.
+    """Agent that runs an ONNX model.
 
     Raises:
-        ExternalPolicyError: onnxruntime is not installed, the file is no model, or its inputs and outputs do not fit.
+        ExternalPolicyError: onnxruntime is not installed, the file is not a model, or its inputs and outputs do not
+            match.
     """
 
     def __init__(self, path: Path, spec: EnvironmentSpec) -> None:
-        self.identity = identity_of(path)
+        self.identity = sha256_of(path)
         self._session = _session(path)
         inputs, outputs = self._session.get_inputs(), [each.name for each in self._session.get_outputs()]
         shapes = {OBSERVATION: spec.observation_size} | {
@@ -65,24 +95,24 @@ class OnnxActor:
         self._heads = [name for name in outputs if name in heads]
 
     def act(self, batch: Batch) -> Reply:
-        """See `Actor.act`."""
+        """See `ExternalAgent.act`."""
         seen = {OBSERVATION: batch.observation}
         seen |= {name: batch.masks[name.removeprefix(MASK)] for name in self._masks}
-        seen |= gathered(batch.memory, self._start)
+        seen |= stack_memory(batch.memory, self._start)
         feed = {name: value.astype(self._types[name], copy=False) for name, value in seen.items()}
         wanted = [*self._heads, *(f"{NEXT}{name}" for name in self._start)]
         try:
             found = dict(zip(wanted, self._session.run(wanted, feed), strict=True))
         except Exception as error:  # its classes have no base of their own
-            raise ExternalPolicyError(f"the model failed: {excerpt(error)}") from error
+            raise ExternalPolicyError(f"the model failed: {truncate(error)}") from error
         memory = {name: found[f"{NEXT}{name}"] for name in self._start}
         unlike = [name for name, value in memory.items() if value.shape != (len(batch), *self._start[name].shape)]
         if unlike:
             raise ExternalPolicyError(f"memory {unlike} comes out in another shape than it goes in: keep it as it is")
-        return Reply({name: found[name] for name in self._heads}, scattered(memory, len(batch)) if memory else ())
+        return Reply({name: found[name] for name in self._heads}, split_memory(memory, len(batch)) if memory else ())
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no resources to release."""
 
 
 def _session(path: Path) -> Any:  # noqa: ANN401  the library has no types
@@ -97,7 +127,7 @@ def _session(path: Path) -> Any:  # noqa: ANN401  the library has no types
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its classes have no base of their own
-        raise ExternalPolicyError(f"{path} is no ONNX model that can be run: {excerpt(error)}") from error
+        raise ExternalPolicyError(f"{path} is no ONNX model that can be run: {truncate(error)}") from error
 
 
 def _type_of(path: Path, one: Any) -> Any:  # noqa: ANN401
@@ -107,7 +137,7 @@ def _type_of(path: Path, one: Any) -> Any:  # noqa: ANN401
 
 
 def _require_shape(path: Path, name: str, shape: Sequence[Any], size: int | None) -> None:
-    """Refuse inputs that do not take any number of agents, or not of the game's size; None is memory of any size."""
+    """Check that an input has a dynamic agent axis and the game's size; None for memory of any size."""
     if len(shape) == 0 or isinstance(shape[0], int):
         raise ExternalPolicyError(
             f"{path}: input {name!r} has shape {list(shape)}: its first axis is of agents and must be dynamic"

@@ -1,4 +1,4 @@
-"""How a policy from outside is named, and opened."""
+"""Names of external agents, and opening them."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from arena.environments.spec import EnvironmentSpec
 Form = Literal["python", "onnx", "process", "http"]
 
 FORMS = "MODULE:ATTRIBUTE, FILE.onnx, process:COMMAND or http://ADDRESS"
-"""How policies from outside are written, in words."""
+"""Accepted names of external agents, for messages."""
 
 PROCESS = "process:"
 _PYTHON = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -22,11 +22,11 @@ _PYTHON = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long a process or a server may take, in seconds. What runs in this process cannot be cut short.
+    """Time limits of processes and servers, in seconds. Agents within this process have no time limit.
 
     Attributes:
-        answer_s: To answer a batch.
-        start_s: To answer the first question, before which it may load what it needs.
+        answer_s: For the response to a batch.
+        start_s: For the response to the first request, which includes loading.
     """
 
     answer_s: float = 10.0
@@ -34,11 +34,11 @@ class Timeouts:
 
 
 USUAL = Timeouts()
-"""As patient as one is who says nothing about it."""
+"""Default time limits."""
 
 
-def form_of(name: str) -> Form | None:
-    """Say which policy from outside a name is; None where it is none."""
+def kind_of(name: str) -> Form | None:
+    """Return the kind of external agent that a name denotes; None for other names."""
     if name.startswith(("http://", "https://")):
         return "http"
     if name.startswith(PROCESS):
@@ -54,16 +54,16 @@ def open_policy(
     patience: Timeouts = USUAL,
     on_fault: Callable[[str], None] = ignore_faults,
 ) -> ExternalPolicy:
-    """Open a policy from outside, to be closed by who opened it.
+    """Open an external agent as a policy; the caller closes it.
 
     Args:
-        spec: The game that it is to play.
-        name: Written as `FORMS` says.
-        patience: How long it may take.
-        on_fault: Told each time that it does what is not allowed.
+        spec: The game.
+        name: Name in one of the `FORMS`.
+        patience: Time limits.
+        on_fault: Called with every invalid action.
 
     Raises:
-        ExternalPolicyError: The name is none, or the policy cannot be opened.
+        ExternalPolicyError: The name is invalid, or the agent cannot be opened.
     """
     try:
         return ExternalPolicy(spec, _actor(spec, name, patience), name, on_fault)
@@ -72,8 +72,8 @@ def open_policy(
 
 
 def _actor(spec: EnvironmentSpec, name: str, patience: Timeouts) -> ExternalAgent:
-    """Open an actor; what only one form takes is imported for that form alone."""
-    match form_of(name):
+    """Open an agent; optional dependencies are imported only for the kind that needs them."""
+    match kind_of(name):
         case "http":
             from arena.agents.http import HttpActor
 

@@ -1,4 +1,4 @@
-"""An actor as a policy of the arena: who acts is asked, each with its own memory; what is not allowed is noted."""
+"""External agent as a policy: only acting agents are queried, each with its own memory, and faults are recorded."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self, cast
@@ -21,8 +21,8 @@ class AgentMemory(NamedTuple):
     """State of R agents.
 
     Attributes:
-        memory: (R,) what the actor gave each to remember; None where nothing.
-        faults: (R,) whose last action was not allowed.
+        memory: (R,) memory returned by the agent. None if there is none.
+        faults: (R,) true if the last action was invalid.
     """
 
     memory: NDArray[np.object_]
@@ -30,11 +30,11 @@ class AgentMemory(NamedTuple):
 
 
 def ignore_faults(fault: str) -> None:
-    """Tell nobody what was not allowed."""
+    """Ignore an invalid action."""
 
 
 def first_faults(say: Callable[[str], None], most: int = 3) -> Callable[[str], None]:
-    """What tells a person the first so many things that were not allowed: each has lost a match."""
+    """Return a callback that prints the first invalid actions, each of which forfeits a match."""
     told = 0
 
     def tell(fault: str) -> None:
@@ -47,13 +47,13 @@ def first_faults(say: Callable[[str], None], most: int = 3) -> Callable[[str], N
 
 
 class ExternalPolicy:
-    """Plays what an actor answers. Only agents that act are shown to it.
+    """Policy that queries an external agent, for acting agents only.
 
     Args:
         spec: The game.
-        actor: Answers; closed by `close`.
-        name: How messages call it.
-        on_fault: Told what was not allowed, each time.
+        actor: The external agent, closed by `close`.
+        name: Name in messages.
+        on_fault: Called with every invalid action.
     """
 
     def __init__(
@@ -64,20 +64,20 @@ class ExternalPolicy:
 
     @property
     def identity(self) -> str | None:
-        """By what the same policy is known again; None where nothing says it."""
+        """Stable identity of the agent; None if unknown."""
         return self._actor.identity
 
     def initial_state(self, rows: int) -> State:
-        """State of `rows` agents that have seen nothing."""
+        """Return the initial state of `rows` agents."""
         return _as_state(AgentMemory(np.full(rows, None, dtype=object), torch.zeros(rows, dtype=torch.bool)))
 
     def act(
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
-        """Ask the actor for those who act; see `Policy.act`.
+        """Query the external agent for the acting agents (see `Policy.act`).
 
         Raises:
-            ExternalPolicyError: It ended, was late, or gave no answer that can be read.
+            ExternalPolicyError: The agent ended, timed out, or returned an unreadable answer.
         """
         memory = as_remembered(state).memory.copy()
         memory[episode_start.numpy()] = None
@@ -97,7 +97,7 @@ class ExternalPolicy:
         return actions, _as_state(AgentMemory(memory, faults))
 
     def close(self) -> None:
-        """Let go of the actor."""
+        """Close the external agent."""
         self._actor.close()
 
     def __enter__(self) -> Self:
@@ -107,7 +107,7 @@ class ExternalPolicy:
         self.close()
 
     def _ask(self, batch: Batch, rng: torch.Generator) -> tuple[Choices, Sequence[Any]]:
-        """What a batch of agents does, and what each is given to remember: nothing, or one thing each."""
+        """Return the actions of a batch and the memory of each agent, or no memory."""
         try:
             reply = self._actor.act(batch)
             _require_whole_memory(reply.memory, len(batch))
@@ -116,7 +116,7 @@ class ExternalPolicy:
             raise ExternalPolicyError(f"{self.name}: {error}") from error
 
     def _idle(self, observation: Observation) -> dict[str, Tensor]:
-        """Actions of agents that nobody asks for: allowed, for a match may go on that has its result."""
+        """Return legal actions for agents that are not queried, because a match with a result may continue."""
         return {head.name: _idle_action(head, observation) for head in self._heads}
 
 
@@ -129,12 +129,12 @@ def _idle_action(head: ActionHead, observation: Observation) -> Tensor:
 
 
 def as_remembered(state: State) -> AgentMemory:
-    """Return the state of an `ExternalPolicy` as what it is."""
+    """Return the state of an `ExternalPolicy` with its actual type."""
     return cast(AgentMemory, state)
 
 
 def _as_state(remembered: AgentMemory) -> State:
-    return cast(State, remembered)  # nobody but this module looks into it, and it is not all tensors
+    return cast(State, remembered)  # opaque to other modules; not all of it is tensors
 
 
 def _batch(observation: Observation, memory: NDArray[np.object_]) -> Batch:
@@ -150,7 +150,7 @@ def _require_whole_memory(memory: Sequence[Any], agents: int) -> None:
 
 
 def _column(things: Sequence[Any]) -> NDArray[np.object_]:
-    """Return things as a column of objects, also where each is an array."""
+    """Return a column of objects, even if the items are arrays."""
     column = np.empty(len(things), dtype=object)
     for place, thing in enumerate(things):
         column[place] = thing

@@ -1,4 +1,4 @@
-"""A policy in Python: what `MODULE:ATTRIBUTE` names is called with every batch."""
+"""External agent in Python: the callable `MODULE:ATTRIBUTE`."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,15 +6,15 @@ from contextlib import suppress
 from typing import Any
 
 from arena.agents.base import NO_MEMORY, Batch, Reply
-from arena.agents.errors import ExternalPolicyError, excerpt
+from arena.agents.errors import ExternalPolicyError, truncate
 from arena.environments.spec import EnvironmentSpec
 from arena.user_code import import_user_module
 
 _PAIR = 2
 
 
-class CallableActor:
-    """Asks a Python callable.
+class PythonAgent:
+    """Agent that calls a Python callable.
 
     Args:
         answer: Called with every batch; returns actions by head, or (actions, memory).
@@ -25,35 +25,35 @@ class CallableActor:
 
     @property
     def identity(self) -> str | None:
-        """The callable's own `identity`, where it has one."""
+        """The callable's own `identity`, if it has one."""
         own = getattr(self._answer, "identity", None)
         return own if isinstance(own, str) else None
 
     def act(self, batch: Batch) -> Reply:
-        """See `Actor.act`."""
+        """See `ExternalAgent.act`."""
         try:
             answered = self._answer(batch)
         except (Exception, SystemExit) as error:  # whatever another's code raises
-            raise ExternalPolicyError(f"it failed with {type(error).__name__}: {excerpt(error)}") from error
+            raise ExternalPolicyError(f"it failed with {type(error).__name__}: {truncate(error)}") from error
         actions, memory = answered if isinstance(answered, tuple) and len(answered) == _PAIR else (answered, ())
         if not isinstance(actions, Mapping):
             raise ExternalPolicyError(
-                f"it returned {excerpt(repr(answered))}: return actions by head, or those and what to remember"
+                f"it returned {truncate(repr(answered))}: return actions by head, or those and what to remember"
             )
         return Reply(actions, _things(memory))
 
     def close(self) -> None:
-        """Close the callable, if it can be closed."""
+        """Close the callable, if it has a `close` method."""
         close = getattr(self._answer, "close", None)
         if callable(close):
             close()
 
 
-def open_callable(path: str, spec: EnvironmentSpec) -> CallableActor:
-    """Find `MODULE:ATTRIBUTE`; modules are also looked for in the working directory. A class is made with the game.
+def open_callable(path: str, spec: EnvironmentSpec) -> PythonAgent:
+    """Load `MODULE:ATTRIBUTE`, also from the working directory; a class is instantiated with the game's spec.
 
     Raises:
-        ExternalPolicyError: There is none of that name, it does not load, or it cannot be called.
+        ExternalPolicyError: The name does not exist, does not load, or is not callable.
     """
     found: Any = _find(path)
     if inspect.isclass(found):
@@ -62,24 +62,24 @@ def open_callable(path: str, spec: EnvironmentSpec) -> CallableActor:
             found = make(spec)
         except (Exception, SystemExit) as error:  # whatever another's code raises
             raise ExternalPolicyError(
-                f"{path}(game) failed with {type(error).__name__}: {excerpt(error)}; a class is made with the game"
+                f"{path}(game) failed with {type(error).__name__}: {truncate(error)}; a class is made with the game"
             ) from error
     if not callable(found):
         raise ExternalPolicyError(
-            f"{path} is {excerpt(repr(found))}, which cannot be called: name what answers a batch"
+            f"{path} is {truncate(repr(found))}, which cannot be called: name what answers a batch"
         )
-    return CallableActor(found)
+    return PythonAgent(found)
 
 
 def _things(memory: object) -> Sequence[Any]:
-    """What a callable gave its agents to remember, one thing each."""
+    """Return the callable's memory as a sequence with one item per agent."""
     if memory is None:
         return NO_MEMORY
     if isinstance(memory, Iterable) and not isinstance(memory, Mapping | str | bytes):
         with suppress(TypeError):  # an array of no axis says that it has things, and has none
             return tuple(memory)
     raise ExternalPolicyError(
-        f"it gave {excerpt(repr(memory))} to remember: return one thing for each agent in a list, or None for nothing"
+        f"it gave {truncate(repr(memory))} to remember: return one thing for each agent in a list, or None for nothing"
     )
 
 
@@ -89,7 +89,7 @@ def _find(path: str) -> Any:  # noqa: ANN401  whatever has that name
         module = import_user_module(name)
     except (Exception, SystemExit) as error:  # whatever another's code raises while it loads
         raise ExternalPolicyError(
-            f"{path} does not load ({type(error).__name__}: {excerpt(error)}): name a module that Python finds here"
+            f"{path} does not load ({type(error).__name__}: {truncate(error)}): name a module that Python finds here"
         ) from error
     if not hasattr(module, attribute):
         raise ExternalPolicyError(f"{path}: module {name} has no {attribute!r}; name what answers a batch")

@@ -1,6 +1,6 @@
-"""A policy that is a process: it reads questions from its standard input and writes answers to its standard output.
+"""External agent in a process: requests on its standard input, responses on its standard output.
 
-What it writes to its standard error is seen where the arena's own is. It ends when its standard input does.
+Its standard error is inherited from the arena. It exits when its standard input is closed.
 """
 
 import os
@@ -14,25 +14,25 @@ from contextlib import suppress
 from typing import IO, Any
 
 from arena.agents import json_messages as messages
-from arena.agents.conversation import Conversation
 from arena.agents.errors import ExternalPolicyError
+from arena.agents.json_messages import Conversation
 from arena.environments.spec import EnvironmentSpec
 
 FAREWELL_S = 5.0
-"""How long a process may take to end once its input has."""
+"""Time for a process to exit after its input is closed."""
 
 
 class ProcessActor(Conversation):
-    """Asks a process, one question at a time.
+    """Agent that queries a process, one request at a time.
 
     Args:
-        command: Its command line, split as a shell would split it; no shell runs it.
-        spec: The game, which the process is told first.
-        start_s: How long it may take to answer that, in seconds.
-        answer_s: How long it may take to answer a batch, in seconds.
+        command: Command line, split as by a shell; no shell runs it.
+        spec: The game, sent with the first request.
+        start_s: Time limit of the response to the first request, in seconds.
+        answer_s: Time limit of the response to a batch, in seconds.
 
     Raises:
-        ExternalPolicyError: It does not start, or does not answer the hello.
+        ExternalPolicyError: The process does not start or does not respond to the hello.
     """
 
     def __init__(self, command: str, spec: EnvironmentSpec, *, start_s: float, answer_s: float) -> None:
@@ -42,30 +42,30 @@ class ProcessActor(Conversation):
         super().__init__(spec, start_s=start_s, answer_s=answer_s)
 
     def close(self) -> None:
-        """End its input, and it; where it stays, it is killed."""
+        """Close the process's input and wait for it to exit; kill it after a timeout."""
         self._finish()
 
     def _exchange(self, message: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
         if not self._finish.alive:
             raise ExternalPolicyError("its process was ended before: open it again")
-        asked = self._thread.submit(_ask, self._process, messages.written(message))
+        asked = self._thread.submit(_ask, self._process, messages.encode(message))
         try:
             line = asked.result(limit_s)
         except TimeoutError as error:
-            _kill(self._process)  # the thread waits for it
+            _kill(self._process)  # unblocks the thread, which is reading from it
             self.close()
             raise ExternalPolicyError(
                 f"it took longer than {limit_s:g} s to answer the {message['type']}: make it faster, or allow it more"
             ) from error
-        except BaseException:  # whoever waits was interrupted, and the thread may still be writing
+        except BaseException:  # interrupted while the thread may still be writing
             _kill(self._process)
             raise
         if not line.endswith(b"\n"):
             raise ExternalPolicyError(self._silence(line))
-        return messages.read(line)
+        return messages.decode(line)
 
     def _silence(self, line: bytes) -> str:
-        """Say why there is no answer."""
+        """Return the reason why there is no response."""
         if len(line) >= messages.ANSWER_MAX_BYTES:
             return f"it wrote a line of more than {messages.ANSWER_MAX_BYTES} bytes: an answer is shorter"
         self.close()
@@ -80,7 +80,7 @@ def _start(command: str) -> "subprocess.Popen[bytes]":
         raise ExternalPolicyError(f"command {command!r} cannot be split ({error}): quote it as in a shell") from error
     if not words:
         raise ExternalPolicyError("no command is given: write process:COMMAND, such as process:python bot.py")
-    try:  # a session of its own: what a terminal's Ctrl-C ends is the arena, which ends the process in good order
+    try:  # in its own session, so that Ctrl-C reaches only the arena, which then shuts the process down cleanly
         return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)  # noqa: S603
     except OSError as error:
         raise ExternalPolicyError(
@@ -89,7 +89,7 @@ def _start(command: str) -> "subprocess.Popen[bytes]":
 
 
 def _ask(process: "subprocess.Popen[bytes]", line: bytes) -> bytes:
-    """Write a line and read one; empty, or without its end, where the process has ended."""
+    """Write a line and read one; empty or incomplete if the process has exited."""
     writer, reader = _pipes(process)
     try:
         writer.write(line + b"\n")
@@ -119,7 +119,7 @@ def _end(process: "subprocess.Popen[bytes]", thread: ThreadPoolExecutor) -> None
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process and those that it started: one of them may hold the pipe."""
+    """Kill a process and its children, because a child may have inherited the pipe."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from arena.cli.options import AsJson, EnvironmentName
-from arena.cli.output import games_aside, make_table, prepare_torch, print_json, stdout
+from arena.cli.output import game_stdout_to_stderr, make_table, prepare_torch, print_json, stdout
 from arena.environments import make
 from arena.errors import InputError
 
@@ -39,7 +39,7 @@ def bench(
 
     prepare_torch(threads)
     try:
-        with games_aside():
+        with game_stdout_to_stderr():
             env = make(environment, num_envs=num_envs, device=device)
     except (RuntimeError, MemoryError) as error:
         if "memory" not in str(error):
@@ -53,7 +53,7 @@ def bench(
         torch.cuda.synchronize(env.device)
         return time.perf_counter()
 
-    with games_aside():
+    with game_stdout_to_stderr():
         speed = measure(
             env,
             steps=BENCH_STEPS,

@@ -8,10 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from arena.cli.options import AsJson, Seed
-from arena.cli.output import games_aside, make_table, prepare_torch, print_json, progress, stdout
+from arena.cli.output import game_stdout_to_stderr, make_table, prepare_torch, print_json, progress, stdout
 
 if TYPE_CHECKING:
-    from arena.conformance.report import Finding, Report, Row
+    from arena.conformance.report import Finding, Report
 
 FAILED = 1
 MARKS = {
@@ -44,7 +44,7 @@ def verify(
     from arena.conformance import verify as verify_environment
 
     prepare_torch(threads=1)
-    with games_aside():
+    with game_stdout_to_stderr():
         report = verify_environment(environment, matches=matches, seed=seed, progress=progress)
     if as_json:
         print_json(_describe(report))
@@ -67,9 +67,9 @@ def _describe(report: "Report") -> dict[str, Any]:
                 "check": row.check,
                 "verdict": row.verdict,
                 "said": row.said,
-                "where": row.finding.where if row.finding else None,
-                "rule": row.finding.rule if row.finding else None,
-                "way_out": row.finding.way_out if row.finding else None,
+                "where": row.where if row.broken else None,
+                "rule": row.rule or None,
+                "way_out": row.remedy or None,
             }
             for row in report.rows
         ],
@@ -81,11 +81,11 @@ def _print(console: Console, report: "Report") -> None:
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for row in report.rows:
         mark, colour = MARKS[row.verdict]
-        table.add_row(row.check, Text(mark, style=colour), Text("see below" if row.finding else row.said))
+        table.add_row(row.check, Text(mark, style=colour), Text("see below" if row.broken else row.said))
     console.print(table)
     for row in report.rows:
-        if row.finding:
-            console.print(_explain(row, row.finding))
+        if row.broken:
+            console.print(_explain(row))
     counts = {mark: sum(MARKS[row.verdict][0] == mark for row in report.rows) for mark, _ in MARKS.values()}
     summary = ", ".join(
         f"{counts[mark]} {what}" for mark, what in (("pass", "passed"), ("FAIL", "failed"), ("warn", "warnings"))
@@ -93,20 +93,14 @@ def _print(console: Console, report: "Report") -> None:
     console.print(Text(f"{report.environment}: {summary}."))
 
 
-def _explain(row: "Row", finding: "Finding") -> Table:
-    """What was seen, where, the rule and the way out."""
+def _explain(row: "Finding") -> Table:
+    """Format a failure or warning: the observation, its place, the rule and the remedy."""
     mark, colour = MARKS[row.verdict]
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row(Text(mark, style=colour), Text(row.check, style="bold"))
-    lines = {
-        "seen": finding.seen,
-        "where": finding.where,
-        "rule": finding.rule,
-        "way out": finding.way_out,
-    }
-    for name, line in lines.items():
+    for name, line in {"seen": row.said, "where": row.where, "rule": row.rule, "way out": row.remedy}.items():
         if line:
             grid.add_row(Text(f"  {name}", style="dim"), Text(line))
     grid.add_row("", "")

@@ -9,8 +9,8 @@ import typer
 from rich.text import Text
 
 from arena.cli.options import AsJson
-from arena.cli.output import games_aside, make_table, print_json, stdout
-from arena.environments import EnvironmentSpec, ObservationBlock, baselines, brought_baselines, declare_all
+from arena.cli.output import game_stdout_to_stderr, make_table, print_json, stdout
+from arena.environments import EnvironmentSpec, ObservationBlock, baselines, declare_all, plugin_baselines
 from arena.environments.registry import Baseline
 
 app = typer.Typer()
@@ -23,7 +23,7 @@ def environments(as_json: AsJson = False) -> None:
     Commands take others too: any game of a family (openspiel:, pettingzoo:, mpe2:, magent2:, pgx:, gymnax:, jaxmarl:),
     a game of your own as MODULE:CALLABLE, and matches of N rounds of any of them as NAME:rounds=N.
     """
-    with games_aside():
+    with game_stdout_to_stderr():
         specs = list(declare_all(leave_out=partial(typer.echo, err=True)))
     if as_json:
         print_json({"items": [_describe(spec) for spec in specs], "next_cursor": None})
@@ -68,7 +68,7 @@ def _describe(spec: EnvironmentSpec) -> dict[str, Any]:
 
 def _players(spec: EnvironmentSpec) -> tuple[Baseline, ...]:
     """All scripted players of a game."""
-    return (*baselines(spec.name), *brought_baselines(spec.name))
+    return (*baselines(spec.name), *plugin_baselines(spec.name))
 
 
 def _write_teams(spec: EnvironmentSpec) -> str:

@@ -17,11 +17,11 @@ from arena.cli.options import (
     Matches,
     Modules,
     Seed,
+    fault_printer,
     patience,
-    tell_faults,
     trust,
 )
-from arena.cli.output import games_aside, make_table, prepare_torch, print_json, progress, stdout
+from arena.cli.output import game_stdout_to_stderr, make_table, prepare_torch, print_json, progress, stdout
 from arena.environments.spec import SIDES
 
 if TYPE_CHECKING:
@@ -72,16 +72,16 @@ def match(
     from arena.environments import declare, make
     from arena.play.recording import RecordFirstMatch
     from arena.play.runner import FORFEIT, NOBODY
-    from arena.play.series import play_series, seated
+    from arena.play.series import open_players, play_series
     from arena.policies.greedy import GreedyPolicy, greedy
 
     prepare_torch(threads=1)
     trust(modules)
     film = None if record is None else RecordFirstMatch()
-    with games_aside():
+    with game_stdout_to_stderr():
         spec = declare(environment)
         make(environment, num_envs=1)  # what a game loads when it is first made is no part of its pace
-    with games_aside(), seated(environment, (a, b), patience(answer_s), tell_faults()) as seats:
+    with game_stdout_to_stderr(), open_players(environment, (a, b), patience(answer_s), fault_printer()) as seats:
         players = [greedy(each) if without_chance else each for each in seats]
         drawn = spec.chance is not False or not all(isinstance(each, GreedyPolicy) for each in players)
         certain = matches >= SIDES and not drawn

@@ -49,7 +49,7 @@ def patience(answer_s: float) -> "Timeouts":
     return Timeouts(answer_s=answer_s)
 
 
-def tell_faults() -> Callable[[str], None]:
+def fault_printer() -> Callable[[str], None]:
     """What tells on stderr the first few things that were not allowed; imported late as well."""
     from arena.agents.policy import first_faults
 

@@ -36,7 +36,7 @@ def print_json(value: Any) -> None:  # noqa: ANN401  anything that JSON can hold
 
 
 @contextmanager
-def games_aside() -> Iterator[None]:
+def game_stdout_to_stderr() -> Iterator[None]:
     """Send what games print to standard error, as processes that play them do: scripts read standard output."""
     with redirect_stdout(sys.stderr):
         yield

@@ -13,11 +13,11 @@ from arena.cli.options import (
     Matches,
     Modules,
     Seed,
+    fault_printer,
     patience,
-    tell_faults,
     trust,
 )
-from arena.cli.output import games_aside, make_table, prepare_torch, print_json, progress, stdout
+from arena.cli.output import game_stdout_to_stderr, make_table, prepare_torch, print_json, progress, stdout
 
 app = typer.Typer()
 
@@ -36,7 +36,7 @@ def tournament(
 
     Everybody starts at 1500; each round of side-swapped pairs is one rating period.
     """
-    from arena.play.series import seated
+    from arena.play.series import open_players
     from arena.play.tournament import play_tournament
 
     if len(set(players)) < max(2, len(players)):
@@ -44,7 +44,7 @@ def tournament(
     prepare_torch(threads=1)
     trust(modules)
     total = matches * len(players) * (len(players) - 1) // 2
-    with games_aside(), seated(environment, players, patience(answer_s), tell_faults()) as found:
+    with game_stdout_to_stderr(), open_players(environment, players, patience(answer_s), fault_printer()) as found:
         policies = dict(zip(players, found, strict=True))
         with progress("tournament", total) as on:
             played = play_tournament(environment, policies, matches=matches, seed=seed, on_finished=on)

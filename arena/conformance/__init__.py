@@ -1,6 +1,6 @@
 """Holds an environment to what environments promise, and says what it breaks, where, and what to do."""
 
-from arena.conformance.report import Report, Row, Verdict
+from arena.conformance.report import Finding, Report, Verdict
 from arena.conformance.run import verify
 
-__all__ = ["Report", "Row", "Verdict", "verify"]
+__all__ = ["Finding", "Report", "Verdict", "verify"]

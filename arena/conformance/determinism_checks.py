@@ -1,19 +1,19 @@
 """Whether matches repeat, wherever and after whatever they are played."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from arena.conformance.checks import CHANCE, IGNORED, NEXT_MATCH, PROCESSES, REPEATS, RESET, ROWS, Rule
-from arena.conformance.lockstep import Difference, Lockstep
-from arena.conformance.report import Row
+from arena.conformance import checks
+from arena.conformance.lockstep import Difference, Lockstep, Perturbation, leave
+from arena.conformance.report import Finding
 from arena.conformance.step_checks import parts_of, tensors_of
 from arena.conformance.transitions import describe, draw
 from arena.environments.adapters.subprocess.factory import plays_single_matches
 from arena.environments.base import Actions, Environment, Observation
-from arena.environments.spec import HeadKind
 from arena.seeding import derive
 
 ROWS_COMPARED = 4
@@ -42,35 +42,38 @@ class Determinism:
     seed: int
     decisions: int
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[Finding]:
         """A row for each way of playing them again."""
         one = self._open(0)
         if not one.spec.reproducible:
             why = "it declares that matches do not repeat"
-            yield from (rule.not_applicable(why) for rule in (REPEATS, ROWS, RESET, NEXT_MATCH, PROCESSES, IGNORED))
+            repeating = checks.LATER[: checks.LATER.index(checks.CHANCE)]
+            yield from (check.not_applicable(why) for check in repeating)
             return
-        yield _judge(REPEATS, self._again, f"{ROWS_COMPARED} matches, played twice")
-        yield _judge(ROWS, self._elsewhere, "in another order, by another seed of the environment, and alone")
-        yield _judge(RESET, self._afterwards, "after a match that was broken off, and after one that had ended")
-        yield _judge(NEXT_MATCH, self._otherwise, "with other matches behind them")
+        yield _judge(checks.REPEATS, self._again, f"{ROWS_COMPARED} matches, played twice")
+        yield _judge(checks.ROWS, self._elsewhere, "in another order, by another seed of the environment, and alone")
+        yield _judge(checks.RESET, self._afterwards, "after a match that was broken off, and after one that had ended")
+        yield _judge(checks.NEXT_MATCH, self._otherwise, "with other matches behind them")
         yield self._in_processes(one)
         yield self._with_other_actions(one)
 
-    def chance(self) -> Row:
+    def chance(self) -> Finding:
         """Whether other seeds make other matches, while everybody draws the same actions."""
         try:
             differ = self._differ_by_seed()
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises
-            return CHANCE.failed(describe(error), "while it was played by other seeds")
+            return checks.CHANCE.failed(describe(error), "while it was played by other seeds")
         said = "other seeds, same actions: " + ("other matches" if differ else "the same matches")
         match self._open(0).spec.chance, differ:
             case (False, True):
-                return CHANCE.failed(f"it declares no chance; {said}")
+                return checks.CHANCE.failed(f"it declares no chance; {said}")
             case (True, False):
-                return CHANCE.warned(f"it declares chance; {said}")
+                return checks.CHANCE.warned(f"it declares chance; {said}")
             case (None, False):
-                return CHANCE.not_applicable(f"{said}. Right for a game without chance; else it ignores its seeds")
-        return CHANCE.passed(said)
+                return checks.CHANCE.not_applicable(
+                    f"{said}. Right for a game without chance; else it ignores its seeds"
+                )
+        return checks.CHANCE.passed(said)
 
     def seeds(self, purpose: str, rows: int = ROWS_COMPARED) -> Tensor:
         """Seeds for so many rows."""
@@ -82,14 +85,25 @@ class Determinism:
     def _rng(self) -> torch.Generator:
         return torch.Generator().manual_seed(derive(self.seed, "comparison"))
 
-    def _compare(self, one: Environment, other: Environment, rows: Sequence[int]) -> Difference | None:
-        """Open the same matches in both, and play them."""
+    def _compare(
+        self,
+        one: Environment,
+        other: Environment,
+        rows: Sequence[int] = range(ROWS_COMPARED),
+        *,
+        perturb: Perturbation = leave,
+        next_seeds: Tensor | None = None,
+    ) -> Difference | None:
+        """Open the same matches in both, and play them; `next_seeds` gives the other batch different next matches."""
         seeds = self.seeds("match").to(one.device)
         opened = one.reset(seeds), other.reset(seeds[torch.tensor(rows)])
-        return Lockstep(one, other, rows).compare(*opened, self._rng(), decisions=self.decisions)
+        if next_seeds is not None:
+            other.next_seeds.copy_(next_seeds)
+        lockstep, same_next = Lockstep(one, other, rows), next_seeds is None
+        return lockstep.compare(*opened, self._rng(), decisions=self.decisions, perturb=perturb, same_next=same_next)
 
     def _again(self) -> Difference | None:
-        return self._compare(self._open(0), self._open(0), range(ROWS_COMPARED))
+        return self._compare(self._open(0), self._open(0))
 
     def _elsewhere(self) -> Difference | None:
         turned = [*reversed(range(ROWS_COMPARED))]
@@ -101,7 +115,7 @@ class Determinism:
         """A match that was broken off, and one that had ended, in a row that opened the next by itself."""
         used = self._open(0)
         _play(used, used.reset(self.seeds("other")), self._rng(), decisions=max(1, used.spec.max_decisions // 2))
-        if found := self._compare(self._open(0), used, range(ROWS_COMPARED)):
+        if found := self._compare(self._open(0), used):
             return found
         one, used = (self._open(0, rows=1) for _ in range(2))
         seeds = self.seeds("match", rows=1).to(one.device)
@@ -113,51 +127,32 @@ class Determinism:
         return Lockstep(one, used, [0]).compare(one.reset(seeds), shown, self._rng(), decisions=self.decisions)
 
     def _otherwise(self) -> Difference | None:
-        one, other = self._open(0), self._open(0)
-        seeds = self.seeds("match").to(one.device)
-        opened = one.reset(seeds), other.reset(seeds)
-        other.next_seeds.copy_(self.seeds("next"))
-        twins = Lockstep(one, other, range(ROWS_COMPARED))
-        return twins.compare(*opened, self._rng(), decisions=self.decisions, same_next=False)
+        return self._compare(self._open(0), self._open(0), next_seeds=self.seeds("next"))
 
-    def _in_processes(self, one: Environment) -> Row:
+    def _in_processes(self, one: Environment) -> Finding:
         if not plays_single_matches(one):
-            return PROCESSES.not_applicable("it steps a whole batch by itself")
+            return checks.PROCESSES.not_applicable("it steps a whole batch by itself")
         said = f"0 and {MOST_PROCESSES} processes"
-        return _judge(PROCESSES, lambda: self._compare(self._open(0), self._hosted(), range(ROWS_COMPARED)), said)
+        hosted = partial(self._open, 0, processes=MOST_PROCESSES, step_limit_s=WAITING_S)
+        return _judge(checks.PROCESSES, lambda: self._compare(self._open(0), hosted()), said)
 
-    def _hosted(self) -> Environment:
-        return self._open(0, processes=MOST_PROCESSES, step_limit_s=WAITING_S)
-
-    def _with_other_actions(self, one: Environment) -> Row:
-        spec = one.spec
+    def _with_other_actions(self, one: Environment) -> Finding:
         chance = self._rng()
 
-        def meddle(actions: Actions, observation: Observation) -> Actions:
+        def perturb(actions: Actions, observation: Observation) -> Actions:
             """Draw the actions of inactive agents anew, without regard to masks."""
-            changed = {}
-            for head in spec.heads:
-                action = actions[head.name]
-                drawn = torch.rand(action.shape, generator=chance).to(action.device)
-                match head.kind:
-                    case HeadKind.GAUSSIAN:
-                        drawn = 2.0 * drawn - 1.0
-                    case HeadKind.BERNOULLI:
-                        drawn = drawn < 0.5
-                    case HeadKind.CATEGORICAL:
-                        drawn = (drawn * head.size).long()
-                acts = observation.active.view(*observation.active.shape, *(1,) * (action.dim() - 2))
-                changed[head.name] = torch.where(acts, action, drawn)
-            return changed
+            anything = {name: torch.ones_like(mask) for name, mask in observation.masks.items()}
+            drawn = draw(one, replace(observation, masks=anything), chance)
+            active = observation.active
+            return {
+                name: torch.where(active.view(*active.shape, *(1,) * (action.dim() - 2)), action, drawn[name])
+                for name, action in actions.items()
+            }
 
-        def compare() -> Difference | None:
-            two, other = self._open(0), self._open(0)
-            seeds = self.seeds("match").to(one.device)
-            twins = Lockstep(two, other, range(ROWS_COMPARED))
-            shown, again = two.reset(seeds), other.reset(seeds)
-            return twins.compare(shown, again, self._rng(), decisions=self.decisions, meddle=meddle)
-
-        return _judge(IGNORED, compare, "drawn anew, also beyond the masks")
+        compare = partial(self._compare, perturb=perturb)
+        return _judge(
+            checks.IGNORED, lambda: compare(self._open(0), self._open(0)), "drawn anew, also beyond the masks"
+        )
 
     def _differ_by_seed(self) -> bool:
         one, other = self._open(0), self._open(0)
@@ -175,7 +170,7 @@ class Determinism:
         return False
 
 
-def _judge(rule: Rule, compare: Callable[[], Difference | None], said: str) -> Row:
+def _judge(rule: checks.Check, compare: Callable[[], Difference | None], said: str) -> Finding:
     """What a comparison says of a rule."""
     try:
         found = compare()

@@ -11,7 +11,7 @@ from arena.conformance.transitions import draw, unlike
 from arena.environments.base import Actions, Environment, Observation
 from arena.environments.spec import EnvironmentSpec
 
-Meddle = Callable[[Actions, Observation], Actions]
+Perturbation = Callable[[Actions, Observation], Actions]
 
 
 def leave(actions: Actions, observation: Observation) -> Actions:
@@ -51,7 +51,7 @@ class Lockstep:
         rng: torch.Generator,
         *,
         decisions: int,
-        meddle: Meddle = leave,
+        perturb: Perturbation = leave,
         same_next: bool = True,
     ) -> Difference | None:
         """Play both until a match of every row is over, or so many decisions.
@@ -61,7 +61,7 @@ class Lockstep:
             other: What the other's agents perceive.
             rng: Where actions are drawn from.
             decisions: Most decisions.
-            meddle: Changes the other's actions.
+            perturb: Changes the other's actions.
             same_next: Whether the next matches are to be the same, too; where not, nothing behind a match's end counts.
         """
         compared = torch.ones_like(self._rows, dtype=torch.bool)
@@ -80,7 +80,7 @@ class Lockstep:
             passed_on: Actions = {name: action[self._rows] for name, action in actions.items()}
             if not bool(compared.all()):
                 passed_on = _where(compared, passed_on, draw(self._other, other, rng))
-            step, again = self._one.step(actions), self._other.step(meddle(passed_on, other))
+            step, again = self._one.step(actions), self._other.step(perturb(passed_on, other))
             ends = step.over[self._rows] & ~torch.tensor(same_next, device=waiting.device)
             pairs = [
                 (name, mine, theirs)

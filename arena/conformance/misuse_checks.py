@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor
 
-from arena.conformance.checks import ILLEGAL, REFUSALS
+from arena.conformance import checks
 from arena.conformance.determinism_checks import ROWS_COMPARED, Determinism
 from arena.conformance.lockstep import Lockstep
 from arena.conformance.observation_checks import misplaced, out_of_range
-from arena.conformance.report import Row
+from arena.conformance.report import Finding
 from arena.conformance.step_checks import wrong_outcomes, wrong_rewards
 from arena.conformance.transitions import ObservationBatch, Transition, describe, draw, first
 from arena.environments.base import Actions, Environment, Observation
@@ -27,7 +27,7 @@ Spoil = Callable[[Actions, Observation], tuple[Actions, int, int] | None]
 """Makes an action wrong, and says of which row and agent; None where nobody can do that now."""
 
 
-def try_illegal_actions(repeating: Determinism, *, in_range: bool) -> Row:
+def try_illegal_actions(repeating: Determinism, *, in_range: bool) -> Finding:
     """Choose what is forbidden, and what is no option at all.
 
     Args:
@@ -43,12 +43,12 @@ def try_illegal_actions(repeating: Determinism, *, in_range: bool) -> Row:
             if row is not None:
                 return row
     if not refused and not taken:
-        return ILLEGAL.not_applicable("no action is illegal")
+        return checks.ILLEGAL.not_applicable("no action is illegal")
     said = (("refused", refused), ("taken by the game's rules", taken))
-    return ILLEGAL.passed("; ".join(f"{became}: {', '.join(what)}" for became, what in said if what))
+    return checks.ILLEGAL.passed("; ".join(f"{became}: {', '.join(what)}" for became, what in said if what))
 
 
-def try_wrong_calls(repeating: Determinism) -> Row:
+def try_wrong_calls(repeating: Determinism) -> Finding:
     """Call what should not be called like that."""
     env = repeating.make(num_envs=ROWS_COMPARED, seed=0)
     seeds, head = repeating.seeds("match"), env.spec.heads[0]
@@ -69,9 +69,9 @@ def try_wrong_calls(repeating: Determinism) -> Row:
         except ArenaError:
             continue
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever it raises instead
-            return REFUSALS.failed(f"{what} raises {describe(error)}")
-        return REFUSALS.failed(f"{what} is taken without a word")
-    return REFUSALS.passed(f"{len(calls)} kinds of them")
+            return checks.REFUSALS.failed(f"{what} raises {describe(error)}")
+        return checks.REFUSALS.failed(f"{what} is taken without a word")
+    return checks.REFUSALS.passed(f"{len(calls)} kinds of them")
 
 
 def _try_one(
@@ -81,7 +81,7 @@ def _try_one(
     became: tuple[list[str], list[str]],
     *,
     in_range: bool,
-) -> Row | None:
+) -> Finding | None:
     """Do one wrong thing where it can first be done; None, and whether it was refused or taken, where that is right."""
     (what, spoil), (refused, taken) = wrong_choice, became
     env, twin = (repeating.make(num_envs=ROWS_COMPARED, seed=0) for _ in range(2))
@@ -101,7 +101,7 @@ def _try_one(
                 refused.append(f"{what} of {head.name}")
                 return _after_refusal(repeating, (env, shown), (twin, again), f"{what} of head {head.name!r}", where)
             except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises: it has to be InvalidActionError
-                return ILLEGAL.failed(f"{what} of head {head.name!r} raises {describe(error)}", where)
+                return checks.ILLEGAL.failed(f"{what} of head {head.name!r} raises {describe(error)}", where)
             taken.append(f"{what} of {head.name}")
             moment = Transition(env, lengths, *before, shown, wrong, step)
             return _after_taking(moment, f"{what} of head {head.name!r}", where, in_range=in_range)
@@ -117,7 +117,7 @@ def _after_refusal(
     other: tuple[Environment, Observation],
     what: str,
     where: str,
-) -> Row | None:
+) -> Finding | None:
     """Go on where an action was refused: nothing may have changed."""
     if not one[0].spec.reproducible:
         return None
@@ -126,17 +126,21 @@ def _after_refusal(
         twins = Lockstep(one[0], other[0], range(ROWS_COMPARED))
         found = twins.compare(one[1], other[1], rng, decisions=repeating.decisions)
     except (Exception, SystemExit) as error:  # noqa: BLE001  as above
-        return ILLEGAL.failed(f"after {what} was refused, legal actions raise {describe(error)}", where)
-    return None if found is None else ILLEGAL.failed(f"{what} was refused, and changed the match: {found.seen}", where)
+        return checks.ILLEGAL.failed(f"after {what} was refused, legal actions raise {describe(error)}", where)
+    return (
+        None
+        if found is None
+        else checks.ILLEGAL.failed(f"{what} was refused, and changed the match: {found.seen}", where)
+    )
 
 
-def _after_taking(moment: Transition, what: str, where: str, *, in_range: bool) -> Row | None:
+def _after_taking(moment: Transition, what: str, where: str, *, in_range: bool) -> Finding | None:
     """What came of an action that was taken has to be as ever."""
     everywhere = torch.ones_like(moment.step.over)
     glance = ObservationBatch(moment.env, moment.step.observation, everywhere)
     seen = (misplaced(glance) or out_of_range(glance)) if in_range else None
     fault = seen or wrong_rewards(moment) or wrong_outcomes(moment)
-    return None if fault is None else ILLEGAL.failed(f"{what} was taken, and then: {fault.seen}", where)
+    return None if fault is None else checks.ILLEGAL.failed(f"{what} was taken, and then: {fault.seen}", where)
 
 
 def _wrong_choices(head: ActionHead) -> Iterator[tuple[str, Spoil]]:

@@ -8,48 +8,32 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from arena.conformance import checks
 from arena.conformance import observation_checks as observing
 from arena.conformance import step_checks as ending
-from arena.conformance.checks import (
-    ABSENT,
-    ACCEPTED,
-    ENDS,
-    FINAL,
-    KEPT,
-    LAYOUT,
-    LENGTHS,
-    OPTIONS,
-    OUTCOMES,
-    OWN_SIDE,
-    PLAYED,
-    RANGES,
-    RETURNING,
-    REWARDS,
-    SEEDS,
-    ZERO_SUM,
-    Rule,
-)
-from arena.conformance.report import Row
+from arena.conformance.report import Finding
 from arena.conformance.transitions import Fault, ObservationBatch, Transition, describe, draw
 from arena.environments.base import Environment, Observation
 from arena.environments.spec import EnvironmentSpec, HeadKind
 from arena.errors import InvalidActionError
 
 LAST_LOOKS = (
-    (LAYOUT, observing.misplaced),
-    (RANGES, observing.out_of_range),
-    (OPTIONS, observing.without_options),
+    (checks.LAYOUT, observing.misplaced),
+    (checks.RANGES, observing.out_of_range),
+    (checks.OPTIONS, observing.without_options),
 )
 """What is asked of every observation, also of the last one of an episode."""
 
-LOOKS = (*LAST_LOOKS, (ABSENT, observing.shown_to_absent))
+LOOKS = (*LAST_LOOKS, (checks.ABSENT, observing.shown_to_absent))
 """What is asked of every other one."""
 
-STOPPING = frozenset({LAYOUT, OPTIONS, ACCEPTED, REWARDS, ENDS, OUTCOMES, LENGTHS})
+STOPPING = frozenset(
+    {checks.LAYOUT, checks.OPTIONS, checks.ACCEPTED, checks.REWARDS, checks.ENDS, checks.OUTCOMES, checks.LENGTHS}
+)
 """Rules without which nothing more can be looked at, or matches would not end."""
 
 
-WARNINGS = frozenset({RETURNING, OWN_SIDE})
+WARNINGS = frozenset({checks.RETURNING, checks.OWN_SIDE})
 """Rules that a game may have its reasons to break."""
 
 
@@ -86,7 +70,7 @@ class Played:
 
     tried: observing.Tried
     results: list[Result] = field(default_factory=list)
-    faults: dict[Rule, tuple[str, str]] = field(default_factory=dict)
+    faults: dict[checks.Check, tuple[str, str]] = field(default_factory=dict)
     decisions: int = 0
     stepping_s: float = 0.0
 
@@ -95,47 +79,47 @@ class Played:
         """Whether it ended early."""
         return not STOPPING.isdisjoint(self.faults)
 
-    def rows(self, spec: EnvironmentSpec) -> list[Row]:
+    def rows(self, spec: EnvironmentSpec) -> list[Finding]:
         """A row for every rule that is looked at."""
-        return [self._row(rule, spec) for rule in PLAYED]
+        return [self._row(rule, spec) for rule in checks.PLAYED]
 
-    def _row(self, rule: Rule, spec: EnvironmentSpec) -> Row:
+    def _row(self, rule: checks.Check, spec: EnvironmentSpec) -> Finding:
         if rule in self.faults:
             fault = self.faults[rule]
-            if rule is ZERO_SUM and not spec.zero_sum:
+            if rule is checks.ZERO_SUM and not spec.zero_sum:
                 return rule.info("rewards need not add up to 0, and do not")
             return rule.warned(*fault) if rule in WARNINGS else rule.failed(*fault)
         if why := _without_meaning(rule, spec):
             return rule.not_applicable(why)
         if self.stopped:
-            broken = next(each.check for each in self.faults if each in STOPPING)
+            broken = next(each.name for each in self.faults if each in STOPPING)
             return rule.not_reached(f"no fault before {broken!r} was broken")
-        if rule is ZERO_SUM and not spec.zero_sum:
+        if rule is checks.ZERO_SUM and not spec.zero_sum:
             return rule.info("rewards need not add up to 0, and did: zero_sum=True would say so")
         return rule.passed(self._said(rule, spec))
 
-    def _said(self, rule: Rule, spec: EnvironmentSpec) -> str:
+    def _said(self, rule: checks.Check, spec: EnvironmentSpec) -> str:
         """What was looked at, where that says more than how many matches."""
-        if rule is ACCEPTED:
+        if rule is checks.ACCEPTED:
             return str(self.tried)
-        if rule is ENDS:
+        if rule is checks.ENDS:
             lengths = [result.decisions for result in self.results]
             cut = sum(result.cut for result in self.results)
             most = f"{spec.max_decisions:,} at most"
             return f"{min(lengths):,} to {max(lengths):,} decisions ({most}); {cut} of {len(lengths)} cut off"
-        if rule is OUTCOMES:
+        if rule is checks.OUTCOMES:
             reasons = Counter(result.reason for result in self.results).most_common()
             return ", ".join(f"{reason} {count}" for reason, count in reasons)
-        if rule is RANGES:
+        if rule is checks.RANGES:
             return f"{spec.observation_size:,} floats an agent"
         return ""
 
 
 Look = Callable[[ObservationBatch], Fault | None]
-Check = Callable[[Transition], Fault | None]
+StepCheck = Callable[[Transition], Fault | None]
 
 
-class _Journal:
+class _FaultLog:
     """Keeps the first fault of every rule."""
 
     def __init__(self, env: Environment, played: Played) -> None:
@@ -144,7 +128,7 @@ class _Journal:
         self.finished = [0] * env.num_envs
         self.seeds: Tensor = env.seeds.clone()
 
-    def note(self, rule: Rule, fault: Fault | None) -> bool:
+    def note(self, rule: checks.Check, fault: Fault | None) -> bool:
         """Keep a fault unless the rule has one; say whether there was none."""
         if fault is not None:
             self.played.faults.setdefault(rule, (fault.seen, self.place(fault)))
@@ -159,7 +143,7 @@ class _Journal:
         return where if fault.agent is None else f"{where}, {self.env.spec.name_agent(fault.agent)}"
 
 
-class Game:
+class RandomPlay:
     """Plays an environment at random, and looks at it.
 
     Args:
@@ -174,18 +158,18 @@ class Game:
     ) -> None:
         self._env, self._matches, self._rng, self._on_finished = env, matches, rng, on_finished
         self.played = Played(observing.Tried(env.spec))
-        self._checks: Sequence[tuple[Rule, Check]] = (
-            (REWARDS, ending.wrong_rewards),
-            (ENDS, ending.wrong_ends),
-            (OUTCOMES, ending.wrong_outcomes),
-            (LENGTHS, ending.wrong_lengths),
-            (ACCEPTED, self.played.tried),
-            (RETURNING, observing.NoReactivation()),
-            (ZERO_SUM, ending.UnequalSums()),
-            (OWN_SIDE, observing.SideIsObservable()),
-            (FINAL, ending.FinalObservation()),
-            (SEEDS, ending.wrong_seeds),
-            (KEPT, ending.NoAliasing()),
+        self._checks: Sequence[tuple[checks.Check, StepCheck]] = (
+            (checks.REWARDS, ending.wrong_rewards),
+            (checks.ENDS, ending.wrong_ends),
+            (checks.OUTCOMES, ending.wrong_outcomes),
+            (checks.LENGTHS, ending.wrong_lengths),
+            (checks.ACCEPTED, self.played.tried),
+            (checks.RETURNING, observing.NoReactivation()),
+            (checks.ZERO_SUM, ending.UnequalSums()),
+            (checks.OWN_SIDE, observing.SideIsObservable()),
+            (checks.FINAL, ending.FinalObservation()),
+            (checks.SEEDS, ending.wrong_seeds),
+            (checks.KEPT, ending.NoAliasing()),
         )
 
     def play(self, seeds: Tensor) -> Played:
@@ -194,7 +178,7 @@ class Game:
         observation = self._open(seeds)
         if observation is None:
             return played
-        self._journal = _Journal(env, played)
+        self._journal = _FaultLog(env, played)
         self._earned = torch.zeros(env.num_envs, env.spec.num_agents, dtype=torch.float64, device=env.device)
         everywhere = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
         while len(played.results) < self._matches and self._sees(observation, everywhere, LOOKS):
@@ -209,10 +193,10 @@ class Game:
         try:
             return self._env.reset(seeds)
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises: that is what is asked here
-            self.played.faults[ACCEPTED] = (describe(error), "when its matches were opened")
+            self.played.faults[checks.ACCEPTED] = (describe(error), "when its matches were opened")
             return None
 
-    def _sees(self, observation: Observation, rows: Tensor, looks: Sequence[tuple[Rule, Look]]) -> bool:
+    def _sees(self, observation: Observation, rows: Tensor, looks: Sequence[tuple[checks.Check, Look]]) -> bool:
         """Look at what agents perceive; say whether it can be gone on with."""
         for rule, look in looks:
             if not self._journal.note(rule, look(ObservationBatch(self._env, observation, rows))) and rule in STOPPING:
@@ -229,9 +213,9 @@ class Game:
         try:
             step = env.step(actions)
         except InvalidActionError as error:
-            journal.note(ACCEPTED, Fault(f"legal actions were refused: {error}"))
+            journal.note(checks.ACCEPTED, Fault(f"legal actions were refused: {error}"))
         except (Exception, SystemExit) as error:  # noqa: BLE001  as above
-            journal.note(ACCEPTED, Fault("; ".join([describe(error), *getattr(error, "__notes__", [])])))
+            journal.note(checks.ACCEPTED, Fault("; ".join([describe(error), *getattr(error, "__notes__", [])])))
         else:
             self.played.stepping_s += time.perf_counter() - start
             self.played.decisions += env.num_envs
@@ -269,13 +253,13 @@ class Game:
         self._on_finished(len(self.played.results) - before)
 
 
-def _without_meaning(rule: Rule, spec: EnvironmentSpec) -> str | None:
+def _without_meaning(rule: checks.Check, spec: EnvironmentSpec) -> str | None:
     """Why a rule says nothing about an environment; None where it says something."""
     categorical = [head for head in spec.heads if head.masked and head.kind is HeadKind.CATEGORICAL]
-    if rule is OPTIONS and not categorical:
+    if rule is checks.OPTIONS and not categorical:
         return "no head has a mask of options"
-    if rule is OWN_SIDE and spec.unlike_sides is None:
+    if rule is checks.OWN_SIDE and spec.unlike_sides is None:
         return "sides are alike"
-    if rule is RETURNING and spec.turn_based:
+    if rule is checks.RETURNING and spec.turn_based:
         return "sides move in turns"
     return None

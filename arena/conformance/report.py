@@ -17,36 +17,28 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found, for whoever mends it.
+    """Result of one check: a row of the report.
 
     Attributes:
-        seen: What was seen.
-        where: In which match and decision, and of whom; empty where it belongs to none.
-        rule: What holds for every environment.
-        way_out: What to do.
-    """
-
-    seen: str
-    where: str
-    rule: str
-    way_out: str
-
-
-@dataclass(frozen=True)
-class Row:
-    """One check.
-
-    Attributes:
-        check: Its name.
-        verdict: What became of it.
-        said: What was looked at, or why it was not; of a finding what was seen.
-        finding: Of a failure or a warning; None elsewhere.
+        check: Name of the check.
+        verdict: Its result.
+        said: What was checked or why it was not; for a failure or a warning, the observation.
+        where: Match, decision and agent of the observation; empty if there is no such place.
+        rule: The rule that was broken; empty unless the verdict is a failure or a warning.
+        remedy: How to repair it; empty like the rule.
     """
 
     check: str
     verdict: Verdict
     said: str
-    finding: Finding | None
+    where: str = ""
+    rule: str = ""
+    remedy: str = ""
+
+    @property
+    def broken(self) -> bool:
+        """Whether this is a failure or a warning."""
+        return self.verdict in (Verdict.FAILED, Verdict.WARNING)
 
 
 @dataclass(frozen=True)
@@ -67,7 +59,7 @@ class Report:
     matches: int
     seed: int
     decisions_per_s: float | None
-    rows: tuple[Row, ...]
+    rows: tuple[Finding, ...]
 
     @property
     def passed(self) -> bool:

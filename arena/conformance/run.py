@@ -7,32 +7,12 @@ from itertools import pairwise
 
 import torch
 
+from arena.conformance import checks
 from arena.conformance import side_effects as containing
-from arena.conformance.checks import (
-    ANSWERS,
-    CHANCE,
-    CONTAINED,
-    IGNORED,
-    ILLEGAL,
-    NEXT_MATCH,
-    PLAYED,
-    PROCESSES,
-    RANGES,
-    REFUSALS,
-    REPEATS,
-    RESET,
-    ROWS,
-    SCORES,
-    SIDES,
-    SPECIFICATION,
-    SPEED,
-    STEP_LIMIT,
-    Rule,
-)
 from arena.conformance.determinism_checks import WAITING_S, Determinism
 from arena.conformance.misuse_checks import try_illegal_actions, try_wrong_calls
-from arena.conformance.random_play import Game, Played, Result
-from arena.conformance.report import Report, Row
+from arena.conformance.random_play import Played, RandomPlay, Result
+from arena.conformance.report import Finding, Report
 from arena.conformance.spec_checks import compare_with_fresh_processes, faults_of
 from arena.conformance.transitions import describe, draw
 from arena.environments import declare, make
@@ -55,23 +35,6 @@ WATCHED = 200
 LEVEL = 0.5
 TELLING = 10
 """Matches that were won and whose sides earned unlike, from which on scores and rewards are compared."""
-
-LATER = (
-    REPEATS,
-    ROWS,
-    RESET,
-    NEXT_MATCH,
-    PROCESSES,
-    IGNORED,
-    CHANCE,
-    ILLEGAL,
-    REFUSALS,
-    STEP_LIMIT,
-    SIDES,
-    SCORES,
-    CONTAINED,
-)
-"""Rules that are looked at when matches can be played at all."""
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 """Shows that something of so many parts is being done: entered, it gives what takes how many more are done."""
@@ -107,54 +70,54 @@ class _Verification:
         pace = played.decisions / played.stepping_s if played and played.stepping_s else None
         return Report(self._name, self._signature, len(played.results) if played else 0, self._seed, pace, rows)
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[Finding]:
         try:
             env = make(self._name, num_envs=1, seed=self._seed)
             rows = list(self._declared(env.spec))
         except ArenaError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises when it is made
-            rows = [SPECIFICATION.failed(f"it cannot be made: {describe(error)}")]
+            rows = [checks.SPECIFICATION.failed(f"it cannot be made: {describe(error)}")]
         yield from rows
-        if any(row.finding for row in rows):
-            yield from _not_reached((*PLAYED, *LATER), rows)
+        if any(row.broken for row in rows):
+            yield from _not_reached((*checks.PLAYED, *checks.LATER), rows)
             return
         answers = self._answers(env)
         yield answers
-        if answers.finding:
-            yield from _not_reached((*PLAYED, *LATER), [answers])
+        if answers.broken:
+            yield from _not_reached((*checks.PLAYED, *checks.LATER), [answers])
             return
         self._played = played = self._play(env.spec)
         rows = played.rows(env.spec)
         yield from rows
         if played.stopped:
-            yield from _not_reached(LATER, rows)
+            yield from _not_reached(checks.LATER, rows)
             return
         yield from self._later(env.spec, played)
 
-    def _declared(self, spec: EnvironmentSpec) -> Iterator[Row]:
+    def _declared(self, spec: EnvironmentSpec) -> Iterator[Finding]:
         """Whether the spec makes sense, and is the same wherever it is declared."""
         with self._progress("what it declares", 1) as advance:
             again = [declare(self._name), make(self._name, num_envs=1, seed=self._seed + 1).spec]
             if faults := faults_of(spec):
                 more = f", and {len(faults) - 1} more like it" if len(faults) > 1 else ""
-                yield SPECIFICATION.failed(f"{faults[0]}{more}")
+                yield checks.SPECIFICATION.failed(f"{faults[0]}{more}")
                 return
             for one, other in pairwise([spec, *again]):
                 if one != other:
-                    yield SPECIFICATION.failed(
+                    yield checks.SPECIFICATION.failed(
                         f"it declares something else when it is made again: {_unlike(one, other)}"
                     )
                     return
             self._signature = spec.signature
-            yield SPECIFICATION.passed(_summary(spec))
+            yield checks.SPECIFICATION.passed(_summary(spec))
             yield compare_with_fresh_processes(spec)
             advance(1)
 
-    def _answers(self, env: Environment) -> Row:
+    def _answers(self, env: Environment) -> Finding:
         """Let a process play it first: one that crashes or never answers does no harm there."""
         if not plays_single_matches(env):
-            return ANSWERS.not_applicable("it steps a whole batch by itself, in this process")
+            return checks.ANSWERS.not_applicable("it steps a whole batch by itself, in this process")
         rng = torch.Generator().manual_seed(self._seed)
         rows, decisions = 2, min(MOST_COMPARED, env.spec.max_decisions)
         with self._progress("a process of its own", decisions) as advance:
@@ -166,8 +129,8 @@ class _Verification:
                     shown = step.observation
                     advance(1)
             except (Exception, SystemExit) as error:  # noqa: BLE001  as above
-                return ANSWERS.failed(_cause_of(error))
-        return ANSWERS.passed(f"{decisions:,} decisions of {rows} matches in a process of its own")
+                return checks.ANSWERS.failed(_cause_of(error))
+        return checks.ANSWERS.passed(f"{decisions:,} decisions of {rows} matches in a process of its own")
 
     def _play(self, spec: EnvironmentSpec) -> Played:
         rows = min(MAX_ROWS, -(-self._matches // 2))
@@ -175,29 +138,33 @@ class _Verification:
         seeds = torch.tensor([derive(self._seed, "opening", row) for row in range(rows)], dtype=torch.int64)
         rng = torch.Generator().manual_seed(derive(self._seed, "players"))
         with self._progress("matches at random", self._matches) as advance:
-            return Game(env, self._matches, rng, advance).play(seeds)
+            return RandomPlay(env, self._matches, rng, advance).play(seeds)
 
-    def _later(self, spec: EnvironmentSpec, played: Played) -> Iterator[Row]:
+    def _later(self, spec: EnvironmentSpec, played: Played) -> Iterator[Finding]:
         """What is asked of a game that can be played."""
         repeating = Determinism(partial(make, self._name), self._seed, min(spec.max_decisions, MOST_COMPARED))
-        with self._progress("matches played twice", len(LATER)) as advance:
+        with self._progress("matches played twice", len(checks.LATER)) as advance:
             for row in self._rest(spec, played, repeating):
                 yield row
                 advance(1)
 
-    def _rest(self, spec: EnvironmentSpec, played: Played, repeating: Determinism) -> Iterator[Row]:
+    def _rest(self, spec: EnvironmentSpec, played: Played, repeating: Determinism) -> Iterator[Finding]:
         yield from repeating.rows()
         yield repeating.chance()
-        yield _guarded(ILLEGAL, partial(try_illegal_actions, repeating, in_range=RANGES not in played.faults))
-        yield _guarded(REFUSALS, partial(try_wrong_calls, repeating))
+        yield _guarded(
+            checks.ILLEGAL, partial(try_illegal_actions, repeating, in_range=checks.RANGES not in played.faults)
+        )
+        yield _guarded(checks.REFUSALS, partial(try_wrong_calls, repeating))
         yield judge_limit(spec, played.results)
         yield judge_sides(spec, played.results)
         yield judge_scores(played.results)
-        yield _guarded(CONTAINED, partial(self._contained, repeating))
+        yield _guarded(checks.CONTAINED, partial(self._contained, repeating))
         rate = played.decisions / played.stepping_s
-        yield SPEED.info(f"{rate:,.0f} decisions a second of {min(MAX_ROWS, -(-self._matches // 2))} matches at once")
+        yield checks.SPEED.info(
+            f"{rate:,.0f} decisions a second of {min(MAX_ROWS, -(-self._matches // 2))} matches at once"
+        )
 
-    def _contained(self, repeating: Determinism) -> Row:
+    def _contained(self, repeating: Determinism) -> Finding:
         env = repeating.make(num_envs=2, seed=0)
         rng, shown = torch.Generator().manual_seed(0), env.reset()
         with containing.watching() as deeds:
@@ -206,38 +173,38 @@ class _Verification:
         return containing.judge(deeds, containing.waited_for() - self._threads)
 
 
-def judge_limit(spec: EnvironmentSpec, results: list[Result]) -> Row:
+def judge_limit(spec: EnvironmentSpec, results: list[Result]) -> Finding:
     """Whether matches come to an end of their own."""
     if spec.limit_decides:
-        return STEP_LIMIT.not_applicable("its limit decides its matches")
+        return checks.STEP_LIMIT.not_applicable("its limit decides its matches")
     by_rules = sum(not result.cut for result in results)
     if by_rules:
-        return STEP_LIMIT.passed(f"{by_rules} of {len(results)} matches ended by the game's rules")
+        return checks.STEP_LIMIT.passed(f"{by_rules} of {len(results)} matches ended by the game's rules")
     lengths = [result.decisions for result in results]
-    return STEP_LIMIT.warned(
+    return checks.STEP_LIMIT.warned(
         f"all {len(results)} matches were cut off, after {min(lengths):,} to {max(lengths):,} decisions"
     )
 
 
-def judge_sides(spec: EnvironmentSpec, results: list[Result]) -> Row:
+def judge_sides(spec: EnvironmentSpec, results: list[Result]) -> Finding:
     """Whether home is level with away, between players that both act at random."""
     score = sum(result.score for result in results) / len(results)
     low, high = score_interval(score, len(results))
     said = f"home scores {score:.3f} ({low:.3f} to {high:.3f}) of {len(results)} matches of equal players"
     if spec.unlike_sides is not None:
-        return SIDES.not_applicable(f"{' and '.join(spec.unlike_sides)} are rated each on its own; {said}")
-    return SIDES.passed(said) if low <= LEVEL <= high else SIDES.warned(said)
+        return checks.SIDES.not_applicable(f"{' and '.join(spec.unlike_sides)} are rated each on its own; {said}")
+    return checks.SIDES.passed(said) if low <= LEVEL <= high else checks.SIDES.warned(said)
 
 
-def judge_scores(results: list[Result]) -> Row:
+def judge_scores(results: list[Result]) -> Finding:
     """Whether who wins earns more."""
     telling = [result for result in results if result.score != LEVEL and result.margin != 0.0]
     if len(telling) < TELLING:
-        return SCORES.not_applicable(f"only {len(telling)} of {len(results)} matches were won and paid unlike")
+        return checks.SCORES.not_applicable(f"only {len(telling)} of {len(results)} matches were won and paid unlike")
     agreeing = sum((result.score > LEVEL) == (result.margin > 0.0) for result in telling)
     said = f"who won earned more in {agreeing} of {len(telling)} matches"
     _, high = score_interval(agreeing / len(telling), len(telling))
-    return SCORES.passed(said) if high >= LEVEL else SCORES.warned(said)
+    return checks.SCORES.passed(said) if high >= LEVEL else checks.SCORES.warned(said)
 
 
 def _cause_of(error: BaseException) -> str:
@@ -249,7 +216,7 @@ def _cause_of(error: BaseException) -> str:
     return f"{line} ({places[-1]})" if places else line
 
 
-def _guarded(rule: Rule, check: Callable[[], Row]) -> Row:
+def _guarded(rule: checks.Check, check: Callable[[], Finding]) -> Finding:
     """What a check says; an error that a game raises on the way is its fault."""
     try:
         return check()
@@ -257,9 +224,9 @@ def _guarded(rule: Rule, check: Callable[[], Row]) -> Row:
         return rule.failed(describe(error))
 
 
-def _not_reached(rules: tuple[Rule, ...], rows: list[Row]) -> Iterator[Row]:
+def _not_reached(rules: tuple[checks.Check, ...], rows: list[Finding]) -> Iterator[Finding]:
     """Rows of what cannot be looked at, since something was broken before."""
-    broken = next(row.check for row in rows if row.finding)
+    broken = next(row.check for row in rows if row.broken)
     yield from (rule.not_reached(f"{broken!r} is broken") for rule in rules)
 
 

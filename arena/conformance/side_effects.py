@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from arena.conformance.checks import CONTAINED
-from arena.conformance.report import Row
+from arena.conformance import checks
+from arena.conformance.report import Finding
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 HARMLESS = ("/dev/null", "/dev/zero", "/dev/urandom")
@@ -79,13 +79,13 @@ def waited_for() -> set[threading.Thread]:
     return {each for each in threading.enumerate() if not each.daemon and not each.name.startswith(EXECUTORS)}
 
 
-def judge(deeds: list[str], threads: set[threading.Thread]) -> Row:
+def judge(deeds: list[str], threads: set[threading.Thread]) -> Finding:
     """What is said of deeds, and of threads that were started."""
     found = [*deeds, *(f"leaves thread {each.name} behind" for each in sorted(threads, key=str))]
     if not found:
-        return CONTAINED.passed("no file, no pickle, no connection, no process (of what Python code does)")
+        return checks.CONTAINED.passed("no file, no pickle, no connection, no process (of what Python code does)")
     others = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
-    return CONTAINED.failed(f"while it is played it {found[0]}{others}")
+    return checks.CONTAINED.failed(f"while it is played it {found[0]}{others}")
 
 
 def _writes(path: Any, mode: Any, flags: Any) -> bool:  # noqa: ANN401  whatever was opened

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
-from arena.conformance.checks import SIGNATURE
-from arena.conformance.report import Row
+from arena.conformance import checks
+from arena.conformance.report import Finding
 from arena.environments.spec import EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
 
 FRESH_LIMIT_S = 600.0
@@ -29,7 +29,7 @@ def faults_of(spec: EnvironmentSpec) -> list[str]:
     return [*_faults_of_agents(spec), *_faults_of_blocks(spec), *_faults_of_heads(spec), *_faults_of_ends(spec)]
 
 
-def compare_with_fresh_processes(spec: EnvironmentSpec) -> Row:
+def compare_with_fresh_processes(spec: EnvironmentSpec) -> Finding:
     """Declare an environment in processes of their own, and compare the signatures."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     started = [
@@ -47,16 +47,16 @@ def compare_with_fresh_processes(spec: EnvironmentSpec) -> Row:
             said, failed = process.communicate(timeout=FRESH_LIMIT_S)
         except subprocess.TimeoutExpired:
             _end(started)
-            return SIGNATURE.failed(f"a new process did not declare it within {FRESH_LIMIT_S:g} s")
+            return checks.SIGNATURE.failed(f"a new process did not declare it within {FRESH_LIMIT_S:g} s")
         if process.returncode != 0:
             _end(started)
             cause = (failed.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
-            return SIGNATURE.failed(f"a new process cannot declare it: {cause}")
+            return checks.SIGNATURE.failed(f"a new process cannot declare it: {cause}")
         signature = said.split()[-1]
         if signature != spec.signature:
             _end(started)
-            return SIGNATURE.failed(f"it is {spec.signature} here and {signature} in a new process")
-    return SIGNATURE.passed(f"{spec.signature}, in {len(started)} new processes as here")
+            return checks.SIGNATURE.failed(f"it is {spec.signature} here and {signature} in a new process")
+    return checks.SIGNATURE.passed(f"{spec.signature}, in {len(started)} new processes as here")
 
 
 def _end(processes: Sequence["subprocess.Popen[str]"]) -> None:

@@ -1,13 +1,13 @@
-"""Environments: what they declare, how they step, and the registry. Importing this package loads no torch."""
+"""Environments: specs, the batched step interface, and the registry. Importing this package does not load torch."""
 
 from arena.environments.registry import (
     baselines,
-    brought_baselines,
     declare,
     declare_all,
     make,
     make_baseline,
     names,
+    plugin_baselines,
     split_rounds,
 )
 from arena.environments.spec import (
@@ -33,11 +33,11 @@ __all__ = [
     "ObservationBlock",
     "RoundsSpec",
     "baselines",
-    "brought_baselines",
     "declare",
     "declare_all",
     "make",
     "make_baseline",
     "names",
+    "plugin_baselines",
     "split_rounds",
 ]

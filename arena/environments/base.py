@@ -1,8 +1,8 @@
-"""How a batch of matches is stepped. Contract for anyone who brings a game."""
+"""Interface of batched environments: the contract for authors of games."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,22 +12,22 @@ from arena.environments.spec import EnvironmentSpec, HeadKind
 from arena.errors import InvalidActionError
 
 Actions = Mapping[str, Tensor]
-"""Action of every head: gaussian (..., K) float in [-1, 1], bernoulli (..., K) bool, categorical (...) int64."""
+"""Actions per head: gaussian (..., K) float in [-1, 1], bernoulli (..., K) bool, categorical (...) int64."""
 
 
 NOTHING_LEGAL = "nothing, which is the game's mistake: in its masks 1 is legal and 0 is not"
-"""What is said to be allowed where a mask allows nothing to somebody who acts."""
+"""Text for an error if the mask of an active agent allows nothing."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What agents perceive; leading axes are (E, N) in an environment and (R,) before a policy.
+    """Observations of agents; leading axes are (E, N) from an environment and (R,) for a policy.
 
     Attributes:
-        values: Observation floats (..., D), laid out as the spec declares.
-        masks: For every masked head, (..., K) bool; true where the dimension or option may matter.
-        active: (...) bool; who acts now. Inactive agents (dead, or not their turn) carry no loss, no statistics and
-            no state update; their actions are ignored.
+        values: Observation values (..., D), in the layout of the spec.
+        masks: Action mask (..., K) bool of every masked head. True for dimensions and options that may matter.
+        active: (...) bool, agents that act now. Inactive agents (dead, or waiting for their turn) contribute no loss,
+            no statistics and no state update, and their actions are ignored.
     """
 
     values: Float[Tensor, "... D"]
@@ -35,7 +35,7 @@ class Observation:
     active: Bool[Tensor, "..."]
 
     def side(self, agents: slice) -> "Observation":
-        """Observation of some agents of every environment, with (E, n) flattened to R = E * n rows."""
+        """Return the observations of some agents of every environment, with (E, n) flattened to R = E * n rows."""
         return Observation(
             values=self.values[:, agents].flatten(0, 1),
             masks={name: mask[:, agents].flatten(0, 1) for name, mask in self.masks.items()},
@@ -43,7 +43,7 @@ class Observation:
         )
 
     def rows(self, index: Tensor) -> "Observation":
-        """The entries `index` (int64 or bool) of the first axis."""
+        """Return the entries `index` (int64 or bool) of the first axis."""
         return Observation(
             values=self.values[index],
             masks={name: mask[index] for name, mask in self.masks.items()},
@@ -53,12 +53,12 @@ class Observation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of the matches that ended in this step; other rows hold 0.5 and 0.
+    """Result of the matches that ended in this step; the score is 0.5 and the reason 0 in other rows.
 
     Attributes:
         score: Home's score (E,) float64 in [0, 1].
-        reason: (E,) int64, indexes `spec.reasons`.
-        decisions: (E,) int64, length of the match so far, in decisions.
+        reason: (E,) int64 index into `spec.reasons`.
+        decisions: (E,) int64 length of the match so far, in decisions.
     """
 
     score: Float[Tensor, " E"]
@@ -68,16 +68,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What came of one decision of every environment.
+    """Result of one decision in every environment.
 
     Attributes:
-        observation: What agents perceive next; where an episode ended, the next episode's first.
+        observation: Next observation; after the end of an episode the first of the next one (autoreset).
         reward: Reward (E, N) float32 of the action just taken.
-        terminated: (E,) bool, the episode was ended by the game.
-        truncated: (E,) bool, the episode was cut by a limit.
-        final_observation: Where an episode ended, its last observation; elsewhere equal to `observation`. Where a limit
-            cut it off, whoever would have gone on is active in it and sees something, also who waited for its turn.
-        outcome: Explicit result, valid where `over`.
+        terminated: (E,) bool, true if the game ended the episode.
+        truncated: (E,) bool, true if a limit ended the episode.
+        final_observation: Last observation of an episode that ended; elsewhere equal to `observation`. In a truncated
+            episode all agents that could have continued are active and observe, including those waiting for their turn.
+        outcome: Result of the match, valid where `over` is true.
     """
 
     observation: Observation
@@ -89,46 +89,46 @@ class StepResult:
 
     @property
     def ended(self) -> Bool[Tensor, " E"]:
-        """Where an episode ended: memory is cleared, and advantages are cut."""
+        """(E,) true where an episode ended: memory is cleared and advantages are cut."""
         return self.terminated | self.truncated
 
     @property
     def over(self) -> Bool[Tensor, " E"]:
-        """Where a match ended, which is one episode unless the environment says otherwise; see `RoundResult`."""
+        """(E,) true where a match ended. A match is one episode, except in a `RoundResult`."""
         return self.ended
 
 
 @dataclass(frozen=True)
 class RoundResult(StepResult):
-    """What came of one decision where an episode's end need not be the match's.
+    """Result of one decision if a match can have several episodes.
 
-    A match has several rounds, each an episode of its own; or what played it was lost, and it is played anew.
+    A match has several rounds with one episode each, or it was lost with its worker and restarts.
 
     Attributes:
-        match_over: (E,) bool, the match ended; true only where an episode ended.
+        match_over: (E,) bool, true if the match ended; implies that an episode ended.
     """
 
     match_over: Bool[Tensor, " E"]
 
     @property
     def over(self) -> Bool[Tensor, " E"]:
-        """Where a match ended."""
+        """(E,) true where a match ended."""
         return self.match_over
 
 
 @runtime_checkable
 class Environment(Protocol):
-    """E matches at once. Environments reset themselves row by row.
+    """A batch of E matches with autoreset per row.
 
-    Tensors that `reset` and `step` return belong to the caller: a later step does not change them.
+    Tensors returned by `reset` and `step` belong to the caller: later steps do not change them.
 
     Attributes:
-        spec: What the environment declares.
+        spec: Environment spec.
         num_envs: E.
-        device: Where its tensors live.
-        seeds: Seed (E,) int64 of the match that each row is in; everything random in it follows from it.
-        next_seeds: Seed (E,) int64 of each row's next match, drawn from the environment's seed unless the caller
-            writes its own before the match ends (in place).
+        device: Device of its tensors.
+        seeds: Seed (E,) int64 of each row's current match, which determines all its randomness.
+        next_seeds: Seed (E,) int64 of each row's next match. It is derived from the environment's seed, unless the
+            caller overwrites it in place before the match ends.
     """
 
     spec: EnvironmentSpec
@@ -141,7 +141,7 @@ class Environment(Protocol):
         """Start a new match in every row, from `seeds` or from `next_seeds`.
 
         Raises:
-            ArenaError: `seeds` are not one for each row, no whole numbers, or below 0.
+            ArenaError: `seeds` does not have one nonnegative integer per row.
         """
         ...
 
@@ -149,7 +149,7 @@ class Environment(Protocol):
         """Play one decision of every agent.
 
         Args:
-            actions: For every head, actions with leading axes (E, N); those of inactive agents are ignored.
+            actions: Actions of every head with leading axes (E, N); those of inactive agents are ignored.
 
         Raises:
             InvalidActionError: A head is missing, unknown or of the wrong shape.
@@ -159,71 +159,72 @@ class Environment(Protocol):
 
 @runtime_checkable
 class AwaitedEnvironment(Environment, Protocol):
-    """An environment whose decisions others play meanwhile. Optional: one that has the methods is one.
+    """Capability: step matches in the background.
 
     `step` is `send` and `receive`. In between it may be reset, which forgets the decision.
     """
 
     def send(self, actions: Actions) -> None:
-        """Begin a decision of every agent; see `step`.
+        """Start a decision of every agent (see `step`).
 
         Raises:
             InvalidActionError: A head is missing, unknown or of the wrong shape.
-            ArenaError: A decision is under way.
+            ArenaError: A decision is already in progress.
         """
         ...
 
     def receive(self) -> StepResult:
-        """Wait until it is played, and return what came of it.
+        """Wait for the decision and return its result.
 
         Raises:
-            ArenaError: No decision is under way.
+            ArenaError: No decision is in progress.
         """
         ...
 
     def halves(self) -> "Sequence[AwaitedEnvironment]":
-        """Return two batches with half of its matches each, stepped by the same means, that take its place.
+        """Split into two batches of half the matches with the same workers; they replace this one.
 
-        One is played while somebody decides for the other. Where it cannot be divided, it is the only one.
+        One batch steps while policies act for the other. An environment that cannot be split returns itself alone.
         """
         ...
 
 
 @runtime_checkable
 class ItemisedEnvironment(Environment, Protocol):
-    """An environment that says what its rewards are made of. Optional: one that has both properties is one."""
+    """Capability: split rewards into named components."""
 
     @property
     def component_names(self) -> tuple[str, ...]:
-        """Names of the C things by which agents earn."""
+        """Names of the C reward components."""
         ...
 
     @property
     def components(self) -> Float[Tensor, "E N C"]:
-        """What each agent earned by each of them in the last decision, weights included.
+        """(E, N, C) weighted reward components of each agent in the last decision.
 
-        Over C and the agents of a side they add up to that side's rewards: who shares what with whom comes after.
+        Summed over C and a side's agents they equal the side's total reward, because rewards are shared within the side
+        only afterwards.
         """
         ...
 
 
 @runtime_checkable
 class ShapedEnvironment(Environment, Protocol):
-    """An environment that pays for potentials. Optional: one that has the property is one."""
+    """Capability: potential-based reward shaping (Ng et al., 1999)."""
 
     @property
     def shaping_gamma(self) -> float:
-        """Discount of its shaping, gamma f' - f: it leaves the best play as it is only where training has the same."""
+        """Discount of the shaping gamma f' - f. Training with the same discount preserves optimal policies."""
         ...
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One number that says how a side played a match.
+    """A behaviour metric of one side in a match.
 
     Attributes:
-        name: What it is, with its unit unless it is a share, such as "engagement_range_m".
-        low: Least value, in that unit.
+        name: Name with its unit, unless it is a share, such as "engagement_range_m".
+        low: Smallest value, in that unit.
         high: Largest value; may be infinite.
     """
 
@@ -234,39 +235,97 @@ class Measure:
 
 @runtime_checkable
 class Meter(Protocol):
-    """Measures how both sides of E matches play, decision by decision, and changes nothing.
+    """Measures the behaviour of both sides in E matches without changing them.
 
     Attributes:
-        measures: What it measures, B in all, with different names.
+        measures: The B metrics, with unique names.
     """
 
     measures: tuple[Measure, ...]
 
     def opened(self, observation: Observation) -> None:
-        """See what `reset` returned."""
+        """Called with the result of `reset`."""
         ...
 
     def stepped(self, actions: Actions, step: StepResult) -> Float[Tensor, "E 2 B"]:
-        """See a decision of every match, and what came of it.
+        """Called with the actions and the result of every decision.
 
         Returns:
-            For matches that ended in it what home and away were like in all of the match, NaN for what there was
-            nothing to measure of. For others NaN.
+            Metrics of home and away over the whole match, for matches that ended; NaN if undefined, and for all other
+            matches.
         """
         ...
 
 
 @runtime_checkable
 class MeasuredEnvironment(Environment, Protocol):
-    """An environment that says how its players differ beside their scores. Optional: one that has the method is one."""
+    """Capability: measure how each side plays, apart from its score."""
 
     def measure(self) -> Meter:
-        """Measure the matches from the next `reset` on. It costs nothing where nobody asks."""
+        """Return a meter of the matches from the next `reset` on. Without one, measuring costs nothing."""
         ...
 
 
+@runtime_checkable
+class CurriculumEnvironment(Protocol):
+    """Capability: play a reduced game.
+
+    Attributes:
+        lesson: Current lesson; the full game until `teach` is called.
+    """
+
+    lesson: Any
+
+    def teach(self, lesson: Any) -> None:  # noqa: ANN401  the environment's own type
+        """Set the lesson; it takes effect with each row's next match."""
+        ...
+
+
+@runtime_checkable
+class CountsBytes(Protocol):
+    """Capability: report the memory of its matches, without observations."""
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of all matches together."""
+        ...
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes that exist once for all matches, such as maps."""
+        ...
+
+
+CAPABILITIES: tuple[type, ...] = (
+    AwaitedEnvironment,
+    ItemisedEnvironment,
+    ShapedEnvironment,
+    MeasuredEnvironment,
+    CurriculumEnvironment,
+    CountsBytes,
+)
+"""All optional protocols of an environment."""
+
+C = TypeVar("C")
+
+
+def capabilities_of(env: object) -> tuple[type, ...]:
+    """Return the optional protocols that an environment supports.
+
+    An environment lists them in its attribute `capabilities`. Without this attribute it supports every protocol whose
+    members it has.
+    """
+    declared: tuple[type, ...] | None = getattr(env, "capabilities", None)
+    return tuple(each for each in CAPABILITIES if isinstance(env, each)) if declared is None else declared
+
+
+def supports(env: object, capability: type[C]) -> TypeGuard[C]:
+    """Return whether an environment supports an optional protocol; see `capabilities_of`."""
+    return capability in capabilities_of(env)
+
+
 def check_actions(spec: EnvironmentSpec, num_envs: int, actions: Actions) -> None:
-    """Refuse actions that do not fit the spec's heads, by name.
+    """Check that actions match the spec's heads.
 
     Raises:
         InvalidActionError: A head is missing, unknown or of the wrong shape.

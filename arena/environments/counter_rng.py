@@ -1,7 +1,7 @@
-"""Counter-based randomness on tensors: the same numbers on every device, in a batch of any size.
+"""Counter-based random numbers on tensors: identical on every device and for any batch size.
 
-Nothing here has state. A number follows from a seed and the integer keys that say what it is for, by the arithmetic
-of `arena.seeding`, so that row k of a batch never depends on its neighbours.
+The functions are stateless. A number depends only on a seed and on integer keys for its purpose, computed as in
+`arena.seeding`. Row k of a batch therefore never depends on its neighbours.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ _MANTISSA_BITS = 24
 
 
 def derive(seed: Int[Tensor, "..."], *keys: int | Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-    """Derive seeds entry by entry, equal to `arena.seeding.derive` with integer keys.
+    """Derive seeds elementwise, equal to `arena.seeding.derive` with integer keys.
 
     Args:
         seed: Parent seeds, int64 in [0, 2^63).
@@ -24,14 +24,14 @@ def derive(seed: Int[Tensor, "..."], *keys: int | Int[Tensor, "..."]) -> Int[Ten
     Returns:
         Derived seeds, int64 in [0, 2^63).
     """
-    if seed.is_cpu:  # small arrays take NumPy a quarter of the time
+    if seed.is_cpu:  # NumPy takes a quarter of the time for small arrays
         words = (key.numpy() if isinstance(key, Tensor) else key for key in keys)
         return torch.from_numpy(np.asarray(derive_array(seed.numpy(), *words)))
     return derive_on_device(seed, *keys)
 
 
 def derive_on_device(seed: Int[Tensor, "..."], *keys: int | Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-    """Derive seeds as `derive` does, by operations that any device has."""
+    """Derive seeds as `derive` does, with operations available on any device."""
     state = _mix(seed + _GAMMA)
     for key in keys:
         word = torch.as_tensor(key, dtype=torch.int64, device=seed.device)
@@ -40,7 +40,7 @@ def derive_on_device(seed: Int[Tensor, "..."], *keys: int | Int[Tensor, "..."]) 
 
 
 def uniform(derived: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """Turn derived seeds into float32 numbers in [0, 1), of which there are 2^24."""
+    """Map derived seeds to float32 numbers in [0, 1), with 24 bits of resolution."""
     return (derived >> (63 - _MANTISSA_BITS)).to(torch.float32) * 2.0**-_MANTISSA_BITS
 
 
@@ -53,12 +53,12 @@ _MULTIPLIERS = (_signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB))
 
 
 def _mix(word: Tensor) -> Tensor:
-    """SplitMix64's finaliser; int64 products wrap as unsigned ones do."""
+    """SplitMix64's finaliser; int64 products wrap like unsigned ones."""
     word = (word ^ _shift_right(word, 30)) * _MULTIPLIERS[0]
     word = (word ^ _shift_right(word, 27)) * _MULTIPLIERS[1]
     return word ^ _shift_right(word, 31)
 
 
 def _shift_right(word: Tensor, bits: int) -> Tensor:
-    """Logical shift: int64 would drag the sign along."""
+    """Logical right shift, because int64 shifts are arithmetic."""
     return (word >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,4 +1,4 @@
-"""What is asked of any game while it is played: numbers that are finite, and that it does not end the program."""
+"""Guards around any game: finite observations and rewards, and no exit of the process."""
 
 import math
 import traceback
@@ -10,11 +10,11 @@ from arena.errors import ArenaError, GameError
 
 
 @contextmanager
-def staying(name: str) -> Iterator[None]:
-    """Run a game's code, which may fail but not leave: `sys.exit` in it would end a whole run without a word.
+def forbid_exit(name: str) -> Iterator[None]:
+    """Run a game's code and convert exceptions that would end the process, such as `SystemExit`.
 
     Raises:
-        ArenaError: It raised what is no `Exception`, such as `SystemExit`; Ctrl-C ends programs as ever.
+        ArenaError: The code raised something that is not an `Exception`. KeyboardInterrupt passes through.
     """
     try:
         yield
@@ -30,18 +30,18 @@ def staying(name: str) -> Iterator[None]:
 
 
 def require_finite(env: Environment, seen: Observation, step: StepResult | None = None, *, first: int = 0) -> None:
-    """Refuse what policies cannot make sense of, before anything is learned from it or scored by it.
+    """Check that observations and rewards are finite, before they are used for learning or scoring.
 
-    A sum over all matches shows that something is wrong; what it is, is looked for only then.
+    The check is one sum over all matches. The offending entry is located only if that fails.
 
     Args:
-        env: Whose observation it is.
-        seen: What agents perceive now, or perceived last.
-        step: What came of the decision before; None where none was made.
-        first: Number of the environment's first match among those that are played.
+        env: The environment.
+        seen: Current or final observation.
+        step: Result of the decision before. None after a reset.
+        first: Number of the environment's first match.
 
     Raises:
-        ArenaError: There is NaN or infinity in what agents are shown or paid.
+        ArenaError: An observation or reward is NaN or infinite.
     """
     total = seen.values.sum().item() + (0.0 if step is None else step.reward.sum().item())
     if math.isfinite(total):
@@ -58,7 +58,7 @@ def require_finite(env: Environment, seen: Observation, step: StepResult | None 
 
 
 def _refusal(env: Environment, what: str, row: int, step: StepResult | None, first: int, *, opened: bool) -> ArenaError:
-    """Name the match and the decision; `env.seeds` are those of matches that were opened since."""
+    """Return an error with match and decision; `env.seeds` may already belong to the next matches."""
     over = step is not None and bool(step.over[row])
     where = f"match {first + row}"
     if opened or not over:

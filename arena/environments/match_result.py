@@ -1,13 +1,13 @@
-"""How a recorded match ended. Its own module: recorders of single games need it, and `recorder` knows those."""
+"""Result of a recorded match. A separate module to avoid an import cycle between recorders."""
 
 from arena.environments.base import Environment, StepResult
 from arena.errors import CallOrderError
+from arena.replay.columns import to_name
 from arena.replay.header import FORMAT, VERSION, Header, Result
-from arena.replay.limits import to_name
 
 
 class MatchResultTracker:
-    """Waits for the end of a row's match, and keeps how it ended."""
+    """Waits for the end of the match in a row and stores its result."""
 
     def __init__(self, env: Environment, row: int) -> None:
         self._spec, self._row, self._seed = env.spec, row, int(env.seeds[row])
@@ -19,7 +19,7 @@ class MatchResultTracker:
         return self._result is not None
 
     def stepped(self, step: StepResult) -> None:
-        """Note the outcome, if this step brought one."""
+        """Store the outcome if the match ended in this step."""
         if not self.over and bool(step.over[self._row]):
             score, reason, decisions = (
                 each[self._row].item() for each in (step.outcome.score, step.outcome.reason, step.outcome.decisions)
@@ -27,7 +27,7 @@ class MatchResultTracker:
             self._result = Result(float(score), self._spec.reasons[int(reason)], int(decisions))
 
     def header(self, players: tuple[str, str]) -> Header:
-        """Header of the recording.
+        """Return the header of the recording.
 
         Raises:
             ArenaError: The match has not ended.

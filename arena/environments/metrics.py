@@ -1,6 +1,6 @@
-"""Behaviour metrics of an environment: how often an agent does what it may, read from its actions.
+"""Default behaviour metrics: frequencies of actions among the legal ones.
 
-An environment that knows what tells players apart measures it itself; see `MeasuredEnvironment`.
+An environment can define its own metrics instead (see `MeasuredEnvironment`).
 """
 
 import torch
@@ -15,21 +15,22 @@ from arena.environments.base import (
     Meter,
     Observation,
     StepResult,
+    supports,
 )
 from arena.environments.spec import SIDES, ActionHead, EnvironmentSpec, HeadKind
 
 MOST_MEASURES = 64
-"""Measures of one environment."""
+"""Most metrics of one environment."""
 
 
 class RatioAccumulator:
-    """Adds up what B ratios are made of, for both sides of E matches.
+    """Accumulates numerators and denominators of B ratios, for both sides of E matches.
 
     Args:
-        spec: Whose agents.
+        spec: Environment spec.
         num_envs: E.
         measures: B.
-        device: Where the sums live.
+        device: Device of the sums.
     """
 
     def __init__(self, spec: EnvironmentSpec, num_envs: int, measures: int, device: torch.device) -> None:
@@ -38,13 +39,13 @@ class RatioAccumulator:
         self._wholes = torch.zeros_like(self._parts)
 
     def add(self, parts: Float[Tensor, "E N B"], wholes: Float[Tensor, "E N B"]) -> None:
-        """Take in what every agent did in a decision, and of how much that is a part."""
+        """Add every agent's numerators and denominators of a decision."""
         for side, agents in enumerate(self._sides):
             self._parts[:, side] += parts[:, agents].sum(dim=1)
             self._wholes[:, side] += wholes[:, agents].sum(dim=1)
 
     def take(self, ended: Bool[Tensor, " E"]) -> Float[Tensor, "E 2 B"]:
-        """Return the ratios of matches that have ended, NaN where a whole is 0, and begin them anew; NaN of others."""
+        """Return and reset the ratios of matches that ended; NaN for a zero denominator and for other matches."""
         rows = ended[:, None, None]
         ratios = torch.where(rows & (self._wholes > 0.0), self._parts / self._wholes, torch.nan)
         self._parts.masked_fill_(rows, 0.0)
@@ -53,11 +54,11 @@ class RatioAccumulator:
 
 
 class ActionFrequencies:
-    """Measures what agents do of what they may, head by head.
+    """Measures action frequencies, head by head.
 
-    Of a categorical head how often each option is chosen where it may be, of a Bernoulli head how often each switch is
-    on where it may be, of a Gaussian head the mean action where it matters. Heads are measured in order as long as
-    there are no more than `MOST_MEASURES`; a game with more options than that needs measures of its own.
+    Categorical heads: how often each option is chosen if legal. Bernoulli heads: how often each switch is on if legal.
+    Gaussian heads: the mean action where it matters. Heads are included in order up to `MOST_MEASURES` metrics. A game
+    with more options needs metrics of its own.
     """
 
     def __init__(self, env: Environment) -> None:
@@ -78,7 +79,7 @@ class ActionFrequencies:
         return self._ratios.take(step.over)
 
     def _of_head(self, head: ActionHead, action: Tensor) -> tuple[Float[Tensor, "E N K"], Float[Tensor, "E N K"]]:
-        """What agents did in one decision, and what they might have done."""
+        """Return the actions of one decision and the legal ones."""
         acting = self._seen.active.unsqueeze(-1)
         allowed = acting & self._seen.masks[head.name] if head.masked else acting
         if head.kind is HeadKind.CATEGORICAL:
@@ -87,8 +88,8 @@ class ActionFrequencies:
 
 
 def meter_of(env: Environment) -> Meter:
-    """Measure an environment's matches from its next `reset` on."""
-    return env.measure() if isinstance(env, MeasuredEnvironment) else ActionFrequencies(env)
+    """Return the environment's meter, from its next `reset` on."""
+    return env.measure() if supports(env, MeasuredEnvironment) else ActionFrequencies(env)
 
 
 def _heads_that_fit(spec: EnvironmentSpec) -> list[ActionHead]:

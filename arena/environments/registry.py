@@ -1,4 +1,4 @@
-"""Environments by name. Torch-free: an environment's module is imported when one is made."""
+"""Registry of environments by name. Torch-free: an environment's module is imported only when one is made."""
 
 import importlib
 import importlib.util
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from arena.environments.adapters.custom.baselines import Scripted, scripted_players
-from arena.environments.adapters.custom.plugins import plugins
+from arena.environments.adapters.custom.lookup import plugins
 from arena.environments.spec import RoundsSpec
 from arena.errors import ArenaError, InputError, UnknownEnvironmentError, UnknownPolicyError
 from arena.extras import named_extra
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A scripted player that never moves: it anchors the environment's rating scale."""
+    """A scripted baseline with a fixed rating, which anchors the environment's rating scale."""
 
     name: str
     rating: float
@@ -28,11 +28,11 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Entry:
-    """Where an environment, what it declares and its scripted players come from, each as `module:callable`.
+    """Import paths of an environment's factory, spec and scripted players, each as `module:callable`.
 
     Attributes:
-        hosted: Whether games of it play one match at a time, so that processes of their own can step them; `factory` is
-            then told how many, and how long they may take.
+        hosted: Whether its games play one match at a time, so that worker processes can step them; `factory` then takes
+            their number and time limit.
     """
 
     factory: str
@@ -90,12 +90,12 @@ ENVIRONMENTS: dict[str, Entry] = {
 
 @dataclass(frozen=True)
 class Family:
-    """Environments that somebody else's package brings: all that are called `FAMILY:GAME`.
+    """Environments of another package: all names `FAMILY:GAME`.
 
     Attributes:
-        entry: Where each of them comes from.
-        packages: What has to be installed.
-        listed: Those of `names` where it is.
+        entry: Import paths of its games.
+        packages: Packages that must be installed.
+        listed: Games listed by `names` if they are.
     """
 
     entry: Entry
@@ -104,11 +104,11 @@ class Family:
 
 
 ANY_ENVIRONMENT = (Baseline("random", 1500.0),)
-"""Baselines of an environment whose rules this installation does not know: acting at random needs none."""
+"""Baselines of an environment whose rules are not installed; random play needs no rules."""
 
 
 def _brought(factory: str, spec: str, *, hosted: bool) -> Entry:
-    """Make the entry of games whose rules are somebody else's."""
+    """Return the entry of games from another package."""
     return Entry(factory, spec, "arena.policies.scripted:make_baseline", ANY_ENVIRONMENT, hosted=hosted)
 
 
@@ -143,35 +143,35 @@ FAMILIES: dict[str, Family] = {
     "gymnax": Family(_JAX, ("jax", "gymnax"), ()),
     "jaxmarl": Family(_JAX, ("jax", "jaxmarl"), ()),
 }
-"""Families of environments, by what stands before the colon."""
+"""Families of environments, by the prefix before the colon."""
 
 OWN = _brought(
     "arena.environments.adapters.custom.factory:make_own",
-    "arena.environments.adapters.custom.game:declare_own",
+    "arena.environments.adapters.custom.game:spec_of_custom",
     hosted=True,
 )
-"""Games of the reader's own: `MODULE:CALLABLE`, and plug-ins."""
+"""User-defined games: `MODULE:CALLABLE`, and plug-ins."""
 
 ROUNDS = ":rounds="
-"""Stands between the name of a game and how many rounds of it a match has: `openspiel:kuhn_poker:rounds=20`."""
+"""Separator between a game's name and the number of rounds per match: `openspiel:kuhn_poker:rounds=20`."""
 
 STEP_LIMIT_S = 120.0
-"""How long a process may take for a decision of the matches that it steps, unless something else is said."""
+"""Default time limit of a worker process for one decision of its matches."""
 
 MAX_ROUNDS = 1000
 """Most rounds of a match."""
 
 
 def names() -> tuple[str, ...]:
-    """Registered environments and plug-ins, in alphabetical order; of a family that is installed, a few."""
+    """Return registered environments and plug-ins in alphabetical order, with a few of each installed family."""
     installed = [family for family in FAMILIES.values() if all(map(importlib.util.find_spec, family.packages))]
     return tuple(sorted({*ENVIRONMENTS, *plugins(), *(name for family in installed for name in family.listed)}))
 
 
 def declare_all(leave_out: Callable[[str], None]) -> "Iterator[EnvironmentSpec]":
-    """What all of `names()` declare; `leave_out` is told why one that does not load is missing.
+    """Yield the specs of all `names()`; `leave_out` receives the reason for each that does not load.
 
-    A plug-in with a mistake does not take the others with it.
+    A broken plug-in does not affect the others.
     """
     for name in names():
         try:
@@ -181,31 +181,31 @@ def declare_all(leave_out: Callable[[str], None]) -> "Iterator[EnvironmentSpec]"
 
 
 def baselines(environment: str) -> tuple[Baseline, ...]:
-    """Scripted players that are known without loading the environment, with the ratings at which they are anchored."""
+    """Return the baselines that are known without loading the environment, with their fixed ratings."""
     entry = _find(environment.partition(ROUNDS)[0])
     return ANY_ENVIRONMENT if entry is None else entry.baselines
 
 
-def brought_baselines(environment: str) -> tuple[Baseline, ...]:
-    """Scripted players that a game of the reader's own brings beside those; this loads the game's module.
+def plugin_baselines(environment: str) -> tuple[Baseline, ...]:
+    """Return the additional baselines of a user-defined game; this imports the game's module.
 
     Raises:
         UnknownEnvironmentError: There is no such game.
-        ArenaError: What it names are no scripted players.
+        ArenaError: Its baselines are invalid.
     """
     return tuple(Baseline(each.name, each.rating) for each in _scripted(environment))
 
 
 def is_known(environment: str) -> bool:
-    """Whether its scripted players are known without its game: it is built in, or of a family."""
+    """Return whether the baselines are known without the game: it is built in or belongs to a family."""
     return _find(environment.partition(ROUNDS)[0]) not in (None, OWN)
 
 
 def split_rounds(name: str) -> tuple[str, int | None]:
-    """The game that a name says, and how many rounds of it a match has; None where a match is one episode.
+    """Return the game's name and the number of rounds; None if a match is one episode.
 
     Raises:
-        UnknownEnvironmentError: The name asks for rounds, but not for a number of them that a match can have.
+        UnknownEnvironmentError: The number of rounds is invalid.
     """
     game, asked, count = name.partition(ROUNDS)
     if not asked:
@@ -228,19 +228,19 @@ def make(
     processes: int = 0,
     step_limit_s: float = STEP_LIMIT_S,
 ) -> "Environment":
-    """Make `num_envs` matches of an environment that run at once.
+    """Make a batch of `num_envs` matches of an environment.
 
     Args:
         name: Registry name.
         num_envs: E.
-        device: Where its tensors live.
-        seed: What the seeds of its matches follow from.
-        processes: Processes of their own that step the matches, where the game plays one at a time; 0 for this one.
-        step_limit_s: How long such a process may take for a decision of its matches; one that takes longer is ended.
+        device: Device of its tensors.
+        seed: Seed from which the seeds of its matches are derived.
+        processes: Worker processes for games that play one match at a time; 0 steps in this process.
+        step_limit_s: Time limit of a worker for one decision of its matches; a worker that exceeds it is replaced.
 
     Raises:
         UnknownEnvironmentError: No environment has that name.
-        ArenaError: It cannot be played here, or not like that.
+        ArenaError: It is not available here, or not with these options.
     """
     game, rounds = split_rounds(name)
     entry = _entry(game)
@@ -251,12 +251,12 @@ def make(
     env = factory(game, num_envs=num_envs, device=device, seed=seed, **told)
     if rounds is None:
         return env
-    wrap = cast("Callable[..., Environment]", _resolve("arena.environments.wrappers.rounds:play_in_rounds", game))
+    wrap = cast("Callable[..., Environment]", _resolve("arena.environments.wrappers.rounds:Rounds", game))
     return wrap(env, RoundsSpec.of(name, env.spec, rounds), seed=seed)
 
 
 def declare(name: str) -> "EnvironmentSpec":
-    """What an environment declares, without making one.
+    """Return the spec of an environment without making one.
 
     Raises:
         UnknownEnvironmentError: No environment has that name.
@@ -286,7 +286,7 @@ def make_baseline(environment: str, baseline: str) -> "Policy":
 
 
 def _scripted(environment: str) -> tuple[Scripted, ...]:
-    """Scripted players that a game of the reader's own brings; none of any other."""
+    """Return the scripted baselines of a user-defined game; empty for other games."""
     game, _ = split_rounds(environment)
     return scripted_players(game) if _find(game) is OWN else ()
 

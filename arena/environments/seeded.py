@@ -1,4 +1,4 @@
-"""What every built-in environment shares: where it lives, and which seed each row plays next."""
+"""Common base of built-in environments: device and seeds of each row."""
 
 import operator
 from typing import SupportsIndex
@@ -17,17 +17,17 @@ SEED_RULE = "a seed is a whole number from 0 to 2**63 - 1"
 
 
 class SeededBatch:
-    """E rows of matches, each opened by a seed of its own.
+    """E rows of matches, each with its own seed.
 
-    The seed of row k's n-th match follows from (environment seed, k, n): it does not depend on E, nor on how long the
-    matches of other rows last.
+    The seed of row k's n-th match is derived from (environment seed, k, n). It does not depend on E or on the length of
+    other rows' matches.
 
     Attributes:
-        spec: What the environment declares.
+        spec: Environment spec.
         num_envs: E.
-        device: Where its tensors live.
-        seeds: Seed (E,) int64 of the match that each row is in; changes in place.
-        next_seeds: Seed (E,) int64 of each row's next match; callers may write their own, in place.
+        device: Device of its tensors.
+        seeds: Seed (E,) int64 of each row's current match; changes in place.
+        next_seeds: Seed (E,) int64 of each row's next match; callers may overwrite it in place.
     """
 
     def __init__(self, spec: EnvironmentSpec, *, num_envs: int, device: str, seed: int) -> None:
@@ -46,27 +46,27 @@ class SeededBatch:
         self._opened = False
 
     def _require_fit(self, actions: Actions) -> None:
-        """Refuse actions that do not fit the heads, and any before the first reset."""
+        """Check that actions match the heads and that the environment has been reset."""
         if not self._opened:
             raise CallOrderError(f"{self.spec.name} was stepped before its first reset: call reset()")
         check_actions(self.spec, self.num_envs, actions)
 
     def _take_seeds(self, seeds: Int[Tensor, " E"] | None) -> None:
-        """Make `seeds`, if there are any, what the next episodes are opened by."""
+        """Use `seeds`, if given, for the next episodes."""
         if seeds is not None:
             require_seeds(self.spec.name, seeds, self.num_envs)
             self.next_seeds.copy_(seeds)
         self._opened = True
 
     def _open_episodes(self, rows: Bool[Tensor, " E"]) -> None:
-        """Move `rows` on to their next seed, and draw the one after it."""
+        """Advance `rows` to their next seed and derive the one after it."""
         self.seeds.copy_(torch.where(rows, self.next_seeds, self.seeds))
         self._episodes += rows
         drawn = randomness.derive(self._row_seeds, self._episodes)
         self.next_seeds.copy_(torch.where(rows, drawn, self.next_seeds))
 
     def _zeros(self, dtype: torch.dtype, *shape: int) -> Tensor:
-        """Room (E, *shape) for something that every row has."""
+        """Allocate zeros (E, *shape)."""
         return torch.zeros(self.num_envs, *shape, dtype=dtype, device=self.device)
 
     def _open_all(self, seeds: Int[Tensor, " E"] | None) -> None:
@@ -76,30 +76,30 @@ class SeededBatch:
 
 
 def require_rows(environment: str, num_envs: int) -> None:
-    """Refuse a batch without matches.
+    """Check that a batch has at least one match.
 
     Raises:
-        ArenaError: There are fewer than one.
+        ArenaError: It has none.
     """
     if num_envs < 1:
         raise InputError(f"{environment} was asked for {num_envs} environments: give at least 1")
 
 
 def require_seed(environment: str, seed: object) -> None:
-    """Refuse what is no seed.
+    """Check a seed.
 
     Raises:
-        ArenaError: It is no whole number, or out of range.
+        ArenaError: It is not an integer, or out of range.
     """
     if isinstance(seed, bool) or not isinstance(seed, SupportsIndex) or not 0 <= operator.index(seed) < 2**63:
         raise InputError(f"{environment} was given the seed {seed!r}: {SEED_RULE}")
 
 
 def require_seeds(environment: str, seeds: Tensor, rows: int) -> None:
-    """Refuse seeds that do not open an episode in each of so many rows.
+    """Check the seeds of a batch.
 
     Raises:
-        ArenaError: They are not one for each, no whole numbers, or below 0.
+        ArenaError: They are not one nonnegative integer per row.
     """
     if seeds.dtype is torch.bool or seeds.is_floating_point() or seeds.is_complex():
         raise InputError(f"{environment} was given seeds of type {seeds.dtype}: {SEED_RULE}; give a tensor of int64")
@@ -110,10 +110,10 @@ def require_seeds(environment: str, seeds: Tensor, rows: int) -> None:
 
 
 def require_device(device: str) -> torch.device:
-    """The torch device of that name.
+    """Return the torch device of a name.
 
     Raises:
-        ArenaError: No such device exists here.
+        ArenaError: The device does not exist here.
     """
     try:
         chosen = torch.device(device)

@@ -1,4 +1,4 @@
-"""What an environment declares about itself. Torch-free: the league server and the checkpoint file read it too."""
+"""Environment specs. Torch-free, because the league server and checkpoints use them too."""
 
 import hashlib
 import json
@@ -14,20 +14,20 @@ from arena.errors import GameError
 SIDES = 2
 
 NAME_MAX = 64
-"""The longest name of a side."""
+"""Longest name of a side."""
 
 FIRST_AND_SECOND = ("first", "second")
-"""What the sides of turn-based games are called where nothing else tells them apart."""
+"""Names of the sides of a turn-based game without other differences."""
 
 HOME_AND_AWAY = ("home", "away")
-"""What unlike sides are called that have the same roles and act at once."""
+"""Names of asymmetric sides that have the same roles and act simultaneously."""
 
 IMAGE_AXES = (2, 3)
-"""How many axes an image may have."""
+"""Possible numbers of axes of an image."""
 
 
 class HeadKind(StrEnum):
-    """How an action head is distributed."""
+    """Distribution of an action head."""
 
     GAUSSIAN = "gaussian"
     BERNOULLI = "bernoulli"
@@ -36,7 +36,7 @@ class HeadKind(StrEnum):
 
 @dataclass(frozen=True)
 class ObservationBlock:
-    """A named slice of the flat observation; every entry lies in [low, high]."""
+    """A named slice of the flat observation, with every entry in [low, high]."""
 
     name: str
     shape: tuple[int, ...]
@@ -50,12 +50,12 @@ class ObservationBlock:
 
     @property
     def signed(self) -> tuple[Any, ...]:
-        """What of it is part of the signature."""
+        """Fields that are part of the signature."""
         return (self.name, self.shape, self.low, self.high)
 
 
 class Channels(StrEnum):
-    """Where an image of three axes has its channels."""
+    """Channel axis of an image with three axes."""
 
     FIRST = "first"
     LAST = "last"
@@ -63,16 +63,16 @@ class Channels(StrEnum):
 
 @dataclass(frozen=True)
 class ImageBlock(ObservationBlock):
-    """A block (height, width), (height, width, channels) or (channels, height, width) whose neighbours hang together.
+    """An image block (height, width), (height, width, channels) or (channels, height, width).
 
-    Its scale is the one that it declares, such as 0 to 255: whoever reads it as an image keeps no statistics of it. The
-    signature leaves out that it is one: that says how it may be read, not what it is.
+    Images are scaled by the declared bounds, such as 0 to 255, so readers keep no normalisation statistics of them. The
+    image property is not part of the signature, because it does not change the values.
 
     Attributes:
-        channels: Which axis they are; without meaning where there are two axes.
+        channels: Channel axis; ignored for two axes.
 
     Raises:
-        ArenaError: It has other axes, or no bounds to be scaled by.
+        ArenaError: The block has other axes, or no finite bounds.
     """
 
     channels: Channels
@@ -86,12 +86,12 @@ class ImageBlock(ObservationBlock):
 
     @property
     def limit(self) -> float:
-        """The largest magnitude that an entry may have."""
+        """Largest magnitude of an entry."""
         return max(abs(self.low), abs(self.high))
 
     @property
     def depth(self) -> int:
-        """How many channels there are."""
+        """Number of channels."""
         if len(self.shape) < max(IMAGE_AXES):
             return 1
         return self.shape[0 if self.channels is Channels.FIRST else -1]
@@ -105,13 +105,13 @@ class ImageBlock(ObservationBlock):
 
 @dataclass(frozen=True)
 class ChoiceBlock(ObservationBlock):
-    """A block of whole numbers, each of which names one of so many things, counted from 0.
+    """A block of integers, each the index of one of several options.
 
     Attributes:
-        options: How many things each entry may name, entry by entry as the flat observation has them.
+        options: Number of options of each entry, in the order of the flat observation.
 
     Raises:
-        ArenaError: There are not as many numbers as entries, or they do not fit the bounds.
+        ArenaError: The number of entries or the bounds do not match the options.
     """
 
     options: tuple[int, ...]
@@ -127,19 +127,19 @@ class ChoiceBlock(ObservationBlock):
 
     @property
     def signed(self) -> tuple[Any, ...]:
-        """What of it is part of the signature."""
+        """Fields that are part of the signature."""
         return (*super().signed, self.options)
 
 
 @dataclass(frozen=True)
 class MemberMask(ObservationBlock):
-    """A block (M,) that says who is there of a set of at most M members: 1 for a member, 0 for an empty place.
+    """Membership mask (M,) of a set of at most M members: 1 for a member, 0 for an empty slot.
 
-    Whoever reads the members need not know their order. What stands in empty places has no meaning. The signature
-    leaves sets out: they say how an observation may be read, not what it is.
+    The order of members carries no information, and the values of empty slots are undefined. Sets are not part of the
+    signature, because they do not change the values.
 
     Attributes:
-        describes: Blocks (M, F); row k is of member k.
+        describes: Blocks (M, F); row k describes member k.
         chosen_by: Categorical heads whose last M options choose a member, in the same order.
     """
 
@@ -152,8 +152,8 @@ class ActionHead:
     """One factor of the action.
 
     `size` is K: dimensions of a gaussian head (each action in [-1, 1]), switches of a bernoulli head, options of a
-    categorical head. A `masked` head comes with a mask `(..., K)` in every observation; false means: this dimension
-    does not matter now (gaussian), may not be switched on (bernoulli), may not be chosen (categorical).
+    categorical head. A `masked` head has an action mask `(..., K)` in every observation. False means that the dimension
+    does not matter now (gaussian), or that the switch (bernoulli) or option (categorical) is illegal.
     """
 
     name: str
@@ -164,31 +164,29 @@ class ActionHead:
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """The contract between an environment and everything that plays it.
+    """Contract between an environment and its players.
 
     Attributes:
         name: Registry name.
-        agents_per_side: (home, away) agents; agents are ordered home first, N = their sum.
-        roles: Role of each of the N agents, such as "medium"; roles are rated and normalised apart.
-        observation: Layout of the D observation floats of one agent, in order.
+        agents_per_side: (home, away) numbers of agents; home's come first, N = their sum.
+        roles: Role of each of the N agents, such as "medium"; ratings and normalisation are per role.
+        observation: Layout of one agent's D observation values, in order.
         heads: Action heads of one agent, in order.
         max_decisions: Longest match, in decisions.
-        turn_based: Whether sides alternate; an agent that is not to move is inactive.
-        reproducible: Whether a match repeats from (seed, policies, their seeds).
-        limit_decides: Whether the decision limit itself decides the match: what ends there is over, and nothing is owed
-            after it. Elsewhere the limit cuts off what would have gone on.
-        reasons: Why a match can end; an outcome's reason indexes this tuple.
-        rules: Everything else that must match for two policies to meet, as JSON values.
-        alike_sides: Whether both sides are alike, so that players are rated on neither apart: True whatever their roles
-            are called and whoever moves first, False whatever they look like; None where roles and turns decide. No
-            part of the signature.
-        zero_sum: Whether the rewards of a match add up to 0 over all agents; None where the author does not say. No
-            part of the signature.
-        chance: Whether anything of a match follows from its seed; None where the author does not say. No part of the
+        turn_based: Whether sides alternate; an agent that waits for its turn is inactive.
+        reproducible: Whether (seed, policies, their seeds) determine a match.
+        limit_decides: Whether reaching the decision limit terminates the match, so that values after it are 0.
+            Otherwise the limit truncates it.
+        reasons: Possible reasons of a match's end; an outcome's reason is an index into this tuple.
+        rules: Everything else that must match for two policies to play each other, as JSON values.
+        alike_sides: Whether the sides are symmetric, so that players need no rating per side. True and False override
+            roles and turn order, None derives it from them. Not part of the signature.
+        zero_sum: Whether the rewards of a match sum to 0 over all agents. None if unknown. Not part of the signature.
+        chance: Whether the game is stochastic, so that a match depends on its seed. None if unknown. Not part of the
             signature.
 
     Raises:
-        ArenaError: The sides are said to be alike and have unlike numbers of agents.
+        ArenaError: The sides are declared symmetric but differ in their number of agents.
     """
 
     name: str
@@ -215,15 +213,15 @@ class EnvironmentSpec:
 
     @property
     def sides(self) -> int:
-        """Sides of a match: home and away, always two."""
+        """Number of sides of a match, always two."""
         return SIDES
 
     @property
     def unlike_sides(self) -> tuple[str, str] | None:
-        """What home and away are called where they are unlike, so that players are rated on each; None where not.
+        """Names of home and away if the sides are asymmetric and players are rated on each; None if symmetric.
 
-        They are where they have other roles, and where they alternate, as home then begins, unless `alike_sides` says
-        otherwise.
+        Sides are asymmetric if their roles differ or if they alternate, because home moves first, unless `alike_sides`
+        overrides it.
         """
         if self.alike_sides:
             return None
@@ -236,17 +234,17 @@ class EnvironmentSpec:
 
     @property
     def num_agents(self) -> int:
-        """N: agents of both sides."""
+        """N, the number of agents of both sides."""
         return sum(self.agents_per_side)
 
     @property
     def observation_size(self) -> int:
-        """D: floats in one agent's observation."""
+        """D, the size of one agent's observation."""
         return sum(block.size for block in self.observation)
 
     @property
     def layout(self) -> dict[str, slice]:
-        """Where each block lies in the flat observation."""
+        """Slice of each block in the flat observation."""
         start, slices = 0, {}
         for block in self.observation:
             slices[block.name] = slice(start, start + block.size)
@@ -254,17 +252,17 @@ class EnvironmentSpec:
         return slices
 
     def side(self, away: bool) -> slice:
-        """Agents of the home or the away side, as a slice of the agent axis."""
+        """Return the slice of the home or away agents on the agent axis."""
         home = self.agents_per_side[0]
         return slice(home, self.num_agents) if away else slice(0, home)
 
     def name_agent(self, agent: int) -> str:
-        """Number, side and role of an agent."""
+        """Return number, side and role of an agent as text."""
         side = "home" if agent < self.agents_per_side[0] else "away"
         return f"agent {agent} ({side}, {self.roles[agent]})"
 
     def name_entry(self, column: int) -> str:
-        """Block of an entry of the flat observation, and its place in it."""
+        """Return the block and index of an entry of the flat observation as text."""
         for name, part in self.layout.items():
             if part.start <= column < part.stop:
                 return f"entry {column - part.start} of block {name!r}"
@@ -272,7 +270,7 @@ class EnvironmentSpec:
 
     @property
     def signature(self) -> str:
-        """Hash of everything that must match for two policies to meet: 16 hexadecimal digits of a SHA-256."""
+        """Hash of everything that must match for policies to play each other: 16 hexadecimal digits of a SHA-256."""
         declared = {
             "name": self.name,
             "agents_per_side": self.agents_per_side,
@@ -295,16 +293,16 @@ def _team(roles: Mapping[str, int]) -> str:
 
 
 ROUNDS_REASONS = ("points", "level")
-"""Why a match of rounds is won or lost, and why it is drawn."""
+"""Reasons of a match of several rounds: decided by points, or level (a draw)."""
 
 
 @dataclass(frozen=True)
 class RoundsSpec(EnvironmentSpec):
-    """Matches of several rounds of a game, each an episode of its own.
+    """Spec of matches with several rounds, each an episode of its own.
 
     Attributes:
-        game: What one round is.
-        rounds: How many of them a match has.
+        game: Spec of one round.
+        rounds: Number of rounds per match.
     """
 
     game: EnvironmentSpec
@@ -312,12 +310,12 @@ class RoundsSpec(EnvironmentSpec):
 
     @classmethod
     def of(cls, name: str, game: EnvironmentSpec, rounds: int) -> "RoundsSpec":
-        """Matches of so many rounds of a game."""
+        """Return the spec of matches with `rounds` rounds of a game."""
         declared = {field.name: getattr(game, field.name) for field in fields(EnvironmentSpec)}
         declared |= {"name": name, "max_decisions": rounds * game.max_decisions, "reasons": ROUNDS_REASONS}
         return cls(**declared, game=game, rounds=rounds)
 
     @property
     def signature(self) -> str:
-        """That of the game: a policy plays a round as it plays the game, and neither knows how many there are."""
+        """Signature of the game: policies play a round like the game and do not observe the number of rounds."""
         return self.game.signature

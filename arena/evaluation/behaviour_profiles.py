@@ -1,4 +1,4 @@
-"""Fingerprints: what players are like beside how well they score, and how far apart two of them are. Torch-free."""
+"""Behaviour descriptors of players (fingerprints) and distances between them. Torch-free."""
 
 from dataclasses import dataclass
 
@@ -9,18 +9,18 @@ from scipy.special import chdtrc
 from arena.arrays import BoolArray, FloatArray
 
 SIGNIFICANCE = 0.01
-"""Share of measures that are taken to tell players apart and do not."""
+"""Significance level of the test whether players differ by a measure."""
 
 _ONE_SIDED_95 = 1.644854
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """What was measured of P players by F measures, a value a match.
+    """Moments of F behaviour measures of P players, one value per match.
 
     Attributes:
         matches: (P, F) number of values, >= 0.
-        total: (P, F) their sum.
+        total: (P, F) sum of the values.
         squares: (P, F) sum of their squares.
 
     Raises:
@@ -43,13 +43,14 @@ class Samples:
 
 @dataclass(frozen=True, eq=False)
 class Fingerprints:
-    """Fingerprints of P players by F measures.
+    """Behaviour descriptors of P players over F measures.
 
     Attributes:
-        mean: (P, F) mean over a player's matches; NaN where there are none.
-        noise: (P, F) variance of that mean; NaN where it is not known.
-        centre: (F,) mean over players; NaN where nothing is known.
-        spread: (F,) standard deviation among players, noise taken off; 0 where they differ no more than by chance.
+        mean: (P, F) mean over a player's matches. NaN without matches.
+        noise: (P, F) sampling variance of that mean. NaN if unknown.
+        centre: (F,) mean over players. NaN without data.
+        spread: (F,) standard deviation between players without sampling noise. 0 if the differences are not
+            significant.
     """
 
     mean: FloatArray
@@ -59,23 +60,23 @@ class Fingerprints:
 
     @property
     def telling(self) -> BoolArray:
-        """(F,) measures that tell players apart."""
+        """(F,) true for discriminative measures, by which players differ significantly."""
         return np.asarray(self.spread > 0.0)
 
     def standing(self, player: int) -> FloatArray:
-        """(F,) how many standard deviations a player is above the others; NaN where a measure does not tell."""
+        """(F,) z-score of a player among all players; NaN for measures that are not discriminative."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.telling, (self.mean[player] - self.centre) / self.spread, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
 class Distances:
-    """Root mean square differences of K pairs, each over some values that are known of both.
+    """Root mean square differences of K pairs, each over the values known for both players.
 
     Attributes:
-        distance: (K,) estimate, noise taken off; NaN where nothing is known of both.
-        bound: (K,) below this it is with 95 % confidence; NaN likewise.
-        values: (K,) over how many values.
+        distance: (K,) estimate without sampling noise. NaN without common values.
+        bound: (K,) upper bound of the distance at 95 % confidence. NaN without common values.
+        values: (K,) number of common values.
     """
 
     distance: FloatArray
@@ -84,15 +85,16 @@ class Distances:
 
 
 def fingerprints(samples: Samples) -> Fingerprints:
-    """Estimate fingerprints, and by which measures players differ.
+    """Estimate behaviour descriptors and the measures by which players differ.
 
-    A value's variance within a player is taken to be the same for all, so that few matches do for an estimate. Whether
-    players differ by a measure is Cochran's test of their means m_i with the variances v_i,
+    The variance of a value within a player is assumed equal for all players, so few matches suffice to estimate it.
+    Cochran's Q test decides whether players differ by a measure. With means m_i and their variances v_i,
 
         Q = sum of (m_i - c)^2 / v_i    about    c = sum of (m_i / v_i) / sum of (1 / v_i)
 
-    which is chi-square distributed with P - 1 degrees where they do not. The share of the means' variance that chance
-    does not explain is then I^2 = 1 - (P - 1) / Q, and the spread the root of that share of it.
+    Q is chi-square distributed with P - 1 degrees of freedom if players do not differ. The share of the variance of the
+    means that chance does not explain is I^2 = 1 - (P - 1) / Q. The spread is the square root of that share of the
+    variance.
 
     Source: Higgins and Thompson 2002.
     """
@@ -106,12 +108,12 @@ def fingerprints(samples: Samples) -> Fingerprints:
 
 
 def apart(prints: Fingerprints, player: int, others: ArrayLike) -> Distances:
-    """Measure how far a player is from others, in standard deviations of the players, over the measures that tell.
+    """Return a player's distances to others, in standard deviations between players, over the discriminative measures.
 
     Args:
-        prints: Of everybody.
-        player: Index of a player.
-        others: (K,) indices of others.
+        prints: Descriptors of all players.
+        player: Index of the player.
+        others: (K,) indices of the other players.
     """
     places = np.asarray(others, dtype=np.int64)
     telling = prints.telling
@@ -122,14 +124,14 @@ def apart(prints: Fingerprints, player: int, others: ArrayLike) -> Distances:
 
 
 def root_mean_squares(difference: FloatArray, noise: FloatArray) -> Distances:
-    """Estimate, for K pairs, the root mean square of differences that are known with an error.
+    """Estimate the root mean square of K rows of noisy differences, corrected for noise.
 
         D^2 = mean over m of (d_m^2 - v_m),    d_m the observed difference, v_m its variance
 
-    The sum is taken for normal with variance sum of 2 v_m^2 + 4 max(d_m^2 - v_m, 0) v_m.
+    The sum is approximated as normal with variance sum of 2 v_m^2 + 4 max(d_m^2 - v_m, 0) v_m.
 
     Args:
-        difference: (K, M) observed differences; NaN where one is not known.
+        difference: (K, M) observed differences. NaN if unknown.
         noise: (K, M) their variances.
     """
     known = np.isfinite(difference) & np.isfinite(noise)
@@ -143,7 +145,7 @@ def root_mean_squares(difference: FloatArray, noise: FloatArray) -> Distances:
 
 
 def _within(samples: Samples) -> FloatArray:
-    """Return the variance (F,) of a value within a player; NaN where nobody has two."""
+    """Return the pooled variance (F,) of a value within a player; NaN if no player has two values."""
     between = np.square(samples.total) / np.maximum(samples.matches, 1.0)
     degrees = np.maximum(samples.matches - 1.0, 0.0).sum(axis=0)
     sums = np.maximum(samples.squares - between, 0.0).sum(axis=0)
@@ -151,7 +153,7 @@ def _within(samples: Samples) -> FloatArray:
 
 
 def _column(mean: FloatArray, noise: FloatArray) -> tuple[float, float]:
-    """Return the mean of the players of whom a measure is known, and its spread among them."""
+    """Return the mean of the players' known values of a measure, and their spread."""
     if not mean.size:
         return np.nan, 0.0
     centre, degrees = float(mean.mean()), mean.size - 1

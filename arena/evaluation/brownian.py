@@ -1,4 +1,4 @@
-"""Brownian motion between two absorbing bounds: what the log-likelihood ratio of a sequential test behaves like.
+"""Brownian motion between two absorbing bounds: the continuous approximation of a sequential test.
 
 Source: Cox and Miller, "The theory of stochastic processes" (1965), section 5.7, for the series; Siegmund, "Sequential
 analysis" (1985), chapter III, for one bound at a time.
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_EARLY = 1e-2  # of the time that diffusion takes from bound to bound; before it the series has too many terms
-_STEEP = 15.0  # drift over diffusion, bound to bound; above it the series' terms cancel
+_EARLY = 1e-2  # share of the diffusion time between the bounds; below it the series needs too many terms
+_STEEP = 15.0  # drift over diffusion between the bounds; above it the terms of the series cancel
 _TERMS_END = 50.0  # terms smaller than exp(-50) are left out
 
 
 @dataclass(frozen=True)
 class BoundedBrownianMotion:
-    """A Brownian motion that starts at 0 and stops at the first bound it meets.
+    """Brownian motion that starts at 0 and stops at the first bound it reaches.
 
     Attributes:
         lower: Lower bound, < 0.
@@ -31,16 +31,16 @@ class BoundedBrownianMotion:
     variance: float
 
     def probability_below(self, time: float, place: float) -> float:
-        """Return the probability of an outcome below the one seen.
+        """Return the probability of an outcome below the observed one.
 
             P(stopped at the lower bound by `time`) + P(not stopped by `time`, and below `place` then)
 
-        At the lower bound that is the probability to have stopped there by `time`; at the upper one that of not having
-        stopped there by `time`.
+        For `place` at the lower bound this is the probability of having stopped there by `time`. At the upper bound it
+        is the probability of not having stopped there by `time`.
 
         Args:
             time: > 0.
-            place: In [lower, upper].
+            place: Observed value, in [lower, upper].
         """
         height = self.upper - self.lower
         steepness = self.drift / self.variance
@@ -68,8 +68,8 @@ class BoundedBrownianMotion:
         return ever - 2.0 / height * waves
 
     def _below_by_reflection(self, time: float, place: float) -> float:
-        """Add what each bound alone would change; what both change together is too little to count here."""
-        from scipy.special import log_ndtr, ndtr  # here, because every command would wait for the import
+        """Add the correction of each bound alone; the interaction of the two is negligible in this range."""
+        from scipy.special import log_ndtr, ndtr  # lazy import: it would delay every command
 
         spread = math.sqrt(self.variance * time)
         g, mean = self.drift / self.variance, self.drift * time

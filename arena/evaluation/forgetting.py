@@ -1,4 +1,4 @@
-"""What a learner has forgotten: whom it used to beat more often than it does now, beyond what chance explains."""
+"""Forgetting: opponents against which a learner's win rate has fallen significantly."""
 
 from dataclasses import dataclass
 
@@ -10,21 +10,21 @@ from arena.evaluation import statistics as discoveries
 from arena.evaluation.payoff import WinCounts, beta_moments, wilson_interval
 
 SIGNIFICANCE = 0.05
-"""Share of opponents called forgotten that may not be."""
+"""False discovery rate of the forgotten opponents."""
 
 ALARM_SIGNIFICANCE = 0.001
-"""The same of alarms: whoever looks after every period looks hundreds of times, and each match is looked at often."""
+"""False discovery rate of alarms: a check after every period repeats the test hundreds of times on the same matches."""
 
 
 @dataclass(frozen=True, eq=False)
 class Forgetting:
-    """How a learner's results against K opponents changed.
+    """Change of a learner's results against K opponents.
 
     Attributes:
-        drop: (K,) fall of the estimated win rate, in [-1, 1]; below 0 where the learner improved.
-        p_value: (K,) probability of such a fall or a larger one where nothing was forgotten, adjusted for all
-            opponents; 1 where one of the two times has no games.
-        forgotten: (K,) true where that is too little to be chance.
+        drop: (K,) fall of the estimated win rate, in [-1, 1]. Negative for an improvement.
+        p_value: (K,) one-sided p-value of the fall, adjusted for all opponents. 1 without games in one of the two
+            windows.
+        forgotten: (K,) true if the fall is significant.
     """
 
     drop: FloatArray
@@ -33,27 +33,27 @@ class Forgetting:
 
     @property
     def weights(self) -> FloatArray:
-        """(K,) the fall where something was forgotten, else 0."""
+        """(K,) the fall for forgotten opponents, else 0."""
         return np.where(self.forgotten, self.drop, 0.0)
 
 
 def forgetting(
     earlier: WinCounts, recent: WinCounts, *, margin: float = 0.0, significance: float = SIGNIFICANCE
 ) -> Forgetting:
-    """Compare what a learner scored at two times.
+    """Test for a fall of the win rate between two windows of games.
 
-    A win rate is known as a Beta distribution of its points and one more of each kind; the difference of two is taken
-    for normal. The p-values are adjusted after Benjamini and Hochberg: with a hundred opponents five would seem
-    forgotten by chance.
+    The posterior of a win rate is Beta(points + 1, games - points + 1), and the difference of two is approximated as
+    normal. The p-values are adjusted by Benjamini-Hochberg: among a hundred opponents, five would appear forgotten by
+    chance.
 
-    The two times must be chosen without looking at the results. The best of many earlier times was lucky, and what
-    follows it looks like forgetting.
+    Choose the two windows without looking at the results. The best of many earlier windows was lucky, so regression to
+    the mean looks like forgetting.
 
     Args:
         earlier: (K,) counts of the earlier games.
-        recent: (K,) counts of the recent games, none of them among the earlier ones.
-        margin: Fall of the win rate that is not worth mentioning, in [0, 1).
-        significance: Share of mistakes among those called forgotten, in (0, 1).
+        recent: (K,) counts of the recent games, disjoint from the earlier ones.
+        margin: Fall of the win rate to ignore, in [0, 1).
+        significance: False discovery rate, in (0, 1).
 
     Raises:
         ValueError: The counts differ in shape, or margin or significance is out of range.
@@ -73,28 +73,29 @@ def forgetting(
     p_value = np.ones_like(drop)
     if met.any():
         by_chance = ndtr((margin - drop) / np.sqrt(before_variance + now_variance))
-        p_value[met] = discoveries.adjusted(by_chance[met])
+        p_value[met] = discoveries.benjamini_hochberg(by_chance[met])
     return Forgetting(drop=drop, p_value=p_value, forgotten=p_value < significance)
 
 
-def regressed(earlier: WinCounts, recent: WinCounts, *, significance: float = ALARM_SIGNIFICANCE) -> BoolArray:
+def regressions(earlier: WinCounts, recent: WinCounts, *, significance: float = ALARM_SIGNIFICANCE) -> BoolArray:
     """Find the opponents that a learner used to beat and now loses to.
 
-    The 95 % interval of its win rate was above a half and is below a half, and the fall is one that `forgetting` finds.
-    Of a learner that stays even with all of 60 or 200 opponents, a look at its last 20,000 games after every 500 raises
-    about one false alarm in 500,000 games; at a significance of 0.05 it would raise 20 to 30. A fall from 0.65 to 0.35
-    is found as soon as then, after 130 games against that opponent.
+    The 95 % interval of the win rate was above 1/2, is now below 1/2, and `forgetting` finds the fall significant.
+
+    For a learner that is even with all of 60 or 200 opponents, checking its last 20,000 games every 500 games raises
+    about one false alarm in 500,000 games. At a significance of 0.05 it would raise 20 to 30. A fall from 0.65 to 0.35
+    is found equally soon at both levels, after 130 games against that opponent.
 
     Args:
         earlier: (K,) counts of the earlier games.
-        recent: (K,) counts of the recent games, none of them among the earlier ones.
-        significance: As for `forgetting`.
+        recent: (K,) counts of the recent games, disjoint from the earlier ones.
+        significance: False discovery rate, as in `forgetting`.
 
     Returns:
         (K,) true for such opponents.
 
     Raises:
-        ValueError: As `forgetting` does.
+        ValueError: As in `forgetting`.
     """
     fell = forgetting(earlier, recent, significance=significance).forgotten
     beat, _ = wilson_interval(earlier)

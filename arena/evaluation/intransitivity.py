@@ -1,8 +1,8 @@
-"""Who beats whom beyond doubt, and the circles that this makes: what no rating can tell.
+"""Intransitivity: significant wins between players, and their cycles, which no rating can represent.
 
-An edge leads from a player to one that it scores more than half against, if so many points would come about by chance
-in few enough of all pairs that met. Players that can be reached from each other along edges are tangled: somebody beats
-somebody who beats the first.
+A directed edge leads from a player to an opponent against which it scores significantly more than half, with the false
+discovery rate controlled over all pairs that played. The cyclic groups are the strongly connected components of this
+graph.
 """
 
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from arena.evaluation import statistics as discoveries
 from arena.evaluation.payoff import WinCounts
 
 SIGNIFICANCE = 0.01
-"""Share of edges that may be mistaken."""
+"""False discovery rate of edges."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cycles:
-    """The circles of a population of P players.
+    """Cycles in a population of P players.
 
     Attributes:
-        beats: (P, P) true where the row's player beats the column's beyond doubt.
-        p_value: (P, P) probability that even players score as unevenly, adjusted for all pairs that met; 1 where
-            nothing was played. Symmetric.
-        triples: How many circles of three there are.
-        groups: Players that are tangled with each other, two groups never sharing one; the largest group first.
-        shortest: A shortest circle in each group: each beats the next, the last one the first.
+        beats: (P, P) true if the row's player beats the column's significantly.
+        p_value: (P, P) two-sided p-value of a pair's score under equal strength, adjusted for all pairs that played; 1
+            without games. Symmetric.
+        triples: Number of 3-cycles.
+        groups: Strongly connected components of at least two players, largest first.
+        shortest: A shortest cycle of each group. Each player beats the next, and the last beats the first.
     """
 
     beats: BoolArray
@@ -41,15 +41,14 @@ class Cycles:
 
 
 def significant_cycles(counts: WinCounts, *, significance: float = SIGNIFICANCE) -> Cycles:
-    """Find the circles among pairs whose result leaves no doubt.
+    """Find the cycles of significant wins.
 
-    A pair's p-value is that of so many points in so many even games, two-sided; it is adjusted after Benjamini and
-    Hochberg, so that of all edges at most the given share is mistaken on average. Draws make it larger than it would
-    have to be.
+    The p-value of a pair is that of its points in as many games between equals, two-sided. The p-values are adjusted by
+    Benjamini-Hochberg, so `significance` bounds the expected share of false edges. Draws make the test conservative.
 
     Args:
         counts: (P, P) counts; entry (i, j) is i's view of all games of i and j.
-        significance: Share of mistaken edges, in (0, 1).
+        significance: False discovery rate of edges, in (0, 1).
 
     Raises:
         ValueError: The counts are not square or the significance is out of range.
@@ -79,9 +78,10 @@ def _p_values(counts: WinCounts) -> FloatArray:
     high, low = high[met], low[met]
     games, points = counts.games[high, low], counts.points[high, low]
     more = np.maximum(points, games - points)
-    raw = np.minimum(2.0 * betainc(more, games - more + 1.0, 0.5), 1.0)  # P(at least so many of n), n not whole as well
+    # P(at least so many points of n), also for fractional n
+    raw = np.minimum(2.0 * betainc(more, games - more + 1.0, 0.5), 1.0)
     p_value = np.ones_like(counts.games)
-    p_value[high, low] = p_value[low, high] = discoveries.adjusted(raw)
+    p_value[high, low] = p_value[low, high] = discoveries.benjamini_hochberg(raw)
     return p_value
 
 
@@ -97,7 +97,7 @@ def _groups(beats: BoolArray) -> tuple[tuple[int, ...], ...]:
 
 
 def _shortest(beats: BoolArray, group: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shortest circle of a group: an edge, and the shortest way back from its end."""
+    """Return a shortest cycle of a group: an edge and the shortest path back."""
     edges = beats[np.ix_(group, group)]
     distance, before = dijkstra(csr_array(edges), unweighted=True, return_predecessors=True)
     back = np.where(edges, distance.T, np.inf)

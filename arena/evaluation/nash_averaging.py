@@ -1,8 +1,8 @@
 """Nash averaging: the maximum-entropy Nash equilibrium of a payoff matrix.
 
 In the meta-game, two participants each choose a player of the population, and the two players play a match. No player
-beats a Nash mixture of this game on average. The mixture of maximum entropy is unique, and copies of a player share
-the probability that the player would have alone.
+beats a Nash mixture of this game on average. The mixture of maximum entropy is unique. Copies of a player divide the
+probability that a single copy would have.
 
 Source: Balduzzi, Tuyls, Perolat and Graepel, "Re-evaluating evaluation" (2018), "Nash averaging".
 """
@@ -20,23 +20,24 @@ _TOLERANCE = 1e-9  # of the conic solver, in win rates and probabilities
 _NOTHING = 1e-7  # a lead over a mixture that is none: players a hair's breadth from even would leave no mixture else
 
 
-def nash_mixture(win_rate: ArrayLike) -> FloatArray:
-    """Return the Nash mixture of maximum entropy of the game "choose a player each".
+def max_entropy_nash(win_rate: ArrayLike) -> FloatArray:
+    """Return the maximum-entropy Nash mixture of the game in which each side chooses a player.
 
         maximise -sum_i p_i log p_i    subject to    sum_j (x_ij - x_ji) p_j <= 0 for all i,    p in the simplex
 
-    A linear program finds out who has a share in any equilibrium at all; among those the entropy decides. Where the
-    solver of that gives up, as it may where there is but one equilibrium, it is that of the linear program.
+    A linear program first finds the players with a positive probability in some equilibrium. The entropy is then
+    maximised over those. If the conic solver fails, which can happen if the equilibrium is unique, the result is the
+    solution of the linear program.
 
     Args:
         win_rate: (P, P) win rates x in [0, 1], x_ij + x_ji = 1 as in `arena.evaluation.payoff.Payoff.win_rate`.
 
     Returns:
-        (P,) probabilities that sum to 1; empty where there is nobody.
+        (P,) probabilities that sum to 1. Empty for an empty population.
 
     Raises:
         ValueError: A win rate is out of range, or the two views of a pair contradict each other.
-        ArithmeticError: A solver gave up.
+        ArithmeticError: The linear program failed.
     """
     lead = _lead(win_rate)
     mixture = np.zeros(len(lead))
@@ -49,10 +50,10 @@ def nash_mixture(win_rate: ArrayLike) -> FloatArray:
 
 
 def _any_equilibrium(lead: FloatArray) -> FloatArray:
-    """Return an equilibrium in which each player has either a share or a loss, whichever it ever has.
+    """Return a strictly complementary equilibrium: each player has either a positive probability or a loss.
 
-    Maximise e subject to lead p <= 0 and p_i - (lead p)_i >= e. Where both sides have the same choices the maximum is
-    above 0 (Goldman and Tucker 1956).
+    Maximise e subject to lead p <= 0 and p_i - (lead p)_i >= e. In a symmetric game the maximum is above 0 (Goldman and
+    Tucker 1956).
     """
     players = len(lead)
     one = np.ones((players, 1))
@@ -73,13 +74,13 @@ def _any_equilibrium(lead: FloatArray) -> FloatArray:
 
 
 def _most_even(lead: FloatArray, known: FloatArray) -> FloatArray:
-    """Return the mixture of maximum entropy of K players that nobody beats.
+    """Return the maximum-entropy mixture of K players that no player beats.
 
-    Variables are p and t with t_i <= -p_i log p_i, which is (t_i, p_i, 1) in the exponential cone.
+    The variables are p and t with t_i <= -p_i log p_i, which is (t_i, p_i, 1) in the exponential cone.
 
     Args:
-        lead: (P, K) lead of everybody over each of them.
-        known: (K,) such a mixture in which each has a share; it is the answer where the solver gives up.
+        lead: (P, K) lead of each player over each of the K.
+        known: (K,) a feasible mixture with positive probabilities, returned if the solver fails.
     """
     size = lead.shape[1]
     rows = csc_array(np.vstack((np.ones((1, size)), lead)))
@@ -104,7 +105,7 @@ def _most_even(lead: FloatArray, known: FloatArray) -> FloatArray:
 
 
 def _cone_rows(size: int) -> csc_array:
-    """Return (3 K, 2 K) minus the rows that pick t_i, p_i and nothing."""
+    """Return the negated (3 K, 2 K) rows that select t_i, p_i and nothing."""
     columns, rows = np.arange(size), 3 * np.arange(size)
     places = np.concatenate((rows, rows + 1)), np.concatenate((size + columns, columns))
     return csc_array((-np.ones(2 * size), places), shape=(3 * size, 2 * size))

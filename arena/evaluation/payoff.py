@@ -1,8 +1,8 @@
-"""Who beats whom: decayed counts between pairs, the win rates they imply, and what ratings cannot explain of them.
+"""Payoff matrix: decayed counts between pairs, win rates estimated from them, and intransitivity measures.
 
-A cell is whatever results are counted for: an opponent (one learner's row) or an ordered pair (the whole matrix). A
-result against a player that was still learning tells less about it the older it is, so each game of a cell in which
-one side learns multiplies that cell's earlier counts by the decay. Games between frozen players never fade.
+A cell is the unit for which results are counted: an opponent (one learner's row) or an ordered pair (the whole matrix).
+A result against a player that was still learning loses information with age, so each game of a cell in which one side
+learns multiplies the cell's earlier counts by the decay. Games between frozen players do not decay.
 """
 
 from dataclasses import dataclass, fields
@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena.arrays import BoolArray, FloatArray, IntArray
+from arena.arrays import BoolArray, FloatArray, IntArray, refuse
 from arena.ratings.glicko2 import Ratings, expected_score
 
 DECAY = 0.99
@@ -24,7 +24,7 @@ class WinCounts:
     """Decayed counts per cell; all fields have the same shape, (cells,) or (P, P).
 
     Attributes:
-        games: Effective number of games: with decay 0.99 at most 100 where one side learns.
+        games: Effective number of games; with decay 0.99 at most 100 if one side learns.
         points: Sum of scores, so that points / games is the mean score; draws count half.
         wins: Games with a score above 0.5.
         draws: Games with a score of exactly 0.5.
@@ -40,14 +40,14 @@ class WinCounts:
 
 @dataclass(frozen=True, eq=False)
 class Payoff:
-    """The payoff matrix of P players; entry (i, j) is i's view of j.
+    """Payoff matrix of P players; entry (i, j) is i's view of j.
 
     Attributes:
         tally: (P, P) decayed counts.
-        expected: (P, P) mean score that the ratings predict, in [0, 1].
-        win_rate: (P, P) estimated mean score, in [0, 1]; the prediction where nothing was played.
-        low: (P, P) lower end of the 95 % Wilson interval of the counts alone; 0 where nothing was played.
-        high: (P, P) upper end; 1 where nothing was played.
+        expected: (P, P) mean score predicted by the ratings, in [0, 1].
+        win_rate: (P, P) estimated mean score, in [0, 1]; the prediction without games.
+        low: (P, P) lower end of the 95 % Wilson interval of the counts alone. 0 without games.
+        high: (P, P) upper end. 1 without games.
         residual: (P, P) win_rate - expected.
         unexplained: Share of the log-odds that the ratings do not explain, see `unexplained_share`.
         cyclic: Share of the log-odds that no ratings can explain, see `cyclic_share`.
@@ -64,16 +64,16 @@ class Payoff:
 
 
 def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *, decay: float = DECAY) -> WinCounts:
-    """Count results per cell.
+    """Return the decayed counts per cell.
 
         weight of a game = decay^(later games of the same cell in which one side learns)
 
     Args:
-        cell: (M,) cell of each game, in [0, cells), games in the order they were played.
+        cell: (M,) cell of each game, in [0, cells), games in the order of play.
         score: (M,) score of each game from the cell's view, in [0, 1].
-        learning: (M,) true where one side was still learning.
+        learning: (M,) true if one side was still learning.
         cells: Number of cells.
-        decay: In (0, 1]; 1 never forgets.
+        decay: In (0, 1]; 1 disables the decay.
 
     Returns:
         Counts of shape (cells,).
@@ -82,7 +82,7 @@ def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *,
         ValueError: Columns differ in length, a cell or score is out of range.
     """
     place, points, fading = _columns(cell, score, learning)
-    _require_within("cell", place, cells)
+    refuse("cell", place, (place < 0) | (place >= cells), f"an index is in [0, {cells})")
     _require_decay(decay)
     weight = _fading_weights(place, fading, decay)
 
@@ -99,16 +99,16 @@ def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *,
 
 
 def win_rates(counts: WinCounts, expected: ArrayLike, *, prior_games: float = PRIOR_GAMES) -> FloatArray:
-    """Estimate mean scores by a Beta prior of a few games that scored as the ratings predict.
+    """Estimate mean scores with a Beta prior centred on the ratings' prediction.
 
         x = (points + n0 expected) / (games + n0)
 
-    A cell without games has exactly the prediction.
+    A cell without games has exactly the predicted value.
 
     Args:
         counts: Counts of any shape.
-        expected: Prediction of the ratings in [0, 1], of that shape; see `expected_matrix` and `expected_score`.
-        prior_games: n0, how many games the prediction is worth, > 0.
+        expected: Predictions of the ratings in [0, 1], same shape (see `expected_matrix` and `expected_score`).
+        prior_games: n0, weight of the prediction in games, > 0.
     """
     if not 0.0 < prior_games < np.inf:
         raise ValueError(f"prior_games is {prior_games}: it must be finite and above 0; 8 is usual")
@@ -117,21 +117,21 @@ def win_rates(counts: WinCounts, expected: ArrayLike, *, prior_games: float = PR
     return np.clip(prior + surplus / (counts.games + prior_games), 0.0, 1.0)
 
 
-def of_late(counts: WinCounts, matches: ArrayLike, lineage: ArrayLike, step: ArrayLike) -> WinCounts:
-    """Pool what was counted against the snapshots of each lineage, as one cell of a player that is still learning.
+def pool_recent(counts: WinCounts, matches: ArrayLike, lineage: ArrayLike, step: ArrayLike) -> WinCounts:
+    """Pool the counts against the snapshots of each lineage, as a recent win rate against a learning player.
 
-        weight of a snapshot's counts = decay^(matches against those that its lineage left later)
+        weight of a snapshot's counts = decay^(matches against later snapshots of its lineage)
 
-    A snapshot that nobody has met yet says nothing; the lineage's matches before it do, the less the older they are.
+    A new snapshot without matches inherits the lineage's earlier matches, and older matches count less.
 
     Args:
         counts: (K,) counts against each snapshot.
-        matches: (K,) how many matches stand behind them.
-        lineage: (K,) whose snapshot each is.
-        step: (K,) how old each was when published; only the order counts.
+        matches: (K,) number of matches in them.
+        lineage: (K,) lineage of each snapshot.
+        step: (K,) step at which each was published; only the order counts.
 
     Returns:
-        (K,) counts of the lineage of each.
+        (K,) pooled counts of each snapshot's lineage.
     """
     whose, when, met = np.asarray(lineage), np.asarray(step), np.asarray(matches, dtype=np.float64)
     order = np.lexsort((when, whose))
@@ -149,12 +149,12 @@ def of_late(counts: WinCounts, matches: ArrayLike, lineage: ArrayLike, step: Arr
 
 
 def beta_moments(counts: WinCounts) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of what the counts alone say of the mean score, a Beta distribution.
+    """Return mean and variance of the Beta posterior of the mean score, with a uniform prior.
 
         Beta(points + 1, games - points + 1)
 
     Args:
-        counts: Counts of any shape; 1/2 and 1/12 where nothing was played.
+        counts: Counts of any shape; the result is 1/2 and 1/12 without games.
     """
     n = counts.games + 2.0
     mean = (counts.points + 1.0) / n
@@ -171,7 +171,7 @@ def wilson_interval(counts: WinCounts, *, z: float = 1.96) -> tuple[FloatArray, 
         z: Standard normal quantile, 1.96 for 95 %.
 
     Returns:
-        Lower and upper ends in [0, 1]; 0 and 1 where nothing was played.
+        Lower and upper ends in [0, 1]; 0 and 1 without games.
 
     Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
     """
@@ -182,13 +182,13 @@ def wilson_interval(counts: WinCounts, *, z: float = 1.96) -> tuple[FloatArray, 
 
 
 def expected_matrix(ratings: Ratings) -> FloatArray:
-    """Return (P, P) mean scores that the ratings predict; 0.5 on the diagonal."""
+    """Return the (P, P) mean scores predicted by the ratings; 0.5 on the diagonal."""
     home, away = np.indices((len(ratings), len(ratings)))
     return expected_score(ratings, home.ravel(), away.ravel()).reshape(len(ratings), len(ratings))
 
 
 def payoff(counts: WinCounts, ratings: Ratings, *, prior_games: float = PRIOR_GAMES) -> Payoff:
-    """Put counts and ratings together.
+    """Compute the payoff matrix from counts and ratings.
 
     Args:
         counts: (P, P) counts; entry (i, j) is i's view of all games of i and j, zero on the diagonal.
@@ -213,12 +213,12 @@ def payoff(counts: WinCounts, ratings: Ratings, *, prior_games: float = PRIOR_GA
 
 
 def unexplained_share(win_rate: FloatArray, expected: FloatArray, games: FloatArray) -> float:
-    """Return the share of the log-odds that the ratings leave over, weighted by games.
+    """Return the share of the log-odds that the ratings do not explain, weighted by games.
 
         sum_ij n_ij (logit x_ij - logit e_ij)^2  /  sum_ij n_ij (logit x_ij)^2
 
-    0: the ratings say it all. Above 1: they say less than "everybody is even" would. Includes sampling noise.
-    0 where nothing was played.
+    0 means that the ratings explain all results. Above 1 they predict worse than a score of 1/2 for all pairs. The
+    share includes sampling noise. It is 0 without games.
 
     Args:
         win_rate: (P, P) win rates x, x_ij = 1 - x_ji.
@@ -230,12 +230,12 @@ def unexplained_share(win_rate: FloatArray, expected: FloatArray, games: FloatAr
 
 
 def cyclic_share(win_rate: FloatArray, games: FloatArray) -> float:
-    """Return the share of the log-odds that no assignment of strengths can explain, weighted by games.
+    """Return the cyclic share of the log-odds, which no rating can explain, weighted by games (Hodge decomposition).
 
         s = argmin sum_ij n_ij (logit x_ij - (s_i - s_j))^2        share = that minimum / sum_ij n_ij (logit x_ij)^2
 
-    0 for a population in which strength adds up along every chain, 1 for pure rock-paper-scissors. Includes sampling
-    noise. 0 where nothing was played.
+    0 for a population in which differences of strength add up, 1 for pure rock-paper-scissors. The share includes
+    sampling noise. It is 0 without games.
 
     Args:
         win_rate: (P, P) win rates x, x_ij = 1 - x_ji.
@@ -264,7 +264,7 @@ def _log_odds(rate: FloatArray) -> FloatArray:
 
 
 def _fading_weights(cell: IntArray, learning: BoolArray, decay: float) -> FloatArray:
-    """Return (M,) decay to the number of later learning games in the same cell."""
+    """Return (M,) weights decay^(later learning games in the same cell)."""
     weight = np.ones(cell.size)
     fades = (np.bincount(cell, weights=learning) > 0.0)[cell]
     own, learned_in = cell[fades], learning[fades]
@@ -285,16 +285,8 @@ def _columns(cell: ArrayLike, score: ArrayLike, learning: ArrayLike) -> tuple[In
         raise ValueError(
             f"columns have shapes {place.shape}, {points.shape} and {fading.shape}: pass one value per game"
         )
-    wrong = np.flatnonzero(~((points >= 0.0) & (points <= 1.0)))
-    if wrong.size:
-        raise ValueError(f"score[{wrong[0]}] is {points[wrong[0]]}: a score lies in [0, 1]")
+    refuse("score", points, ~((points >= 0.0) & (points <= 1.0)), "a score lies in [0, 1]")
     return place, points, fading
-
-
-def _require_within(name: str, index: IntArray, size: int) -> None:
-    wrong = np.flatnonzero((index < 0) | (index >= size))
-    if wrong.size:
-        raise ValueError(f"{name}[{wrong[0]}] is {index[wrong[0]]}: an index is in [0, {size})")
 
 
 def _require_decay(decay: float) -> None:

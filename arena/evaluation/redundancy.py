@@ -1,7 +1,7 @@
-"""Which snapshots a league could do without: those that another one stands for, in results and in behaviour.
+"""Redundant snapshots: players that a stronger one represents, in results and in behaviour.
 
-Two players are alike in results if their win rates against the opponents that both met differ by little, and alike in
-behaviour if their fingerprints do. Of players that are alike the best stays and stands for the others.
+Two players are similar in results if their win rates against common opponents differ little. They are similar in
+behaviour if their behaviour descriptors differ little. Of similar players the strongest is the representative.
 """
 
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from arena.evaluation.payoff import WinCounts
 
 @dataclass(frozen=True)
 class RedundancyConfig:
-    """When two players count as alike.
+    """Thresholds of similarity between two players.
 
     Attributes:
         win_rate_distance: Largest root mean square difference of win rates, in (0, 1).
-        fingerprint_distance: Largest root mean square difference of fingerprints, in standard deviations of the
-            population, > 0.
-        least_opponents: How many opponents both must have met, >= 1.
+        fingerprint_distance: Largest root mean square difference of behaviour descriptors, in standard deviations of
+            the population, > 0.
+        least_opponents: Fewest common opponents, >= 1.
 
     Raises:
-        ValueError: A value is out of its range.
+        ValueError: A value is out of range.
     """
 
     win_rate_distance: float = 0.1
@@ -45,18 +45,18 @@ class RedundancyConfig:
 
 @dataclass(frozen=True)
 class Redundant:
-    """A player that another one stands for.
+    """A redundant player and its representative.
 
     Attributes:
-        player: Who could retire.
-        twin: Who stands for it and stays.
-        win_rate_distance: Estimated root mean square difference of their win rates, noise taken off.
-        win_rate_bound: Below this it is with 95 % confidence.
-        opponents: How many opponents both met.
-        fingerprint_distance: Estimated difference of their fingerprints, in standard deviations, noise taken off; NaN
-            where no measure is known of both, so that results alone decided.
-        fingerprint_bound: Below this it is with 95 % confidence; NaN likewise.
-        measures: Over how many measures.
+        player: Index of the player that can retire.
+        twin: Index of its representative, which stays.
+        win_rate_distance: Estimated root mean square difference of their win rates, without sampling noise.
+        win_rate_bound: Upper bound of that difference at 95 % confidence.
+        opponents: Number of common opponents.
+        fingerprint_distance: Estimated difference of their behaviour descriptors, in standard deviations, without
+            sampling noise; NaN without common measures, in which case results alone decide.
+        fingerprint_bound: Upper bound of that difference at 95 % confidence. NaN without common measures.
+        measures: Number of common measures.
     """
 
     player: int
@@ -77,26 +77,27 @@ def redundant(
     keep: ArrayLike | None = None,
     fingerprints: Fingerprints | None = None,
 ) -> tuple[Redundant, ...]:
-    """Find the players that better ones stand for.
+    """Find the players that a stronger, similar player represents.
 
-    Players are looked at from the strongest down. Each stays unless it is alike to one that stays; so whoever retires
-    leaves somebody alike and no weaker behind, also where only some of those named retire.
+    Players are examined from the strongest down. Each stays unless it is similar to one that stays. Every redundant
+    player therefore has a representative at least as strong, even if only some of the redundant players retire.
 
-    Alike takes evidence, in results and, as far as it is known of both, in behaviour: the upper bounds of the root mean
-    square differences must not exceed the configured ones; see `fingerprint.root_mean_squares`.
+    Similarity requires evidence: the upper bounds of the root mean square differences in results and, if known for
+    both, in behaviour must not exceed the configured limits. See
+    `arena.evaluation.behaviour_profiles.root_mean_squares`.
 
     Args:
         counts: (P, P) counts; entry (i, j) is i's view of all games of i and j.
-        strength: (P,) what decides who stays, for example the conservative rating.
-        config: When two players count as alike.
-        keep: (P,) true for players that stay in any case; None for nobody.
-        fingerprints: Of the P players; None where nothing was measured.
+        strength: (P,) order of preference, for example the conservative rating.
+        config: Thresholds of similarity.
+        keep: (P,) true for players that always stay. None for none.
+        fingerprints: Descriptors of the P players. None without measurements.
 
     Returns:
-        Those that could retire, most alike first.
+        Redundant players, most similar first.
 
     Raises:
-        ValueError: Shapes do not fit, or a strength is not finite.
+        ValueError: Shapes do not match, or a strength is not finite.
     """
     order, stays = _order(counts, strength, keep)
     _require_fit(fingerprints, order.size)
@@ -123,7 +124,7 @@ def _closest(
     fingerprints: Fingerprints | None,
     config: RedundancyConfig,
 ) -> Redundant | None:
-    """Return the one of the twins that the player is most certainly alike in results, of those that it is alike."""
+    """Return the candidate most certainly similar to the player in results, None if none is similar."""
     common = met[player] & met[twins]
     common[np.arange(twins.size), twins] = False
     difference = np.where(common, mean[player] - mean[twins], np.nan)
@@ -147,7 +148,7 @@ def _closest(
 
 
 def _unknown(pairs: int) -> Distances:
-    """Say nothing of so many pairs."""
+    """Return distances of unknown pairs: NaN over 0 values."""
     return root_mean_squares(np.empty((pairs, 0)), np.empty((pairs, 0)))
 
 
@@ -159,7 +160,7 @@ def _require_fit(fingerprints: Fingerprints | None, players: int) -> None:
 
 
 def _order(counts: WinCounts, strength: ArrayLike, keep: ArrayLike | None) -> tuple[IntArray, BoolArray]:
-    """Return players from the strongest down, and who stays in any case."""
+    """Return players from the strongest down, and a mask of those that always stay."""
     values = np.asarray(strength, dtype=np.float64)
     stays = np.zeros(values.shape, dtype=np.bool_) if keep is None else np.asarray(keep, dtype=np.bool_)
     if values.ndim != 1 or stays.shape != values.shape or counts.games.shape != 2 * values.shape:
@@ -174,9 +175,10 @@ def _order(counts: WinCounts, strength: ArrayLike, keep: ArrayLike | None) -> tu
 
 
 def _mean_and_variance(counts: WinCounts) -> tuple[FloatArray, FloatArray]:
-    """Return mean scores and their variances; a win and a loss are added to the latter, or one result would be certain.
+    """Return mean scores and their sampling variances.
 
-    Draws spread less than wins and losses of the same mean.
+    A virtual win and a virtual loss are added for the variance, so that a single result has one. Draws count 1/4 in the
+    second moment and reduce the variance.
     """
     games = np.maximum(counts.games, 1.0)
     share, square = ((each + 1.0) / (counts.games + 2.0) for each in (counts.points, counts.wins + 0.25 * counts.draws))

@@ -1,24 +1,23 @@
-"""A sequential test of two players: play until the evidence suffices, and no longer.
+"""Sequential probability ratio test (GSPRT) between a candidate and the champion.
 
-H0 says that the candidate is `elo0` points better than the champion, H1 that it is `elo1` points better. After every
-pair of games the generalised log-likelihood ratio of the two is compared with two bounds: above the upper one the
-candidate is accepted, below the lower one rejected, between them play goes on (a generalised sequential probability
-ratio test, GSPRT).
+Under H0 the candidate is `elo0` points better than the champion, under H1 `elo1` points. After every pair of games the
+generalised log-likelihood ratio is compared with two bounds. Above the upper bound the candidate is accepted, below the
+lower bound rejected, and in between play continues.
 
     LLR = max over distributions with mean s1 of log P(results)  -  max over those with mean s0
     s = 1 / (1 + 10^(-elo / 400))        bounds: log(beta / (1 - alpha)), log((1 - beta) / alpha)
 
-Games come in pairs on one seed with sides swapped, and a pair scores one of five values (pentanomial): luck that both
-games share, and a side's advantage, do not count as evidence then. Games that are not paired score one of three
+Games are played in pairs on one seed with sides swapped, and a pair has one of five scores (pentanomial). Luck that
+both games share and the advantage of a side then do not count as evidence. Unpaired games have one of three scores
 (trinomial).
 
-The bounds suppose that the ratio ends exactly on one. It steps over, on average by E[step^2] / (2 E[step]) of the
-steps by which it reaches new heights, and that much earlier the test stops. A test that stops at a bound has seen luck
-in that direction; the estimate of elo allows for it (median unbiased).
+The bounds assume that the ratio ends exactly on one of them. In fact it overshoots, on average by E[step^2] / (2
+E[step]) of the steps by which it reaches new extremes. The bounds are corrected by this amount. A test that stopped at
+a bound has seen luck in that direction, and the estimate of elo is median-unbiased to correct for it.
 
 Source: the mathematics of Stockfish's test framework fishtest; Van den Bergh, "A practical introduction to the GSPRT";
 Owen, "Empirical likelihood" (2001), chapter 2, for the maxima; Siegmund, "Sequential analysis" (1985), corollary 8.33,
-for the step over the bound.
+for the overshoot.
 """
 
 import math
@@ -29,13 +28,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena.arrays import FloatArray
+from arena.arrays import FloatArray, share_column
 from arena.evaluation.brownian import BoundedBrownianMotion
 
 Decision = Literal["accept", "reject", "continue"]
 
 ELO_LIMIT = 1000.0
-"""Estimates of elo end here, in points."""
+"""Limit of elo estimates, in points."""
 
 _EMPTY_CELL = 1e-3  # games counted where there were fewer, so that every value stays possible
 _KINDS_OF_COUNTS = (3, 5)
@@ -44,17 +43,17 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class SprtConfig:
-    """What is tested, and how surely.
+    """Hypotheses and error probabilities of the test.
 
     Attributes:
         elo0: Lead of the candidate under H0, in points.
         elo1: Lead under H1, in points, > elo0.
         alpha: Probability of accepting at `elo0`, in (0, 0.5).
         beta: Probability of rejecting at `elo1`, in (0, 0.5).
-        least_games: No verdict before so many games, >= 0.
+        least_games: Fewest games before a decision, >= 0.
 
     Raises:
-        ValueError: A value is out of its range.
+        ValueError: A value is out of range.
     """
 
     elo0: float = 0.0
@@ -78,26 +77,26 @@ class SprtConfig:
 
     @property
     def lower(self) -> float:
-        """The bound below which the candidate is rejected."""
+        """Rejection bound, before the correction for overshoot."""
         return math.log(self.beta / (1.0 - self.alpha))
 
     @property
     def upper(self) -> float:
-        """The bound above which the candidate is accepted."""
+        """Acceptance bound, before the correction for overshoot."""
         return math.log((1.0 - self.beta) / self.alpha)
 
 
 @dataclass(frozen=True)
 class SprtState:
-    """Where a test stands.
+    """State of a test.
 
     Attributes:
         decision: "accept", "reject", or "continue" while more games are needed.
-        games: Games that the decision rests on. Later ones, which were under way when it fell, count for nothing.
-        counts: How many pairs (or games) scored each value, lowest first.
+        games: Games up to the decision. Later games, which were in progress when it was made, are ignored.
+        counts: Number of pairs (or games) with each score, lowest first.
         llr: Generalised log-likelihood ratio of H1 to H0 after them.
-        lower: Bound of rejection, the step over it allowed for.
-        upper: Bound of acceptance.
+        lower: Rejection bound, corrected for expected overshoot.
+        upper: Acceptance bound, corrected for expected overshoot.
     """
 
     decision: Decision
@@ -110,11 +109,11 @@ class SprtState:
 
 @dataclass(frozen=True)
 class EloEstimate:
-    """By how many points a candidate is better, within 1,000 of 0.
+    """Estimated lead of a candidate in points, clipped to 1,000 either way.
 
     Attributes:
-        elo: Median unbiased estimate.
-        low: Lower end of the interval that holds the truth at least 95 times out of 100.
+        elo: Median-unbiased estimate.
+        low: Lower end of the 95 % confidence interval.
         high: Upper end.
     """
 
@@ -125,14 +124,14 @@ class EloEstimate:
 
 @dataclass(frozen=True)
 class SprtResult:
-    """What a test says: where it stands, and the candidate's lead."""
+    """Result of a test: its state and the candidate's estimated lead."""
 
     stop: SprtState
     lead: EloEstimate
 
 
-def judge(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtResult:
-    """Judge a candidate by its scores; see `stop` and `estimate`."""
+def run_sprt(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtResult:
+    """Run the test on a candidate's scores and estimate its lead (see `stop` and `estimate`)."""
     where = stop(scores, config, paired=paired)
     return SprtResult(where, estimate(where.counts, config))
 
@@ -140,25 +139,25 @@ def judge(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> Sprt
 def stop(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtState:
     """Find the first score that takes the log-likelihood ratio over a bound.
 
-    A score between two of the five (or three) values counts as part of each, so that the mean stays: the spread is
-    then taken for larger than it is, never for smaller.
+    A score between two of the five (or three) values is divided between them such that the mean is unchanged. This can
+    only overestimate the variance.
 
     Args:
-        scores: (N,) score of the candidate in [0, 1], in the order of play: the mean of both games of a pair, or one
-            game's.
+        scores: (N,) scores of the candidate in [0, 1], in the order of play: means of both games of a pair, or single
+            games.
         config: The test.
-        paired: Whether a score stands for a pair of games on one seed with sides swapped.
+        paired: Whether a score is the mean of a pair of games on one seed with sides swapped.
 
     Raises:
         ValueError: A score is not in [0, 1].
     """
     cells, games_each = (5, 2) if paired else (3, 1)
-    counts = np.cumsum(_shared_among(_scores(scores), cells), axis=0)
+    counts = np.cumsum(_shared_among(share_column("scores", scores, "a score"), cells), axis=0)
     if not len(counts):
         return SprtState("continue", 0, (0.0,) * cells, 0.0, config.lower, config.upper)
     games = games_each * np.arange(1, len(counts) + 1)
     llr = log_likelihood_ratio(counts, config.elo0, config.elo1)
-    lower, upper = config.lower + _step_over(-llr), config.upper - _step_over(llr)
+    lower, upper = config.lower + _overshoot(-llr), config.upper - _overshoot(llr)
     accepted, rejected = llr > upper, llr < lower
     over = np.flatnonzero((accepted | rejected) & (games >= config.least_games))
     last = int(over[0]) if over.size else len(counts) - 1
@@ -174,8 +173,8 @@ def log_likelihood_ratio(counts: ArrayLike, elo0: float, elo1: float) -> FloatAr
 
         sum_i n_i log(p1_i / p0_i)        p_i = (n_i / n) / (1 + x (a_i - s)),  sum_i p_i a_i = s
 
-    where p maximises the likelihood among distributions over the values a_i = 0, ..., 1 with mean s. A cell without
-    games counts as a thousandth of one.
+    Here p maximises the likelihood among distributions over the values a_i = 0, ..., 1 with mean s. A cell without
+    games counts as 0.001 games.
 
     Args:
         counts: (..., 3) games by score 0, 0.5, 1, or (..., 5) pairs by mean score 0, 0.25, 0.5, 0.75, 1; >= 0.
@@ -183,7 +182,7 @@ def log_likelihood_ratio(counts: ArrayLike, elo0: float, elo1: float) -> FloatAr
         elo1: Lead under H1, in points, within 1,000 of 0.
 
     Returns:
-        (...) ratios; above 0 where H1 is likelier.
+        (...) ratios, above 0 if H1 is likelier.
 
     Raises:
         ValueError: The counts are of another shape, negative or not finite, or a lead is too large.
@@ -196,13 +195,13 @@ def log_likelihood_ratio(counts: ArrayLike, elo0: float, elo1: float) -> FloatAr
 
 
 def estimate(counts: ArrayLike, config: SprtConfig) -> EloEstimate:
-    """Estimate the candidate's lead from a test that stopped, or has not stopped yet, with these counts.
+    """Estimate the candidate's lead from the counts of a test, whether it has stopped or not.
 
-    An estimate is a lead at which the test ends below what was seen with a given probability: 0.5 for the median,
-    0.975 and 0.025 for the ends. The log-likelihood ratio is taken for a Brownian motion between the bounds, whose
-    drift and variance are those of the likeliest distribution with that lead (fishtest takes them to second order,
-    which leads of hundreds of points would not allow). Tests of few games reach their bounds later than such a motion:
-    their intervals are wider than they had to be.
+    Each value is the lead at which the test ends below the observed outcome with a given probability: 0.5 for the
+    median, 0.975 and 0.025 for the ends of the interval. The log-likelihood ratio is modelled as a Brownian motion
+    between the bounds, with drift and variance of the likeliest distribution with that lead. Fishtest takes them to
+    second order, which is not accurate enough for leads of hundreds of points. Short tests reach their bounds later
+    than the Brownian motion, so their intervals are conservative.
 
     Args:
         counts: (3,) or (5,) counts as in `log_likelihood_ratio`.
@@ -227,7 +226,7 @@ def estimate(counts: ArrayLike, config: SprtConfig) -> EloEstimate:
 
 
 def _tilted(n: FloatArray, tilt: float) -> FloatArray:
-    """Return (K,) shares that maximise the likelihood among distributions of one mean; the mean falls with the tilt.
+    """Return the (K,) likeliest distribution for a tilt, the parameter of its mean; the mean decreases with the tilt.
 
     p_i / (1 + x (a_i - s)) is proportional to n_i / (1 + y a_i) with y = x / (1 - x s) = exp(tilt) - 1.
     """
@@ -242,7 +241,7 @@ def _tilt(n: FloatArray, elo: float) -> float:
 
 
 def _crossing(below: Callable[[float], float], level: float, ends: tuple[float, float]) -> float:
-    """Return where a rising function takes a value; an end of the range where it does not."""
+    """Return the point at which an increasing function reaches a level, or the nearer end of the range."""
     from scipy.optimize import brentq  # here, because every command would wait for the import
 
     low, high = ends
@@ -254,12 +253,12 @@ def _crossing(below: Callable[[float], float], level: float, ends: tuple[float, 
 
 
 def _jumps(n: FloatArray, elo0: float, elo1: float) -> FloatArray:
-    """Return (..., K) changes of the log-likelihood ratio by one more score of each value."""
+    """Return (..., K) increments of the log-likelihood ratio by one more score of each value."""
     return np.asarray(np.log(_ratios(n, elo0) / _ratios(n, elo1)))
 
 
 def _ratios(n: FloatArray, elo: float) -> FloatArray:
-    """Return (..., K) shares seen over the likeliest shares with a given mean, 1 + x (a_i - s)."""
+    """Return (..., K) ratios of observed shares to the likeliest shares with a given mean, 1 + x (a_i - s)."""
     distance = _values(n) - _mean(elo)
     return np.asarray(1.0 + _multiplier(n, distance)[..., None] * distance)
 
@@ -267,8 +266,8 @@ def _ratios(n: FloatArray, elo: float) -> FloatArray:
 def _multiplier(n: FloatArray, distance: FloatArray) -> FloatArray:
     """Solve sum_i p_i a_i / (1 + x a_i) = 0 for x, the Lagrange multiplier of a given mean.
 
-    The sum falls from infinity to minus infinity between the poles -1 / max a and -1 / min a. Nearer to a pole than
-    `edge` its own term outweighs all others, so that the root lies between the edges.
+    The sum falls from infinity to minus infinity between the poles -1 / max a and -1 / min a. Closer to a pole than
+    `edge`, the term of that pole outweighs all others, so the root lies between the edges.
 
     Args:
         n: (..., K) counts, > 0.
@@ -293,8 +292,8 @@ def _multiplier(n: FloatArray, distance: FloatArray) -> FloatArray:
     return np.asarray(found.x)
 
 
-def _step_over(llr: FloatArray) -> FloatArray:
-    """Return (N,) estimates, after each score, of how far the ratio will step over a bound above it."""
+def _overshoot(llr: FloatArray) -> FloatArray:
+    """Return (N,) estimates of the expected overshoot over an upper bound, after each score."""
     record = np.maximum.accumulate(np.concatenate(([0.0], llr)))
     step = np.diff(record)
     first, second = np.cumsum(step), np.cumsum(np.square(step))
@@ -302,7 +301,7 @@ def _step_over(llr: FloatArray) -> FloatArray:
 
 
 def _shared_among(scores: FloatArray, cells: int) -> FloatArray:
-    """Return (N, cells) counts, 1 in a row: each score in its cell, or shared between the two next to it."""
+    """Return (N, cells) one-hot counts; a score between two cells is divided linearly."""
     place = scores * (cells - 1)
     return np.asarray(np.maximum(0.0, 1.0 - np.abs(place[:, None] - np.arange(cells))))
 
@@ -316,16 +315,6 @@ def _filled(counts: ArrayLike) -> FloatArray:
     if not (np.isfinite(n) & (n >= 0.0)).all():
         raise ValueError(f"counts are {n.tolist()}: each must be finite and 0 or more")
     return np.maximum(n, _EMPTY_CELL)
-
-
-def _scores(values: ArrayLike) -> FloatArray:
-    scores = np.asarray(values, dtype=np.float64)
-    if scores.ndim != 1:
-        raise ValueError(f"scores have shape {scores.shape}: pass one per pair or game, shape (count,)")
-    wrong = np.flatnonzero(~((scores >= 0.0) & (scores <= 1.0)))
-    if wrong.size:
-        raise ValueError(f"scores[{wrong[0]}] is {scores[wrong[0]]}: a score lies in [0, 1]")
-    return scores
 
 
 def _values(n: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
-"""Many tests at once: of what is called a discovery, no more than a given share is chance.
+"""Benjamini-Hochberg adjustment of p-values (false discovery rate).
 
-`scipy.stats.false_discovery_control` says the same. It is not used because loading `scipy.stats` takes half a second,
-which every server and command would wait for.
+`scipy.stats.false_discovery_control` computes the same. It is not used because importing `scipy.stats` takes half a
+second, which would delay every server and command.
 """
 
 import numpy as np
@@ -10,18 +10,18 @@ from numpy.typing import ArrayLike
 from arena.arrays import FloatArray
 
 
-def adjusted(p_values: ArrayLike) -> FloatArray:
-    """Adjust p-values for being many: call those discoveries that then lie below the share that may be mistaken.
+def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
+    """Return Benjamini-Hochberg adjusted p-values; those below q are discoveries at a false discovery rate of q.
 
         q_(i) = min over k >= i of p_(k) N / k        p_(1) <= ... <= p_(N)
 
-    Holds for tests that are independent of each other, or depend on each other positively.
+    Valid for independent or positively dependent tests.
 
     Args:
         p_values: (N,) in [0, 1].
 
     Returns:
-        (N,) adjusted ones in [0, 1], each in the place of its own.
+        (N,) adjusted p-values in [0, 1], in the order of the input.
 
     Source: Benjamini and Hochberg, "Controlling the false discovery rate" (1995).
     """

@@ -10,7 +10,7 @@ from arena.matchmaking.distribution import (
     effective_opponents,
     opponent_distribution,
 )
-from arena.matchmaking.pfsp import WinRateWeighting, pfsp_weights, skill_weights
+from arena.matchmaking.pfsp import WinRateWeighting, pfsp_weights, rating_kernel
 from arena.matchmaking.rules import Candidates
 
 __all__ = [
@@ -25,5 +25,5 @@ __all__ = [
     "effective_opponents",
     "opponent_distribution",
     "pfsp_weights",
-    "skill_weights",
+    "rating_kernel",
 ]

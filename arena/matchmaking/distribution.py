@@ -1,15 +1,15 @@
-"""Whom to play: the distribution over opponents, and draws from it.
+"""Opponent distribution of a learner, and sampling from it.
 
-A learner's next opponent comes from a mixture of branches. "self-play" takes a fixed share. While the learner has few
-games, the rest goes to "warm-up": the skill kernel among opponents near its rating. Afterwards it goes to one rule
-("pfsp", prioritised fictitious self-play where the rule looks at win rates) or is divided among several, each a branch
-of its own. Inside a branch a small uniform share keeps every opponent possible, so propensities are never 0 for a
-candidate that no filter took out.
+The distribution is a mixture of branches. "self-play" takes a fixed share. While the learner has few games, the rest
+goes to "warm-up", a Gaussian kernel over opponents of similar rating. Afterwards it goes to one weighting rule ("pfsp",
+prioritised fictitious self-play if the rule uses win rates) or is divided among several rules, each with a branch of
+its own. A small uniform share within each branch gives every opponent that passes the filter a positive probability, so
+propensities are never 0.
 
-A rule weighs snapshots, so that a learner is met the more often the more of them it left. Where learners are balanced,
-the weight of each is divided by how many its learner left.
+Rules weight snapshots, so a learner with many snapshots is chosen more often. With balance "learners", each weight is
+divided by the number of snapshots of the same learner.
 
-Rating matches, whose purpose is to learn the players' order, are paired apart: `arena.matchmaking.rating_matches`.
+Rating matches serve to estimate the ranking and are paired separately in `arena.matchmaking.rating_matches`.
 
 Sources: Vinyals et al., "Grandmaster level in StarCraft II" (2019), methods, "Prioritized fictitious self-play".
 """
@@ -23,19 +23,19 @@ from numpy.typing import ArrayLike
 from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.matchmaking.pfsp import (
     WEIGHT_FLOOR,
-    normalised,
+    normalize,
+    rating_kernel,
     require_power,
     require_share,
     require_sigma,
-    skill_weights,
 )
 from arena.matchmaking.rules import Candidates, Need, Rule, find_rule
 
 Balance = Literal["snapshots", "learners"]
-"""Who counts alike, whatever a rule thinks of them: every snapshot, or every learner, however many it left."""
+"""Whether opponent weights are normalised per snapshot or per learner."""
 
 SELF = -1
-"""Stands for the learner itself where an opponent's index is expected."""
+"""Index of the learner itself among opponents."""
 
 SELF_PLAY = "self-play"
 WARM_UP = "warm-up"
@@ -44,26 +44,25 @@ PFSP = "pfsp"
 
 @dataclass(frozen=True)
 class MatchmakingConfig:
-    """How a learner's opponents are chosen.
+    """Settings of a learner's opponent distribution.
 
     Attributes:
-        self_play_share: Probability of playing against oneself, in [0, 1].
-        weighting: Name of the rule by which opponents are preferred once warm; see `arena.matchmaking.rules`.
-        mixture: Names of rules and their shares, > 0, of what self-play leaves; they need not sum to 1. Takes the
-            place of `weighting` where it is not empty.
+        self_play_share: Probability of self-play, in [0, 1].
+        weighting: Name of the weighting rule after the warm-up (see `arena.matchmaking.rules`).
+        mixture: Names of rules and their shares, > 0, of the probability not used by self-play. They need not sum to 1.
+            If not empty, it replaces `weighting`.
         power: Exponent of the weighting "hard", >= 0.
         skill_sigma: Width of the skill kernel in rating points, > 0.
         warm_up_games: A learner with fewer games is in warm-up, >= 0.
-        warm_up_widths: Rating distances tried one after the other until somebody is near enough; then everybody.
+        warm_up_widths: Increasing rating distances; warm-up uses the first that contains an opponent, else all
+            opponents.
         uniform_share: Share of the uniform distribution mixed into a branch, in [0, 1].
-        balance: Who counts alike for rules and the uniform share. With "learners" the weight of each of n snapshots of
-            one learner is divided by n, so that it counts by their mean; a baseline is nobody's snapshot. Warm-up goes
-            by snapshots in any case.
-        past_games: How many of a learner's last games "forgotten" looks at, >= 2; of those against each opponent it
-            compares the older half with the newer.
+        balance: Normalisation of rules and of the uniform share. With "learners", the weight of each of n snapshots of
+            one learner is divided by n. A baseline counts as one learner. Warm-up always counts snapshots.
+        past_games: Window of the rule "forgotten", >= 2: a learner's last games, split into halves per opponent.
 
     Raises:
-        ValueError: A value is out of its range.
+        ValueError: A value is out of range.
     """
 
     self_play_share: float = 0.35
@@ -96,21 +95,21 @@ class MatchmakingConfig:
 
     @property
     def parts(self) -> tuple[tuple[str, float], ...]:
-        """Names of the rules that a warm learner's opponents are chosen by, and their shares."""
+        """Names and shares of the rules used after the warm-up."""
         return self.mixture or ((self.weighting, 1.0),)
 
     def warming(self, learner_games: int) -> bool:
-        """Say whether a learner with so many games is in warm-up."""
+        """Return whether a learner with this number of games is in warm-up."""
         return learner_games < self.warm_up_games
 
     def needs(self, learner_games: int) -> frozenset[Need]:
-        """Return what the rules of a learner with so many games look at beyond ratings and win rates."""
+        """Return the data that the active rules need beyond ratings and win rates."""
         if self.warming(learner_games):
             return frozenset()
         return frozenset[Need]().union(*(self.rule(name).needs for name, _ in self.parts))
 
     def rule(self, name: str) -> Rule:
-        """Return a rule with this configuration's numbers.
+        """Return a rule with the parameters of this configuration.
 
         Raises:
             ValueError: No rule has that name.
@@ -123,12 +122,12 @@ class Branch:
     """One component of the mixture over the K opponents.
 
     Attributes:
-        name: "warm-up", "pfsp" or, in a mixture, the rule's name.
-        share: Probability that the branch is taken, in [0, 1].
-        rule: How it weighs opponents, in words.
-        weights: (K,) distribution inside the branch, uniform share mixed in; sums to 1.
-        excluded: (K,) true for opponents that a filter took out; their weight is 0.
-        filter: What the filter asks for in words; empty where nothing is asked.
+        name: "warm-up", "pfsp" or, in a mixture, the name of the rule.
+        share: Probability of the branch, in [0, 1].
+        rule: Description of the weighting.
+        weights: (K,) distribution within the branch, including the uniform share; sums to 1.
+        excluded: (K,) true for opponents that the filter excluded; their weight is 0.
+        filter: Description of the filter. Empty without a filter.
     """
 
     name: str
@@ -141,11 +140,11 @@ class Branch:
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """The distribution that a learner's next opponent is drawn from, with the account of how it came about.
+    """Distribution of a learner's next opponent, with its components for explanation.
 
     Attributes:
-        self_play: Probability of playing against oneself; 1 where there is no opponent.
-        branches: What the rest is made of; empty where there is no opponent.
+        self_play: Probability of self-play. 1 without opponents.
+        branches: Components of the rest. Empty without opponents.
         probabilities: (K,) final probability of each opponent. They and `self_play` sum to 1.
     """
 
@@ -156,12 +155,12 @@ class Distribution:
 
 @dataclass(frozen=True, eq=False)
 class OpponentSample:
-    """Opponents drawn for one request.
+    """Opponents sampled for one request.
 
     Attributes:
         opponents: (N,) int64 index of the opponent, or SELF.
-        propensities: (N,) probability, in (0, 1], with which a draw gives that opponent.
-        branches: N names of the branches taken.
+        propensities: (N,) probability, in (0, 1], of sampling that opponent.
+        branches: N names of the sampled branches.
     """
 
     opponents: IntArray
@@ -170,14 +169,14 @@ class OpponentSample:
 
 
 def effective_opponents(weights: ArrayLike) -> float:
-    """Count opponents by how evenly they are weighed.
+    """Return the effective number of opponents, the exponential of the entropy (Hill number of order 1).
 
         exp(-sum_j w_j ln w_j)
 
-    K equal weights give K, a single weight of 1 gives 1; weights of 0 do not count.
+    K equal weights give K, a single weight of 1 gives 1. Weights of 0 do not count.
 
     Args:
-        weights: (K,) distribution over opponents, >= 0, with a sum of 1. K may be 0: there is then nobody, 0.
+        weights: (K,) distribution over opponents, >= 0, with a sum of 1. If K is 0, the result is 0.
 
     Source: Hill, "Diversity and evenness" (1973), the number of order 1.
     """
@@ -189,17 +188,17 @@ def effective_opponents(weights: ArrayLike) -> float:
 def opponent_distribution(candidates: Candidates, config: MatchmakingConfig) -> Distribution:
     """Return the distribution of a learner's next opponent.
 
-    Self-play takes its share, all of it where there is no opponent. A learner with fewer than `warm_up_games` games
-    meets only opponents within the first of `warm_up_widths` that has any, by the skill kernel; a warm one meets
-    everybody by the configured rule or mixture of rules. In a mixture, a rule that has nobody to propose leaves its
-    share to the others; where none has, all opponents are alike.
+    Self-play takes its share, or everything if there is no opponent. A learner with fewer than `warm_up_games` games
+    plays by the skill kernel against opponents within the first of `warm_up_widths` that contains any. After the
+    warm-up it plays against all by the configured rule or mixture. In a mixture, the share of a rule without any
+    positive weight goes to the other rules. If no rule has a positive weight, opponents are uniform.
 
     Args:
         candidates: The learner and its K possible opponents.
         config: Shares, rules and widths.
 
     Raises:
-        ValueError: A rule failed or gave no weights.
+        ValueError: A rule failed or returned invalid weights.
     """
     count = candidates.ratings.size
     if count == 0:
@@ -214,18 +213,18 @@ def opponent_distribution(candidates: Candidates, config: MatchmakingConfig) -> 
 
 
 def draw(distribution: Distribution, count: int, rng: np.random.Generator) -> OpponentSample:
-    """Draw opponents by systematic sampling.
+    """Sample opponents by systematic sampling.
 
-    Each draw alone follows the distribution exactly; together they follow it as evenly as `count` allows: an option
-    of probability p is taken floor(p count) or ceil(p count) times. The order is shuffled.
+    Each sample follows the distribution exactly. Together they follow it as evenly as `count` allows: an option of
+    probability p is chosen floor(p count) or ceil(p count) times. The order is shuffled.
 
     Args:
-        distribution: Of K opponents and oneself.
-        count: How many opponents, >= 1.
-        rng: Source of chance.
+        distribution: Distribution over K opponents and self-play.
+        count: Number of opponents, >= 1.
+        rng: Random generator.
 
     Raises:
-        ValueError: The count is under 1.
+        ValueError: The count is below 1.
     """
     if count < 1:
         raise ValueError(f"count is {count}: draw at least one opponent")
@@ -247,7 +246,7 @@ def _warm_up_branch(candidates: Candidates, config: MatchmakingConfig) -> Branch
     width = next((width for width in config.warm_up_widths if (distance <= width).any()), np.inf)
     near = distance <= width
     weights = np.zeros(distance.size)
-    kernel = skill_weights(candidates.learner_rating, candidates.ratings[near], config.skill_sigma)
+    kernel = rating_kernel(candidates.learner_rating, candidates.ratings[near], config.skill_sigma)
     weights[near] = _mixed(kernel, np.ones(kernel.size, dtype=np.int64), config.uniform_share)
     return Branch(
         name=WARM_UP,
@@ -288,9 +287,9 @@ def _in_words(rule: Rule, config: MatchmakingConfig) -> str:
 
 
 def _mixed(weights: FloatArray, kin: IntArray, uniform_share: float) -> FloatArray:
-    """Divide each weight by the number of kin, and mix in what is divided so of equal ones; the sum is 1."""
-    preferred = normalised(normalised(weights) / kin)
-    return (1.0 - uniform_share) * preferred + uniform_share * normalised(1.0 / kin)
+    """Divide each weight by the size of its lineage and mix in the uniform share, divided likewise; the sum is 1."""
+    preferred = normalize(normalize(weights) / kin)
+    return (1.0 - uniform_share) * preferred + uniform_share * normalize(1.0 / kin)
 
 
 def _require_mixture(mixture: tuple[tuple[str, float], ...]) -> None:

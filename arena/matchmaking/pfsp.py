@@ -1,4 +1,4 @@
-"""How useful a game against each opponent is: formulas of win rates and of ratings.
+"""Weightings of opponents by win rate (PFSP) and by rating.
 
 Source: Vinyals et al., "Grandmaster level in StarCraft II" (2019), methods, "Prioritized fictitious self-play".
 """
@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena.arrays import FloatArray
+from arena.arrays import FloatArray, finite_column, share_column
 
 WinRateWeighting = Literal["hard", "variance", "linear", "capped", "uniform"]
 
@@ -18,32 +18,32 @@ _DISTANCE_MAX = 1e150  # in sigmas; its square is finite
 
 
 def pfsp_weights(win_rates: ArrayLike, weighting: WinRateWeighting = "hard", power: float = 2.0) -> FloatArray:
-    """Weigh opponents by how useful a game against each is.
+    """Return prioritised fictitious self-play (PFSP) weights of opponents.
 
-        hard      (1 - x)^power       who beats me
-        variance  x (1 - x)           who is even with me
+        hard      (1 - x)^power       opponents that beat the learner
+        variance  x (1 - x)           opponents even with the learner
         linear    1 - x
-        capped    min(0.5, 1 - x)     who beats me, all stronger ones alike
+        capped    min(0.5, 1 - x)     opponents that beat the learner, all stronger ones equally
         uniform   1
 
-    Equal win rates give uniform weights. Where the weights sum to less than 1e-10 (everybody is always beaten) they
-    are uniform as well.
+    Equal win rates give uniform weights. If the weights sum to less than 1e-10 (the learner always wins), they are
+    uniform as well.
 
     Args:
         win_rates: (K,) probability x that the learner beats each opponent, in [0, 1].
         weighting: One of the names above.
-        power: Exponent of "hard", >= 0; 0 is uniform, larger looks harder at the strongest.
+        power: Exponent of "hard", >= 0. 0 is uniform, larger values focus on the strongest opponents.
 
     Returns:
-        (K,) weights that sum to 1. An empty pool has no distribution and gives an empty array:
-        `opponent_distribution` turns it into self-play.
+        (K,) weights that sum to 1. An empty pool gives an empty array, which `opponent_distribution` turns into
+        self-play.
 
     Raises:
         ValueError: A win rate is not in [0, 1], the weighting is unknown, or the power is negative.
 
     Source: Vinyals et al. (2019), methods; "capped" is min(0.5, 1 - x) of its league exploiters' pseudocode.
     """
-    x = rate_column(win_rates)
+    x = share_column("win_rates", win_rates, "a win rate")
     _require_weighting(weighting, get_args(WinRateWeighting))
     require_power(power)
     match weighting:
@@ -57,15 +57,15 @@ def pfsp_weights(win_rates: ArrayLike, weighting: WinRateWeighting = "hard", pow
             weights = np.minimum(0.5, 1.0 - x)
         case "uniform":
             weights = np.ones_like(x)
-    return normalised(weights)
+    return normalize(weights)
 
 
-def skill_weights(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> FloatArray:
-    """Weigh opponents by closeness of rating.
+def rating_kernel(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> FloatArray:
+    """Return weights of opponents by closeness of rating (Gaussian kernel).
 
         w_j proportional to exp(-(r - r_j)^2 / (2 sigma^2))
 
-    Taken relative to the nearest opponent in log space, so that a pool thousands of points away still has weights.
+    Computed relative to the nearest opponent in log space, so that a pool thousands of points away does not underflow.
 
     Args:
         rating: The learner's rating in points.
@@ -73,7 +73,7 @@ def skill_weights(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> Fl
         sigma: Width of the kernel in points, > 0.
 
     Returns:
-        (K,) weights that sum to 1; empty for an empty pool.
+        (K,) weights that sum to 1. Empty for an empty pool.
 
     Raises:
         ValueError: A rating is not finite or sigma is not above 0.
@@ -85,45 +85,15 @@ def skill_weights(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> Fl
     with np.errstate(over="ignore"):
         distance = np.minimum(np.abs(opponents - rating) / sigma, _DISTANCE_MAX)
     nearest = distance.min(initial=_DISTANCE_MAX)
-    return normalised(np.exp(-0.5 * (distance - nearest) * (distance + nearest)))
+    return normalize(np.exp(-0.5 * (distance - nearest) * (distance + nearest)))
 
 
-def normalised(weights: FloatArray) -> FloatArray:
-    """Scale weights to a sum of 1; uniform where they sum to less than `WEIGHT_FLOOR`."""
+def normalize(weights: FloatArray) -> FloatArray:
+    """Scale weights to a sum of 1; uniform if they sum to less than `WEIGHT_FLOOR`."""
     total = float(weights.sum())
     if total < WEIGHT_FLOOR:
         return np.full(weights.size, 1.0 / max(weights.size, 1))
     return weights / total
-
-
-def finite_column(name: str, values: ArrayLike) -> FloatArray:
-    """Check and return (K,) finite values.
-
-    Raises:
-        ValueError: A value is not finite or the shape is another.
-    """
-    column = np.asarray(values, dtype=np.float64)
-    if column.ndim != 1:
-        raise ValueError(f"{name} has shape {column.shape}: pass one value per player, shape (count,)")
-    wrong = np.flatnonzero(~np.isfinite(column))
-    if wrong.size:
-        raise ValueError(f"{name}[{wrong[0]}] is {column[wrong[0]]}: every value must be finite")
-    return column
-
-
-def rate_column(values: ArrayLike) -> FloatArray:
-    """Check and return (K,) win rates.
-
-    Raises:
-        ValueError: A value is not in [0, 1] or the shape is another.
-    """
-    column = np.asarray(values, dtype=np.float64)
-    if column.ndim != 1:
-        raise ValueError(f"win_rates has shape {column.shape}: pass one value per opponent, shape (count,)")
-    wrong = np.flatnonzero(~((column >= 0.0) & (column <= 1.0)))
-    if wrong.size:
-        raise ValueError(f"win_rates[{wrong[0]}] is {column[wrong[0]]}: a win rate lies in [0, 1]")
-    return column
 
 
 def _require_weighting(weighting: str, known: tuple[str, ...]) -> None:
@@ -132,18 +102,18 @@ def _require_weighting(weighting: str, known: tuple[str, ...]) -> None:
 
 
 def require_power(power: float) -> None:
-    """Refuse an exponent of the weighting "hard" that is out of range."""
+    """Validate the exponent of the weighting "hard"."""
     if not 0.0 <= power < np.inf:
         raise ValueError(f"power is {power}: it must be finite and 0 or more; 2 is usual")
 
 
 def require_share(name: str, share: float) -> None:
-    """Refuse what is no share or win rate."""
+    """Validate a share or win rate."""
     if not 0.0 <= share <= 1.0:
         raise ValueError(f"{name} is {share}: it lies in [0, 1]")
 
 
 def require_sigma(name: str, sigma: float) -> None:
-    """Refuse a width of the skill kernel that is out of range."""
+    """Validate the width of the skill kernel."""
     if not 0.0 < sigma < np.inf:
         raise ValueError(f"{name} is {sigma}: it must be finite and above 0; 200 is usual")

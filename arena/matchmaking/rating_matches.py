@@ -1,7 +1,7 @@
-"""Whom to pair for rating matches, whose purpose is to learn the players' order.
+"""Pairing of rating matches by Thompson sampling: matches whose purpose is to learn the players' order.
 
-Thompson sampling: pair as if a sample of what the ratings may be were the truth. Whoever is uncertain meets players
-far and near, whoever is known meets its equals, whose games tell most.
+Players are paired as if a sample from the posterior of the ratings were the truth. A player with an uncertain rating
+gets opponents far and near. A player with a certain rating gets its equals, whose games tell most.
 
 Source: Thompson, "On the likelihood that one unknown probability exceeds another" (1933).
 """
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from arena.arrays import BoolArray, FloatArray, IntArray
-from arena.matchmaking.pfsp import finite_column
+from arena.arrays import BoolArray, FloatArray, IntArray, finite_column
 
 if TYPE_CHECKING:  # scipy is imported where it is used: every command would wait for it
     from scipy.sparse import csr_array
@@ -33,25 +32,25 @@ def rating_pairs(
     anchors: ArrayLike | None = None,
     met: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
-    """Pair players for rating matches: newcomers first, each with its neighbour in a sample of the ratings.
+    """Pair players for rating matches, each with its neighbour in a sample of the ratings (Thompson sampling).
 
-    A rating is sampled for everybody from N(rating, deviation^2). Players are served by fewest games, then largest
-    deviation; each is paired with the unpaired player nearest in the sample. When all are paired and more pairs are
-    wanted, a new round starts with new samples. Two anchors are never paired, for their ratings cannot move. Who met
-    before counts as farther apart, by 50 points a game: strangers tell more about the order, above all where results go
-    in circles.
+    A rating is sampled for every player from N(rating, deviation^2). Players are served in order of fewest games, then
+    largest deviation. Each is paired with the unpaired player nearest in the sample. If more pairs are wanted after all
+    players are paired, a new round starts with a new sample. Two anchors are never paired, because their ratings are
+    fixed. Every previous game adds 50 points to the distance of a pair: new pairs are more informative, especially with
+    intransitive results.
 
     Args:
         ratings: (P,) ratings in points.
         deviations: (P,) deviations in points, >= 0.
-        games: (P,) rated games behind each rating, >= 0.
-        count: Pairs wanted, >= 0.
-        rng: Source of chance.
-        anchors: (P,) true for players whose rating never moves; None for nobody.
-        met: (P, P) games that each pair has played, >= 0, sparse or dense; None where that is not known.
+        games: (P,) rated games of each player, >= 0.
+        count: Number of pairs, >= 0.
+        rng: Random generator.
+        anchors: (P,) true for players with a fixed rating. None for none.
+        met: (P, P) games that each pair has played, >= 0, sparse or dense. None if unknown.
 
     Returns:
-        (count, 2) int64 player indices, two different players in each row; (0, 2) where no pair can be made.
+        (count, 2) int64 player indices, two different players in each row; (0, 2) if no pair is possible.
 
     Raises:
         ValueError: Columns differ in length, a value is out of range.
@@ -61,7 +60,7 @@ def rating_pairs(
         raise ValueError(f"{rating.size} ratings, {deviation.size} deviations: pass one of each per player")
     if (deviation < 0.0).any():
         raise ValueError(f"a deviation is {deviation.min()}: it must be 0 or more")
-    waiting = _waiting(deviation, games, anchors, met)
+    waiting = _pool(deviation, games, anchors, met)
     return _pairs(lambda: rng.normal(rating, deviation), waiting, count, rng)
 
 
@@ -79,13 +78,7 @@ def pairs_with(
     While the player is little known its sampled rating is now here, now there, and it meets far and near; later it
     meets its equals. Who met it before counts as farther away, by 50 points a game, in the same call as well.
 
-    Args:
-        player: Which of the P players is in every pair.
-        ratings: (P,) ratings in points.
-        deviations: (P,) deviations in points, >= 0.
-        count: Pairs wanted, >= 0.
-        rng: Source of chance.
-        met: (P, P) games that each pair has played, >= 0, sparse or dense; None where that is not known.
+    `player` is the index of the player in every pair. The other arguments are those of `rating_pairs`.
 
     Returns:
         (count, 2) int64 player indices, `player` first; (0, 2) where there is nobody else.
@@ -98,7 +91,7 @@ def pairs_with(
         raise ValueError(f"count is {count}: it must be 0 or more")
     if rating.shape != deviation.shape or (deviation < 0.0).any():
         raise ValueError(f"{rating.size} ratings, {deviation.size} deviations: pass one of 0 or more per player")
-    waiting = _waiting(deviation, np.zeros(rating.size, dtype=np.int64), None, met)
+    waiting = _pool(deviation, np.zeros(rating.size, dtype=np.int64), None, met)
     if rating.size < 2:
         return np.empty((0, 2), dtype=np.int64)
     away = _POINTS_A_MEETING * waiting.met[[player]].toarray()[0]
@@ -126,32 +119,23 @@ def posterior_pairs(
     The sample is of N(ratings, covariance), as `arena.ratings.bradley_terry.Fit` has them: players of a lineage, of
     whom only the differences are known well, are moved together and stay neighbours.
 
-    Args:
-        ratings: (P,) ratings in points.
-        covariance: (P, P) of the ratings, in points squared, symmetric; rows of 0 for ratings known for certain.
-        games: (P,) rated games behind each rating, >= 0.
-        count: Pairs wanted, >= 0.
-        rng: Source of chance.
-        anchors: (P,) true for players whose rating never moves; None for nobody.
-        met: (P, P) games that each pair has played, >= 0, sparse or dense; None where that is not known.
-
-    Returns:
-        (count, 2) int64 player indices, two different players in each row; (0, 2) where no pair can be made.
+    `covariance` is (P, P), in points squared and symmetric, with rows of 0 for ratings known for certain. The other
+    arguments and the result are those of `rating_pairs`.
 
     Raises:
-        ValueError: Columns differ in length, a value is out of range, or the covariance is none.
+        ValueError: Columns differ in length, a value is out of range, or the covariance is not positive definite.
     """
     rating, spread = finite_column("ratings", ratings), np.asarray(covariance, dtype=np.float64)
     if spread.shape != 2 * rating.shape:
         raise ValueError(f"covariance has shape {spread.shape}: with {rating.size} ratings it must be (P, P)")
     factor, deviation = _factor(spread), np.sqrt(np.maximum(spread.diagonal(), 0.0))
-    waiting = _waiting(deviation, games, anchors, met)
+    waiting = _pool(deviation, games, anchors, met)
     return _pairs(lambda: rating + factor @ rng.standard_normal(rating.size), waiting, count, rng)
 
 
 @dataclass(frozen=True, eq=False)
-class _Waiting:
-    """P players who wait for a match: how uncertain, how often they played, whether they are anchors, whom they met."""
+class _Pool:
+    """Pool of P players to pair: deviations, rated games, anchors and games per pair."""
 
     deviation: FloatArray
     games: IntArray
@@ -159,9 +143,9 @@ class _Waiting:
     met: "csr_array"
 
 
-def _waiting(
+def _pool(
     deviation: FloatArray, games: ArrayLike, anchors: ArrayLike | None, met: "ArrayLike | csr_array | None"
-) -> _Waiting:
+) -> _Pool:
     from scipy.sparse import csr_array
 
     played = np.asarray(games, dtype=np.int64)
@@ -173,11 +157,11 @@ def _waiting(
         )
     if meetings.shape != 2 * deviation.shape or not (meetings.data >= 0.0).all():
         raise ValueError(f"met has shape {meetings.shape}: pass games >= 0 of each pair of {deviation.size} players")
-    return _Waiting(deviation, played, anchor, meetings)
+    return _Pool(deviation, played, anchor, meetings)
 
 
-def _pairs(sample: Callable[[], FloatArray], waiting: _Waiting, count: int, rng: np.random.Generator) -> IntArray:
-    """Pair everybody once in each round, neighbours in that round's sample."""
+def _pairs(sample: Callable[[], FloatArray], waiting: _Pool, count: int, rng: np.random.Generator) -> IntArray:
+    """Pair every player once per round with its neighbour in that round's sample."""
     from scipy.sparse import csr_array
 
     if count < 0:
@@ -198,7 +182,7 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Waiting, count: int, rng:
 
 
 def _factor(covariance: FloatArray) -> FloatArray:
-    """Return a matrix F with F F' the covariance; certain ratings have rows of 0."""
+    """Return a Cholesky factor F with F F' the covariance; fixed ratings have rows of 0."""
     from scipy.linalg import cholesky
 
     factor = np.zeros_like(covariance)
@@ -208,12 +192,12 @@ def _factor(covariance: FloatArray) -> FloatArray:
     try:
         factor[np.ix_(unsure, unsure)] = cholesky(covariance[np.ix_(unsure, unsure)], lower=True)
     except np.linalg.LinAlgError as error:
-        raise ValueError(f"covariance is none: {error}; pass that of a fit") from error
+        raise ValueError(f"covariance is not positive definite ({error}): pass Fit.covariance") from error
     return factor
 
 
 def _pair_neighbours(sample: FloatArray, order: IntArray, met: "csr_array", count: int) -> list[tuple[int, int]]:
-    """Pair the players of `order`, first come first served, with the nearest free player in the sample."""
+    """Pair the players in the given order with the nearest unpaired player in the sample."""
     free = np.ones(sample.size, dtype=bool)
     pairs: list[tuple[int, int]] = []
     for player in order:

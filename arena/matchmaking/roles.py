@@ -1,15 +1,15 @@
-"""What a learner's role in the league makes it play, when it leaves a snapshot, and whether it begins anew then.
+"""League roles: opponent distributions, snapshots and resets of main agents and exploiters.
 
-A main plays itself and the other mains, everybody, and those who are its known weakness. A main exploiter plays the
-mains only, to find what beats them now. A league exploiter plays everybody, to find what beats them all. Exploiters
-return to the weights that they began with, so that they look for new weaknesses.
+A main plays itself and the other mains, all opponents by PFSP, and its known weaknesses. A main exploiter plays only
+the mains, to find weaknesses they have now. A league exploiter plays all opponents, to find weaknesses of the whole
+league. Exploiters reset to their initial weights, so that they look for new weaknesses.
 
-Everybody who is met is frozen: a lineage is met as it was when it left its newest snapshot. How a learner does against
-it as it is now is judged by the snapshots before that, too: the newest one may have been met by nobody yet.
+All opponents are frozen: the newest snapshot of a lineage represents its current learner. The current strength of a
+lineage is estimated from its earlier snapshots too, because the newest one may have no games yet.
 
-Source: Vinyals et al., "Grandmaster level in StarCraft II" (2019), methods and the pseudocode beside it, which differ
-in places; the shares and limits here are theirs, except for `exploiter_below` (theirs is 0.3): in games with much
-chance a good exploiter wins less than 70 % of matches.
+Source: Vinyals et al., "Grandmaster level in StarCraft II" (2019), methods and pseudocode, which differ in some points.
+The shares and limits are taken from there, except `exploiter_below` (0.3 in the paper): in games with much chance a
+good exploiter wins less than 70 % of matches.
 """
 
 from collections.abc import Mapping
@@ -18,26 +18,26 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from arena.arrays import BoolArray, FloatArray, IntArray
+from arena.arrays import BoolArray, FloatArray, IntArray, share_column
 from arena.matchmaking.distribution import Branch, Distribution, MatchmakingConfig, opponent_distribution
-from arena.matchmaking.pfsp import pfsp_weights, rate_column, require_share
+from arena.matchmaking.pfsp import pfsp_weights, require_share
 from arena.matchmaking.rules import Candidates
 
 Role = Literal["main", "main_exploiter", "league_exploiter"]
 Start = Literal["first", "main"]
-"""Whose weights a learner takes when it begins anew: its own first ones, or those of a main as it is now."""
+"""Weights after a reset: the learner's initial weights, or the current weights of a main."""
 
 MAINS = "mains"
 VERIFICATION = "verification"
 
 
 @dataclass(frozen=True, eq=False)
-class Opposition:
-    """The K frozen players that a learner of a role could meet.
+class OpponentTable:
+    """Columns of the K possible opponents of a learner: win rates, lineages and roles.
 
     Attributes:
         win_rates: (K,) probability that the learner beats each, in [0, 1].
-        of_late: (K,) the same of the lineage of each as it played of late, over the snapshots that it left last.
+        recent_win_rates: (K,) the same for each opponent's lineage, over its latest snapshots only.
         lineage: (K,) int64 whose lineage each belongs to, NO_LINEAGE for baselines.
         main: (K,) true for players of a main's lineage.
         exploiter: (K,) true for players of an exploiter's lineage, of either kind.
@@ -49,7 +49,7 @@ class Opposition:
     """
 
     win_rates: FloatArray
-    of_late: FloatArray
+    recent_win_rates: FloatArray
     lineage: IntArray
     main: BoolArray
     exploiter: BoolArray
@@ -57,9 +57,9 @@ class Opposition:
     own: int
 
     def __post_init__(self) -> None:
-        for name in ("win_rates", "of_late"):
-            object.__setattr__(self, name, rate_column(getattr(self, name)))
-        for name in ("of_late", "lineage", "main", "exploiter", "step"):
+        for name in ("win_rates", "recent_win_rates"):
+            object.__setattr__(self, name, share_column(name, getattr(self, name), "a win rate"))
+        for name in ("recent_win_rates", "lineage", "main", "exploiter", "step"):
             shape = getattr(self, name).shape
             if shape != self.win_rates.shape:
                 raise ValueError(f"{name} has shape {shape}: with {self.win_rates.size} win_rates pass one for each")
@@ -69,7 +69,7 @@ class Opposition:
 
     @property
     def rival_mains(self) -> IntArray:
-        """Places of the other mains as they are now: the newest snapshot of each, in order of their lineages."""
+        """Indices of the newest snapshot of each other main, ordered by lineage."""
         others = np.flatnonzero(self.main & (self.lineage != self.own))
         by_age = others[np.lexsort((self.step[others], self.lineage[others]))]
         lineage = self.lineage[by_age]
@@ -78,17 +78,18 @@ class Opposition:
 
 @dataclass(frozen=True)
 class SnapshotRule:
-    """When a learner leaves a snapshot, and how likely it then begins anew.
+    """When a learner publishes a snapshot, and the probability of a reset afterwards.
 
     Attributes:
-        steps: Not before so many steps since the last one, >= 0.
-        limit: In any case after so many steps, >= `steps`, > 0.
-        win_rate: Between the two as soon as it beats everybody who counts more often than that, in [0, 1].
-        reset: Probability of beginning anew afterwards, in [0, 1].
-        start: Whose weights it takes then.
+        steps: Fewest steps since the last snapshot, >= 0.
+        limit: Steps after which a snapshot is always taken, >= `steps`, > 0.
+        win_rate: Between the two, a snapshot is taken once the win rate against every relevant opponent is above this,
+            in [0, 1].
+        reset: Probability of a reset after a snapshot, in [0, 1].
+        start: Weights after the reset.
 
     Raises:
-        ValueError: A value is out of its range.
+        ValueError: A value is out of range.
     """
 
     steps: int
@@ -109,19 +110,19 @@ class SnapshotRule:
 
 @dataclass(frozen=True)
 class Main:
-    """The rules of a main.
+    """Rules of a main.
 
     Attributes:
-        snapshots: When it leaves a snapshot.
-        matchmaking: How it plays itself and everybody: the shares of the two branches below are taken out of what
+        snapshots: When it publishes a snapshot.
+        matchmaking: Self-play and PFSP. The shares of the two branches below are taken from the probability that
             `self_play_share` leaves.
         verification_share: Share of games against known weaknesses.
-        live_above: Against another main that it beat no more often of late it plays that main's snapshots instead.
-        exploiter_below: Exploiters that it beats less often are a weakness.
-        past_below: Own snapshots that it beats less often are one, if there is no such exploiter.
+        live_above: With a recent win rate against another main of at most this, it plays that main's snapshots instead.
+        exploiter_below: Exploiters with a lower win rate count as a weakness.
+        past_below: Without such exploiters, own snapshots with a lower win rate count as a weakness.
 
     Raises:
-        ValueError: A value is out of its range.
+        ValueError: A value is out of range.
     """
 
     snapshots: SnapshotRule
@@ -143,14 +144,15 @@ class Main:
 
 @dataclass(frozen=True)
 class MainExploiter:
-    """The rules of a main exploiter.
+    """Rules of a main exploiter.
 
     Attributes:
-        snapshots: When it leaves a snapshot.
-        live_above: Against a main that it beat no more often of late it plays that main's snapshots instead, in [0, 1].
+        snapshots: When it publishes a snapshot.
+        live_above: With a recent win rate against a main of at most this, it plays that main's snapshots instead, in
+            [0, 1].
 
     Raises:
-        ValueError: The value is out of its range.
+        ValueError: The value is out of range.
     """
 
     snapshots: SnapshotRule
@@ -162,11 +164,11 @@ class MainExploiter:
 
 @dataclass(frozen=True)
 class LeagueExploiter:
-    """The rules of a league exploiter.
+    """Rules of a league exploiter.
 
     Attributes:
-        snapshots: When it leaves a snapshot.
-        matchmaking: How it plays everybody.
+        snapshots: When it publishes a snapshot.
+        matchmaking: Opponent distribution over all players.
     """
 
     snapshots: SnapshotRule
@@ -196,22 +198,22 @@ _MATCHMAKING: dict[Role, tuple[str, ...]] = {
 _RESETS: dict[Role, float] = {"main": 0.0, "main_exploiter": 1.0, "league_exploiter": 0.25}
 
 STEPS = 500_000
-"""Steps after which a learner may leave a snapshot, unless it is said otherwise; at twice as many it does."""
+"""Default number of steps before a snapshot; the default limit is twice that."""
 
 
 def role_rules(role: Role, given: Mapping[str, Any], league: MatchmakingConfig) -> RoleRules:
-    """Return the rules of a learner: those of its role, with what was given for it in their place.
+    """Return the rules of a role, with the learner's own settings applied.
 
-    A league exploiter weighs by "capped"; for everything else of how everybody is played, `league` is the default.
+    A league exploiter uses the weighting "capped". All other matchmaking settings default to those of the league.
 
     Args:
-        role: Of the learner.
-        given: Numbers by name: `snapshot_steps`, `snapshot_limit`, `snapshot_win_rate`, `reset` and `start` of
-            `SnapshotRule`, and of the role's own rules and its matchmaking those that the role has.
-        league: How the league chooses opponents.
+        role: Role of the learner.
+        given: Settings by name: `snapshot_steps`, `snapshot_limit`, `snapshot_win_rate`, `reset` and `start` of
+            `SnapshotRule`, and the settings of the role and its matchmaking.
+        league: Matchmaking settings of the league.
 
     Raises:
-        ValueError: The role is unknown, has no such number, or a value is out of its range.
+        ValueError: The role is unknown, has no such setting, or a value is out of range.
     """
     if role not in _RESETS:
         raise ValueError(f"role is {role!r}: choose one of {', '.join(_RESETS)}")
@@ -232,7 +234,7 @@ def role_rules(role: Role, given: Mapping[str, Any], league: MatchmakingConfig) 
 
 
 def numbers(rules: RoleRules) -> dict[str, Any]:
-    """Return all numbers of a learner's rules by the names that `role_rules` takes them under."""
+    """Return all settings of a learner's rules by the names that `role_rules` accepts."""
     role = role_of(rules)
     found = {name: getattr(rules.snapshots, field) for name, field in _SNAPSHOTS.items()}
     if not isinstance(rules, MainExploiter):
@@ -241,7 +243,7 @@ def numbers(rules: RoleRules) -> dict[str, Any]:
 
 
 def role_of(rules: RoleRules) -> Role:
-    """Return the role that rules are of."""
+    """Return the role of the rules."""
     match rules:
         case Main():
             return "main"
@@ -260,7 +262,7 @@ def _snapshot_rule(role: Role, given: Mapping[str, Any]) -> SnapshotRule:
 
 
 def _preferring(config: MatchmakingConfig, given: Mapping[str, Any]) -> MatchmakingConfig:
-    """Return a configuration with what was given in its place; a weighting of its own ends a mixture."""
+    """Return the configuration with the given settings applied; a given weighting replaces a mixture."""
     names = {field.name for field in fields(config)}
     chosen = {name: value for name, value in given.items() if name in names}
     return replace(config, **({"mixture": ()} | chosen if "weighting" in chosen else chosen))
@@ -271,34 +273,34 @@ def _preferring(config: MatchmakingConfig, given: Mapping[str, Any]) -> Matchmak
 
 @dataclass(frozen=True)
 class Decision:
-    """That a learner leaves a snapshot.
+    """Decision to publish a snapshot.
 
     Attributes:
-        reset: Whether it begins anew afterwards.
-        reason: Why now, in words.
+        reset: Whether the learner resets afterwards.
+        reason: Explanation of the decision.
     """
 
     reset: bool
     reason: str
 
 
-def decide(rule: SnapshotRule, role: Role, steps: int, against: Opposition, chance: float) -> Decision | None:
-    """Say whether a learner should leave a snapshot now, and whether it then begins anew; None while it should not.
+def decide(rule: SnapshotRule, role: Role, steps: int, against: OpponentTable, chance: float) -> Decision | None:
+    """Decide whether a learner publishes a snapshot now and resets afterwards; None for no snapshot.
 
-    Those who count are the mains, as they played of late, for a main exploiter, and everybody for the others. Where
-    nobody counts only the limit decides.
+    The relevant opponents are the mains, by recent win rate, for a main exploiter, and all players for the other roles.
+    Without relevant opponents only the step limit counts.
 
     Args:
-        rule: When.
-        role: Of the learner.
-        steps: Since its last snapshot or its beginning, >= 0.
-        against: Whom it could meet.
-        chance: Uniform in [0, 1); under `rule.reset` it begins anew.
+        rule: Conditions of a snapshot.
+        role: Role of the learner.
+        steps: Steps since its last snapshot or its start, >= 0.
+        against: Its possible opponents.
+        chance: Uniform sample in [0, 1). The learner resets if it is below `rule.reset`.
     """
     if steps < rule.steps:
         return None
     mains_count = role == "main_exploiter"
-    win_rates = against.of_late[against.rival_mains] if mains_count else against.win_rates
+    win_rates = against.recent_win_rates[against.rival_mains] if mains_count else against.win_rates
     least = float(win_rates.min(initial=1.0))
     whom = f"{'mains' if mains_count else 'players'} that count: {win_rates.size}"
     hardest = f", the hardest beaten in {least:.1%}" if win_rates.size else ""
@@ -314,28 +316,28 @@ def decide(rule: SnapshotRule, role: Role, steps: int, against: Opposition, chan
 # --- whom ------------------------------------------------------------------------------------------------------------
 
 
-def role_distribution(against: Opposition, candidates: Candidates, rules: RoleRules) -> Distribution:
-    """Return the distribution of a learner's next opponent by its role.
+def role_distribution(against: OpponentTable, candidates: Candidates, rules: RoleRules) -> Distribution:
+    """Return the opponent distribution of a learner by its role.
 
     A main:
 
-    * self-play: a main, itself or another one; where it is too weak against that one, one of its snapshots by
-      "variance". The learner's own part of it is `self_play` of the distribution.
-    * pfsp: everybody, by the rule or mixture of rules of its matchmaking.
-    * verification: exploiters' snapshots that it beats too rarely, else its own snapshots that it beats too rarely,
-      once the newest ones, each harder than the one before, are left out; by "hard".
+    * self-play: itself or another main with equal shares. A main that is too strong for it is replaced by one of that
+      main's snapshots, by "variance". The learner's own part is `self_play` of the distribution.
+    * pfsp: all opponents, by the rule or mixture of its matchmaking.
+    * verification: snapshots of exploiters with a low win rate. Without any, its own snapshots with a low win rate,
+      except the newest ones that are each no easier than the one before. Both by "hard".
 
-    A main exploiter: a main as it is now, or one of its snapshots by "variance". A league exploiter: everybody, by its
-    matchmaking. What finds nobody goes to self-play. Mains and league exploiters warm up as `opponent_distribution`
-    says.
+    A main exploiter plays a current main, or one of its snapshots by "variance". A league exploiter plays all opponents
+    by its matchmaking. If a branch has no eligible opponent, its share goes to self-play. Mains and league exploiters
+    warm up as in `opponent_distribution`.
 
     Args:
         against: The learner's K possible opponents.
-        candidates: The same, as rules of matchmaking see them.
-        rules: Of the learner.
+        candidates: The same opponents as input of the weighting rules.
+        rules: Rules of the learner's role.
 
     Raises:
-        ValueError: A rule of matchmaking failed or gave no weights.
+        ValueError: A weighting rule failed or returned invalid weights.
     """
     match rules:
         case MainExploiter():
@@ -349,7 +351,7 @@ def role_distribution(against: Opposition, candidates: Candidates, rules: RoleRu
 
 
 def without_self_play(distribution: Distribution) -> Distribution:
-    """Return the distribution given that somebody else is met, as far as there is anybody."""
+    """Return the distribution conditional on an opponent other than the learner itself, if there is one."""
     others = 1.0 - distribution.self_play
     if others <= 0.0:
         return distribution
@@ -357,8 +359,8 @@ def without_self_play(distribution: Distribution) -> Distribution:
     return Distribution(0.0, branches, distribution.probabilities / others)
 
 
-def _mixed(against: Opposition, branches: list[Branch]) -> Distribution:
-    """Put branches together; the share of those that found nobody goes to self-play."""
+def _mixed(against: OpponentTable, branches: list[Branch]) -> Distribution:
+    """Combine branches; the share of branches without an eligible opponent goes to self-play."""
     found = tuple(branch for branch in branches if branch.share > 0.0 and branch.weights.any())
     probabilities = np.sum([branch.share * branch.weights for branch in found], axis=0)
     return Distribution(
@@ -368,7 +370,7 @@ def _mixed(against: Opposition, branches: list[Branch]) -> Distribution:
     )
 
 
-def _main_branches(against: Opposition, candidates: Candidates, rules: Main) -> list[Branch]:
+def _main_branches(against: OpponentTable, candidates: Candidates, rules: Main) -> list[Branch]:
     config, rivals = rules.matchmaking, against.rival_mains.size
     of_rivals = config.self_play_share * rivals / (1 + rivals)  # the learner is one of the mains
     not_pfsp = config.self_play_share + rules.verification_share
@@ -377,13 +379,13 @@ def _main_branches(against: Opposition, candidates: Candidates, rules: Main) -> 
     return [_mains_branch(against, of_rivals, rules.live_above), *everybody, weakness]
 
 
-def _mains_branch(against: Opposition, share: float, live_above: float) -> Branch:
-    """Divide a share evenly among the other mains: each itself where the learner stands a chance, else its past."""
+def _mains_branch(against: OpponentTable, share: float, live_above: float) -> Branch:
+    """Divide a share evenly among the other mains; a main that is too strong is replaced by its snapshots."""
     weights, met = np.zeros_like(against.win_rates), np.zeros(against.win_rates.size, dtype=np.bool_)
     rivals = against.rival_mains
     for place in rivals:
         chosen = np.array([place])
-        if against.of_late[place] <= live_above:
+        if against.recent_win_rates[place] <= live_above:
             chosen = np.flatnonzero(against.lineage == against.lineage[place])
         weights[chosen] += pfsp_weights(against.win_rates[chosen], "variance") / rivals.size
         met[chosen] = True
@@ -391,7 +393,7 @@ def _mains_branch(against: Opposition, share: float, live_above: float) -> Branc
     return _branch(MAINS, share, "a main as likely as another, its snapshots by variance", weights, met, wanted)
 
 
-def _verification_branch(against: Opposition, rules: Main) -> Branch:
+def _verification_branch(against: OpponentTable, rules: Main) -> Branch:
     weak = against.exploiter & (against.win_rates < rules.exploiter_below)
     wanted = f"exploiters' snapshots that it beats less than {rules.exploiter_below:.0%} of the time"
     if not weak.any():
@@ -403,10 +405,10 @@ def _verification_branch(against: Opposition, rules: Main) -> Branch:
     return _branch(VERIFICATION, rules.verification_share, f"hard, power {power:g}", weights, weak, wanted)
 
 
-def _forgotten_past(against: Opposition) -> BoolArray:
-    """Return (K,) true for own snapshots but the newest ones, as far back as each is no easier than the one before.
+def _forgotten_past(against: OpponentTable) -> BoolArray:
+    """Return (K,) true for own snapshots, except the newest ones that are each no easier than the one before.
 
-    That the newest are the hardest is as it should be and nothing forgotten.
+    It is normal that the newest snapshots are the hardest. They are no sign of forgetting.
     """
     own = np.flatnonzero(against.lineage == against.own)
     in_order = own[np.argsort(against.step[own], kind="stable")]

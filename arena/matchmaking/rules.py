@@ -1,14 +1,14 @@
-"""Rules of matchmaking: which of the possible opponents a learner should meet, by name.
+"""Weighting rules of matchmaking, by name: the preferred opponents of a learner.
 
-A rule looks at the candidates and gives each a weight, 0 or more; only ratios count. Where all weights are 0 the rule
-has nobody to propose. A rule of one's own is a function of `Candidates` that a distribution names in the entry point
-group `echelon_league.matchmaking`:
+A rule maps the candidates to weights of 0 or more, of which only the ratios count. If all weights are 0, the rule has
+no preferred opponent. A custom rule is a function of `Candidates` that an installed distribution registers in the entry
+point group `echelon_league.matchmaking`:
 
     [project.entry-points."echelon_league.matchmaking"]
     nemesis = "my_package.rules:nemesis"
 
     def nemesis(candidates: Candidates) -> ArrayLike:
-        '''Only whom the learner loses to most.'''
+        '''The opponent with the learner's lowest win rate.'''
         return candidates.win_rates == candidates.win_rates.min()
 
 Source: Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement learning" (2017), for "nash" as
@@ -24,27 +24,27 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from arena.arrays import FloatArray, IntArray
+from arena.arrays import FloatArray, IntArray, finite_column, share_column
 from arena.evaluation.payoff import WinCounts, expected_matrix, tally
-from arena.matchmaking.pfsp import WinRateWeighting, finite_column, pfsp_weights, rate_column, skill_weights
+from arena.matchmaking.pfsp import WinRateWeighting, pfsp_weights, rating_kernel
 from arena.ratings.glicko2 import Ratings
 
 NO_LINEAGE = -1
-"""Lineage of who was left by no learner: of a baseline."""
+"""Lineage of players that no learner published: baselines."""
 
 ENTRY_POINTS = "echelon_league.matchmaking"
 
 Need = Literal["between", "pasts"]
-"""What a rule may look at beyond ratings and win rates; see `Candidates`."""
+"""Data that a rule may use beyond ratings and win rates (see `Candidates`)."""
 
 
 @dataclass(frozen=True, eq=False)
 class WinRateHistory:
-    """What a learner scored against its K possible opponents, at two times that do not overlap.
+    """A learner's scores against its K possible opponents in two disjoint windows.
 
     Attributes:
         earlier: (K,) counts of the earlier games.
-        recent: (K,) counts of the recent ones.
+        recent: (K,) counts of the recent games.
     """
 
     earlier: WinCounts
@@ -52,10 +52,10 @@ class WinRateHistory:
 
     @classmethod
     def halves(cls, opponent: IntArray, score: FloatArray, opponents: int) -> "WinRateHistory":
-        """Divide a learner's games against each opponent into an older and a newer half, the odd one being recent.
+        """Split a learner's games against each opponent into an older and a newer half; an odd game counts as newer.
 
         Args:
-            opponent: (M,) opponent of each game, in [0, opponents), games in the order they were played.
+            opponent: (M,) opponent of each game, in [0, opponents), games in the order of play.
             score: (M,) the learner's score, in [0, 1].
             opponents: K.
         """
@@ -73,21 +73,21 @@ class WinRateHistory:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What matchmaking knows when a learner asks for opponents.
+    """Data available to matchmaking when a learner requests opponents.
 
     Attributes:
         learner_rating: The learner's rating in points.
-        learner_games: Games behind that rating, >= 0.
+        learner_games: Number of games behind that rating, >= 0.
         ratings: (K,) float64 ratings of the possible opponents, in points. K may be 0.
         win_rates: (K,) float64 probability that the learner beats each, in [0, 1].
-        between: (K, K) win rates of the opponents against each other, for rules that need "between"; None stands for
-            what their ratings predict.
-        pasts: What the learner scored at two times, for rules that need "pasts"; None where there is no past.
-        lineage: (K,) int64 whose lineage each belongs to, NO_LINEAGE for baselines; None where that is not known, and
-            each is taken to be of its own.
+        between: (K, K) win rates of the opponents against each other, for rules that need "between". None for the
+            predictions of their ratings.
+        pasts: The learner's scores in two windows, for rules that need "pasts". None without history.
+        lineage: (K,) int64 lineage of each opponent, NO_LINEAGE for baselines. None if unknown, which treats each as a
+            lineage of its own.
 
     Raises:
-        ValueError: A value is not finite, is out of range, or the columns differ in length.
+        ValueError: A value is not finite or out of range, or the columns differ in length.
     """
 
     learner_rating: float
@@ -103,7 +103,8 @@ class Candidates:
             raise ValueError(f"learner_rating is {self.learner_rating}: it must be finite")
         if self.learner_games < 0:
             raise ValueError(f"learner_games is {self.learner_games}: it must be 0 or more")
-        ratings, win_rates = finite_column("ratings", self.ratings), rate_column(self.win_rates)
+        ratings = finite_column("ratings", self.ratings)
+        win_rates = share_column("win_rates", self.win_rates, "a win rate")
         if ratings.size != win_rates.size:
             raise ValueError(f"{ratings.size} ratings but {win_rates.size} win_rates: pass one of each per opponent")
         object.__setattr__(self, "ratings", ratings)
@@ -116,7 +117,7 @@ class Candidates:
 
     @property
     def kin(self) -> IntArray:
-        """(K,) how many of the opponents are of the same lineage as each, itself counted; baselines are alone."""
+        """(K,) number of opponents in each opponent's lineage, including itself; 1 for baselines."""
         if self.lineage is None:
             return np.ones(self.ratings.size, dtype=np.int64)
         _, place, count = np.unique(self.lineage, return_inverse=True, return_counts=True)
@@ -125,13 +126,13 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of matchmaking.
+    """A weighting rule of matchmaking.
 
     Attributes:
-        name: What configuration calls it.
-        words: What it prefers, for explanations.
-        weigh: Weights of K candidates, (K,).
-        needs: What it looks at beyond ratings and win rates. A rule of one's own may look at everything.
+        name: Name in the configuration.
+        words: Description for explanations.
+        weigh: Returns the (K,) weights of K candidates.
+        needs: Data used beyond ratings and win rates. A custom rule may use everything.
     """
 
     name: str
@@ -140,10 +141,10 @@ class Rule:
     needs: frozenset[Need] = frozenset(get_args(Need))
 
     def weights(self, candidates: Candidates) -> FloatArray:
-        """Return (K,) weights >= 0, all 0 where the rule has nobody to propose.
+        """Return (K,) weights >= 0; all are 0 if the rule has no preferred opponent.
 
         Raises:
-            ValueError: The rule failed, or gave something else.
+            ValueError: The rule failed or returned invalid weights.
         """
         try:
             weights = np.asarray(self.weigh(candidates), dtype=np.float64)
@@ -161,15 +162,15 @@ class Rule:
 
 
 def find_rule(name: str, *, power: float = 2.0, skill_sigma: float = 200.0) -> Rule:
-    """Return the rule of a name, one of the rules here or one that an installed distribution brings.
+    """Return a rule by name, built in or from an installed distribution.
 
     Args:
-        name: As configuration has it.
+        name: Name in the configuration.
         power: Exponent of "hard", >= 0.
         skill_sigma: Width of the kernel of "skill", in points, > 0.
 
     Raises:
-        ValueError: No rule has that name, or the one that has cannot be loaded.
+        ValueError: No rule has that name, or the rule cannot be loaded.
     """
     nothing = frozenset[Need]()
     rules = (
@@ -225,7 +226,7 @@ def _by_win_rate(candidates: Candidates, weighting: WinRateWeighting, power: flo
 
 
 def _skill(candidates: Candidates, sigma: float) -> FloatArray:
-    return skill_weights(candidates.learner_rating, candidates.ratings, sigma)
+    return rating_kernel(candidates.learner_rating, candidates.ratings, sigma)
 
 
 def _nash(candidates: Candidates) -> FloatArray:
@@ -238,9 +239,9 @@ def _nash(candidates: Candidates) -> FloatArray:
 
 @lru_cache(maxsize=2)  # learners of one league have the same opponents
 def _mixture(between: bytes, players: int) -> FloatArray:
-    from arena.evaluation.nash_averaging import nash_mixture  # its solvers take a quarter of a second to load
+    from arena.evaluation.nash_averaging import max_entropy_nash  # its solvers take a quarter of a second to load
 
-    mixture = nash_mixture(np.frombuffer(between).reshape(players, players))
+    mixture = max_entropy_nash(np.frombuffer(between).reshape(players, players))
     mixture.flags.writeable = False
     return mixture
 

@@ -1,4 +1,4 @@
-"""Counter-based randomness in kernels, equal to `arena.environments.counter_rng`."""
+"""Counter-based random numbers in kernels, equal to `arena.environments.counter_rng`."""
 
 import warp as wp
 
@@ -8,7 +8,7 @@ wp.set_module_options(MODULE_OPTIONS)
 
 ZONE, MAP, SIDEWAYS, DEPTH, HEADING, FIRE, SMOKE, LEG, AMS, WRECK = range(10)
 AHEAD_NOISE, LEFT_NOISE, HP_NOISE, HEAT_NOISE = range(10, 14)
-"""What random numbers are for."""
+"""Purposes of random numbers."""
 
 
 @device_function
@@ -21,7 +21,7 @@ def mix(word: wp.uint64) -> wp.uint64:
 
 @device_function
 def absorb(state: wp.uint64, key: wp.int64) -> wp.uint64:
-    """Take one integer key into the state."""
+    """Mix one integer key into the state."""
     return mix((state ^ mix(wp.uint64(key) + wp.uint64(1))) + wp.uint64(0x9E3779B97F4A7C15))
 
 
@@ -34,7 +34,7 @@ def derive(seed: wp.int64, key: wp.int64) -> wp.int64:
 
 @device_function
 def uniform(seed: wp.int64, purpose: int, tick: int, key: int) -> float:
-    """A number in [0, 1) that follows from a match's seed, what it is for, when, and for whom."""
+    """Return a number in [0, 1) determined by a match's seed, the purpose, the tick and a key."""
     state = mix(wp.uint64(seed) + wp.uint64(0x9E3779B97F4A7C15))
     state = absorb(state, wp.int64(purpose))
     state = absorb(state, wp.int64(tick))
@@ -44,5 +44,5 @@ def uniform(seed: wp.int64, purpose: int, tick: int, key: int) -> float:
 
 @device_function
 def pair_key(viewer_stream: int, other_stream: int) -> int:
-    """Key of what one mech draws about another."""
+    """Return the key of random numbers that depend on a pair of mechs."""
     return 64 * viewer_stream + other_stream

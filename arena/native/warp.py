@@ -1,10 +1,10 @@
-"""Where NVIDIA Warp is started, and what native code on the CPU is called through."""
+"""Initialisation of NVIDIA Warp, and calls of native code on the CPU."""
 
 import ctypes
 import functools
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -26,41 +26,57 @@ __all__ = [
     "Launch",
     "device_function",
     "openmp",
+    "record",
     "recorded",
     "require_memory",
+    "share",
     "source",
     "wp",
 ]
 
 POLICIES = Path(__file__).parents[1] / "policies" / "native"
-"""Where native code of networks lies."""
+"""Folder of the networks' native code."""
 
 MODULE_OPTIONS = {"enable_backward": False, "fuse_fp": False, "max_unroll": 0}
-"""No gradients; no fused multiply-add, so that processors agree on the last bit; only the compiler unrolls loops."""
+"""No gradients. No fused multiply-add, so that processors agree to the last bit. Only the compiler unrolls loops."""
 
 device_function = wp.func(inline=True)
-"""Decorator of a Warp function that kernels call: always inlined."""
+"""Decorator of an inlined Warp function that kernels call."""
 
 _recording = threading.Lock()
 
 
 def recorded(kernel: wp.Kernel, rows: int, inputs: Sequence[Any], device: str = "cpu") -> Any:  # noqa: ANN401  Warp's
-    """A launch that can be repeated, with a thread for every row.
+    """Record a launch with one thread per row, to be repeated.
 
-    Threads take turns: where two load the same code at once, Warp keeps both under one name, and takes it from memory
-    with the first that is forgotten. The next launch of the other ends the process.
+    Loading is serialised by a lock. If two threads load the same code at once, Warp stores both modules under one name
+    and unloads it with the first that is released. The next launch of the other then crashes the process.
     """
     with _recording:
         return wp.launch(kernel, dim=rows, inputs=inputs, device=device, record_cmd=True)
 
 
+def share(kind: Any, tensors: Mapping[str, Tensor]) -> Any:  # noqa: ANN401  Warp's types
+    """Return a Warp struct that shares the memory of tensors, by the same names."""
+    struct = kind()
+    for name, tensor in tensors.items():
+        setattr(struct, name, wp.from_torch(tensor))
+    return struct
+
+
+def record(kernel: Any, rows: int, device: torch.device, *inputs: Any) -> Callable[[], None]:  # noqa: ANN401  as above
+    """Return a recorded launch with one thread per row; packing the arguments costs more than running a few rows."""
+    launch = recorded(kernel, rows, inputs, str(device)).launch
+    return launch if device.type == "cpu" else lambda: launch(wp.stream_from_torch(device))  # type: ignore[no-untyped-call]
+
+
 class Launch:
-    """A kernel on the CPU that is one native function; threads that share it take turns.
+    """A CPU kernel that consists of one native function; threads that share it take turns.
 
     Args:
-        kernel: One thread of it does all; it takes an array of int32 and one of uint64.
-        sizes: How many numbers it takes.
-        addresses: How many addresses it takes.
+        kernel: Runs in one thread and takes an array of int32 and one of uint64.
+        sizes: Number of int32 parameters.
+        addresses: Number of addresses.
     """
 
     def __init__(self, kernel: wp.Kernel, sizes: int, addresses: int) -> None:
@@ -70,7 +86,10 @@ class Launch:
         self._lock = threading.Lock()
 
     def __call__(self, sizes: Sequence[int], addresses: Sequence[int]) -> list[int]:
-        """Run it; the numbers as it leaves them. Whatever is at the addresses must stay alive meanwhile."""
+        """Run the function and return the int32 parameters afterwards.
+
+        Memory at the addresses must stay alive meanwhile.
+        """
         with self._lock:
             self._numbers[:], self._places[:] = sizes, addresses
             self._launch.launch()
@@ -79,15 +98,15 @@ class Launch:
 
 
 def source(*files: str, folder: Path = POLICIES) -> str:
-    """The body of a native function: what stands in some files of a folder, one behind the other."""
+    """Return the body of a native function: the concatenated files of a folder."""
     return "\n".join((folder / file).read_text(encoding="utf-8") for file in files)
 
 
 def require_memory(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype]) -> None:
-    """Refuse tensors that native code would read or write beyond: it is told addresses alone.
+    """Check tensors before native code accesses them by address without bounds.
 
     Raises:
-        ArenaError: One is not in the host's memory, or has another shape or type than it must have.
+        ArenaError: A tensor is not on the CPU, or has an unexpected shape or dtype.
     """
     for number, (tensor, shape, dtype) in enumerate(zip(tensors, shapes, dtypes, strict=True)):
         if tensor.shape != shape or tensor.dtype is not dtype or not tensor.is_cpu:
@@ -99,9 +118,9 @@ def require_memory(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]],
 
 @functools.cache
 def openmp() -> tuple[int, ...] | None:
-    """Where the OpenMP that torch has loaded begins a team and numbers its members; None where there is none.
+    """Return the addresses of torch's OpenMP functions for teams; None without OpenMP.
 
-    Its threads are those that torch's own products have just used: they are awake, and no others are in their way.
+    Torch's own thread team has just been used and is awake, and a second team would compete with it.
     """
     maps = Path("/proc/self/maps")
     for file in mapped_files(maps.read_bytes()) if maps.exists() else ():
@@ -111,13 +130,13 @@ def openmp() -> tuple[int, ...] | None:
 
 
 def mapped_files(maps: bytes) -> list[str]:
-    """Files that a process has in memory, sorted, by Linux' account of them (`/proc/PID/maps`)."""
+    """Return the files mapped by a process, sorted, from the content of `/proc/PID/maps`."""
     rows = (line.split(maxsplit=5) for line in maps.splitlines())
     return sorted({os.fsdecode(row[5]) for row in rows if len(row) == 6 and row[5].startswith(b"/")})
 
 
 def _teamwork(file: str) -> tuple[int, ...] | None:
-    """Addresses in a library of OpenMP; None where it is another or its file is no longer there."""
+    """Return the function addresses of an OpenMP library; None if it is another library or its file is gone."""
     try:
         library = ctypes.CDLL(file)
     except OSError:
@@ -130,7 +149,7 @@ def _teamwork(file: str) -> tuple[int, ...] | None:
 
 
 def _start_warp() -> None:
-    """Initialise Warp; it makes its cache folder."""
+    """Initialise Warp, which creates its cache folder."""
     wp.config.log_level = wp.LOG_ERROR
     try:
         with nullcontext() if torch.cuda.is_available() else _silent_stderr():
@@ -143,7 +162,7 @@ def _start_warp() -> None:
 
 @contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """Drop what native code writes to stderr: where there is no GPU, Warp complains."""
+    """Discard the warnings that Warp's native code writes to stderr on machines without a GPU."""
     stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)

@@ -1,4 +1,4 @@
-"""Behaviour of both sides in every match that is played: a few numbers beside the score."""
+"""Behaviour metrics of both sides in every match."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from arena.errors import GameError
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How both sides of a match played, measure by measure; None where there was nothing to measure."""
+    """Behaviour metrics of both sides of a match; None if undefined."""
 
     measures: tuple[str, ...]
     home: tuple[float | None, ...]
@@ -21,10 +21,10 @@ class Behaviour:
 
 
 class BehaviourCallback:
-    """Measures the behaviour in every match of `arena.play.runner.play`; a watcher of it.
+    """Callback of `arena.play.runner.play` that measures the behaviour in every match.
 
     Args:
-        matches: How many are played.
+        matches: Number of matches.
     """
 
     def __init__(self, matches: int) -> None:
@@ -32,10 +32,10 @@ class BehaviourCallback:
         self._found: dict[int, Behaviour] = {}
 
     def opened(self, env: Environment, observation: Observation) -> None:
-        """See the start of every row's first match.
+        """Start measuring every row's first match.
 
         Raises:
-            ArenaError: The environment's measures are too many, or bear the same name.
+            ArenaError: The environment has too many metrics, or two of the same name.
         """
         self._meter = meter_of(env)
         self._meter.opened(observation)
@@ -43,7 +43,7 @@ class BehaviourCallback:
         self._playing = list(range(env.num_envs))
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
-        """See a decision of every row."""
+        """Measure a decision of every row."""
         values = self._meter.stepped(actions, step)
         rows = torch.nonzero(step.over).flatten().tolist()
         for row, (home, away) in zip(rows, values[rows].tolist(), strict=True):
@@ -54,7 +54,7 @@ class BehaviourCallback:
 
     @property
     def behaviours(self) -> list[Behaviour | None]:
-        """Of every match, in the order in which `play` returns them; None where it was forfeited before its end."""
+        """Behaviour in every match, in the order of `play`'s results; None for a match that ended by forfeit."""
         return [self._found.get(index) for index in range(self._matches)]
 
 

@@ -1,4 +1,4 @@
-"""Recording a match while it is played."""
+"""Recording of a match during play."""
 
 from typing import Protocol
 
@@ -11,38 +11,38 @@ from arena.errors import CallOrderError
 from arena.replay.recording import Recording, Step, StepsRecording
 
 DIGITS = 4
-"""Decimals that are kept of an action or a reward."""
+"""Decimals of recorded actions and rewards."""
 
 
 class MatchRecorder(Protocol):
-    """Records the match that one row is in, from its start to its end."""
+    """Records the match in one row from start to end."""
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
-        """Note what came of one decision."""
+        """Record one decision."""
         ...
 
     def finish(self, players: tuple[str, str]) -> Recording:
-        """The recording of the match, which has ended."""
+        """Return the recording of the finished match."""
         ...
 
 
 class RecordFirstMatch:
-    """Records the first match of a series: a watcher for `arena.play.series.play`."""
+    """Callback for `arena.play.series.play_series` that records the first match."""
 
     def __init__(self) -> None:
         self._recorder: MatchRecorder | None = None
 
     def opened(self, env: Environment, observation: Observation) -> None:
-        """Record what row 0 plays first."""
+        """Start recording the first match of row 0."""
         self._recorder = record_match(env, observation, 0)
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
-        """Hand on what came of one decision."""
+        """Record one decision."""
         if self._recorder is not None:
             self._recorder.stepped(actions, step)
 
     def finish(self, players: tuple[str, str]) -> Recording:
-        """The recording, with the names of who played at home and away.
+        """Return the recording, with the names of the home and away players.
 
         Raises:
             ArenaError: No match was played.
@@ -53,12 +53,12 @@ class RecordFirstMatch:
 
 
 def record_match(env: Environment, observation: Observation, row: int) -> MatchRecorder:
-    """Start to record the match that a row is in, from what the reset returned, before the first step."""
+    """Start recording the match in a row, after the reset and before the first step."""
     return MechRecorder(env, row) if isinstance(env, MechMatches) else StepsRecorder(env, observation, row)
 
 
 class StepsRecorder:
-    """Records a match of any game as the list of its decisions."""
+    """Records a match of any game as a list of decisions."""
 
     def __init__(self, env: Environment, observation: Observation, row: int) -> None:
         self._ending, self._row = MatchResultTracker(env, row), row
@@ -66,7 +66,7 @@ class StepsRecorder:
         self._steps: list[Step] = []
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
-        """Note what came of one decision."""
+        """Record one decision."""
         if self._ending.over:
             return
         chosen = {name: tuple(_write(action) for action in taken[self._row]) for name, taken in actions.items()}
@@ -76,12 +76,12 @@ class StepsRecorder:
         self._ending.stepped(step)
 
     def finish(self, players: tuple[str, str]) -> StepsRecording:
-        """The recording of the match, which has ended."""
+        """Return the recording of the finished match."""
         return StepsRecording("steps", self._ending.header(players), tuple(self._steps))
 
 
 def _write(action: Tensor) -> float | tuple[float, ...]:
-    """What one agent did, as numbers; switches are 0 and 1."""
+    """Return one agent's action as numbers; switches are 0 and 1."""
     numbers = action.double().reshape(-1).tolist()
     rounded = tuple(round(number, DIGITS) for number in numbers)
     return rounded if action.ndim else rounded[0]

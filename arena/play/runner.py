@@ -1,4 +1,4 @@
-"""Matches that are played together, a row each: who acts, which match comes next, and what came of each."""
+"""Runs matches in parallel rows: policies of both sides, the schedule of matches, and their results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,27 +9,27 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from arena.environments.base import Actions, Environment, Observation, StepResult
-from arena.environments.guards import require_finite, staying
+from arena.environments.guards import forbid_exit, require_finite
 from arena.environments.registry import make
 from arena.errors import InputError
 from arena.play.side_policy import SidePolicies
 from arena.policies.protocol import Policy
 
 FORFEIT = "forfeit"
-"""Why a match ended in which a policy from outside did what is not allowed: its side loses there and then."""
+"""Reason of a match that ended because an external agent made an invalid action; its side loses immediately."""
 
 MAX_ENVS = 256
 
 
 @dataclass(frozen=True)
 class MatchResult:
-    """One finished match.
+    """Result of one match.
 
     Attributes:
         score: Home's score in [0, 1].
-        reason: Why it ended, one of the environment's reasons or `FORFEIT`.
-        decisions: Its length.
-        seed: What it was opened by.
+        reason: One of the environment's reasons, or `FORFEIT`.
+        decisions: Length in decisions.
+        seed: Seed of the match.
     """
 
     score: float
@@ -39,49 +39,49 @@ class MatchResult:
 
 
 class MatchCallback(Protocol):
-    """Sees everything of some matches that are played together, and changes nothing."""
+    """Observes matches that are played together, without changing them."""
 
     def opened(self, env: Environment, observation: Observation) -> None:
-        """See the start of every row's first match."""
+        """Called after the reset, at the start of every row's first match."""
         ...
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
-        """See a decision of every row, and what came of it."""
+        """Called after each decision of all rows."""
         ...
 
 
 class NoCallback:
-    """Watches nothing."""
+    """Callback that does nothing."""
 
     def opened(self, env: Environment, observation: Observation) -> None:
-        """Look away."""
+        """Do nothing."""
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
-        """Look away."""
+        """Do nothing."""
 
 
 NOBODY = NoCallback()
 
 
 class CallbackList:
-    """Lets several watchers see the same matches, each thing in their order."""
+    """Calls several callbacks in order."""
 
     def __init__(self, *watchers: MatchCallback) -> None:
         self._watchers = watchers
 
     def opened(self, env: Environment, observation: Observation) -> None:
-        """Let each see the start of every row's first match."""
+        """Call `opened` of every callback."""
         for watcher in self._watchers:
             watcher.opened(env, observation)
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
-        """Let each see a decision of every row."""
+        """Call `stepped` of every callback."""
         for watcher in self._watchers:
             watcher.stepped(actions, step)
 
 
 def ignore_progress(finished: int) -> None:
-    """Report to nobody that so many more matches have finished."""
+    """Ignore progress."""
 
 
 def play(
@@ -96,23 +96,23 @@ def play(
     on_finished: Callable[[int], None] = ignore_progress,
     watcher: MatchCallback = NOBODY,
 ) -> list[MatchResult]:
-    """Play one match for every seed, up to `max_envs` at once.
+    """Play one match per seed, up to `max_envs` at once.
 
-    Every match is assigned to a row before the first decision and played to its end, so that long matches count as
-    often as short ones. All chance of the game follows from a match's own seed. All chance of the policies comes
-    from `rng`, which is shared by the rows: policies that draw nothing give the same match in any batch, and for
-    others the list repeats from (seeds, policies, state of `rng`, `max_envs`).
+    Matches are assigned to rows before the first decision and played to their end, so results are not biased towards
+    short matches. The game's randomness depends only on the match's seed. The policies' randomness comes from `rng`,
+    which all rows share. Deterministic policies give the same match in any batch. For others the results are
+    reproducible from (seeds, policies, state of `rng`, `max_envs`).
 
     Args:
         environment: Registry name.
-        home: Plays the home side of every match.
-        away: Plays the away side.
-        seeds: One seed for every match, each in [0, 2^63).
-        rng: Where policies draw from; home draws first.
+        home: Policy of the home side in every match.
+        away: Policy of the away side.
+        seeds: One seed per match, each in [0, 2^63).
+        rng: Generator of the policies; home samples first.
         max_envs: Most matches to run at once.
-        processes: Processes of their own that step the game; see `make`.
+        processes: Worker processes that step the game (see `make`).
         on_finished: Called after decisions that ended matches, with their number.
-        watcher: Sees every decision.
+        watcher: Callback for every decision.
 
     Returns:
         Results in the order of `seeds`.
@@ -135,21 +135,21 @@ def play_pairs(
     *,
     watcher: MatchCallback = NOBODY,
 ) -> list[MatchResult]:
-    """Play a match of every pair, all at once; for chance see `play`.
+    """Play one match per pair of policies, all at once; for randomness see `play`.
 
     Args:
         environment: Registry name.
-        pairs: Home and away of every match.
-        seeds: One seed for every match, each in [0, 2^63).
-        rng: Where policies draw from; those at home draw first.
-        watcher: Sees every decision.
+        pairs: Home and away policy of every match.
+        seeds: One seed per match, each in [0, 2^63).
+        rng: Generator of the policies; home policies sample first.
+        watcher: Callback for every decision.
 
     Returns:
         Results in the order of `seeds`.
 
     Raises:
         UnknownEnvironmentError: No environment has that name.
-        ArenaError: There are not as many pairs as seeds.
+        ArenaError: The numbers of pairs and seeds differ.
     """
     if not (pairs or seeds):
         return []
@@ -164,12 +164,12 @@ def play_pairs_in(
     *,
     watcher: MatchCallback = NOBODY,
 ) -> list[MatchResult]:
-    """Play a match of every pair in an environment that is there already; see `play_pairs`.
+    """Play one match per pair in an existing environment (see `play_pairs`).
 
-    Whatever was played in it before changes nothing.
+    Earlier matches in the environment do not affect the result.
 
     Raises:
-        ArenaError: It has not as many rows as there are pairs and seeds.
+        ArenaError: The numbers of rows, pairs and seeds differ.
     """
     if len(pairs) != len(seeds):
         raise InputError(f"{len(pairs)} pairs and {len(seeds)} seeds were given: a match takes one of each")
@@ -187,13 +187,13 @@ def _play(
     on_finished: Callable[[int], None],
     watcher: MatchCallback,
 ) -> list[MatchResult]:
-    """Play all seeds; who plays home and away in each row is the same in all matches of that row."""
+    """Play all seeds; the policies of a row are the same in all its matches."""
     schedule = _Schedule(env, seeds)
     lineups = [SidePolicies(side, agents) for side, agents in zip(sides, env.spec.agents_per_side, strict=True)]
     places = [env.spec.side(away) for away in (False, True)]
     external = any(lineup.external for lineup in lineups)
     with torch.inference_mode():
-        with staying(env.spec.name):
+        with forbid_exit(env.spec.name):
             observation = schedule.open()
         require_finite(env, observation)
         episode_start = torch.ones(env.num_envs, dtype=torch.bool)
@@ -205,7 +205,7 @@ def _play(
             ]
             actions = {name: torch.cat([side[name] for side in choices], dim=1) for name in choices[0]}
             forfeited = schedule.forfeit(*(lineup.faults for lineup in lineups)) if external else 0
-            with staying(env.spec.name):
+            with forbid_exit(env.spec.name):
                 step = env.step(actions)
             require_finite(env, step.observation, step)
             watcher.stepped(actions, step)
@@ -215,7 +215,7 @@ def _play(
 
 
 class _Schedule:
-    """Which match every row plays next, and what came of those that ended. Row r plays seeds r, r + E, r + 2E, ..."""
+    """Assigns matches to rows and collects their results. Row r plays seeds r, r + E, r + 2E, ..."""
 
     def __init__(self, env: Environment, seeds: Sequence[int]) -> None:
         self._env, self._seeds = env, seeds
@@ -233,7 +233,7 @@ class _Schedule:
 
     @property
     def heard(self) -> Bool[Tensor, " E"]:
-        """Rows in a match that has no result yet."""
+        """(E,) rows whose match has no result yet."""
         playing = [index < len(self._seeds) and index not in self._results for index in self._playing]
         return torch.tensor(playing)
 
@@ -244,9 +244,10 @@ class _Schedule:
         return observation
 
     def forfeit(self, home: Bool[Tensor, " E"], away: Bool[Tensor, " E"]) -> int:
-        """End the matches in which a side did what is not allowed, and say how many; their rows play on unheard.
+        """End matches in which a side made an invalid action; return their number.
 
-        Where both do in the same decision, it is a draw.
+        The rows continue, but later results are ignored. If both sides made one in the same decision, the match is a
+        draw.
         """
         before = len(self._results)
         for row in torch.nonzero((home | away) & self.heard).flatten().tolist():
@@ -256,7 +257,7 @@ class _Schedule:
         return len(self._results) - before
 
     def record(self, step: StepResult) -> int:
-        """Note the matches that ended, each once, and say how many there were; rows out of matches play on unheard."""
+        """Record the matches that ended, each once; return their number. Surplus rows continue and are ignored."""
         before = len(self._results)
         outcome = step.outcome
         self._decisions = (self._decisions + 1).masked_fill(step.over, 0)

@@ -1,4 +1,4 @@
-"""Match play: two policies, paired and side-swapped on the same seeds, and who they are."""
+"""Match series between two policies, paired by seed with sides swapped, and lookup of policies by name."""
 
 import math
 from collections import Counter
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from arena.agents import FORMS, USUAL, ExternalPolicy, Timeouts, form_of, open_policy
+from arena.agents import FORMS, USUAL, ExternalPolicy, Timeouts, kind_of, open_policy
 from arena.agents.policy import ignore_faults
 from arena.environments.registry import declare, make_baseline
 from arena.errors import InputError, UnknownPolicyError
@@ -30,10 +30,10 @@ class PairedMatch:
 
     Attributes:
         score: A's score in [0, 1].
-        a_is_home: The side that A played.
-        reason: Why it ended.
-        decisions: Its length.
-        seed: Shared with the match in which the sides are swapped.
+        a_is_home: Whether A played the home side.
+        reason: Reason of the end.
+        decisions: Length in decisions.
+        seed: Seed, shared with the match in which the sides are swapped.
     """
 
     score: float
@@ -56,12 +56,12 @@ class MatchSeries:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of A's expected score; see `score_interval`."""
+        """95 % interval of A's expected score (see `score_interval`)."""
         return score_interval(self.score, len(self.matches))
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many matches ended for each reason, most frequent first."""
+        """Number of matches per reason of the end, most frequent first."""
         return dict(Counter(match.reason for match in self.matches).most_common())
 
     @property
@@ -81,13 +81,13 @@ def play_series(
     on_finished: Callable[[int], None] = ignore_progress,
     watcher: MatchCallback = NOBODY,
 ) -> MatchSeries:
-    """Play A against B: matches 2i and 2i + 1 share a seed and swap the sides, A at home in the first.
+    """Play A against B: matches 2i and 2i + 1 share a seed with sides swapped, A at home in the first.
 
-    Processes, as `make` has them, change nothing that is played. The watcher sees those matches in which A is at home;
-    row 0 starts with the first of the series.
+    The number of worker processes does not change results. The callback receives only the matches in which A is at
+    home. Row 0 starts with the first match of the series.
 
     Raises:
-        ArenaError: Fewer than one match was asked for.
+        ArenaError: Fewer than one match was requested.
     """
     if matches < 1:
         raise InputError(f"{matches} matches were asked for: give at least 1")
@@ -102,13 +102,13 @@ def play_series(
 
 
 @contextmanager
-def seated(
+def open_players(
     environment: str,
     names: Sequence[str],
     patience: Timeouts = USUAL,
     on_fault: Callable[[str], None] = ignore_faults,
 ) -> Iterator[list[Policy]]:
-    """Find players by name, as `resolve_policy` does, and close afterwards what was opened for them."""
+    """Resolve policies by name, as `resolve_policy` does, and close the external ones afterwards."""
     with ExitStack() as opened:
         players = []
         for name in names:
@@ -128,7 +128,7 @@ def resolve_policy(
     """Find a player by name: a baseline, a checkpoint's path, the folder of a training run, or a policy from outside.
 
     Policies from outside are written as `arena.agents.FORMS` says, and closed by whoever asked for them; see
-    `seated`.
+    `open_players`.
 
     Args:
         environment: Registry name.
@@ -142,7 +142,7 @@ def resolve_policy(
         CheckpointError: The file is no checkpoint, or was trained for another environment.
         ExternalPolicyError: The policy from outside cannot be opened.
     """
-    if form_of(name) is not None:
+    if kind_of(name) is not None:
         return open_policy(declare(environment), name, patience, on_fault)
     if Path(name).suffix == CHECKPOINT_SUFFIX or Path(name).is_file():
         return load_for(declare(environment), name)
@@ -165,13 +165,13 @@ def _newest_of(run: Path) -> Path:
 
 
 def score_interval(score: float, matches: int) -> tuple[float, float]:
-    """95 % interval of an expected score in [0, 1], by Wilson's formula.
+    """Return the 95 % Wilson score interval of an expected score in [0, 1].
 
         centre = (s + z^2 / 2M) / (1 + z^2 / M)
         half   = z sqrt(s (1 - s) / M + z^2 / 4M^2) / (1 + z^2 / M)
 
-    It takes s (1 - s) for the variance of one match, which is exact for wins and losses and the most that it can be
-    where there are draws or margins: there the interval is wider than need be.
+    It uses s (1 - s) as the variance of one match. This is exact for wins and losses, and an upper bound with draws or
+    margins, for which the interval is conservative.
 
     Source: Wilson 1927.
     """

@@ -1,4 +1,4 @@
-"""One side of many matches that are played together, each row by a policy of its own."""
+"""Policies of one side of many parallel matches, possibly different in each row."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
@@ -16,17 +16,17 @@ from arena.policies.protocol import Policy, State
 
 
 class SidePolicies:
-    """Who plays a side of E matches, with a memory for every agent: row e * n + i is agent i of match e.
+    """Policies of a side of E matches, with a state per agent: row e * n + i is agent i of match e.
 
-    Networks of one architecture act in one call, whatever their weights; they must not learn any more. Every other
-    policy acts for its own rows.
+    Networks of the same architecture act in one call, even with different weights. They must not be trained any
+    further. Every other policy acts for its own rows.
 
     Args:
-        policies: (E,) who plays in each match; a policy may play in several.
-        agents: n, of the side.
+        policies: (E,) policy of each match; a policy may play in several.
+        agents: n, agents of the side.
 
     Attributes:
-        external: Whether somebody plays who may do what is not allowed.
+        external: Whether any policy is external and may return invalid actions.
     """
 
     def __init__(self, policies: Sequence[Policy], agents: int) -> None:
@@ -34,7 +34,9 @@ class SidePolicies:
         groups: dict[Hashable, list[int]] = {}
         for match, policy in enumerate(policies):
             groups.setdefault(_group(policy), []).append(match)
-        self._parts = [_Part([policies[match] for match in matches], matches, agents) for matches in groups.values()]
+        self._parts = [
+            _PolicyGroup([policies[match] for match in matches], matches, agents) for matches in groups.values()
+        ]
         self.external = any(isinstance(policy, ExternalPolicy) for policy in policies)
 
     def act(
@@ -44,13 +46,13 @@ class SidePolicies:
         rng: torch.Generator,
         heard: Bool[Tensor, " E"] | None = None,
     ) -> Actions:
-        """Choose actions of the side, leading axes (E, n).
+        """Return the actions of the side, leading axes (E, n).
 
         Args:
-            observation: What the side perceives, leading axis E * n.
-            episode_start: Matches whose observation opens an episode.
-            rng: Source of chance. Whoever comes first among the matches draws first.
-            heard: Matches that policies from outside are asked for; None for all.
+            observation: Observation of the side, leading axis E * n.
+            episode_start: Matches whose observation starts an episode.
+            rng: Random generator; the policy of the first match samples first.
+            heard: Matches for which external agents are queried. None for all.
         """
         starts = episode_start.repeat_interleave(self._shape[1])
         asked = observation.active if heard is None else observation.active & heard.repeat_interleave(self._shape[1])
@@ -62,14 +64,14 @@ class SidePolicies:
 
     @property
     def faults(self) -> Bool[Tensor, " E"]:
-        """Matches in which an agent's last action was not allowed; policies of the arena's own do no such thing."""
+        """Matches in which an agent's last action was invalid; only external agents return such actions."""
         faults = torch.zeros(self._shape[0] * self._shape[1], dtype=torch.bool)
         for part in self._parts:
             faults[part.rows] = part.faults
         return faults.reshape(self._shape).any(dim=1)
 
 
-class _Part:
+class _PolicyGroup:
     """Rows that act in one call."""
 
     def __init__(self, policies: Sequence[Policy], matches: Sequence[int], agents: int) -> None:
@@ -82,7 +84,7 @@ class _Part:
     def act(
         self, observation: Observation, starts: Bool[Tensor, " R"], asked: Bool[Tensor, " R"], rng: torch.Generator
     ) -> Actions:
-        """Act for all rows; of a policy from outside those that are asked for are enough."""
+        """Act for all rows; an external agent is queried only for the rows in `asked`."""
         if isinstance(self._policy, ExternalPolicy):
             observation = replace(observation, active=asked)
         actions, self._state = self._policy.act(observation, self._state, starts, rng)
@@ -90,18 +92,18 @@ class _Part:
 
     @property
     def faults(self) -> Bool[Tensor, " R"] | bool:
-        """Rows whose last action was not allowed."""
+        """Rows whose last action was invalid."""
         return as_remembered(self._state).faults if isinstance(self._policy, ExternalPolicy) else False
 
     def act_alone(
         self, observation: Observation, starts: Bool[Tensor, " A"], asked: Bool[Tensor, " A"], rng: torch.Generator
     ) -> Actions:
-        """Act for these rows among those of the whole side."""
+        """Act for this group's rows of the whole side."""
         return self.act(observation.rows(self.rows), starts[self.rows], asked[self.rows], rng)
 
 
 class _Stack:
-    """Networks of one architecture as one policy: so many neighbouring rows each."""
+    """Networks of one architecture as one policy, with `rows_each` consecutive rows per network."""
 
     def __init__(self, networks: Sequence[ActorCritic], rows_each: int) -> None:
         slots = {id(network): network for network in networks}
@@ -125,11 +127,11 @@ class _Stack:
 
 
 def _group(policy: Policy) -> Hashable:
-    """Who acts in one call: networks of one architecture, or the rows of one other policy."""
+    """Return the key of policies that act in one call: the network architecture, or the policy itself."""
     return stacking_key(policy.network.architecture) if isinstance(policy, NetworkPolicy) else id(policy)
 
 
 def _gathered(parts: Sequence[tuple[Int[Tensor, " R"], Actions]]) -> Actions:
-    """Put the rows of all parts into their places."""
+    """Merge the actions of all groups in row order."""
     places = torch.cat([rows for rows, _ in parts]).argsort()
     return {name: torch.cat([actions[name] for _, actions in parts])[places] for name in parts[0][1]}

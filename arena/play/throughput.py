@@ -1,13 +1,12 @@
-"""How fast an environment steps, and how much memory its matches take."""
+"""Throughput and memory of an environment."""
 
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 
-from arena.environments.base import Environment
+from arena.environments.base import CountsBytes, Environment, supports
 from arena.policies.scripted import RandomPolicy
 
 WARM_UP_STEPS = 20
@@ -15,7 +14,7 @@ WARM_UP_STEPS = 20
 
 @dataclass(frozen=True)
 class Throughput:
-    """Decisions a second: of all matches together, and of all their agents together."""
+    """Decisions per second, per environment and summed over its agents."""
 
     env_steps_per_s: float
     agent_steps_per_s: float
@@ -24,14 +23,14 @@ class Throughput:
 def measure(
     env: Environment, *, steps: int, repeats: int, clock: Callable[[], float], rng: torch.Generator
 ) -> Throughput:
-    """Step with legal random actions; only `step` is timed, and the median of the repeats counts.
+    """Measure throughput with random legal actions; only `step` is timed, and the median of the repeats counts.
 
     Args:
-        env: What to step; every repeat resets it.
-        steps: Decisions of every repeat.
-        repeats: How often to measure.
-        clock: Seconds; CPU seconds of the stepping thread tell most where the machine is shared.
-        rng: Where the actions come from.
+        env: The environment; every repeat resets it.
+        steps: Decisions per repeat.
+        repeats: Number of repeats.
+        clock: Clock in seconds; on a shared machine use the CPU time of the stepping thread.
+        rng: Generator of the actions.
     """
     _time_steps(env, WARM_UP_STEPS, clock, rng)
     seconds = statistics.median(_time_steps(env, steps, clock, rng) for _ in range(repeats))
@@ -41,12 +40,12 @@ def measure(
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of the tensors of one match, and of what all matches share.
+    """Memory of one match's tensors, and of tensors shared by all matches, in bytes.
 
     Attributes:
-        state: Of a match's state.
-        observation: Of what its agents perceive: values, masks and who is active.
-        shared: Of what exists once for all matches of a batch, such as maps.
+        state: State of a match.
+        observation: Observation values, masks and active agents.
+        shared: Data that exists once for all matches of a batch, such as maps.
     """
 
     state: int
@@ -54,24 +53,9 @@ class Memory:
     shared: int
 
 
-@runtime_checkable
-class CountsBytes(Protocol):
-    """An environment that knows how much memory its matches take, and what they share, observations left out."""
-
-    @property
-    def own_bytes(self) -> int:
-        """Of all matches together."""
-        ...
-
-    @property
-    def shared_bytes(self) -> int:
-        """Of what exists once."""
-        ...
-
-
 def measure_memory(env: Environment) -> Memory:
-    """Count the bytes of an environment's tensors; where it does not tell those of its state, they count as 0."""
-    own, shared = (env.own_bytes, env.shared_bytes) if isinstance(env, CountsBytes) else (0, 0)
+    """Measure the memory of an environment's tensors; the state counts as 0 if the environment does not report it."""
+    own, shared = (env.own_bytes, env.shared_bytes) if supports(env, CountsBytes) else (0, 0)
     observation = env.reset()
     tensors = (observation.values, observation.active, *observation.masks.values())
     return Memory(own // env.num_envs, sum(tensor.nbytes for tensor in tensors) // env.num_envs, shared)

@@ -1,4 +1,4 @@
-"""Round robin: everybody plays everybody, rated with Glicko-2."""
+"""Round-robin tournament, rated with Glicko-2."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +17,13 @@ from arena.seeding import derive
 
 @dataclass(frozen=True, eq=False)
 class Tournament:
-    """What came of a round robin of P players.
+    """Result of a round robin between P players.
 
     Attributes:
-        names: Players, in the order they were given.
-        payoff: (P, P) mean score of the row's player against the column's; 0.5 against oneself.
+        names: Players, in the given order.
+        payoff: (P, P) mean score of the row's player against the column's. 0.5 on the diagonal.
         points: (P,) sum of scores over all matches.
-        ratings: Glicko-2 ratings, everybody a newcomer before the first round.
+        ratings: Glicko-2 ratings; all players start as new players.
     """
 
     names: tuple[str, ...]
@@ -47,7 +47,7 @@ def play_tournament(
 ) -> Tournament:
     """Play `matches` side-swapped matches between every two players.
 
-    Round r holds every pairing's matches 2r and 2r + 1, and is one rating period.
+    Round r consists of matches 2r and 2r + 1 of every pairing and is one rating period.
 
     Raises:
         ArenaError: There are fewer than two players, or fewer than one match.

@@ -18,7 +18,7 @@ from torch import Tensor
 from arena.atomic_files import write_atomically
 from arena.checkpoint_rules import LARGEST_WEIGHT, POLICY_FORMAT, SAFE_CASTS, is_safe_cast
 from arena.environments.spec import EnvironmentSpec
-from arena.errors import CheckpointError, NetworkModuleError, printable
+from arena.errors import CheckpointError, NetworkModuleError, escape_unprintable
 from arena.policies.network_policy import NetworkPolicy
 from arena.policies.nn.actor_critic import ActorCritic, allocate_weights, make_on_meta
 from arena.policies.nn.architecture import Architecture
@@ -319,7 +319,7 @@ def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architectur
 
 
 def _unreadable(source: str, reason: object) -> CheckpointError:
-    return CheckpointError(f"{source} has an unreadable architecture ({printable(reason)}): write it again")
+    return CheckpointError(f"{source} has an unreadable architecture ({escape_unprintable(reason)}): write it again")
 
 
 def _fields_of(architecture: Architecture) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Rules about a population's members: promotion of snapshots and their call-signs. Torch-free."""
+"""Rules for members of a population: promotion, succession, retirement and call-signs. Torch-free."""

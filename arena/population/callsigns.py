@@ -1,7 +1,7 @@
-"""Call-signs: names for commanders that people can remember.
+"""Call-signs: memorable names for commanders.
 
-A call-sign depends on the environment and the player's identity alone, so that every process gives the same one. There
-are 64 x 64 x 99 of them; `free_call_sign` steps aside where one is taken.
+A call-sign depends only on the environment and the player's identity, so every process computes the same one. There are
+64 x 64 x 99 of them. `free_call_sign` resolves collisions.
 """
 
 from collections.abc import Container
@@ -32,7 +32,7 @@ def call_sign(environment: str, identity: str) -> str:
 
     Args:
         environment: Name of the environment.
-        identity: What makes the player unique there: the SHA-256 of its checkpoint, or its identifier.
+        identity: Unique identity of the player: the SHA-256 of its checkpoint, or its identifier.
     """
     choice = derive(0, "call-sign", environment, identity)
     choice, number = divmod(choice, NUMBERS)
@@ -41,15 +41,15 @@ def call_sign(environment: str, identity: str) -> str:
 
 
 def free_call_sign(environment: str, identity: str, taken: Container[str]) -> str:
-    """Return the call-sign of a player, counted on until it is not taken.
+    """Return a player's call-sign, with the number increased until it is not taken.
 
     Args:
         environment: Name of the environment.
         identity: See `call_sign`.
-        taken: Call-signs that others hold already.
+        taken: Call-signs of other players.
 
     Returns:
-        `call_sign(environment, identity)` where that is free, otherwise the same two words with the next free number.
+        `call_sign(environment, identity)` if free, otherwise the same two words with the next free number.
     """
     first = call_sign(environment, identity)
     if first not in taken:

@@ -1,12 +1,12 @@
-"""Who becomes a commander, who the champion, and who retires, by rule and with the reason in words.
+"""Promotion of candidates to commanders, succession of the champion, and retirement, by rule and with a reason.
 
-While places are free a candidate that is very probably better than the median frozen player, or than the champion,
-takes one. When all are taken a candidate must outdo the weakest commander, stand its ground against every commander and
-pass a gate, which is a sequential test that plays matches of its own (`arena.evaluation.sprt`); afterwards the weakest
-beyond the capacity retire. Scripted baselines, the champion and players with few games never retire. The champion is a
-commander; another one follows it where it is very probably the better of the two.
+While places are free, a candidate takes one if it is very probably better than the median frozen player or than the
+champion. When all are taken, a candidate must have a higher conservative rating than the weakest commander, have no low
+win rate against any commander, and pass a gate, a sequential test with its own matches (`arena.evaluation.sprt`).
+Afterwards the weakest commanders beyond the capacity retire. Scripted baselines, the champion and players with few
+games never retire. The champion is a commander. Another commander succeeds it if it is very probably better.
 
-Each rule reads a roster and answers with decisions.
+Each rule takes a roster and returns decisions.
 """
 
 import math
@@ -29,22 +29,22 @@ class PromotionConfig:
     """Rules of promotion and retirement.
 
     Attributes:
-        capacity: How many commanders a league keeps, >= 1.
-        superiority: Probability of being better than the median frozen player that suffices while places are free,
-            in (0, 1).
-        least_games: Rated games before a player is promoted or retired, >= 0.
+        capacity: Number of places for commanders, >= 1.
+        superiority: Probability of being better than the median frozen player that suffices for a free place, in (0,
+            1).
+        least_games: Fewest rated games before a player is promoted or retired, >= 0.
         least_win_rate: Lowest win rate against any commander for a promotion beyond capacity, in [0, 1].
-        least_pair_games: Effective games behind a win rate before it can refuse a promotion, >= 0.
-        succession: Probability of being better than the champion that makes a commander follow it, and that suffices
-            for a place that is free, in (0.5, 1).
-        gate: Whom a candidate is tested against before it takes a place that is not free: the `weakest` commander, or
-            the `champion` where there is one; `off` for no test.
-        gate_elo0: Lead at which that test rejects, in points.
-        gate_elo1: Lead at which it accepts, in points, > gate_elo0.
-        gate_share: Share of the pairs of frozen players that such tests take while they are open, in (0, 1].
+        least_pair_games: Fewest effective games of a win rate that can prevent a promotion, >= 0.
+        succession: Probability of being better than the champion that suffices for succession or for a free place, in
+            (0.5, 1).
+        gate: Opponent in the gate for an occupied place: the `weakest` commander, or the `champion` if there is one;
+            `off` for no gate.
+        gate_elo0: Lead under H0 of the gate, in points.
+        gate_elo1: Lead under H1 of the gate, in points, > gate_elo0.
+        gate_share: Share of the matches between frozen players used for open gates, in (0, 1].
 
     Raises:
-        ValueError: A value is out of its range.
+        ValueError: A value is out of range.
     """
 
     capacity: int = 20
@@ -81,11 +81,11 @@ class PromotionConfig:
 
 @dataclass(frozen=True, eq=False)
 class HeadToHead:
-    """What a player has scored against K others.
+    """A player's record against K others.
 
     Attributes:
         win_rate: (K,) estimated win rates, see `arena.evaluation.payoff.win_rates`.
-        games: (K,) effective games behind each.
+        games: (K,) effective games of each.
     """
 
     win_rate: FloatArray
@@ -94,11 +94,11 @@ class HeadToHead:
 
 @dataclass(frozen=True)
 class GateResult:
-    """What became of the gate of a candidate.
+    """Result of a candidate's gate.
 
     Attributes:
-        decision: Of the test, see `arena.evaluation.sprt.SprtState`.
-        told: Where it stands, in words.
+        decision: Decision of the test, see `arena.evaluation.sprt.SprtState`.
+        told: Description of its state.
     """
 
     decision: GateDecision
@@ -107,23 +107,23 @@ class GateResult:
 
 @dataclass(frozen=True, eq=False)
 class Roster:
-    """The frozen players of one environment, P of them.
+    """The P frozen players of one environment.
 
     Attributes:
-        names: P names that reasons are told in.
+        names: P names for reasons.
         ratings: Ratings of P players.
         games: (P,) int64 rated games of each.
-        candidate: (P,) true for those who ask to become commanders.
-        commander: (P,) true for those who are.
-        champion: (P,) true for the commander who is the champion; nowhere where there is none.
+        candidate: (P,) true for candidates for promotion.
+        commander: (P,) true for commanders.
+        champion: (P,) true for the champion. False everywhere without one.
         baseline: (P,) true for scripted players, which never retire.
-        record: Looks up a player's record against others, by their indices in the roster. Few are asked about, so
-            that a league of thousands needs no table of all pairs.
-        gates: The gates that candidates were sent into by the rule, by index in the roster.
+        record: Returns a player's record against others, by their indices in the roster. It is called for few players,
+            so that a large league needs no table of all pairs.
+        gates: Gates that the rule has opened for candidates, by index in the roster.
 
     Raises:
-        ValueError: A column does not have one entry per player, somebody is both candidate and commander, or the
-            champion is no commander or not alone.
+        ValueError: A column does not have one entry per player, a player is both candidate and commander, or there are
+            several champions or one that is not a commander.
     """
 
     names: tuple[str, ...]
@@ -154,12 +154,12 @@ class Roster:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a rule says about one player.
+    """Decision about one player.
 
     Attributes:
         player: Index in the roster.
-        approved: Whether the change of standing happens.
-        reason: Why, with the figures, for the audit log.
+        approved: Whether the change of status happens.
+        reason: Reason with numbers, for the audit log.
     """
 
     player: int
@@ -169,10 +169,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class GateRequest(Decision):
-    """A candidate that takes no place yet, but deserves a gate.
+    """A candidate that is eligible but must pass a gate first.
 
     Attributes:
-        rival: Whom it is to be tested against, an index in the roster.
+        rival: Opponent in the gate, an index in the roster.
     """
 
     rival: int
@@ -185,7 +185,7 @@ def superiority(rating: float, deviation: float, opponent: float) -> float:
 
     Args:
         rating: r in points.
-        deviation: RD in points, >= 0; at 0 the answer is 0, 0.5 or 1.
+        deviation: RD in points, >= 0; if 0, the result is 0, 0.5 or 1.
         opponent: m in points.
     """
     lead = rating - opponent
@@ -195,14 +195,14 @@ def superiority(rating: float, deviation: float, opponent: float) -> float:
 
 
 def promotions(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]:
-    """Judge every candidate, strongest conservative rating first; each promotion counts for the next in line.
+    """Decide on every candidate, highest conservative rating first; each promotion takes a place at once.
 
     Args:
-        roster: The frozen players as they stand.
+        roster: The frozen players.
         config: The rules.
 
     Returns:
-        One decision per candidate in the order they were judged.
+        One decision per candidate, in the order of decision.
     """
     floor = conservative(roster.ratings)
     candidates = np.flatnonzero(roster.candidate)
@@ -217,12 +217,12 @@ def promotions(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]:
 
 
 def retirements(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]:
-    """Choose who leaves while there are more commanders than places: worst conservative rating first.
+    """Choose commanders to retire while there are more than places, lowest conservative rating first.
 
-    Baselines, the champion and commanders with few games stay, so that fewer may leave than are too many.
+    Baselines, the champion and commanders with few games stay, so fewer may retire than exceed the capacity.
 
     Args:
-        roster: The frozen players, promotions and succession applied.
+        roster: The frozen players, with promotions and succession applied.
         config: The rules.
 
     Returns:
@@ -245,19 +245,20 @@ def retirements(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]
 
 
 def succession(roster: Roster, config: PromotionConfig) -> Decision | None:
-    """Choose the next champion: of the commanders with enough games, the one of highest conservative rating.
+    """Decide on succession: the challenger is the eligible commander with the highest conservative rating.
 
         P(challenger better than champion) = Phi((r1 - r2) / sqrt(RD1^2 + RD2^2))
 
-    Where there is no champion, it becomes one. Where there is one, it follows only if this probability reaches
-    `config.succession`: looked at after every rating period, a lead that noise may make would soon be crossed.
+    Without a champion, the challenger becomes champion. Otherwise it succeeds only if this probability reaches
+    `config.succession`. The test is repeated after every rating period, so a lower threshold would soon be crossed by
+    noise.
 
     Args:
-        roster: The frozen players, promotions applied.
+        roster: The frozen players, with promotions applied.
         config: The rules.
 
     Returns:
-        The decision about the commander that comes closest; None where there is nobody but the champion.
+        The decision about the challenger; None without an eligible one.
     """
     floor = conservative(roster.ratings)
     ready = np.flatnonzero(roster.commander & ~roster.champion & (roster.games >= config.least_games))
@@ -280,7 +281,7 @@ def _judge_against_champion(player: int, champion: int, roster: Roster, config: 
 
 
 def _judge_by_chance(player: int, rival: str, chance: float, least: float) -> Decision:
-    """Approve whoever is better than a rival with at least so much probability."""
+    """Approve a player that is better than a rival with at least the required probability."""
     approved = chance >= least
     compared = "at least" if approved else "under"
     return Decision(player, approved=approved, reason=f"P(better than {rival}) is {chance:.3f}, {compared} {least:g}")
@@ -296,9 +297,10 @@ def _judge(player: int, commanders: list[int], roster: Roster, config: Promotion
 
 
 def _judge_for_free_place(player: int, taken: int, roster: Roster, config: PromotionConfig) -> Decision:
-    """Judge against the median and, where that is not enough, against the champion.
+    """Compare with the median frozen player and, if that does not suffice, with the champion.
 
-    In a league whose snapshots are alike nobody is above the median; a champion who is below must not stay for that.
+    In a league of similar snapshots no player is clearly above the median. The second comparison lets a better player
+    replace a weak champion even then.
     """
     decision = _judge_against_median(player, roster, config)
     champions = np.flatnonzero(roster.champion)
@@ -342,7 +344,7 @@ def _judge_against_commanders(player: int, commanders: list[int], roster: Roster
 
 
 def _beaten(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> str | None:
-    """Say which commander is known to hold a candidate down; None where none is."""
+    """Return the reason if a candidate's win rate against a commander is too low; None otherwise."""
     record = roster.record(player, commanders)
     known = np.flatnonzero(record.games >= config.least_pair_games)
     if not known.size:

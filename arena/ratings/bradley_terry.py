@@ -1,28 +1,29 @@
-"""Ratings of frozen players from their whole history at once: penalised maximum likelihood of Bradley-Terry.
+"""Bradley-Terry ratings of frozen players, fitted to their whole history by penalised maximum likelihood.
 
     P(i beats j) = 1 / (1 + exp(-(theta_i - theta_j)))        theta in units of 173.7178 points
     maximise  sum_ij s_ij log P(i beats j)  -  sum_k (theta_k - theta_0)^2 / (2 tau^2)
                                             -  sum_c (theta_c - theta_parent(c) - d)^2 / (2 s^2)
 
-The first sum runs over all games (s_ij is what i scored against j, draws half), the second over the players without a
-parent, the third over those with one. Anchors stay where they are. What is usual for a step from parent to child, its
-mean d and its variance s^2, is learned from the steps themselves (empirical Bayes, by expectation and maximisation),
-beginning with what a few virtual draws of child and parent would say. The covariance is the inverse of the curvature at
-the maximum; it knows what ratings one by one cannot: players of a lineage err together.
+The first sum runs over all games, where s_ij is the score of i against j and a draw counts half. The second runs over
+players without a parent, the third over players with one. The ratings of anchors are fixed. The mean d and the variance
+s^2 of a step from parent to child are estimated from the steps themselves (empirical Bayes by
+expectation-maximisation). Their prior is equivalent to a few virtual draws between child and parent. The covariance is
+the inverse of the negative Hessian at the posterior mode. It includes the correlation of errors within a lineage, which
+separate rating deviations cannot express.
 
-Where results go in circles, strengths do not explain what a pair does, and its tenth game says less than its first. The
-correlation rho of a pair's games is learned too, from how much farther than chance pairs are from what strengths say: n
-games of a pair count as n / (1 + (n - 1) rho) do. Ratings are then what players score on average, whoever met whom how
-often: those of a round robin (`arena.ratings.expected_score`). The covariance knows that one pair's games are not many
-pairs', and that of a pair which has met often nothing is left to know. Where rho = 0 nothing of this changes.
+With intransitive results, strengths do not explain the score of a pair, and its tenth game carries less information
+than its first. The fit therefore also estimates the correlation rho of the games of a pair from the overdispersion of
+the pair scores: n games of a pair count as n / (1 + (n - 1) rho). Ratings are then the expected scores in a round robin
+(`arena.ratings.expected_score`), which do not depend on how often each pair was matched. The covariance accounts for
+the correlation of a pair's games and for pairs that have already played (finite-population correction). With rho = 0
+the result is the plain fit.
 
-Rating periods forget how sure they were of whom; a chain of snapshots, each rated against the one before, drifts. The
-fit does not, because every game counts as much as on the day that it was played.
+Rating periods lose information about past opponents, so a chain of snapshots, each rated against the one before,
+drifts. The fit does not drift, because it weights all games alike, whatever their age.
 
-Above 2,500 players the covariance is not a matrix (`arena.ratings.covariance`): the fit computes the deviations alone,
-and a caller that needs covariances solves for those of its players. The search begins at the stored ratings and at
-nothing that a process remembers, and linear algebra runs on one thread, so that a rebuild in any process gives the same
-bits.
+Above 2,500 players the covariance is not stored as a matrix (`arena.ratings.covariance`). The fit then computes only
+the deviations, and callers solve for the covariances they need. The fit starts from the stored ratings, uses no state
+of the process, and runs linear algebra on one thread. A rebuild in any process is therefore bit-identical.
 
 Source: Bradley and Terry (1952); Dempster, Laird and Rubin (1977) for d and s^2; Williams, "Extra-binomial variation in
 logistic linear models" (1982), model II, for rho; Laplace's approximation for the covariance.
@@ -35,22 +36,19 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.sparse import csr_array
 from scipy.special import expit, ndtr
 from threadpoolctl import threadpool_limits
 
+from arena.arrays import BoolArray, FloatArray, IntArray, refuse
 from arena.ratings import expected_score as round_robin
 from arena.ratings.bradley_terry_config import RefitConfig
 from arena.ratings.cholesky import solution
 from arena.ratings.covariance import EXACT, Covariance, SparseSystem
 from arena.ratings.expected_score import PairCounts
 from arena.ratings.glicko2 import SCALE, START_RATING, Results
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 NO_PARENT = -1
 
@@ -79,11 +77,11 @@ _one_at_a_time = threading.Lock()  # the number of threads is the process's, not
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Strengths of P players and how far they may be off.
+    """Posterior ratings of P players with their uncertainty.
 
     Attributes:
-        rating: (P,) in points; anchors have theirs.
-        deviation: (P,) standard deviation of each rating, in points; 0 for anchors.
+        rating: (P,) posterior mode in points; fixed for anchors.
+        deviation: (P,) standard deviation of each rating, in points. 0 for anchors.
     """
 
     rating: FloatArray
@@ -92,7 +90,7 @@ class Fit:
 
     @property
     def covariance(self) -> FloatArray:
-        """(P, P) of the ratings, in points squared; 0 in the rows and columns of anchors."""
+        """(P, P) covariance of the ratings, in points squared; 0 in the rows and columns of anchors."""
         return self.covariance_of(np.arange(self.rating.size))
 
     def covariance_of(self, players: IntArray) -> FloatArray:
@@ -103,12 +101,12 @@ class Fit:
         return 0.5 * (found + found.T)
 
     def times(self, right: FloatArray) -> FloatArray:
-        """Return the covariance times `right`, (P, K)."""
+        """Return the product of the covariance and `right`, (P, K)."""
         with _one_thread():
             return self._times(right)
 
     def relative_to(self, players: IntArray) -> "Fit":
-        """Return the fit on a scale on which the mean of K players keeps its rating and is certain."""
+        """Return the fit on a scale anchored at the mean of K players, which keeps its value and has no variance."""
         weight = np.bincount(players, minlength=self.rating.size)[:, None] / players.size
 
         def times(right: FloatArray) -> FloatArray:
@@ -123,12 +121,12 @@ class Fit:
     def superiority(self, players: IntArray | None = None) -> FloatArray:
         """Return (K, K) probabilities that the row's player is stronger than the column's; 0.5 on the diagonal.
 
-        P(i > j) = Phi((r_i - r_j) / sqrt(V_ii + V_jj - 2 V_ij))
+            P(i > j) = Phi((r_i - r_j) / sqrt(V_ii + V_jj - 2 V_ij))
 
-        Two anchors are compared without doubt.
+        Between two anchors the result is 0, 0.5 or 1.
 
         Args:
-            players: (K,) which players; None for all.
+            players: (K,) player indices. None for all.
         """
         chosen = np.arange(self.rating.size) if players is None else players
         rating, covariance = self.rating[chosen], self.covariance_of(chosen)
@@ -150,19 +148,19 @@ def fit(
     """Fit the strengths of P frozen players to all their games.
 
     Args:
-        results: Rows over the P players, several rows of a pair allowed. Rows of a player against itself are dropped.
-        start: (P,) ratings in points: those of the anchors, and where to begin the search for the others.
-        anchor: (P,) true for those that keep their rating.
-        parent: (P,) index of the player that each descends from, `NO_PARENT` (-1) for none. An anchor has none.
+        results: Rows over the P players. A pair may have several rows. Rows of a player against itself are dropped.
+        start: (P,) ratings in points: fixed values of anchors, starting points of the others.
+        anchor: (P,) true for players whose rating is fixed.
+        parent: (P,) index of each player's parent, `NO_PARENT` (-1) for none. Anchors have none.
         config: The prior and the virtual draws.
 
     Returns:
-        The mode of the posterior and the covariance there; where the games of pairs are alike, ratings and covariance
-        of a round robin. A player without games stands a usual step from its parent; without a parent, at 1500 with the
-        prior's deviation.
+        The posterior mode and its covariance. If the games of pairs are correlated, ratings and covariance of a round
+        robin instead. A player without games is rated one expected step from its parent, or without a parent at 1500
+        with the prior's deviation.
 
     Raises:
-        ValueError: An index names no player, a column has another length than P, or players descend from each other.
+        ValueError: An index is out of range, a column does not have length P, or the lineage has a cycle.
     """
     given = np.asarray(start, dtype=np.float64)
     pinned = np.asarray(anchor, dtype=np.bool_)
@@ -187,8 +185,8 @@ def fit(
 
 
 @dataclass(frozen=True)
-class _Step:
-    """What is usual for a step from parent to child: mean d and variance s^2."""
+class _LineageStep:
+    """Prior of a step from parent to child: mean d and variance s^2."""
 
     mean: float
     variance: float
@@ -196,17 +194,17 @@ class _Step:
 
 @dataclass(frozen=True, eq=False)
 class _Pattern:
-    """Where a symmetric (F, F) matrix of N edges between P players has entries, which stay as its values change.
+    """Sparsity pattern of a symmetric (F, F) matrix of N edges between P players, reused while the values change.
 
     Attributes:
-        row: (P,) row of each player; -1 without one.
-        one: (N,) one end of each edge.
-        other: (N,) the other.
-        free: (F,) which players have a row.
-        inside: (N,) true if both ends do.
-        slot: For the F entries of the diagonal and twice those of the edges inside, where it is among the data.
-        indices: Column of each datum.
-        starts: (F + 1,) first datum of each row.
+        row: (P,) row of each player. -1 for fixed players.
+        one: (N,) first end of each edge.
+        other: (N,) second end of each edge.
+        free: (F,) players that have a row.
+        inside: (N,) true if both ends have a row.
+        slot: Position in the CSR data of the F diagonal entries and of both entries of each inside edge.
+        indices: CSR column indices.
+        starts: (F + 1,) CSR row pointers.
     """
 
     row: IntArray
@@ -220,7 +218,7 @@ class _Pattern:
 
     @classmethod
     def of(cls, one: IntArray, other: IntArray, free: IntArray, players: int) -> Self:
-        """Number the free of P players, and the N edges' entries."""
+        """Build the pattern for the free players among P and N edges."""
         row = np.full(players, -1)
         row[free] = np.arange(free.size)
         inside = (row[one] >= 0) & (row[other] >= 0)
@@ -231,13 +229,13 @@ class _Pattern:
         return cls(row, one, other, free, inside, slot.reshape(-1), entries % free.size, starts)
 
     def edges(self, one: IntArray, other: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the rows of pairs of players of whom both have one."""
+        """Return the row pairs of the edges whose two ends both have a row."""
         low, high = self.row[one], self.row[other]
         inside = (low >= 0) & (high >= 0)
         return low[inside], high[inside]
 
     def matrix(self, weight: FloatArray, own: FloatArray) -> csr_array:
-        """Return the Laplacian of (N,) weights with (F,) `own` added on the diagonal."""
+        """Return the graph Laplacian of (N,) weights, plus (F,) `own` on the diagonal."""
         total = _sums(self.one, weight, self.row.size) + _sums(self.other, weight, self.row.size)
         between = -weight[self.inside]
         values = np.concatenate((total[self.free] + own, between, between))
@@ -247,16 +245,16 @@ class _Pattern:
 
 @dataclass(frozen=True, eq=False)
 class _Posterior:
-    """The logarithm of the posterior as a function of (P,) strengths, of which F are free to move.
+    """Log-posterior as a function of (P,) strengths, of which F are free.
 
     Attributes:
-        pairs: What was played.
-        pattern: Which pairs of the free players have played, or are child and parent.
-        free: (F,) which players.
-        precision: (F,) 1 / variance of the prior of each; 0 where only the parent tells of it.
+        pairs: Games and points of each pair.
+        pattern: Sparsity of the Hessian: pairs that have played, or are child and parent.
+        free: (F,) free players.
+        precision: (F,) 1 / variance of each player's prior. 0 for players with a parent.
         child: (C,) the free players with a parent.
         parent: (C,) their parents.
-        step: What is usual from parent to child.
+        step: Prior of a step from parent to child.
     """
 
     pairs: PairCounts
@@ -265,10 +263,10 @@ class _Posterior:
     precision: FloatArray
     child: IntArray
     parent: IntArray
-    step: _Step
+    step: _LineageStep
 
     def height(self, theta: FloatArray) -> float:
-        """Return its value, up to a constant."""
+        """Return the log-posterior, up to a constant."""
         lead = theta[self.pairs.low] - theta[self.pairs.high]
         lost = self.pairs.games - self.pairs.points
         of_leader = -np.log1p(np.exp(-np.abs(lead)))  # log_expit of both leads, several times as fast
@@ -279,7 +277,7 @@ class _Posterior:
         return float(likelihood.sum() - 0.5 * (prior.sum() + descent.sum()))
 
     def slope(self, theta: FloatArray) -> FloatArray:
-        """Return (F,) first derivatives."""
+        """Return the (F,) gradient."""
         expected = self.pairs.games * expit(theta[self.pairs.low] - theta[self.pairs.high])
         total = _differences(self.pairs.low, self.pairs.high, self.pairs.points - expected, theta.size)
         pull = self._surplus_of_steps(theta) / self.step.variance
@@ -287,7 +285,7 @@ class _Posterior:
         return total[self.free] - self.precision * (theta[self.free] - _MIDDLE)
 
     def curvature(self, theta: FloatArray) -> csr_array:
-        """Return (F, F) minus the second derivatives, positive definite; sparse as the pairs are."""
+        """Return the (F, F) negative Hessian, sparse and positive definite."""
         lead = theta[self.pairs.low] - theta[self.pairs.high]
         weight = self.pairs.games * np.maximum(expit(lead) * expit(-lead), _CURVATURE_FLOOR)
         weight = np.concatenate((weight, np.full(self.child.size, 1.0 / self.step.variance)))
@@ -304,25 +302,19 @@ def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: Int
             f"start, anchor and parent have shapes {start.shape}, {anchor.shape} and {parent.shape}: "
             "pass one value per player"
         )
-    _require_within("start", start, ~np.isfinite(start), "a rating must be finite")
-    _require_within("home", results.home, results.home >= players, f"there are {players} players")
-    _require_within("away", results.away, results.away >= players, f"there are {players} players")
+    refuse("start", start, ~np.isfinite(start), "a rating must be finite")
+    refuse("home", results.home, results.home >= players, f"there are {players} players")
+    refuse("away", results.away, results.away >= players, f"there are {players} players")
     rule = f"a parent is one of the {players} players, or -1 for none"
-    _require_within("parent", parent, (parent < NO_PARENT) | (parent >= players), rule)
+    refuse("parent", parent, (parent < NO_PARENT) | (parent >= players), rule)
     ancestor = parent
     for _ in range(players.bit_length()):  # twice as far up every time
         ancestor = np.where(ancestor == NO_PARENT, NO_PARENT, ancestor[ancestor])
-    _require_within("parent", parent, ancestor != NO_PARENT, "nobody descends from itself")
-
-
-def _require_within(name: str, values: NDArray[np.generic], wrong: BoolArray, rule: str) -> None:
-    if wrong.any():
-        place = int(np.flatnonzero(wrong)[0])
-        raise ValueError(f"{name}[{place}] is {values[place]}: {rule}")
+    refuse("parent", parent, ancestor != NO_PARENT, "nobody descends from itself")
 
 
 def _pairs(results: Results, anchor: BoolArray) -> PairCounts:
-    """Sum games and points of each pair of which at least one can move."""
+    """Sum games and points per pair, leaving out pairs of two anchors."""
     tells = (results.home != results.away) & ~(anchor[results.home] & anchor[results.away])
     home, away, games = results.home[tells], results.away[tells], results.games[tells].astype(np.float64)
     points = games * results.score[tells]
@@ -337,7 +329,7 @@ def _pairs(results: Results, anchor: BoolArray) -> PairCounts:
 
 
 def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArray, config: RefitConfig) -> Covariance:
-    """Move `theta` to where ratings are and learn the usual step on the way; return the covariance of the free ones."""
+    """Fit `theta`, the step prior and the correlation; return the covariance of the free players."""
     child = np.sort(free[parent[free] != NO_PARENT])
     theta[free] = np.clip(theta[free], _MIDDLE - _START_MAX, _MIDDLE + _START_MAX)
     precision = np.where(parent[free] == NO_PARENT, (SCALE / config.prior_deviation) ** 2, 0.0)
@@ -346,11 +338,11 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
     solver = _Solver()
     probes = _probes(child, parent[child], theta.size)[free]
     solution = np.zeros_like(probes)
-    step = known = _Step(0.0, 4.0 / config.parent_draws)
+    step = known = _LineageStep(0.0, 4.0 / config.parent_draws)
     correlation = 0.0
     for _ in range(_LEARNING_ROUNDS):
         posterior = _Posterior(_weighed(pairs, correlation), pattern, free, precision, child, parent[child], step)
-        _climb(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGHLY)
+        _newton_ascent(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGHLY)
         solution = solver.solved(posterior.curvature(theta), probes, _PROBE_TOLERANCE, solution)
         unsure = float((probes * solution).sum())
         before, step = step, _usual_step(posterior, theta, unsure, known, config.parent_weight)
@@ -359,19 +351,19 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
             correlation = _correlation(pairs, theta, free.size - unsure / before.variance)
         if _alike(before, step) and abs(correlation - seemed) < _LEARNING_TOLERANCE:
             break
-    _climb(posterior, theta, _STEP_TOLERANCE, solver, _SOLVER_TOLERANCE)
+    _newton_ascent(posterior, theta, _STEP_TOLERANCE, solver, _SOLVER_TOLERANCE)
     lineage = pattern.edges(child, parent[child])
     covariance = Covariance.of_curvature(posterior.curvature(theta), *lineage, solver.basis)
     if seemed > 0.0:
         hold = (SCALE / config.prior_deviation) ** 2
-        theta[:], covariance = round_robin.rate(theta, covariance, free, pairs, seemed, hold)
+        theta[:], covariance = round_robin.round_robin_ratings(theta, covariance, free, pairs, seemed, hold)
     return covariance
 
 
 def _probes(child: IntArray, parent: IntArray, players: int) -> FloatArray:
-    """Return (P, K) vectors z for which sum_k z_k' C z_k is near the sum of the variances of all C steps.
+    """Return (P, K) vectors z for which sum_k z_k' C z_k estimates the summed variance of all C steps.
 
-    It is that sum if K = C.
+    The sum is exact if K = C.
 
     Source: Hutchinson, "A stochastic estimator of the trace of the influence matrix" (1990).
     """
@@ -385,35 +377,40 @@ def _probes(child: IntArray, parent: IntArray, players: int) -> FloatArray:
     return np.array(between).reshape(-1, players).T
 
 
-def _usual_step(posterior: _Posterior, theta: FloatArray, unsure: float, known: _Step, weight: float) -> _Step:
-    """Return the mean and the variance of steps that are as `unsure` as that; `known` counts as `weight` steps."""
+def _usual_step(
+    posterior: _Posterior, theta: FloatArray, unsure: float, known: _LineageStep, weight: float
+) -> _LineageStep:
+    """Return mean and variance of the steps (M-step).
+
+    `unsure` is the summed posterior variance of the steps. `known` is a prior that counts as `weight` steps.
+    """
     steps = theta[posterior.child] - theta[posterior.parent]
     mean = float(steps.sum()) / (steps.size + weight)
     spread = float(np.square(steps - mean).sum()) + unsure
-    return _Step(mean, (weight * known.variance + spread) / (steps.size + weight))
+    return _LineageStep(mean, (weight * known.variance + spread) / (steps.size + weight))
 
 
 def _weighed(pairs: PairCounts, correlation: float) -> PairCounts:
-    """Return each pair's games as what they tell: n games count as n / (1 + (n - 1) rho)."""
+    """Return effective games and points of each pair: n games count as n / (1 + (n - 1) rho)."""
     share = 1.0 / (1.0 + (pairs.games - 1.0) * correlation)
     return replace(pairs, games=share * pairs.games, points=share * pairs.points)
 
 
 def _correlation(pairs: PairCounts, theta: FloatArray, fitted: float) -> float:
-    """Return the correlation of a pair's games at which pairs are as far from what strengths say as is usual by chance.
+    """Estimate the correlation rho of a pair's games from the overdispersion of pair scores (method of moments).
 
         sum_k (points_k - n_k p_k)^2 / (n_k p_k (1 - p_k) (1 + (n_k - 1) rho))  =  f        f = (K - fitted) R / K
 
-    over the R of all K pairs that met more than once. Chi-square of f degrees of freedom is f on average; what is less
-    than a standard deviation, sqrt(2 f), above that at rho = 0 is chance.
+    The sum runs over the R of all K pairs with more than one game. A chi-square variable with f degrees of freedom has
+    mean f and standard deviation sqrt(2 f). An excess below one standard deviation at rho = 0 is attributed to chance.
 
     Args:
-        pairs: K pairs as they were played.
+        pairs: K pairs with their actual games.
         theta: (P,) strengths.
-        fitted: How many numbers were fitted to them; what a prior tells is not.
+        fitted: Effective number of fitted parameters, without those determined by a prior.
 
     Returns:
-        In [0, 0.9]; 0 where chance alone explains as much.
+        rho in [0, 0.9]; 0 if chance alone explains the dispersion.
     """
     chance = expit(theta[pairs.low] - theta[pairs.high])
     variance = pairs.games * np.maximum(chance * (1.0 - chance), _VARIANCE_FLOOR)
@@ -431,14 +428,14 @@ def _correlation(pairs: PairCounts, theta: FloatArray, fitted: float) -> float:
     return float(brentq(excess, 0.0, _CORRELATION_MAX))
 
 
-def _alike(one: _Step, other: _Step) -> bool:
-    """Say whether two usual steps differ by little, compared with how far a step is from the usual one."""
+def _alike(one: _LineageStep, other: _LineageStep) -> bool:
+    """Return whether two step priors agree within the learning tolerance, relative to the steps' spread."""
     apart = abs(one.mean - other.mean) / one.variance**0.5
     return bool(max(apart, abs(1.0 - other.variance / one.variance)) < _LEARNING_TOLERANCE)
 
 
 def _differences(plus: IntArray, minus: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """Sum values per index, added where it is in `plus` and taken off where it is in `minus`."""
+    """Sum values per index: added at `plus`, subtracted at `minus`."""
     return _sums(plus, values, size) - _sums(minus, values, size)
 
 
@@ -447,9 +444,9 @@ def _sums(place: IntArray, values: FloatArray, size: int) -> FloatArray:
 
 
 class _Solver:
-    """Solves for matrices that change little from one to the next: at once, or if large by conjugate gradients.
+    """Linear solver for a slowly changing matrix: dense Cholesky if small, conjugate gradients if large.
 
-    What the latter leave undone, up to the tolerance, the next of Newton's steps does.
+    The next Newton step corrects the residual that conjugate gradients leave.
     """
 
     def __init__(self) -> None:
@@ -458,7 +455,7 @@ class _Solver:
     def solved(
         self, matrix: csr_array, right: FloatArray, tolerance: float, start: FloatArray | None = None
     ) -> FloatArray:
-        """Solve for the columns of `right`, (F, K), beginning at `start`."""
+        """Solve for the columns of `right`, (F, K), starting from `start`."""
         if len(right) <= _DENSE_MAX:
             return solution(matrix.toarray(order="F"), right)
         system = SparseSystem.of(matrix, self.basis)
@@ -466,10 +463,10 @@ class _Solver:
         return system.solution(right, tolerance, start)
 
 
-def _climb(
+def _newton_ascent(
     posterior: _Posterior, theta: FloatArray, tolerance: float, solver: _Solver, solver_tolerance: float
 ) -> None:
-    """Move `theta` to the maximum by Newton's method, halving steps that do not rise; end with a step that small."""
+    """Move `theta` to the posterior mode by Newton's method with step halving, until a step is below `tolerance`."""
     height = posterior.height(theta)
     for _ in range(_NEWTON_STEPS):
         step = solver.solved(posterior.curvature(theta), posterior.slope(theta)[:, None], solver_tolerance)[:, 0]

@@ -1,4 +1,4 @@
-"""Settings of the fit of the whole history; they load without the numerics of `arena.ratings.bradley_terry`."""
+"""Settings of the whole-history fit, importable without the numerics of `arena.ratings.bradley_terry`."""
 
 import math
 from dataclasses import dataclass
@@ -6,21 +6,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RefitConfig:
-    """When and how the whole history is fitted.
+    """Settings of the whole-history fit.
 
     Attributes:
-        enabled: Whether the whole history of the frozen players is fitted at periods' ends.
-        growth: A fit is due when a snapshot's games have grown by this share since the last one, >= 0; at 0 after
-            every period with a new rating match.
-        prior_deviation: Standard deviation, before any game, of the strength of a player without a parent around
-            1500, in points, > 0.
-        parent_draws: Virtual draws of child and parent that a step is worth before any is known, > 0; 2 to 4 are
-            usual, 3 mean a standard deviation of 200 points.
-        parent_weight: How many steps that counts as beside those of the lineages, > 0.
-        pair_correlation: Whether to learn how much the games of a pair are alike beyond what strengths explain.
+        enabled: Whether to fit the whole history of the frozen players at the end of periods.
+        growth: Refit once a snapshot's games have grown by this share since the last fit, >= 0. With 0, refit after
+            every period that has a new rating match.
+        prior_deviation: Prior standard deviation around 1500 of a player without a parent, in points, > 0.
+        parent_draws: Virtual draws between child and parent that define the initial step variance, > 0. Typical values
+            are 2 to 4; 3 corresponds to a standard deviation of 200 points.
+        parent_weight: Weight of that prior in numbers of steps, > 0.
+        pair_correlation: Whether to estimate the correlation between the games of a pair.
 
     Raises:
-        ValueError: A value is out of its range.
+        ValueError: A value is out of range.
     """
 
     enabled: bool = True

@@ -1,9 +1,9 @@
-"""Routines of LAPACK that let other threads run meanwhile.
+"""Cholesky solve and inverse by LAPACK, without the GIL.
 
-SciPy's own calls of them hold Python's lock: inverting the matrix of 5,000 players would stop every thread of a server
-for seconds. These are the same routines of the same library, bit for bit, called without the lock.
+SciPy's wrappers hold the GIL: inverting the matrix of 5,000 players would stop every thread of a server for seconds.
+This module calls the same routines of the same library, with bit-identical results, and releases the GIL.
 
-Source: `scipy.linalg.cython_lapack`, whose capsules are SciPy's public way to its LAPACK.
+Source: `scipy.linalg.cython_lapack`, whose capsules are SciPy's public access to its LAPACK.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ _Array = ctypes.c_void_p
 
 
 def _routine(name: str, *arguments: type) -> "ctypes._FuncPointer":
-    """Return a routine of uplo, the arguments and info, all by address."""
+    """Return a LAPACK routine with the parameters uplo, `arguments` and info, all passed by address."""
     capsule = ctypes.py_object(cython_lapack.__pyx_capi__[name])
     signature = ctypes.pythonapi.PyCapsule_GetName
     signature.restype, signature.argtypes = ctypes.c_char_p, [ctypes.py_object]
@@ -34,13 +34,13 @@ _dposv = _routine("dposv", _Integer, _Integer, _Array, _Integer, _Array, _Intege
 
 
 def inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the inverse of a positive definite matrix, (N, N), of which the lower triangle is read; it is overwritten.
+    """Return the inverse of a positive definite (N, N) matrix; reads the lower triangle and overwrites the matrix.
 
     Raises:
         ArithmeticError: The matrix is not positive definite.
     """
     columns = np.asfortranarray(matrix)
-    for routine in (_dpotrf, _dpotri):  # the triangular factor, and from it the inverse, in place
+    for routine in (_dpotrf, _dpotri):  # Cholesky factor, then the inverse from it, both in place
         size, failed = ctypes.c_int(len(columns)), ctypes.c_int()
         routine(_LOWER, size, columns.ctypes.data, size, failed)
         _require_definite(failed.value)
@@ -50,10 +50,10 @@ def inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def solution(matrix: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the x, (N, K), with matrix x = right.
+    """Return the solution x, (N, K), of matrix x = right.
 
     Args:
-        matrix: (N, N) positive definite, of which the lower triangle is read; it is overwritten.
+        matrix: (N, N) positive definite. Only the lower triangle is read, and the matrix is overwritten.
         right: (N, K).
 
     Raises:

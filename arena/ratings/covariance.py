@@ -1,14 +1,14 @@
-"""Covariance of fitted ratings: a matrix for few players, solutions of a sparse system for many.
+"""Covariance of fitted ratings: a dense matrix for few players, a sparse solver for many.
 
-The inverse of the sparse curvature of 20,000 players is dense: 3 GB, and minutes to compute. Callers need its products
-with some vectors, which conjugate gradients give, and its diagonal, which is estimated:
+The inverse of the sparse Hessian of 20,000 players is dense: 3 GB, and minutes to compute. Callers only need products
+with some vectors, which conjugate gradients give, and the diagonal, which is estimated:
 
     diag(C)  ~  diag(N) + diag(T^-1) + mean over probes z of  z * (C z - N z - T^-1 z)
 
-N is a Nystrom approximation of rank 16: the errors that many players share. T keeps of the curvature the diagonal and
-the edges of the lineages, a forest, whose inverse has an exact diagonal in O(F). The rest is small, and 64 probes
-leave an error of about 0.6 % of a deviation. Players for whom the probes differ by more get theirs from a solution. The
-probes are the same in every process.
+N is a Nystrom approximation of rank 16. It captures the errors shared by many players. T contains the diagonal of the
+Hessian and the edges of the lineages. It is a forest, so the diagonal of its inverse is exact in O(F). The remainder is
+small, and 64 probes leave an error of about 0.6 % of a deviation. Players with a larger spread between probes get an
+exact solution. The probes have a fixed seed and are the same in every process.
 
 Source: Hutchinson, "A stochastic estimator of the trace of the influence matrix" (1990); Bekas, Kokiopoulou and Saad,
 "An estimator for the diagonal of a matrix" (2007); Persson, Cortinovis and Kressner, "Improved variants of the Hutch++
@@ -40,21 +40,21 @@ EXACT = 1e-6
 
 _RANK = 16
 _PROBES = 64
-_BLOCK = 16  # columns that a core's cache holds
-_UNSURE = 0.06  # standard error of a variance, from which it is solved for
-_ROUGHLY, _NEARLY = 0.01, 1e-4  # tolerances: of directions, and of what is estimated
+_BLOCK = 16  # columns per block, so that a block fits a core's cache
+_UNSURE = 0.06  # relative standard error of a variance above which it is solved for exactly
+_ROUGHLY, _NEARLY = 0.01, 1e-4  # solver tolerances: for the deflation basis, and for estimates
 _STEPS = 5_000
 _TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True, eq=False)
 class SparseSystem:
-    """A sparse positive definite matrix, and what solves for it quickly.
+    """Sparse positive definite matrix with a deflation basis that speeds up its solutions.
 
     Attributes:
         matrix: (F, F).
-        basis: (F, R) orthonormal directions in which it is small: they are solved for directly.
-        image: (F, R) the matrix times them.
+        basis: (F, R) orthonormal directions of small eigenvalues, which are solved for directly.
+        image: (F, R) matrix times basis.
         core: (R, R) inverse of basis' image.
     """
 
@@ -65,7 +65,7 @@ class SparseSystem:
 
     @classmethod
     def of(cls, matrix: csr_array, basis: FloatArray | None = None) -> Self:
-        """Take a matrix, and directions in which a matrix like it is small; without any they are found."""
+        """Build the system; without a `basis` from a similar matrix, compute one."""
         if basis is None:
             size = matrix.shape[0]
             start = np.random.default_rng(0).standard_normal((size, min(_RANK, size)))
@@ -78,8 +78,8 @@ class SparseSystem:
 
         Args:
             right: (F, K).
-            tolerance: Norm of the residual beside that of the right side.
-            start: (F, K) where to begin; None for 0.
+            tolerance: Norm of the residual relative to the right side.
+            start: (F, K) starting point. None for zeros.
         """
         found = np.zeros_like(right) if start is None else start.copy()
         for first in range(0, right.shape[1], _BLOCK):
@@ -88,7 +88,7 @@ class SparseSystem:
         return found
 
     def _solved(self, right: FloatArray, found: FloatArray, tolerance: float) -> FloatArray:
-        """Move `found` to the solution."""
+        """Iterate `found` in place to the solution and return it."""
         scale = 1.0 / self.matrix.diagonal()[:, None]
         residual = right - self.matrix @ found
         shared = self.core @ (self.basis.T @ residual)
@@ -115,7 +115,7 @@ class SparseSystem:
 
 @dataclass(frozen=True, eq=False)
 class Sparse:
-    """How a covariance without a matrix is estimated: (F, R) directions in which it is large, and what is near it."""
+    """Approximation of a covariance without a matrix: (F, R) dominant directions, and diagonal and products of T^-1."""
 
     basis: FloatArray
     variance: FloatArray
@@ -124,12 +124,12 @@ class Sparse:
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """Covariance of F numbers.
+    """Covariance of F values, dense or as a linear operator.
 
     Attributes:
-        times: Multiplies by it.
-        matrix: (F, F); None for many.
-        near: What estimates its diagonal where there is no matrix.
+        times: Multiplies columns by the covariance.
+        matrix: (F, F). None if there are too many values.
+        near: Approximation from which the diagonal is estimated without a matrix.
     """
 
     times: Times
@@ -138,20 +138,20 @@ class Covariance:
 
     @classmethod
     def of_matrix(cls, matrix: FloatArray) -> Self:
-        """Take a symmetric (F, F) matrix."""
+        """Wrap a symmetric (F, F) matrix."""
         return cls(lambda right, _: np.asarray(matrix @ right), matrix)
 
     @classmethod
     def of_curvature(
         cls, curvature: csr_array, child: IntArray, parent: IntArray, basis: FloatArray | None = None
     ) -> Self:
-        """Invert a sparse (F, F) positive definite curvature.
+        """Return the inverse of a sparse (F, F) positive definite curvature.
 
         Args:
             curvature: The matrix.
             child: (C,) players with a parent.
             parent: (C,) their parents.
-            basis: As `SparseSystem` has it; None if it is not known.
+            basis: Deflation basis of a `SparseSystem`. None to compute one.
 
         Raises:
             ArithmeticError: The curvature is not positive definite.
@@ -164,17 +164,17 @@ class Covariance:
 
     @cached_property
     def variance(self) -> FloatArray:
-        """(F,) its diagonal."""
+        """(F,) diagonal."""
         if self.near is None:
             return np.asarray(self.matrix).diagonal()
         return _diagonal(self.times, self.near)
 
     def carried(self, times: Times, scale: FloatArray) -> "Covariance":
-        """Return the covariance of numbers that these determine.
+        """Return the covariance of F values that depend on these linearly.
 
         Args:
-            times: Multiplies columns by it.
-            scale: (F,) how much each of them grows with its own of these, roughly.
+            times: Multiplies columns by the new covariance.
+            scale: (F,) approximate derivative of each new value with respect to its old one.
         """
         near = self.near
         if near is None:
@@ -193,7 +193,7 @@ def _dots(one: FloatArray, other: FloatArray) -> FloatArray:
 
 def _diagonal(times: Times, near: Sparse) -> FloatArray:
     size = near.variance.size
-    rng = np.random.default_rng(0)  # the same for the same players, in every process
+    rng = np.random.default_rng(0)  # a fixed seed: the same probes in every process
     factor: FloatArray = _nystrom(times, near.basis)
     total, squares = np.zeros(size), np.zeros(size)
     for _ in range(_PROBES // _BLOCK):
@@ -215,7 +215,7 @@ def _diagonal(times: Times, near: Sparse) -> FloatArray:
 
 
 def _nystrom(times: Times, basis: FloatArray) -> FloatArray:
-    """Return the (F, R) factor N with N N' near the covariance in the directions of the basis."""
+    """Return the (F, R) Nystrom factor N: N N' approximates the covariance on the span of the basis."""
     orthogonal = np.linalg.qr(basis)[0]
     image = times(orthogonal, _NEARLY)
     core: FloatArray = orthogonal.T @ image
@@ -225,9 +225,9 @@ def _nystrom(times: Times, basis: FloatArray) -> FloatArray:
 
 
 def _of_forest(curvature: csr_array, child: IntArray, parent: IntArray) -> tuple[FloatArray, Times]:
-    """Invert the curvature without edges other than those from child to parent: (F,) diagonal, and products."""
+    """Invert the Hessian restricted to its diagonal and lineage edges; return its (F,) diagonal and products."""
     size = curvature.shape[0]
-    # Without indices scipy answers with a sparse array instead of numbers.
+    # With empty index arrays SciPy returns a sparse array instead of values.
     edge = np.asarray(curvature[child, parent]).reshape(-1) if child.size else np.empty(0)
     places = np.concatenate((child, parent)), np.concatenate((parent, child))
     forest = csr_array((np.concatenate((edge, edge)), places), shape=(size, size))
@@ -238,11 +238,11 @@ def _of_forest(curvature: csr_array, child: IntArray, parent: IntArray) -> tuple
 
 
 def _diagonal_of_forest(own: FloatArray, child: IntArray, parent: IntArray, edge: FloatArray) -> FloatArray:
-    """Return the diagonal of the inverse of a forest's matrix: eliminate children first, then go back from parents."""
+    """Return the diagonal of a forest matrix's inverse: eliminate leaves to roots, then substitute back."""
     above = np.full(own.size, -1)
     above[child] = parent
     depth, ancestor = (above >= 0).astype(np.int64), above.copy()
-    while (ancestor >= 0).any():  # twice as far up every time
+    while (ancestor >= 0).any():  # pointer jumping: doubles the distance to the ancestor
         known = ancestor >= 0
         depth[known] += depth[ancestor[known]]
         ancestor[known] = ancestor[ancestor[known]]

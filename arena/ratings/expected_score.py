@@ -1,14 +1,14 @@
-"""Ratings of what players score on average against everybody, where pairs have parts of their own.
+"""Ratings as expected scores in a round robin over the whole population, with pair-specific effects.
 
-A fit of strengths takes what strengths do not explain for chance. Where results go in circles it is not: what is
-special about a pair stays, and once the two have met it is known. What a rating foretells is then a round robin of all
-players, of which some pairs have met and others have not.
+Bradley-Terry treats all pair-specific deviations as noise. With intransitive results they are not noise: they are
+constant per pair and become known once the pair has played. A rating is therefore defined as the expected score in a
+round robin over all players, part of which has been observed (finite-population correction).
 
     P(i beats j) = p_ij + d_ij                  p_ij = 1 / (1 + exp(-(theta_i - theta_j))),  Var d_ij = rho v_ij
     E[d_ij]      = k_ij (s_ij / n_ij - p_ij)    k_ij = n_ij rho / (1 + (n_ij - 1) rho),  v_ij = p_ij (1 - p_ij)
 
-for a pair that scored s_ij in n_ij games whose correlation is rho; where no game was played k_ij = 0. The ratings r of
-a round robin are those that foretell everybody's score in it,
+Here s_ij is the score of a pair in n_ij games with correlation rho. Without games k_ij = 0. The round-robin ratings r
+predict every player's score,
 
     sum_j 1 / (1 + exp(-(r_i - r_j))) + h (r_i - theta_i)  =  sum_j (p_ij + E[d_ij])
 
@@ -16,13 +16,13 @@ and, with C the covariance of theta, to first order
 
     Cov r = L^-1 (B C B + rho B) L^-1
 
-where L has the weights 1 / (1 + exp(-(r_i - r_j))) (1 / (1 + exp(r_i - r_j))) of all pairs as a graph's Laplacian, B
-those of v_ij (1 - k_ij), what pairs do not tell of themselves, and both have h added on the diagonal: the little that
-holds whoever is far from everybody where its strength is. Where every pair has met often, B and the covariance go to 0.
-Where rho = 0, r = theta and Cov r = C.
+L is the graph Laplacian with the weights 1 / (1 + exp(-(r_i - r_j))) (1 / (1 + exp(r_i - r_j))) of all pairs. B is the
+Laplacian with the weights v_ij (1 - k_ij), the part that the pairs' own games leave unknown. Both have the precision h
+of a weak prior added on the diagonal, which stabilises players far from all others. If every pair has played often, B
+and the covariance go to 0. With rho = 0, r = theta and Cov r = C.
 
 Source: Robinson, "That BLUP is a good thing" (1991), for E[d_ij]; Royall, "On finite population sampling theory under
-certain linear regression models" (1970), for what is left uncertain of a sum of which a part was seen.
+certain linear regression models" (1970), for the uncertainty of a partly observed sum.
 """
 
 from collections.abc import Callable
@@ -41,13 +41,13 @@ from arena.ratings.low_rank_logistic import LowRankLogistic, polynomials
 _TOLERANCE = 1e-9
 _STEPS = 100
 _STEP_MAX = 2.0  # 350 points
-_DENSE_MAX = 1_000  # players; up to there matrices of all pairs take about a second
-_DENSE_PER_POLYNOMIAL = 4  # where somebody is so far off that players are not many beside polynomials
+_DENSE_MAX = 1_000  # players; up to this number the matrices of all pairs take about a second
+_DENSE_PER_POLYNOMIAL = 4  # with a wide rating range the low-rank basis is too large to save time
 
 
 @dataclass(frozen=True, eq=False)
 class PairCounts:
-    """K pairs of players that met: `low` < `high`, games > 0 and what `low` scored in them, each (K,)."""
+    """Totals of K pairs that played: `low` < `high` (indices), games > 0 and the points of `low`, each (K,)."""
 
     low: IntArray
     high: IntArray
@@ -55,23 +55,23 @@ class PairCounts:
     points: FloatArray
 
 
-def rate(
+def round_robin_ratings(
     theta: FloatArray, covariance: Covariance, free: IntArray, meetings: PairCounts, correlation: float, hold: float
 ) -> tuple[FloatArray, Covariance]:
-    """Return the ratings of a round robin of P players and their covariance, from strengths and games.
+    """Return round-robin ratings of P players and their covariance, from strengths and games.
 
-    Of many players no matrix of all pairs is made (`arena.ratings.low_rank_logistic`).
+    For many players no matrix of all pairs is built (`arena.ratings.low_rank_logistic`).
 
     Args:
         theta: (P,) strengths, in units of `arena.ratings.glicko2.SCALE` points.
-        covariance: That of the strengths of the F players who are free to move.
-        free: (F,) who that is.
-        meetings: Who met whom.
+        covariance: Covariance of the strengths of the F free players.
+        free: (F,) indices of the free players.
+        meetings: Games and points of each pair.
         correlation: rho of a pair's games, in (0, 1).
-        hold: h, > 0.
+        hold: Prior precision h, > 0.
 
     Returns:
-        (P,) ratings, those of the others being their strengths, and the covariance of the F ratings.
+        (P,) ratings, equal to the strengths for fixed players, and the covariance of the F ratings.
     """
     if theta.size <= max(_DENSE_MAX, _DENSE_PER_POLYNOMIAL * polynomials(theta)):
         return _rate_few(theta, covariance, free, meetings, correlation, hold)
@@ -81,7 +81,7 @@ def rate(
 def _rate_few(
     theta: FloatArray, covariance: Covariance, free: IntArray, meetings: PairCounts, correlation: float, hold: float
 ) -> tuple[FloatArray, Covariance]:
-    """Rate by matrices of all pairs."""
+    """Dense solution with matrices of all pairs."""
     chance = expit(theta[:, None] - theta)
     share, told = _of_pairs(theta, meetings, correlation)
     rating = _foretelling(theta, chance.sum(axis=1) + told, hold, free, lambda at: _Matrix.of(at, free, hold))
@@ -98,7 +98,7 @@ def _rate_few(
 def _rate_many(
     theta: FloatArray, covariance: Covariance, free: IntArray, meetings: PairCounts, correlation: float, hold: float
 ) -> tuple[FloatArray, Covariance]:
-    """Rate by what all pairs do to some columns at a time."""
+    """Low-rank solution, applied to blocks of columns."""
     before = LowRankLogistic.of(theta, free, hold)
     share, told = _of_pairs(theta, meetings, correlation)
     rating = _foretelling(theta, before.score + told, hold, free, lambda at: LowRankLogistic.of(at, free, hold))
@@ -118,19 +118,19 @@ def _rate_many(
 
 
 class _Foretold(Protocol):
-    """What ratings foretell of a round robin, and how that changes with them."""
+    """Expected round-robin scores at given ratings, with their derivative."""
 
     @property
     def score(self) -> FloatArray:
-        """(P,) what each scores against everybody and itself."""
+        """(P,) expected score of each player against all players including itself."""
 
     def solution(self, right: FloatArray) -> FloatArray:
-        """Return the (F, K) changes of ratings that change scores by `right`, where h holds."""
+        """Return the (F, K) rating changes that change the scores by `right`."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Matrix:
-    """The chances of few players: their sums, and the (F, F) Laplacian of their slopes with h on the diagonal."""
+    """Dense win probabilities: their row sums, and the (F, F) Laplacian of their derivatives with h on the diagonal."""
 
     score: FloatArray
     laplacian: FloatArray
@@ -146,7 +146,7 @@ class _Matrix:
 
 
 def _of_pairs(theta: FloatArray, meetings: PairCounts, correlation: float) -> tuple[FloatArray, FloatArray]:
-    """Return k of each pair that met, (K,), and what everybody scores beyond strengths because of whom it met, (P,)."""
+    """Return k of each pair, (K,), and each player's expected score beyond its strength, sum_j E[d_ij], (P,)."""
     low, high, games = meetings.low, meetings.high, meetings.games
     share = games * correlation / (1.0 + (games - 1.0) * correlation)
     own = share * (meetings.points / games - expit(theta[low] - theta[high]))
@@ -161,9 +161,9 @@ def _foretelling(
     free: IntArray,
     foretold_by: Callable[[FloatArray], _Foretold],
 ) -> FloatArray:
-    """Return the (P,) ratings that foretell everybody's score, by Newton's method from the strengths.
+    """Return the (P,) ratings that predict the scores, by Newton's method starting from the strengths.
 
-    The score counts a player's own half against itself, as the chances do.
+    Both sides include a player's half point against itself.
     """
     rating = theta.copy()
     for _ in range(_STEPS):
@@ -178,7 +178,7 @@ def _foretelling(
 
 
 def _laplacian(weights: FloatArray) -> FloatArray:
-    """Return the Laplacian of a graph of (P, P) symmetric weights, which are overwritten."""
+    """Return the graph Laplacian of symmetric (P, P) weights, in place."""
     np.fill_diagonal(weights, 0.0)
     total = weights.sum(axis=1)
     np.negative(weights, out=weights)
@@ -187,7 +187,7 @@ def _laplacian(weights: FloatArray) -> FloatArray:
 
 
 def _sparse_laplacian(meetings: PairCounts, weights: FloatArray, size: int) -> csr_array:
-    """Return the (P, P) Laplacian of the graph of the K pairs that met, by their (K,) weights."""
+    """Return the (P, P) graph Laplacian of K pairs with (K,) weights."""
     low, high = meetings.low, meetings.high
     places = np.concatenate((low, high, low, high)), np.concatenate((low, high, high, low))
     return csr_array((np.concatenate((weights, weights, -weights, -weights)), places), shape=(size, size))

@@ -1,11 +1,11 @@
 """Glicko-2: one rating period for a whole population, as array arithmetic.
 
-Everybody is rated against the ratings frozen at the period's start, so the order of results cannot matter; sums are
-taken so that it does not matter in the last bit either (see `_order_free_sums`).
+All players are rated against the ratings frozen at the start of the period, so the order of results does not matter.
+Reproducible sums make this hold to the last bit (see `_order_free_sums`).
 
-Inside, the paper's v (variance) is kept as information I = 1/v, which is 0 for an idle player, and the volatility
-equation is written in two dimensionless numbers per player (see `log_volatility_change`). Both forms stay finite
-where the paper's divide by zero or overflow.
+The code works with the information I = 1/v in place of the paper's variance v. I is 0 for an idle player. The
+volatility equation is written with two dimensionless numbers per player (see `log_volatility_change`). Both forms stay
+finite where the paper's divide by zero or overflow.
 
 Source: Glickman, "Example of the Glicko-2 system" (2022), steps 1 to 8.
 """
@@ -25,19 +25,19 @@ START_RATING = 1500.0
 START_DEVIATION = 350.0
 START_VOLATILITY = 0.06
 
-TAU_MAX = 100.0  # far beyond any use (the paper suggests 0.3 to 1.2); keeps tau^2 harmless
+TAU_MAX = 100.0  # far beyond any use (the paper suggests 0.3 to 1.2); prevents an overflow of tau^2
 
 _LOGIT_MAX = 500.0  # 86,859 points between certain players: exp(-500) = 7e-218 still squares against 1e40 below
 _ONE_GRID_ROWS = 256  # rows of one player whose sums are exact to 3e-11 of the largest on one grid
-_ROOM_PER_ROW = 8  # cells of a table of all that can happen in a game, up to which rows are counted in it
-_MAGNITUDE_MAX = 1e40  # a deviation or volatility beyond this is computed as this
+_ROOM_PER_ROW = 8  # build a table of all possible rows only if it has at most this many cells per row
+_MAGNITUDE_MAX = 1e40  # larger deviations and volatilities are clipped to this
 
 
 class Kind(IntEnum):
-    """How a player takes part in a rating period.
+    """Role of a player in a rating period.
 
-    LEARNER is plain Glicko-2. FROZEN plays with unchanging strength: its volatility counts as 0, idling adds no
-    deviation, evidence takes deviation away. ANCHOR never moves. OBSERVED is read as an opponent and not updated.
+    LEARNER is plain Glicko-2. FROZEN has a constant strength: volatility counts as 0, idle periods add no deviation,
+    and games reduce it. ANCHOR has a fixed rating. OBSERVED counts as an opponent and is not updated.
     """
 
     LEARNER = 0
@@ -51,12 +51,12 @@ class Ratings:
     """Ratings of P players on the Glicko scale.
 
     Attributes:
-        rating: (P,) float64, finite, in points; newcomers start at 1500.
-        deviation: (P,) float64, finite, >= 0, in points; newcomers start at 350.
-        volatility: (P,) float64, finite, >= 0; newcomers start at 0.06.
+        rating: (P,) float64, finite, in points; new players start at 1500.
+        deviation: (P,) float64, finite, >= 0, in points; new players start at 350.
+        volatility: (P,) float64, finite, >= 0; new players start at 0.06.
 
     Raises:
-        ValueError: A column has another length, is not finite or is negative where it must not be.
+        ValueError: Columns differ in length, are not finite, or a deviation or volatility is negative.
     """
 
     rating: FloatArray
@@ -83,9 +83,9 @@ class Results:
 
     Attributes:
         home: (M,) int64, index of the home player in the ratings.
-        away: (M,) int64, index of the away player. A row against oneself is dropped by `rate_period`.
+        away: (M,) int64, index of the away player. `rate_period` drops rows of a player against itself.
         score: (M,) float64 in [0, 1], home's mean score over the row's games.
-        games: (M,) int64 >= 1, how many games the row stands for.
+        games: (M,) int64 >= 1, number of games in the row.
 
     Raises:
         ValueError: Columns differ in length, a score is out of range, an index is negative, a count is under 1.
@@ -113,7 +113,7 @@ class Results:
 
 
 def newcomers(count: int) -> Ratings:
-    """Return the ratings of `count` strangers: 1500, deviation 350, volatility 0.06."""
+    """Return the initial ratings of `count` new players: 1500, deviation 350, volatility 0.06."""
     return Ratings(
         rating=np.full(count, START_RATING),
         deviation=np.full(count, START_DEVIATION),
@@ -131,7 +131,7 @@ def expected_score(ratings: Ratings, home: ArrayLike, away: ArrayLike) -> FloatA
 
         E = 1 / (1 + exp(-g(sqrt(phi_h^2 + phi_a^2)) (mu_h - mu_a)))
 
-    Symmetric: swapping home and away gives 1 - E. With a certain home player it is the paper's E.
+    Symmetric: swapping home and away gives 1 - E. If home's deviation is 0, this is the paper's E.
 
     Args:
         ratings: Ratings of P players.
@@ -162,7 +162,7 @@ def rate_period(
     volatility_cap: float = np.inf,
     burst_games: int = 0,
 ) -> Ratings:
-    """Rate every player on one period's results, all against the ratings at the period's start.
+    """Return the ratings after one period, each player rated against the ratings at the period's start.
 
         I     = sum_j n_j g(phi_j)^2 E_j (1 - E_j)              information, 1 / v
         u     = sum_j n_j g(phi_j) (s_j - E_j)                  so that Delta = u / I
@@ -170,28 +170,28 @@ def rate_period(
         phi'  = 1 / sqrt(1 / phi*^2 + I)
         mu'   = mu + phi'^2 u
 
-    The answer is the same, bit for bit, for the rows in any order; rows of several games agree with the single games
-    to rounding. Finite for every finite input.
+    The result is bit-identical for any order of the rows. A row of several games agrees with single-game rows to
+    rounding. Every finite input gives a finite result.
 
-    That is one Newton step towards the mode of the posterior, which is enough for the 10 to 15 games that Glickman
-    recommends. With `burst_games`, a player that plays more is rated by the mode itself: I and u are then taken at mu',
-    and a learner's n games count as n / burst_games periods, in each of which its strength may have moved by sigma'.
+    This is one Newton step towards the posterior mode, which is enough for the 10 to 15 games that Glickman recommends.
+    With `burst_games`, a player with more games is rated at the mode itself: I and u are evaluated at mu', and n games
+    of a learner count as n / burst_games periods, in each of which its strength may change by sigma'.
 
     Args:
         ratings: Ratings of P players at the period's start.
         results: M rows over those players. Rows of a player against itself are dropped.
-        tau: Constraint on volatility changes, in (0, 100]; 0.3 to 1.2 is usual.
-        kinds: (P,) values of `Kind`; None takes everybody as LEARNER, which is plain Glicko-2.
+        tau: Constraint on volatility changes, in (0, 100]; typical values are 0.3 to 1.2.
+        kinds: (P,) values of `Kind`. None treats all players as LEARNER, which is plain Glicko-2.
         deviation_floor: Lowest deviation of an updated player, in points.
         deviation_cap: Highest deviation of an updated player, in points.
-        volatility_cap: Highest volatility of a learner; holds before the deviation grows by it.
-        burst_games: Most games of a player that are one Newton step; 0 for one step whatever their number.
+        volatility_cap: Highest volatility of a learner, applied before the volatility increases the deviation.
+        burst_games: Most games of a player that are rated by a single Newton step. 0 for no limit.
 
     Returns:
-        New ratings; ANCHOR, OBSERVED and idle FROZEN players keep theirs bit for bit.
+        New ratings. ANCHOR, OBSERVED and idle FROZEN players are unchanged to the last bit.
 
     Raises:
-        ValueError: An index names no player, `kinds` or a limit is out of range.
+        ValueError: An index is out of range, or `kinds` or a limit is invalid.
     """
     kind = _kinds(kinds, len(ratings))
     _require_limits(tau, deviation_floor, deviation_cap, volatility_cap)
@@ -273,11 +273,11 @@ Rows = tuple[IntArray, FloatArray, FloatArray, FloatArray]
 
 
 def _evidence(ratings: Ratings, rows: Rows) -> tuple[FloatArray, FloatArray]:
-    """Sum what the results say about each player.
+    """Sum information and gradient over each player's games.
 
-    Both sides of a row are taken from the favourite's view, f the favourite's score: with z = g(phi_j) |mu - mu_j| and
-    x = exp(-z), E (1 - E) is x / (1 + x)^2 and the favourite's s - E is (f x - (1 - f)) / (1 + x). Both keep their
-    relative accuracy where 1 - E is below rounding (6,400 points and more).
+    Both sides of a row are computed from the favourite's view, with f the favourite's score. With z = g(phi_j) |mu -
+    mu_j| and x = exp(-z), E (1 - E) is x / (1 + x)^2 and the favourite's s - E is (f x - (1 - f)) / (1 + x). Both
+    expressions keep their relative accuracy if 1 - E is below rounding (6,400 points and more).
 
     Returns:
         Information I, (P,), and gradient u, (P,), of `rate_period`.
@@ -309,7 +309,7 @@ def _games_of(rows: Rows, players: int) -> FloatArray:
 
 
 def _pair_records(ratings: Ratings, rows: Rows, burst: IntArray, opponent_variance: FloatArray) -> PairRecords:
-    """Gather what B players scored against each opponent.
+    """Return the points of B players against each of their opponents.
 
     Args:
         ratings: Ratings of P players.
@@ -340,9 +340,9 @@ def _pair_records(ratings: Ratings, rows: Rows, burst: IntArray, opponent_varian
 
 
 def _distinct(results: Results) -> Rows:
-    """Return the rows between two players: pairs (2, K), scores and games (K,), and how often each row is there, (K,).
+    """Return the rows between two players: pairs (2, K), scores and games (K,), and the count of each row, (K,).
 
-    Where single games far outnumber what can happen in one, rows that are alike become one.
+    If there are far more games than distinct pairs and scores, equal rows are merged.
     """
     between_two = results.home != results.away
     pair = np.stack((results.home[between_two], results.away[between_two]))
@@ -352,7 +352,7 @@ def _distinct(results: Results) -> Rows:
         return pair, score, games, np.ones(games.size)
     times, row = np.bincount(cell), np.empty(cells, dtype=np.int64)
     row[cell] = np.arange(cell.size)
-    if (score[row[cell]] != score).any():  # it is not of few values
+    if (score[row[cell]] != score).any():  # a score other than a win, a draw or a loss
         return pair, score, games, np.ones(games.size)
     seen = np.flatnonzero(times)
     some = row[seen]
@@ -360,7 +360,7 @@ def _distinct(results: Results) -> Rows:
 
 
 def _cells(pair: IntArray, score: FloatArray) -> tuple[IntArray, int]:
-    """Number K rows by their (2, K) pairs and whether home lost, drew or won, (K,); say how many numbers there are."""
+    """Encode K rows by pair and outcome (loss, draw, win); return the (K,) codes and the number of codes."""
     if not score.size:
         return np.zeros(0, dtype=np.int64), 0
     (home, away), (homes, aways) = pair - pair.min(axis=1, keepdims=True), np.ptp(pair, axis=1) + 1
@@ -370,20 +370,20 @@ def _cells(pair: IntArray, score: FloatArray) -> tuple[IntArray, int]:
 def _order_free_sums(
     index: IntArray, columns: tuple[FloatArray, ...], times: FloatArray, size: int
 ) -> tuple[FloatArray, ...]:
-    """Sum each column per index so that neither the order of the rows nor joining equal ones changes a bit of the sums.
+    """Sum each column per index, reproducibly: the order of rows and merged equal rows do not change a bit.
 
     Each value is rounded to a grid that depends only on its group's largest magnitude and count, coarse enough that
-    every partial sum is exact. A sum of n values is off by less than n^2 2^-51 of the largest; where groups are large
-    enough for that to matter, what was rounded off is summed in the same way on the next finer grid and added.
+    every partial sum is exact. A sum of n values has an error below n^2 2^-51 of the largest. In large groups, where
+    that matters, the rounded-off parts are summed the same way on the next finer grid and added.
 
     Args:
         index: (K,) group of each row, in [0, size).
         columns: (K,) finite values each.
-        times: (K,) how often each row counts, whole numbers >= 1.
+        times: (K,) multiplicity of each row, whole numbers >= 1.
         size: Number of groups.
 
     Returns:
-        (size,) sums of each column; 0 for an empty group.
+        (size,) sums of each column. 0 for an empty group.
 
     Source: Demmel and Nguyen, "Fast reproducible floating-point summation" (2013), pre-rounding.
     """
@@ -396,7 +396,7 @@ def _order_free_sums(
 def _sum_on_grids(
     index: IntArray, values: FloatArray, times: FloatArray, count_exponent: NDArray[np.int32], grids: int
 ) -> FloatArray:
-    """Sum one column of `_order_free_sums` on that many successively finer grids."""
+    """Sum one column of `_order_free_sums` on `grids` successively finer grids."""
     size = count_exponent.size
     largest = np.zeros(size)
     np.maximum.at(largest, index, np.abs(values))
@@ -404,7 +404,8 @@ def _sum_on_grids(
     total = np.zeros(size)
     for _ in range(grids):
         exponent = exponent + count_exponent
-        anchor = np.ldexp(1.5, exponent).take(index)  # its unit in the last place is the grid
+        # its unit in the last place is the grid, so adding and subtracting it rounds to the grid
+        anchor = np.ldexp(1.5, exponent).take(index)
         rounded = (values + anchor) - anchor
         total += np.bincount(index, weights=times * rounded, minlength=size)
         values = values - rounded

@@ -1,14 +1,14 @@
-"""Logistic chances of all pairs of P strengths without a matrix of all pairs: products with them in O(P) each.
+"""Low-rank logistic matrix: win probabilities of all pairs of P strengths, with products in O(P).
 
     f(x_i - x_j)  =  sum_ab T_a(x_i) q_ab T_b(x_j)        a, b < n
 
-with T the Chebyshev polynomials between the least and the greatest x, and q from f at n Chebyshev points squared. The
-poles of 1 / (1 + exp(-x)) and of its derivative are pi off the real axis, so that the error falls like rho^-n,
+T are the Chebyshev polynomials between the smallest and the largest x, and q comes from f on an n by n Chebyshev grid.
+The poles of 1 / (1 + exp(-x)) and of its derivative are pi off the real axis, so the error falls like rho^-n,
 
-    rho = pi / w + sqrt(1 + (pi / w)^2)                    w half of the distance between least and greatest
+    rho = pi / w + sqrt(1 + (pi / w)^2)                    w half of the distance between smallest and largest x
 
-and 50 polynomials do for players 1,700 points apart. The derivative's matrix is positive semi-definite, as it is a
-density whose characteristic function is positive, and so has a factor of as many columns.
+and 50 polynomials suffice for players 1,700 points apart. The matrix of the derivative is positive semi-definite,
+because the derivative is a density with a positive characteristic function. It therefore has a factor of rank n.
 
 Source: Trefethen, "Approximation Theory and Approximation Practice" (2013), chapters 4 and 8; Fong and Darve, "The
 black-box fast multipole method" (2009), for functions of differences; Woodbury (1950) for the solution.
@@ -32,11 +32,12 @@ _WIDTH_MIN = 1.0
 
 @dataclass(frozen=True, eq=False)
 class LowRankLogistic:
-    """Chances of all pairs of P players, and the Laplacian L = D - V V' of their slopes among F that are free to move.
+    """Win probabilities of all pairs of P players, and the Laplacian L = D - V V' of their derivatives.
 
     Attributes:
-        score: (P,) what each scores against everybody, itself included: half a point.
-        own: (F,) the diagonal of D: the slopes of all pairs of each, and what is added on the diagonal.
+        score: (P,) expected score of each player against all players, including half a point against itself.
+        own: (F,) diagonal of D, over the F free players: the summed derivatives of each player's pairs, plus the added
+            precision.
         factor: (F, m) V.
         core: (m, m) 1 - V' D^-1 V.
     """
@@ -48,7 +49,7 @@ class LowRankLogistic:
 
     @classmethod
     def of(cls, strengths: FloatArray, free: IntArray, added: float) -> Self:
-        """Make them of (P,) strengths, with `added` > 0 on the Laplacian's diagonal."""
+        """Build them from (P,) strengths, with `added` > 0 on the Laplacian's diagonal."""
         low, high = float(strengths.min()), float(strengths.max())
         middle, width = 0.5 * (low + high), _width(low, high)
         count = polynomials(strengths)
@@ -67,9 +68,9 @@ class LowRankLogistic:
         return self.own[:, None] * right - self.factor @ (self.factor.T @ right)
 
     def solution(self, right: FloatArray) -> FloatArray:
-        """Return the x, (F, K), with L x = right.
+        """Return the solution x, (F, K), of L x = right, by the Woodbury identity.
 
-        L^-1 = D^-1 + D^-1 V (1 - V' D^-1 V)^-1 V' D^-1
+            L^-1 = D^-1 + D^-1 V (1 - V' D^-1 V)^-1 V' D^-1
 
         Raises:
             ArithmeticError: L is not positive definite.
@@ -79,7 +80,7 @@ class LowRankLogistic:
 
 
 def polynomials(strengths: FloatArray) -> int:
-    """Return how many polynomials leave an error that rounding hides."""
+    """Return the number of polynomials that reduces the error below rounding."""
     ratio = pi / _width(float(strengths.min()), float(strengths.max()))
     return ceil(-log(_ERROR) / log(ratio + hypot(1.0, ratio)))
 
@@ -93,7 +94,7 @@ def _slope(lead: FloatArray) -> FloatArray:
 
 
 def _coefficients(function: Callable[[FloatArray], FloatArray], width: float, count: int) -> FloatArray:
-    """Return q, (n, n), of a function of differences of numbers from -width to width."""
+    """Return the (n, n) Chebyshev coefficients q of f(x - y) for x and y in [-width, width]."""
     points = chebpts1(count)
     transform = 2.0 / count * chebvander(points, count - 1).T
     transform[0] *= 0.5

@@ -1,9 +1,9 @@
-"""Bursts: the posterior mode of players with many games in one rating period, in place of one Newton step.
+"""Posterior mode of players with many games in one rating period (bursts), in place of one Newton step.
 
-Glicko-2 linearises the likelihood once, at the rating before the period. For ten games that is enough. For thousands
-the step is as wrong as the line: a player that scores 99 % against its equals gains 340 points instead of 798, with the
-smallest deviation that is allowed, and a favourite that scores 50 % falls thousands of points below its opponents. The
-mode is where the line is taken at the answer; the first iteration from the prior is Glicko-2's step.
+Glicko-2 linearises the likelihood once, at the rating before the period. That is accurate enough for ten games, but not
+for thousands: a player that scores 99 % against equals gains 340 points instead of 798, with the smallest allowed
+deviation, and a favourite that scores 50 % falls thousands of points below its opponents. At the mode the linearisation
+point is the answer itself. The first iteration from the prior is Glicko-2's step.
 """
 
 from collections.abc import Callable
@@ -16,24 +16,24 @@ from arena.arrays import FloatArray, IntArray
 from arena.ratings.volatility import log_volatility_change
 
 _LOGIT_MAX = 500.0  # as in `arena.ratings.glicko2`: exp(-500) still squares against a deviation of 1e40
-_MAGNITUDE_MAX = 1e40  # as there: a volatility beyond this is computed as this
+_MAGNITUDE_MAX = 1e40  # as in `arena.ratings.glicko2`: larger volatilities are clipped to this
 _TOLERANCE = 1e-13  # of a step, relative to its size or to one unit of the Glicko-2 scale (174 points)
 _ITERATIONS = 200  # Newton takes 5 to 15; bisection of the widest bracket, 1e98, takes 60
-_WIDE = 1e3  # a bracket whose ends differ by such a factor is halved in magnitude
+_WIDE = 1e3  # a bracket whose ends differ by this factor is bisected geometrically
 
 
 @dataclass(frozen=True, eq=False)
 class PairRecords:
-    """What B players scored against each of their opponents: K pairs, each with all of its games.
+    """Points of B players against each of their opponents: K pairs, each with all its games.
 
     Attributes:
         player: (K,) index of the player, in [0, B).
-        weight: (K,) how steeply the expected score rises with the lead: the paper's g of the opponent.
+        weight: (K,) the paper's g of the opponent: slope of the expected score in the lead.
         lead: (K,) lead over the opponent before the period, on the Glicko-2 scale.
         won: (K,) points of the player.
         lost: (K,) points of the opponent.
-        opponent_variance: (K,) prior variance of an opponent that is rated by the same games, else 0. The two then
-            share the blame for a surprise by their variances; each alone would make up for all of it.
+        opponent_variance: (K,) prior variance of an opponent that is rated by the same games, else 0. The two share a
+            surprise in proportion to their variances. Otherwise each would absorb all of it.
     """
 
     player: IntArray
@@ -44,7 +44,7 @@ class PairRecords:
     opponent_variance: FloatArray
 
     def slope_at(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return gradient and information, (B,) each, of the log-likelihood after players moved by `step`, (B,)."""
+        """Return gradient and information of the log-likelihood, (B,) each, after rating changes `step`, (B,)."""
         lead = self.lead + step[self.player]
         moving = self.opponent_variance > 0.0
         if moving.any():
@@ -54,7 +54,7 @@ class PairRecords:
         return tuple(np.bincount(self.player, each, step.size) for each in (gradient, information))  # type: ignore[return-value]
 
     def _pair_slope(self, lead: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return gradient and information of each pair, (K,), at a lead; accurate where E rounds to 0 or 1."""
+        """Return gradient and information of each pair, (K,), at a lead; accurate even if E rounds to 0 or 1."""
         logit = np.clip(self.weight * lead, -_LOGIT_MAX, _LOGIT_MAX)
         ahead, x = logit >= 0.0, np.exp(-np.abs(logit))
         surprise = np.where(ahead, self.won * x - self.lost, self.won - self.lost * x) / (1.0 + x)
@@ -64,12 +64,12 @@ class PairRecords:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """B players before a burst.
+    """Prior of B players before a burst.
 
     Attributes:
         phi: (B,) deviations on the Glicko-2 scale.
-        sigma: (B,) volatilities; 0 for a player whose strength does not change.
-        periods: (B,) how many periods the burst counts as; the strength may move by sigma in each.
+        sigma: (B,) volatilities. 0 for a player whose strength does not change.
+        periods: (B,) number of periods that the burst counts as. The strength may change by sigma in each.
     """
 
     phi: FloatArray
@@ -77,21 +77,22 @@ class Prior:
     periods: FloatArray
 
     def of(self, players: IntArray) -> Self:
-        """Return the priors of some of them."""
+        """Return the priors of a subset of players."""
         return type(self)(self.phi[players], self.sigma[players], self.periods[players])
 
     def variance(self, sigma: FloatArray) -> FloatArray:
-        """Return the variance of the strength at the end of the burst, (B,), before any game is counted."""
+        """Return the (B,) prior variance of the strength at the end of the burst."""
         return np.square(self.phi) + self.periods * np.square(sigma)
 
 
 def rate_bursts(
     records: PairRecords, prior: Prior, tau: float, volatility_cap: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Rate B players at the mode of the posterior, as `arena.ratings.glicko2.rate_period` does in one step.
+    """Rate B players at the posterior mode; `arena.ratings.glicko2.rate_period` takes one Newton step instead.
 
-    The volatility equation takes the Gaussian that touches the likelihood at the mode (its information and its
-    gradient at the prior mean) and the movement of all periods; the mode is then found again with the new volatility.
+    The volatility equation uses the Gaussian that is tangent to the likelihood at the mode (its information, and its
+    gradient at the prior mean) and the variance of all periods. The mode is then computed again with the new
+    volatility.
 
     Returns:
         Change of the rating, new deviation and new volatility, (B,) each, on the Glicko-2 scale.
@@ -122,12 +123,12 @@ def fixed_point(
 ) -> FloatArray:
     """Solve x = start + variance * gradient(x), the mode of a Gaussian prior times a log-concave likelihood.
 
-    Newton's method inside a bracket, with bisection where a step leaves the bracket or is not half of the one before
-    (Numerical Recipes, `rtsafe`): plain Newton runs away where a favourite loses. The gradient falls in x, so the
-    answer lies between `start` and one fixed-point step from it. Each entry stops by itself, whatever the others do.
+    Safeguarded Newton (Numerical Recipes, `rtsafe`): a step that leaves the bracket, or is more than half of the one
+    before, is replaced by bisection. Plain Newton diverges if a favourite loses. The gradient decreases in x, so the
+    root lies between `start` and one fixed-point step from it. Each entry converges independently of the others.
 
     Args:
-        slope: Gradient and information (minus its derivative) at x, entry by entry.
+        slope: Gradient and information (minus its derivative) at x, elementwise.
         start: (B,) prior means.
         variance: (B,) prior variances.
     """
@@ -152,7 +153,10 @@ def fixed_point(
 
 
 def _middle(low: FloatArray, high: FloatArray, start: FloatArray) -> FloatArray:
-    """Return a point between: the geometric mean of the distances from `start` where these differ by magnitudes."""
+    """Return a point inside the bracket.
+
+    It is the midpoint, or the geometric mean of the distances from `start` if these differ by magnitudes.
+    """
     near, far = low - start, high - start
     down = near < 0.0
     near, far = np.where(down, -far, near), np.where(down, -near, far)

@@ -20,9 +20,9 @@ def log_volatility_change(
 
         f(t) = tau^2 Y (C - Y) / (2 (1 + Y)^2) - t
 
-    The first term is at least -tau^2 / 2, so f(-tau^2 / 2) >= 0 brackets from below for every tau (the paper's k = 1
-    suffices up to tau = 2); ln(C / Y(0)) brackets from above. There are up to three roots; the lowest is taken, the
-    one that is reached from an unchanged volatility.
+    The first term is at least -tau^2 / 2, so f(-tau^2 / 2) >= 0 is a lower bracket for every tau (the paper's k = 1
+    suffices up to tau = 2). The upper bracket is ln(C / Y(0)). There are up to three roots. The lowest is the one
+    reached from an unchanged volatility.
 
     Args:
         phi: (K,) deviations on the Glicko-2 scale, at most 1e40.
@@ -57,9 +57,9 @@ def _balance_slope(t: FloatArray, surprise: FloatArray, log_start: FloatArray, t
 def _lowest_bracket(surprise: FloatArray, log_start: FloatArray, tau: float) -> tuple[FloatArray, FloatArray]:
     """Bracket the lowest root of `_balance`, with f(low) >= 0 >= f(high) and no other root between.
 
-    Where f(0) <= 0 the root is unique and at most 0. Otherwise all roots are above 0 and f is convex up to the bend
-    Y = C / (2 (C + 1) + sqrt(3 (C + 1)^2 + 1)) and has one root at most beyond it while it is positive there; before
-    the bend it can dip below 0 and come back: at tau 0.5 that takes a surprise of nine standard deviations.
+    If f(0) <= 0, the root is unique and at most 0. Otherwise all roots are above 0. f is convex up to the bend Y = C /
+    (2 (C + 1) + sqrt(3 (C + 1)^2 + 1)) and, while positive there, has at most one root beyond it. Before the bend f can
+    fall below 0 and rise again: at tau 0.5 that takes a surprise of nine standard deviations.
     """
     rises = _balance(np.zeros_like(surprise), surprise, log_start, tau) > 0.0
     above = np.where(rises, surprise, 1.0)
@@ -77,11 +77,11 @@ def _lowest_bracket(surprise: FloatArray, log_start: FloatArray, tau: float) -> 
 
 
 def _bottom(bend: FloatArray, surprise: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
-    """Return where `_balance`, convex from 0 to `bend`, is lowest on that stretch."""
+    """Return the minimizer of `_balance`, which is convex from 0 to `bend`, on that interval."""
     bottom = bend.copy()
     dips = np.flatnonzero(_balance_slope(bend, surprise, log_start, tau) > 0.0)
     low, high = np.zeros(dips.size), bend[dips]
-    for _ in range(64 if dips.size else 0):  # 1,500 wide to rounding
+    for _ in range(64 if dips.size else 0):  # bisects an interval of 1,500 down to rounding
         middle = 0.5 * (low + high)
         falling = _balance_slope(middle, surprise[dips], log_start[dips], tau) < 0.0
         low, high = np.where(falling, middle, low), np.where(falling, high, middle)
@@ -92,8 +92,8 @@ def _bottom(bend: FloatArray, surprise: FloatArray, log_start: FloatArray, tau: 
 def _illinois(low: FloatArray, high: FloatArray, surprise: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
     """Find the root of `_balance` in each bracket by the Illinois variant of false position.
 
-    The retained end moves when f_C f_B <= 0; with `<` a step that lands on the root exactly never ends. Every eighth
-    step halves the interval instead, which bounds the number of steps.
+    The retained end moves if f_C f_B <= 0. With `<`, a step that lands exactly on the root would never end. Every
+    eighth step is a bisection, which bounds the number of steps.
     """
     root = high.copy()
     a, b = low, high

@@ -1,4 +1,4 @@
-"""Recordings of matches: what they hold, and their file. Importing this package loads no torch."""
+"""Recordings of matches and their file format. Importing this package does not load torch."""
 
 from arena.replay.file import RecordingError, pack_recording, read_recording, unpack_recording, write_recording
 from arena.replay.header import Header, Result

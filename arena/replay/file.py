@@ -1,4 +1,4 @@
-"""The file of a recording: gzip of one JSON object. Whatever is not exactly that is refused."""
+"""File format of a recording: gzip of one JSON object, strictly validated on reading."""
 
 import gzip
 import zlib
@@ -20,11 +20,13 @@ MAX_BYTES = 32 * 2**20
 """Longest JSON text of a recording: a hundred times that of a long match of 20 mechs."""
 
 MAX_PARTS = 500_000
-"""Most objects and lists in it, a tenth of which a game of 10,000 decisions has: a parser takes hundreds of bytes for
-each, however short."""
+"""Most objects and lists in a recording, ten times those of a game of 10,000 decisions.
+
+A parser needs hundreds of bytes for each, however short.
+"""
 
 FAULTS_TOLD = 1000
-"""With more faults than these no single one is told: to list them takes longer than to find them."""
+"""Number of faults above which none is described, because listing them takes longer than finding them."""
 
 WAY_OUT = "give a file that `arena match --record` wrote"
 
@@ -40,10 +42,10 @@ class RecordingError(ArenaError):
 
 
 def write_recording(path: str | Path, recording: Recording) -> int:
-    """Write a recording, all of it or nothing, and say how many bytes it took.
+    """Write a recording atomically and return its size in bytes.
 
     Raises:
-        RecordingError: The file cannot be written, or no reader would take it.
+        RecordingError: The file cannot be written, or the recording exceeds a limit of the format.
     """
     data = pack_recording(recording)
     try:
@@ -54,10 +56,10 @@ def write_recording(path: str | Path, recording: Recording) -> int:
 
 
 def pack_recording(recording: Recording) -> bytes:
-    """The bytes of a recording's file; the same recording has the same bytes.
+    """Return the bytes of a recording's file; equal recordings give equal bytes.
 
     Raises:
-        RecordingError: No reader would take it.
+        RecordingError: The recording exceeds a limit of the format.
     """
     text = _RECORDINGS.dump_json(recording)
     if len(text) > MAX_BYTES:
@@ -75,7 +77,7 @@ def read_recording(path: str | Path) -> Recording:
     """Read a recording.
 
     Raises:
-        RecordingError: There is no such file, or it is not a recording of a version that this reads.
+        RecordingError: The file does not exist or is not a recording of a supported version.
     """
     try:
         with Path(path).open("rb") as file:
@@ -89,11 +91,11 @@ def unpack_recording(data: bytes, name: str, most_bytes: int = MAX_BYTES) -> Rec
 
     Args:
         data: The bytes.
-        name: What errors call them.
-        most_bytes: Longest JSON text that is read.
+        name: Name in errors.
+        most_bytes: Longest JSON text to read.
 
     Raises:
-        RecordingError: They are not a recording of a version that this reads.
+        RecordingError: They are not a recording of a supported version.
     """
     return _read(BytesIO(data), name, most_bytes)
 
@@ -116,12 +118,12 @@ def _read(file: IO[bytes], name: str, most_bytes: int) -> Recording:
 
 
 def _parts(text: bytes) -> int:
-    """How many objects and lists a text has at most."""
+    """Return an upper bound of the number of objects and lists in a JSON text."""
     return text.count(b"{") + text.count(b"[")
 
 
 def _decompress(file: IO[bytes], name: str, most_bytes: int) -> bytes:
-    """The text of a gzip file, of which never more than `most_bytes` + 1 bytes come into memory."""
+    """Return the text of a gzip file, never reading more than `most_bytes` + 1 bytes into memory."""
     try:
         with gzip.open(file) as unpacked:
             text = unpacked.read(most_bytes + 1)
@@ -132,7 +134,7 @@ def _decompress(file: IO[bytes], name: str, most_bytes: int) -> bytes:
     return text
 
 
-def _require_version(name: str, parsed: Any) -> None:  # noqa: ANN401  whatever the file holds
+def _require_version(name: str, parsed: Any) -> None:  # noqa: ANN401  any content
     header = parsed.get("header") if isinstance(parsed, dict) else None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise RecordingError(f"{name} is not a recording: its header does not say {FORMAT}; {WAY_OUT}")

@@ -1,37 +1,37 @@
-"""Which match a recording shows, and how it ended."""
+"""Header of a recording: the match and its result."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator
 
-from arena.replay.limits import Name, require
+from arena.replay.columns import Name, require
 
 FORMAT: Final = "echelon-replay"
 VERSION: Final = 1
-"""What every recording says first. Any change to the fields, their units or their meaning is another version."""
+"""First fields of every recording. Any change to the fields, their units or their meaning requires a new version."""
 
 SIDES = ("home", "away")
 
 
-def _read_seed(text: Any) -> int:  # noqa: ANN401  whatever the file holds
+def _read_seed(text: Any) -> int:  # noqa: ANN401  any content
     if not (isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 20 and int(text) < 2**63):
         raise ValueError("a seed is a string of digits below 2^63")
     return int(text)
 
 
 Seed = Annotated[int, PlainValidator(_read_seed), PlainSerializer(str)]
-"""A string in the file: a browser's numbers end at 2^53."""
+"""Stored as a string, because JavaScript numbers are exact only up to 2^53."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a match ended.
+    """Result of a match.
 
     Attributes:
-        score: Home's, in [0, 1].
+        score: Home's score, in [0, 1].
         reason: One of the environment's reasons.
-        decisions: The match's length.
+        decisions: Length in decisions.
     """
 
     score: Annotated[float, Field(ge=0.0, le=1.0)]
@@ -41,17 +41,17 @@ class Result:
 
 @dataclass(frozen=True)
 class Header:
-    """Which match it is.
+    """Identity and result of the recorded match.
 
     Attributes:
-        environment: Its name.
+        environment: Name of the environment.
         signature: Its signature.
-        seed: What opened the match.
+        seed: Seed of the match.
         players: Names of home and away.
-        agents_per_side: Agents of home and away; home's come first wherever agents are numbered.
+        agents_per_side: Agents of home and away; home's have the lower indices.
         roles: Role of every agent.
-        max_decisions: When time would have been up.
-        outcome: How it ended.
+        max_decisions: Decision limit.
+        outcome: Result of the match.
     """
 
     format: Literal["echelon-replay"]
@@ -71,9 +71,9 @@ class Header:
 
     @property
     def agents(self) -> int:
-        """N: agents of both sides."""
+        """N, the number of agents of both sides."""
         return len(self.roles)
 
     def side(self, agent: int) -> int:
-        """0 for an agent of home, 1 for one of away."""
+        """Return 0 for an agent of home, 1 for one of away."""
         return int(agent >= self.agents_per_side[0])

@@ -1,12 +1,12 @@
-"""Recordings: of mechs, frame by frame, and of any other game, decision by decision."""
+"""Recordings: mech matches frame by frame, other games decision by decision."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import FailFast, Field
 
+from arena.replay.columns import Name, require, require_within
 from arena.replay.header import SIDES, Header
-from arena.replay.limits import Name, require, require_within
 from arena.replay.mech.battlefield import Battlefield, Hull
 from arena.replay.mech.events import Event, Kill, Paint
 from arena.replay.mech.frames import Frames
@@ -15,13 +15,13 @@ from arena.replay.mech.tables import SLOTS, Beams, Hits, Shells, Smoke
 
 @dataclass(frozen=True)
 class MechRecording:
-    """A match of mechs.
+    """Recording of a mech match.
 
     Attributes:
         decision_ms: Time between two frames.
-        packs: Pack of every mech, counted over both sides.
-        hulls: By class.
-        weapons: Names that the column `weapon` of a table counts from 0.
+        packs: Pack of every mech, numbered over both sides.
+        hulls: Hull of each class.
+        weapons: Names by the index in the column `weapon` of the tables.
     """
 
     kind: Literal["mech"]
@@ -71,18 +71,18 @@ class MechRecording:
 
     @property
     def decision_s(self) -> float:
-        """Time between two frames."""
+        """Time between two frames, in seconds."""
         return self.decision_ms / 1000.0
 
 
 @dataclass(frozen=True)
 class Step:
-    """One decision of a game that has no recording of its own.
+    """One decision of a game without a recording format of its own.
 
     Attributes:
-        active: Agents whose turn it was.
-        actions: By head, what each agent did: a number, or a list of them.
-        rewards: Of each agent.
+        active: Agents that acted.
+        actions: Action of each agent by head, a number or a list of numbers.
+        rewards: Reward of each agent.
     """
 
     active: tuple[bool, ...]
@@ -92,7 +92,7 @@ class Step:
 
 @dataclass(frozen=True)
 class StepsRecording:
-    """A match of any other game: its decisions, one by one."""
+    """Recording of a match of any other game as its decisions."""
 
     kind: Literal["steps"]
     header: Header

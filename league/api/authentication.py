@@ -2,11 +2,12 @@
 
 from datetime import datetime
 from functools import lru_cache, partial
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from fastapi import Request
+from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.security import HTTPBearer
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.datastructures import URL
 
 from league.api.rate_limit import REFUSED_COST
@@ -20,9 +21,8 @@ from league.settings import is_loopback
 bearer = HTTPBearer(scheme_name="token", auto_error=False, description="Made by `league token create`")
 
 
-async def secret_of(request: Request) -> str | None:
-    """Return the token that came with a call."""
-    credentials = await bearer(request)
+async def secret_of(credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> str | None:
+    """Return the bearer token of a call."""
     return None if credentials is None else credentials.credentials
 
 
@@ -61,8 +61,8 @@ async def identify(request: Request, league: AppState, secret: str | None, now: 
         raise
     if principal is OPEN:
         _refuse_foreign_page(request)
-    lane = request_class(request.method, request.scope["path"])
-    league.callers.admit(address if principal is OPEN else f"token {principal.name!r}", lane, now)
+    kind = request_class(request.method, request.scope["path"])
+    league.callers.admit(address if principal is OPEN else f"token {principal.name!r}", kind, now)
     return principal
 
 

@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request, Security
-from fastapi.security import HTTPAuthorizationCredentials
 
-from league.api.authentication import authorise, bearer, find_principal
+from league.api.authentication import authorise, find_principal, secret_of
 from league.api.state import AppState
 from league.auth import Principal, Scope
 from league.errors import UnauthenticatedError
@@ -35,6 +34,7 @@ async def timepiece() -> Callable[[], Awaitable[datetime]]:
 
 
 Running = Annotated[AppState, Depends(running_league)]
+Secret = Annotated[str | None, Depends(secret_of)]
 Now = Annotated[datetime, Depends(clock)]
 Id = Annotated[int, Path(ge=1, lt=ID_LIMIT, description="Id, as lists show it")]
 Word = Annotated[str, Path(pattern=TEXT, description="Id, as its creation returned it")]
@@ -46,12 +46,10 @@ Before = Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="`next_curso
 
 
 async def standing_permission(
-    league: Running,
-    now: Annotated[Callable[[], Awaitable[datetime]], Depends(timepiece)],
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+    league: Running, now: Annotated[Callable[[], Awaitable[datetime]], Depends(timepiece)], secret: Secret
 ) -> Callable[[], Awaitable[bool]]:
     """Return a function that checks whether the caller's token is still valid."""
-    return lasting(league, None if credentials is None else credentials.credentials, now)
+    return lasting(league, secret, now)
 
 
 def lasting(
@@ -75,27 +73,17 @@ Permission = Annotated[Callable[[], Awaitable[bool]], Depends(standing_permissio
 def _caller(scope: Scope) -> Callable[..., Awaitable[Principal]]:
     """Return a dependency that finds out who calls, counts the call and requires the scope."""
 
-    async def authorised(
-        request: Request,
-        league: Running,
-        now: Now,
-        credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
-    ) -> Principal:
-        return await authorise(request, league, None if credentials is None else credentials.credentials, now, scope)
+    async def authorised(request: Request, league: Running, now: Now, secret: Secret) -> Principal:
+        return await authorise(request, league, secret, now, scope)
 
     return authorised
 
 
-async def metrics_reader(
-    request: Request,
-    league: Running,
-    now: Now,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
-) -> Principal | None:
+async def metrics_reader(request: Request, league: Running, now: Now, secret: Secret) -> Principal | None:
     """Find out who reads the metrics; None if metrics are open."""
     if league.settings.metrics_open:
         return None
-    return await authorise(request, league, None if credentials is None else credentials.credentials, now, Scope.READ)
+    return await authorise(request, league, secret, now, Scope.READ)
 
 
 MetricsReader = Annotated[Principal | None, Security(metrics_reader, scopes=[Scope.READ.word])]

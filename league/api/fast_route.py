@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from league import auth
-from league.api.authentication import authorise, secret_of
+from league.api.authentication import authorise, bearer, secret_of
 from league.api.dependencies import Worker, clock
 from league.api.routes import ApiRoute
 
@@ -49,7 +49,7 @@ class FastRoute(ApiRoute):
                 return await handle(request)
             league = request.app.state.league
             now = await request.app.dependency_overrides.get(clock, clock)()
-            caller = await authorise(request, league, await secret_of(request), now, auth.Scope.WORKER)
+            caller = await authorise(request, league, await secret_of(await bearer(request)), now, auth.Scope.WORKER)
             arguments = {"league": league, "now": now, "caller": caller, **given}
             response: Response
             if waits:

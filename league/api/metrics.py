@@ -42,11 +42,12 @@ class Metrics:
         )
         self.results = Counter("league_results", "Results answered.", ("status",), registry=self.registry)
         self.refused = Counter(
-            "league_calls_refused", "Calls refused because their lane was full.", ("lane",), registry=self.registry
+            "league_calls_refused",
+            "Calls rejected because their class was full.",
+            ("request_class",),
+            registry=self.registry,
         )
-        self.waiting = Gauge(
-            "league_calls_waiting", "Calls that wait for their turn.", ("lane",), registry=self.registry
-        )
+        self.waiting = Gauge("league_calls_waiting", "Queued calls.", ("request_class",), registry=self.registry)
         self._environments = Gauge(
             "league_environments",
             "Environments; those that were not played for longest are together as environment=(others).",

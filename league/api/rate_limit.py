@@ -4,9 +4,8 @@ Whose a secret is, it remembers for `memory_s` only: that a token was revoked, o
 within that time. To ask the database at every call would double what a heartbeat costs. A secret that is nobody's is
 asked about every time.
 
-Calls are counted in a token bucket for each caller and lane: it holds `burst` calls, refills at `per_s`, and a call
-that finds it empty is refused. So who looks or asks too often can still beat and report. Several processes each count
-for themselves.
+Each caller has a token bucket per request class: it holds `burst` calls, refills at `per_s`, and a call that finds it
+empty is refused. A caller that reads too much can therefore still report. Each process counts for itself.
 
 Source: the token bucket of RFC 2697, with one rate.
 """
@@ -30,7 +29,7 @@ NOTE_EVERY = timedelta(minutes=10)
 _CALLERS_MAX = 10_000
 
 _Count = tuple[str, RequestClass | None]
-"""What is counted apart: a caller's calls of one lane."""
+"""What is counted apart: a caller's calls of one class."""
 
 
 @dataclass
@@ -82,19 +81,19 @@ class RateLimiter:
             asked.add_done_callback(lambda _: self._asked.pop(digest))
         return await asyncio.shield(asked)  # who is cut off does not take the answer from the others
 
-    def admit(self, caller: str, lane: RequestClass | None, now: datetime, cost: int = 1) -> None:
-        """Count a call in its lane; those without one are counted together.
+    def admit(self, caller: str, request_class: RequestClass | None, now: datetime, cost: int = 1) -> None:
+        """Count a call in its class; those without one are counted together.
 
         Raises:
             RateLimitedError: The caller made too many of late; `retry_after_s` says how long to wait.
         """
         with self._lock:
-            bucket = self._filled((caller, lane), now)
+            bucket = self._filled((caller, request_class), now)
             if bucket.calls >= min(cost, self._burst):
                 bucket.calls -= cost
                 return
             wait_s = (min(cost, self._burst) - bucket.calls) / self._per_s
-        kind = "" if lane is None else f" in {lane}"
+        kind = "" if request_class is None else f" in the class {request_class}"
         rule = f"this server takes {self._per_s:g} calls a second of one caller{kind}, and {self._burst:g} at once"
         error = RateLimitedError(
             f"from {caller}", rule, "call again later, send larger batches, or raise LEAGUE_RATE_PER_S"

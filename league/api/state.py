@@ -6,9 +6,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from league import wire
 from league.api.event_feed import EventFeed
-from league.api.group_commit import AsyncGroupCommit
 from league.api.metrics import Metrics
 from league.api.rate_limit import RateLimiter
 from league.db.engine import Database
@@ -17,9 +15,7 @@ from league.services.matchmaking.lease_cache import LeaseCache
 from league.services.matchmaking.leases import LeaseService
 from league.services.population.cache import PopulationCache
 from league.services.trust.review import ReviewCache
-from league.services.workers.heartbeats import Heartbeat
 from league.services.workers.polling import WorkerCount
-from league.services.workers.registration import Registration
 from league.settings import Settings
 from league.storage.inspection import Inspector
 from league.storage.local import DirectoryStore
@@ -52,8 +48,6 @@ class AppState:
     census: WorkerCount
     metrics: Metrics
     callers: RateLimiter
-    heartbeats: AsyncGroupCommit[Heartbeat, wire.HeartbeatAnswer]
-    registrations: AsyncGroupCommit[Registration, wire.Worker]
     ending: threading.Event
     streams: WeakSet[Stream]
     rng: np.random.Generator

@@ -9,7 +9,8 @@ import select
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DisconnectionError, OperationalError
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -28,11 +29,10 @@ from league.errors import ConfigurationError
 T = TypeVar("T")
 RequestT = TypeVar("RequestT")
 
+_LEADERS = 3  # group commits of coroutines at the same time
 _BUSY_TIMEOUT_S = 30.0
 _BUSY_PAUSE_S = 0.01
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_DEADLOCK = "40P01"  # PostgreSQL's deadlock_detected
-_DEADLOCK_RETRIES = 3
 _IDLE_S = 1.0  # idle time after which a connection to PostgreSQL is pinged
 _SINCE_S = "league_idle_since_s"
 _SQLITE_PRAGMAS = (
@@ -68,6 +68,7 @@ class Database:
         )
         self._sqlite_writes = GroupCommit(self.write)
         self._shared: dict[Hashable, GroupCommit] = {}
+        self._leaders = ThreadPoolExecutor(_LEADERS, "group-commit")
 
     def __str__(self) -> str:
         return self.url.set(drivername=self.url.get_backend_name()).render_as_string(hide_password=True)
@@ -110,20 +111,13 @@ class Database:
             briefly: Whether the work executes at most one statement per batch. On PostgreSQL it then runs in autocommit
                 mode, which saves two round trips.
         """
-        return _retry_deadlocks(lambda: self._writes(work, kind, briefly=briefly).run(work, request))
+        return self._writes(work, kind, briefly=briefly).run(work, request)
 
-    def group_commit_all(
-        self, work: Work[RequestT, T], requests: Sequence[RequestT], *, briefly: bool
-    ) -> Sequence[T | BaseException]:
-        """Process the requests of several callers like `group_commit`; return the result or the error of each."""
-
-        def write() -> Sequence[T | BaseException]:
-            outcomes = self._writes(work, None, briefly=briefly).run_all(work, requests)
-            if isinstance(outcomes[0], OperationalError):  # a failure of the database concerns all requests
-                raise outcomes[0]
-            return outcomes
-
-        return _retry_deadlocks(write)
+    async def group_commit_async(
+        self, work: Work[RequestT, T], request: RequestT, kind: Hashable, *, briefly: bool = False
+    ) -> T:
+        """Process a request of a coroutine like `group_commit`."""
+        return await self._writes(work, kind, briefly=briefly).run_async(work, request, self._leaders)
 
     def _writes(self, work: Work[Any, Any], kind: Hashable | None, *, briefly: bool) -> GroupCommit:
         if self.sqlite:
@@ -140,18 +134,8 @@ class Database:
 
     def close(self) -> None:
         """Close all connections."""
+        self._leaders.shutdown()
         self.engine.dispose()
-
-
-def _retry_deadlocks(write: Callable[[], T]) -> T:
-    """Retry a write that PostgreSQL aborted because of a deadlock."""
-    for _ in range(_DEADLOCK_RETRIES):
-        try:
-            return write()
-        except OperationalError as error:
-            if getattr(error.orig, "sqlstate", None) != _DEADLOCK:
-                raise
-    return write()
 
 
 def is_missing(url: str) -> bool:

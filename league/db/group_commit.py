@@ -3,50 +3,60 @@
 See docs/contributing/decisions/0015-frequent-writes-share-commits.md.
 """
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from itertools import islice
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
+from league.errors import LeagueError
+
 RequestT = TypeVar("RequestT")
 AnswerT = TypeVar("AnswerT")
 
-Work = Callable[[Session, Sequence[RequestT]], Sequence[AnswerT]]
+Work = Callable[[Session, Sequence[RequestT]], Sequence[AnswerT | LeagueError]]
 """Processes several requests and returns their results in order; an error as a result concerns only its caller."""
 
 _DATABASE_ERRORS = OperationalError, PoolTimeoutError
 """Errors that would also occur one by one, after a timeout each."""
 
-
-def _taken() -> threading.Lock:
-    lock = threading.Lock()
-    lock.acquire()
-    return lock
+_DEADLOCK = "40P01"  # PostgreSQL's deadlock_detected
+_DEADLOCK_RETRIES = 3
 
 
 @dataclass(eq=False)
 class _Call:
-    """Requests of one thread for the same work, with their outcomes once it is `done`; until then the thread waits."""
+    """A waiting request for some work, with its outcome once it is `done`.
+
+    `lead` makes its caller the leader, `finish` returns the outcome to its caller; both return at once.
+    """
 
     work: Work[Any, Any]
-    requests: Sequence[Any]
-    turn: threading.Lock = field(default_factory=_taken)
+    request: Any
+    lead: Callable[[], object]
+    finish: Callable[[], object]
     done: bool = False
-    outcomes: list[Any] = field(default_factory=list)
+    outcome: Any = None
+
+    def result(self) -> Any:  # noqa: ANN401 - whatever the work returns
+        """Return the result of the request, or raise its error."""
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
 
 
 class GroupCommit:
-    """Leader-follower group commit for the writes of many threads.
+    """Leader-follower group commit for the writes of many threads and coroutines.
 
-    A thread that finds no active leader becomes the leader. Requests that arrive meanwhile are queued. When the leader
-    is done, the first queued thread leads the next batch, and the threads of the finished batch return at once.
+    A caller that finds no active leader becomes the leader. Requests that arrive meanwhile are queued. When the leader
+    is done, the first queued caller leads the next batch, and the callers of the finished batch return at once.
 
     Args:
         write: Opens a session whose writes are committed when the block ends or, without a transaction, by themselves.
@@ -67,24 +77,44 @@ class GroupCommit:
         self.waiting: deque[_Call] = deque()
 
     def run(self, work: Work[RequestT, AnswerT], request: RequestT) -> AnswerT:
-        """Process one request; return its result after the commit, or raise its error."""
-        (outcome,) = self.run_all(work, [request])
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome
-
-    def run_all(self, work: Work[RequestT, AnswerT], requests: Sequence[RequestT]) -> Sequence[AnswerT | BaseException]:
-        """Process requests; return the result or the error of each after the commit.
+        """Process a request; return its result after the commit, or raise its error.
 
         If the work of a request raises, only this request is rolled back, and the others may run twice. If the database
         fails, all requests of the batch fail.
         """
-        own = _Call(work, requests)
+        turn = threading.Lock()
+        turn.acquire()
+        own = _Call(work, request, turn.release, turn.release)
         if self._must_wait(own):
-            own.turn.acquire()
+            turn.acquire()
         if not own.done:
             self._lead(own)
-        return own.outcomes
+        outcome: AnswerT = own.result()
+        return outcome
+
+    async def run_async(self, work: Work[RequestT, AnswerT], request: RequestT, leaders: Executor) -> AnswerT:
+        """Process a request of a coroutine like `run`; only the leader of a batch takes a thread, one of `leaders`.
+
+        In a burst of 1,500 registrations within a second, a thread for each of them took 1.2 times the CPU per call,
+        and the p99 of heartbeats rose from 61 to 195 ms (PostgreSQL).
+        """
+        loop = asyncio.get_running_loop()
+        finished: asyncio.Future[None] = loop.create_future()
+
+        def end() -> None:
+            if not finished.done():  # its caller may have been cancelled
+                finished.set_result(None)
+
+        def finish() -> None:
+            with suppress(RuntimeError):  # its loop may have been closed
+                loop.call_soon_threadsafe(end)
+
+        own = _Call(work, request, lambda: leaders.submit(self._lead, own), finish)
+        if not self._must_wait(own):
+            own.lead()
+        await finished
+        outcome: AnswerT = own.result()
+        return outcome
 
     def _must_wait(self, own: _Call) -> bool:
         with self._lock:
@@ -98,22 +128,21 @@ class GroupCommit:
         """Process the leader's own and all queued calls, and hand over the lead."""
         batch: list[_Call] = []
         try:
-            self._commit(own, batch)
+            _retry_deadlocks(lambda: self._commit(own, batch))
         except BaseException as error:  # noqa: BLE001 - it is raised in every thread
-            if not batch:  # the transaction could not begin
-                self._take(own, batch)
+            self._take(own, batch)  # the transaction may have failed to begin
             for call in batch:
-                call.outcomes = [error] * len(call.requests)
+                call.outcome = error
         self._pass_on()
         for call in batch:
             call.done = True
-            call.turn.release()
+            call.finish()
 
     def _pass_on(self) -> None:
         with self._lock:
             self._writing = bool(self.waiting)
             if self.waiting:
-                self.waiting.popleft().turn.release()
+                self.waiting.popleft().lead()
 
     def _commit(self, own: _Call, batch: list[_Call]) -> None:
         """Savepoints cost as much as the work, so they are used only after a failure."""
@@ -124,19 +153,19 @@ class GroupCommit:
         except _DATABASE_ERRORS:
             raise
         except Exception:
-            if sum(len(call.requests) for call in batch) <= 1:  # the only request, or the transaction could not begin
+            if len(batch) <= 1:  # the only request, or the transaction could not begin
                 raise
             self._commit_isolated(batch)
 
     def _commit_isolated(self, batch: Sequence[_Call]) -> None:
         with self._write() as session:
             for call in batch:
-                call.outcomes = [self._attempt(session, call.work, request) for request in call.requests]
+                call.outcome = self._attempt(session, call)
 
-    def _attempt(self, session: Session, work: Work[RequestT, AnswerT], request: RequestT) -> AnswerT | Exception:
+    def _attempt(self, session: Session, call: _Call) -> object:
         try:
             with self._isolate(session):
-                (answer,) = work(session, [request])
+                (answer,) = call.work(session, [call.request])
         except _DATABASE_ERRORS:
             raise
         except Exception as error:  # noqa: BLE001 - it is raised in the request's thread
@@ -144,9 +173,23 @@ class GroupCommit:
         return answer
 
     def _take(self, own: _Call, batch: list[_Call]) -> None:
+        """Add the leader's own and all queued calls to an empty batch."""
+        if batch:
+            return
         with self._lock:
             batch += own, *self.waiting
             self.waiting.clear()
+
+
+def _retry_deadlocks(commit: Callable[[], None]) -> None:
+    """Retry a batch that PostgreSQL aborted because of a deadlock."""
+    for _ in range(_DEADLOCK_RETRIES):
+        try:
+            return commit()
+        except OperationalError as error:
+            if getattr(error.orig, "sqlstate", None) != _DEADLOCK:
+                raise
+    return commit()
 
 
 def _do_all(session: Session, calls: Sequence[_Call]) -> None:
@@ -155,9 +198,8 @@ def _do_all(session: Session, calls: Sequence[_Call]) -> None:
     for call in calls:
         by_work.setdefault(call.work, []).append(call)
     for work, same in by_work.items():
-        answers = iter(work(session, [request for call in same for request in call.requests]))
-        for call in same:
-            call.outcomes = list(islice(answers, len(call.requests)))
+        for call, outcome in zip(same, work(session, [call.request for call in same]), strict=True):
+            call.outcome = outcome
 
 
 def one_by_one(session: Session, works: Sequence[Callable[[Session], AnswerT]]) -> list[AnswerT]:

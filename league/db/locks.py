@@ -70,14 +70,7 @@ def wait_for_holders(database: Database, lock: Lock, environment: str, patience_
     return True
 
 
-def try_acquire(session: Session, lock: Lock, environment: str) -> bool:
-    """Acquire an exclusive lock without waiting; return True if successful."""
-    return _call(session, "pg_try_advisory_xact_lock", lock, environment)
-
-
-def _call(session: Session | Connection, function: str, lock: Lock, environment: str) -> bool:
+def _call(session: Session | Connection, function: str, lock: Lock, environment: str) -> None:
     connection = session.connection() if isinstance(session, Session) else session
-    if connection.dialect.name != "postgresql":
-        return True
-    *_, answer = connection.execute(text(f"SELECT {function}(:lock, :key)"), named(lock, environment)).one()
-    return answer is not False
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT {function}(:lock, :key)"), named(lock, environment))

@@ -10,22 +10,14 @@ class ConcurrencyLimits:
     """Maximum running and queued calls per request class of one API process, and the maximum queueing time.
 
     Attributes:
-        beats_running: Maximum concurrent heartbeats, >= 1; likewise the other classes.
-        beats_waiting: Maximum queued heartbeats, >= 0; likewise the other classes.
-        results_running: Results and released leases.
-        results_waiting: See above.
-        registrations_running: Worker registrations.
-        registrations_waiting: See above.
-        changes_running: All other writes: learners, snapshots, standings, periods.
-        changes_waiting: See above.
-        transfers_running: Uploads and downloads of checkpoints and recordings.
-        transfers_waiting: See above.
-        leases_running: Requests for leases.
-        leases_waiting: See above.
+        registrations_running: Maximum concurrent registrations of workers, >= 1; likewise the other classes.
+        registrations_waiting: Maximum queued registrations of workers, >= 0; likewise the other classes.
+        writes_running: Leases, results and all other writes.
+        writes_waiting: See above.
         reads_running: Reads and web pages.
         reads_waiting: See above.
-        comparisons_running: Slow reads: whole-history fits and evaluations of matchmaking rules.
-        comparisons_waiting: See above.
+        slow_running: Transfers of checkpoints and recordings, and analyses that take seconds.
+        slow_waiting: See above.
         wait_s: Maximum time in the queue in seconds, > 0; shorter than the clients' timeout.
         retry_min_s: Minimum Retry-After of a rejected call in seconds, > 0.
         retry_max_s: Maximum Retry-After of a rejected call in seconds, >= retry_min_s.
@@ -34,22 +26,14 @@ class ConcurrencyLimits:
         ValueError: A value is out of its range.
     """
 
-    beats_running: int = 64
-    beats_waiting: int = 1000
-    results_running: int = 4
-    results_waiting: int = 200
     registrations_running: int = 64
     registrations_waiting: int = 1000
-    changes_running: int = 4
-    changes_waiting: int = 200
-    transfers_running: int = 8
-    transfers_waiting: int = 64
-    leases_running: int = 4
-    leases_waiting: int = 128
+    writes_running: int = 8
+    writes_waiting: int = 400
     reads_running: int = 4
     reads_waiting: int = 128
-    comparisons_running: int = 1
-    comparisons_waiting: int = 32
+    slow_running: int = 8
+    slow_waiting: int = 64
     wait_s: float = 3.0
     retry_min_s: float = 1.0
     retry_max_s: float = 60.0

@@ -122,7 +122,7 @@ class Settings(BaseSettings):
 
     database_connections: Count = 20
     """Maximum database connections per API process."""
-    lanes: ConcurrencyLimits = ConcurrencyLimits()
+    concurrency: ConcurrencyLimits = ConcurrencyLimits()
     """Concurrency limits per request class."""
     body_max_bytes: Count = 16 * 2**20
     """Maximum body size of a request other than a checkpoint."""

@@ -7,10 +7,10 @@ not finite or too large. It does not run the network.
 import hashlib
 import math
 import threading
-from collections import OrderedDict
 from typing import IO
 
 import numpy as np
+from cachetools import FIFOCache
 from numpy.typing import NDArray
 
 from arena.checkpoint_rules import LARGEST_WEIGHT
@@ -33,7 +33,7 @@ class Inspector:
 
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
-        self._faults: OrderedDict[str, str | None] = OrderedDict()
+        self._faults: FIFOCache[str, str | None] = FIFOCache(_CACHED_MAX)
         self._lock = threading.Lock()
 
     def find_fault(self, sha256: str) -> str | None:
@@ -67,8 +67,6 @@ class Inspector:
         if found != sha256:  # not cached, because a new upload repairs it
             return f"its stored bytes hash to {found}"
         self._faults[sha256] = fault
-        while len(self._faults) > _CACHED_MAX:
-            self._faults.popitem(last=False)
         return fault
 
 

@@ -3,6 +3,9 @@
 Workers transfer weights directly from and to the bucket through presigned URLs. The server only reads headers. An
 upload arrives under `PREFIX/incoming/`, is copied inside the store to `PREFIX/checked/`, which no presigned URL covers,
 and is verified there: the service hashes the copy. Then it is copied to its final name.
+
+A presigned URL of the final name would save the copies where clients send a checksum. But `PUT /checkpoints/SHA256`
+also redirects clients that send none, and not every service hashes uploads, so the way over `incoming` would remain.
 """
 
 import base64

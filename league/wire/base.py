@@ -4,7 +4,7 @@ import ast
 import inspect
 from datetime import datetime
 from itertools import pairwise
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, Self, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -60,6 +60,12 @@ class Answer(Described):
     """A body that the client reads."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+
+    @classmethod
+    def of(cls, source: object, **values: object) -> Self:
+        """Build a body from the attributes of an object; `values` take precedence."""
+        found = {name: getattr(source, name) for name in cls.model_fields if name not in values}
+        return cls.model_validate(found | values)
 
 
 class Page(Answer, Generic[T]):

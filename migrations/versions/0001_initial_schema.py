@@ -373,33 +373,37 @@ def upgrade() -> None:
     )
     op.create_table(
         "ratings",
+        sa.Column("id", ID, nullable=False),
         sa.Column("player_id", ID, nullable=False),
+        sa.Column("side", sa.String(), nullable=True),
         sa.Column("period_id", ID, nullable=False),
         sa.Column("rating", sa.Double(), nullable=False),
         sa.Column("deviation", sa.Double(), nullable=False),
         sa.Column("volatility", sa.Double(), nullable=False),
         sa.Column("games", sa.BigInteger(), nullable=False),
         sa.Column("score", sa.Double(), nullable=False),
+        sa.CheckConstraint("side IN ('home', 'away')", name=op.f("ck_ratings_side")),
         sa.ForeignKeyConstraint(["period_id"], ["periods.id"], name=op.f("fk_ratings_period_id_periods")),
         sa.ForeignKeyConstraint(["player_id"], ["players.id"], name=op.f("fk_ratings_player_id_players")),
-        sa.PrimaryKeyConstraint("player_id", "period_id", name=op.f("pk_ratings")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_ratings")),
     )
     op.create_index(op.f("ix_ratings_period_id"), "ratings", ["period_id"], unique=False)
-    op.create_table(
-        "side_ratings",
-        sa.Column("player_id", ID, nullable=False),
-        sa.Column("side", sa.String(), nullable=False),
-        sa.Column("period_id", ID, nullable=False),
-        sa.Column("rating", sa.Double(), nullable=False),
-        sa.Column("deviation", sa.Double(), nullable=False),
-        sa.Column("volatility", sa.Double(), nullable=False),
-        sa.Column("games", sa.BigInteger(), nullable=False),
-        sa.Column("score", sa.Double(), nullable=False),
-        sa.ForeignKeyConstraint(["period_id"], ["periods.id"], name=op.f("fk_side_ratings_period_id_periods")),
-        sa.ForeignKeyConstraint(["player_id"], ["players.id"], name=op.f("fk_side_ratings_player_id_players")),
-        sa.PrimaryKeyConstraint("player_id", "side", "period_id", name=op.f("pk_side_ratings")),
+    op.create_index(
+        "uq_ratings_overall",
+        "ratings",
+        ["player_id", "period_id"],
+        unique=True,
+        sqlite_where=sa.text("side IS NULL"),
+        postgresql_where=sa.text("side IS NULL"),
     )
-    op.create_index(op.f("ix_side_ratings_period_id"), "side_ratings", ["period_id"], unique=False)
+    op.create_index(
+        "uq_ratings_side",
+        "ratings",
+        ["player_id", "side", "period_id"],
+        unique=True,
+        sqlite_where=sa.text("side IS NOT NULL"),
+        postgresql_where=sa.text("side IS NOT NULL"),
+    )
     op.create_table(
         "unplayable_reports",
         sa.Column("worker_id", sa.String(), nullable=False),

@@ -34,9 +34,9 @@ class Ledger:
         """Begin with nothing."""
         agents = env.spec.num_agents
         self.env, self.playing = env, torch.ones(env.num_envs, dtype=torch.bool)
-        self.offered = torch.zeros(agents, len(WEAPONS))
+        self.raw_damage = torch.zeros(agents, len(WEAPONS))
         self.dealt, self.killed = torch.zeros(agents, agents), torch.zeros(agents, agents)
-        self.burnt, self.components = torch.zeros(agents), torch.zeros(agents, len(COMPONENTS))
+        self.terrain_damage, self.components = torch.zeros(agents), torch.zeros(agents, len(COMPONENTS))
         self.first_death = torch.zeros(env.num_envs, dtype=torch.int32)
         self.zone_s = torch.zeros(env.num_envs, SIDES)
         env.on_decided = self.note_decision
@@ -48,7 +48,7 @@ class Ledger:
     def note_decision(self) -> None:
         """Add what came of one decision, before anything is reset."""
         arrays, rows = self.env.arrays, self.playing
-        for name in ("offered", "dealt", "killed", "burnt"):
+        for name in ("raw_damage", "dealt", "killed", "terrain_damage"):
             getattr(self, name).add_(arrays[name][rows].sum(dim=0))
         self.components += self.env.components[rows].sum(dim=0)
         fell = rows & (arrays["killed"].flatten(1).sum(dim=1) > 0.0) & (self.first_death == 0)
@@ -117,7 +117,7 @@ def by_weapon(ledgers: Iterable[Ledger]) -> list[list[str]]:
     """Share of the damage that hits enemies which each weapon does; the ground's beside it."""
     columns = []
     for ledger in ledgers:
-        damage = [*ledger.offered.sum(dim=0).tolist(), ledger.burnt.sum().item()]
+        damage = [*ledger.raw_damage.sum(dim=0).tolist(), ledger.terrain_damage.sum().item()]
         columns.append([amount / max(sum(damage), 1.0) for amount in damage])
     names = [*(weapon.name for weapon in WEAPONS), "(lava and debris)"]
     return [[name, *(f"{column[row]:.1%}" for column in columns)] for row, name in enumerate(names)]

@@ -16,10 +16,10 @@ from arena.exploitability import (
     best_response,
     expected_returns,
     exploitability,
-    mix,
+    mix_policies,
     sequence_form,
 )
-from arena.exploitability.tabular_policy import tabulate
+from arena.exploitability.tabular_policy import to_tabular_policy
 from arena.policies import ActorCritic
 
 FloatArray = NDArray[np.float64]
@@ -60,7 +60,7 @@ class TreeGame:
 
     def tabulate(self, network: ActorCritic) -> FloatArray:
         """Return a network's policy (I, K)."""
-        return tabulate(network, self.name)
+        return to_tabular_policy(network, self.name)
 
     def returns(self, policies: ArrayLike) -> FloatArray:
         """Return (M, M) what policy i wins at home of policy j."""
@@ -79,7 +79,7 @@ class TreeGame:
 
     def mix(self, policies: ArrayLike, weights: FloatArray) -> FloatArray:
         """Return the policy of one who draws a policy before every match."""
-        return mix(self.form, policies, weights)
+        return mix_policies(self.form, policies, weights)
 
 
 class RockPaperScissors:

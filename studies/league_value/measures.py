@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import linprog
 
-from arena.evaluation.nash_averaging import nash_mixture
+from arena.evaluation.nash_averaging import max_entropy_nash
 from arena.policies.checkpoint import NEWEST, decode, load
 from studies.league_value.games import FloatArray, Game
 from league.client import LeagueClient
@@ -108,7 +108,7 @@ def spread(members: Sequence[Member], most: int) -> list[Member]:
 def point(game: Game, members: Sequence[Member], main: Member, main_share: float) -> Point:
     """Value a main, and the mixture of all that were published no later."""
     policies = np.stack([member.policy for member in members if member.published_at <= main.published_at])
-    mixture = game.mix(policies, nash_mixture(scores(lead(game, policies))))
+    mixture = game.mix(policies, max_entropy_nash(scores(lead(game, policies))))
     return Point(round(main.step / main_share), game.exploitability(main.policy), game.exploitability(mixture))
 
 

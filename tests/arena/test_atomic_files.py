@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from arena.atomic_files import sweep, write_atomically
+from arena.atomic_files import remove_leftovers, write_atomically
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
@@ -64,6 +64,6 @@ def test_sweep_removes_temporary_files_of_crashed_writes_only(tmp_path: Path, mo
     (tmp_path / ".hidden").write_bytes(b"a person's own")
     (tmp_path / "state").write_bytes(b"whole")
     assert len(list(tmp_path.iterdir())) == 4
-    sweep(tmp_path)
+    remove_leftovers(tmp_path)
     assert {file.name for file in tmp_path.iterdir()} == {"inner", "state", ".hidden"}
     assert len(list((tmp_path / "inner").iterdir())) == 1, "other folders are left alone"

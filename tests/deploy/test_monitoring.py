@@ -150,7 +150,7 @@ SERIES = {
         'league_requests_total{job="league", instance="a", status="200"} 0+100x240',
         'league_requests_total{job="league", instance="a", status="500"} 0+1x240',
     ],
-    "CallsSentAway": ['league_calls_refused_total{job="league", instance="a", lane="reads"} 0+60x240'],
+    "CallsSentAway": ['league_calls_refused_total{job="league", instance="a", request_class="reads"} 0+60x240'],
     "HeartbeatsSlow": [
         BEATS + ' le="1.0"} 0+90x240',
         BEATS + ' le="2.5"} 0+100x240',
@@ -167,7 +167,7 @@ WELL = [
     'league_results_total{job="league", instance="a", status="duplicate"} 0+9x240',
     'league_requests_total{job="league", instance="a", status="200"} 0+1000x240',
     'league_requests_total{job="league", instance="a", status="503"} 0+50x240',
-    'league_calls_refused_total{job="league", instance="a", lane="reads"} 0+1x240',
+    'league_calls_refused_total{job="league", instance="a", request_class="reads"} 0+1x240',
     BEATS + ' le="1.0"} 0+100x240',
     BEATS + ' le="+Inf"} 0+100x240',
     'league_database_connections{job="league", instance="a"} 7+0x240',

@@ -1,4 +1,4 @@
-"""Who waits behind whom: lanes of calls, and the turns in one of them."""
+"""Request classes, and the queue of one of them."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,6 @@ from league.settings.concurrency import ConcurrencyLimits
 NEVER_WAIT = {"/healthz", "/readyz", "/metrics", "/api/v1/events"}
 BEAT = ("POST", "/api/v1/workers/{worker_id}/heartbeat")
 REGISTRATION = ("POST", "/api/v1/workers")
-RESULTS = {("POST", "/api/v1/results"), ("POST", "/api/v1/leases/release")}
 
 
 @ON_SQLITE
@@ -27,25 +26,17 @@ def test_every_route_has_its_documented_request_class(http: TestClient) -> None:
         for path, methods in http.get("/openapi.json").json()["paths"].items()
         for method in methods
     }
-    assert routes >= {BEAT, REGISTRATION} | RESULTS
+    assert routes >= {BEAT, REGISTRATION}
     for method, path in routes:
-        lane = request_class(method, path)
-        if path in NEVER_WAIT:
-            assert lane is None
-        elif "/checkpoints/" in path or path.endswith("/replay"):
-            assert lane == "transfers"
-        elif (method, path) == BEAT:
-            assert lane == "beats"
+        found = request_class(method, path)
+        if path in NEVER_WAIT or (method, path) == BEAT:
+            assert found is None
+        elif "/checkpoints/" in path or path.endswith(("/replay", "/superiority", "/redundancy")):
+            assert found == "slow"
         elif (method, path) == REGISTRATION:
-            assert lane == "registrations"
-        elif (method, path) in RESULTS:
-            assert lane == "results"
-        elif (method, path) == ("POST", "/api/v1/leases"):
-            assert lane == "leases"
-        elif path in ("/api/v1/superiority", "/api/v1/redundancy"):
-            assert lane == "comparisons"
+            assert found == "registrations"
         else:
-            assert lane == ("reads" if method == "GET" else "changes")
+            assert found == ("reads" if method == "GET" else "writes")
 
 
 @pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/healthz", "/live", "/static/style.css"])
@@ -54,20 +45,20 @@ def test_files_health_and_streams_never_wait(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [f"/checkpoints/{'0' * 64}", "/matches/7/recording"])
-def test_downloads_have_a_request_class_of_their_own(path: str) -> None:
-    assert request_class("GET", path) == "transfers"
+def test_downloads_and_analyses_have_a_request_class_of_their_own(path: str) -> None:
+    assert request_class("GET", path) == "slow"
 
 
-@pytest.mark.parametrize("path", ["/", "/players/7", "/somewhere/else"])
+@pytest.mark.parametrize("path", ["/", "/players/7", "/somewhere/else", "/api/v1"])
 def test_page_fragments_and_forms_have_the_class_of_their_method(path: str) -> None:
     assert request_class("GET", path) == "reads"
-    assert request_class("POST", path) == "changes"
+    assert request_class("POST", path) == "writes"
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"leases_running": 0},
+        {"writes_running": 0},
         {"reads_waiting": -1},
         {"wait_s": 0.0},
         {"retry_min_s": 9.0, "retry_max_s": 3.0},
@@ -80,19 +71,19 @@ def test_sizes_that_cannot_be_are_refused_by_name(change: dict[str, Any]) -> Non
         ConcurrencyLimits(**change)
 
 
-def test_lanes_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEAGUE_LANES__LEASES_RUNNING", "7")
-    lanes = Settings.load().lanes
-    assert (lanes.running("leases"), lanes.running("beats")) == (7, ConcurrencyLimits().beats_running)
-    monkeypatch.setenv("LEAGUE_LANES__LEASES_RUNNING", "0")
-    with refused("configuration", "leases_running", 0):
+def test_concurrency_limits_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAGUE_CONCURRENCY__WRITES_RUNNING", "7")
+    limits = Settings.load().concurrency
+    assert (limits.running("writes"), limits.running("reads")) == (7, ConcurrencyLimits().reads_running)
+    monkeypatch.setenv("LEAGUE_CONCURRENCY__WRITES_RUNNING", "0")
+    with refused("configuration", "writes_running", 0):
         Settings.load()
 
 
-def test_every_lane_has_its_sizes() -> None:
-    for lane in get_args(RequestClass):
-        assert ConcurrencyLimits().running(lane) >= 1
-        assert ConcurrencyLimits().waiting(lane) >= ConcurrencyLimits().running(lane)
+def test_every_class_has_its_limits() -> None:
+    for each in get_args(RequestClass):
+        assert ConcurrencyLimits().running(each) >= 1
+        assert ConcurrencyLimits().waiting(each) >= ConcurrencyLimits().running(each)
 
 
 # --- turns -----------------------------------------------------------------------------------------------------------
@@ -123,11 +114,11 @@ async def settle() -> None:
 
 
 def test_calls_get_their_turn_in_order_and_beyond_the_queue_are_refused_at_once() -> None:
-    async def test(turnstile: QueueLimiter, _clock: Hours) -> None:
+    async def test(limiter: QueueLimiter, _clock: Hours) -> None:
         order: list[int] = []
 
         async def call(number: int) -> bool:
-            entered = await turnstile.enter(60.0)
+            entered = await limiter.enter(60.0)
             if entered:
                 order.append(number)
             return entered
@@ -135,61 +126,61 @@ def test_calls_get_their_turn_in_order_and_beyond_the_queue_are_refused_at_once(
         assert await call(0)
         waiting = [asyncio.create_task(call(number)) for number in (1, 2)]
         await settle()
-        assert len(turnstile.queue) == 2
+        assert len(limiter.queue) == 2
         assert not await call(3)
         for done in range(2):
-            turnstile.leave(0.0)
+            limiter.leave(0.0)
             await settle()
             assert order == list(range(done + 2))
         assert all(await asyncio.gather(*waiting))
-        turnstile.leave(0.0)
+        limiter.leave(0.0)
         assert await call(4)
 
     turns(test)
 
 
 def test_request_that_waits_too_long_is_rejected() -> None:
-    async def test(turnstile: QueueLimiter, _clock: Hours) -> None:
-        assert await turnstile.enter(60.0)
-        assert not await turnstile.enter(0.001)
-        assert len(turnstile.queue) == 0
-        turnstile.leave(0.0)
-        assert await turnstile.enter(0.001)
+    async def test(limiter: QueueLimiter, _clock: Hours) -> None:
+        assert await limiter.enter(60.0)
+        assert not await limiter.enter(0.001)
+        assert len(limiter.queue) == 0
+        limiter.leave(0.0)
+        assert await limiter.enter(0.001)
 
     turns(test)
 
 
 def test_a_call_that_is_cut_off_loses_no_turn() -> None:
-    async def test(turnstile: QueueLimiter, _clock: Hours) -> None:
-        assert await turnstile.enter(60.0)
-        cut_off, called = (asyncio.create_task(turnstile.enter(60.0)) for _ in range(2))
+    async def test(limiter: QueueLimiter, _clock: Hours) -> None:
+        assert await limiter.enter(60.0)
+        cut_off, called = (asyncio.create_task(limiter.enter(60.0)) for _ in range(2))
         await settle()
-        turnstile.leave(0.0)  # its turn has come, and it has not noticed yet
+        limiter.leave(0.0)  # its turn has come, and it has not noticed yet
         cut_off.cancel()
         assert await called
-        turnstile.leave(0.0)
-        gone = asyncio.create_task(turnstile.enter(60.0))
+        limiter.leave(0.0)
+        gone = asyncio.create_task(limiter.enter(60.0))
         assert await gone
-        still_waiting = asyncio.create_task(turnstile.enter(60.0))
+        still_waiting = asyncio.create_task(limiter.enter(60.0))
         await settle()
         still_waiting.cancel()
         await settle()
-        assert len(turnstile.queue) == 0
+        assert len(limiter.queue) == 0
 
     turns(test)
 
 
 def test_each_refused_call_is_asked_to_come_later_than_the_one_before() -> None:
-    async def test(turnstile: QueueLimiter, clock: Hours) -> None:
+    async def test(limiter: QueueLimiter, clock: Hours) -> None:
         for _ in range(200):  # calls of 2 s each, one after the other
-            assert await turnstile.enter(60.0)
+            assert await limiter.enter(60.0)
             entered = clock.now
             clock.now += 2.0
-            turnstile.leave(entered)
-        assert await turnstile.enter(60.0)
-        back = [turnstile.refuse() for _ in range(5)]
+            limiter.leave(entered)
+        assert await limiter.enter(60.0)
+        back = [limiter.reject() for _ in range(5)]
         assert back == pytest.approx([2.0, 4.0, 6.0, 8.0, 10.0], rel=1e-3)
-        turnstile.leave(clock.now - 2.0)
-        assert turnstile.refuse() == pytest.approx(10.0, rel=1e-3)
+        limiter.leave(clock.now - 2.0)
+        assert limiter.reject() == pytest.approx(10.0, rel=1e-3)
 
     turns(test)

@@ -39,7 +39,9 @@ def set_up(
     env.reset(torch.arange(num_envs))
     for i in range(env.spec.num_agents):
         side = 1 if env.hulls["side"][i] else -1
-        x, y, heading = places.get(i, (70.0 * side, (70.0 - 6 * int(env.hulls["rank"][i])) * side, 90.0 - 90.0 * side))
+        x, y, heading = places.get(
+            i, (70.0 * side, (70.0 - 6 * int(env.hulls["slot_in_team"][i])) * side, 90.0 - 90.0 * side)
+        )
         env.arrays["position"][:, i] = torch.tensor([x, y, 0.0])
         env.arrays["heading"][:, i] = unit(heading)
     for name, values in arrays.items():
@@ -121,8 +123,8 @@ def shell_at(
     env.arrays["shell_position"][:, owner, slot] = torch.tensor(place)
     env.arrays["shell_velocity"][:, owner, slot] = torch.tensor(velocity)
     env.arrays["shell_reach"][:, owner, slot] = 50.0
-    env.arrays["shell_kind"][:, owner, slot] = kind
+    env.arrays["shell_weapon"][:, owner, slot] = kind
     if kind == MISSILE:
         mark = env.spec.num_agents - 1 if owner < env.spec.num_agents // 2 else env.spec.num_agents // 2 - 1
-        env.arrays["shell_mark"][:, owner, slot] = mark
+        env.arrays["shell_target"][:, owner, slot] = mark
         env.arrays["hp"][:, mark] = 0.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from arena.atomic_files import sweep, write_atomically
+from arena.atomic_files import remove_leftovers, write_atomically
 from arena.policies.checkpoint import NEWEST
 from trainer.config.loading import to_toml
 from trainer.config.schema import TrainerConfig
@@ -57,7 +57,7 @@ class RunDirectory:
                 ) from error
             try:
                 for folder in (self.path, self.spool, self.opponents, self.snapshots):
-                    sweep(folder)
+                    remove_leftovers(folder)
                 yield
             except BaseException:
                 self._remove_unused(missing)

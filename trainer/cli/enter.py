@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from arena.agents import FORMS, USUAL, Timeouts, form_of, open_policy
+from arena.agents import FORMS, USUAL, Timeouts, kind_of, open_policy
 from arena.agents.policy import first_faults
 from arena.environments import declare
 from arena.policies.nn.user_module import allow_modules
@@ -35,7 +35,7 @@ app = typer.Typer()
 
 
 def _policy_name(policy: str) -> str:
-    if form_of(policy) is None:
+    if kind_of(policy) is None:
         raise typer.BadParameter(f"{policy!r} is not one of {FORMS}")
     return policy
 
@@ -96,7 +96,7 @@ def enter(
         open_policy(spec, policy, patience, first_faults(console.print)) as own,
     ):
         dry_run_match(spec, own)
-        entry = Entry(name, form_of(policy) or policy, own.identity)
+        entry = Entry(name, kind_of(policy) or policy, own.identity)
         pool = ExternalPlayerPool(
             Opponent(f"external:{name}", name, own),
             spec,

@@ -2,7 +2,7 @@
 
 import math
 
-from arena.environments.base import Environment, ShapedEnvironment
+from arena.environments.base import Environment, ShapedEnvironment, supports
 from trainer.config.schema import TrainerConfig
 from trainer.errors import ConfigError
 
@@ -17,7 +17,7 @@ def check_environment(config: TrainerConfig, env: Environment) -> None:
         ConfigError: A setting does not fit.
     """
     gamma = config.ppo.gamma
-    if isinstance(env, ShapedEnvironment) and not math.isclose(env.shaping_gamma, gamma):
+    if supports(env, ShapedEnvironment) and not math.isclose(env.shaping_gamma, gamma):
         raise ConfigError(
             f"ppo.gamma is {gamma}, but {env.spec.name} shapes its rewards with {env.shaping_gamma}: "
             f"set ppo.gamma={env.shaping_gamma}"

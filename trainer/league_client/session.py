@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from arena.environments import EnvironmentSpec, brought_baselines
+from arena.environments import EnvironmentSpec, plugin_baselines
 from league import wire
 from league.client import LeagueClient
 from league.errors import LeagueUnreachable, UnknownCheckpointError
@@ -236,7 +236,7 @@ class LeagueSession(WorkerSession):
 
     def _register_player(self, client: LeagueClient, worker: wire.Worker) -> None:
         settings, spec = self._settings, self._spec
-        baselines = [wire.BaselineCreate(name=each.name, rating=each.rating) for each in brought_baselines(spec.name)]
+        baselines = [wire.BaselineCreate(name=each.name, rating=each.rating) for each in plugin_baselines(spec.name)]
         learner = client.learner(
             wire.LearnerCreate(
                 name=settings.learner,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from arena.environments import EnvironmentSpec, make_baseline
-from arena.errors import ArenaError, printable
+from arena.errors import ArenaError, escape_unprintable
 from arena.policies import Policy
 from arena.policies.checkpoint import decode_for
 from league.errors import HashMismatchError, LeagueError, UnknownCheckpointError
@@ -43,7 +43,7 @@ def unplayable_report(player_id: int, error: UnusableOpponentError) -> list[Unpl
     """Report a player that failed to load to the league; empty if the failure is temporary."""
     if isinstance(error, UnavailableOpponentError):
         return []
-    reason = printable(error).replace("\0", " ")
+    reason = escape_unprintable(error).replace("\0", " ")
     return [UnplayablePlayer(player_id=player_id, reason=reason[:MAX_REASON_LENGTH])]
 
 

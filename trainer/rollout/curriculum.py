@@ -2,28 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
-from arena.environments.base import Environment
+from arena.environments.base import CurriculumEnvironment, Environment, supports
 from arena.environments.mech.config.curriculum import Curriculum, CurriculumStage
 from trainer.config.schema import CurriculumSettings
 from trainer.errors import ConfigError
 from trainer.opponents.assignment import MatchAssignment
-
-
-@runtime_checkable
-class CurriculumEnvironment(Protocol):
-    """An environment that can play a reduced game.
-
-    Attributes:
-        lesson: Current lesson; the full game until `teach` is called.
-    """
-
-    lesson: CurriculumStage
-
-    def teach(self, lesson: CurriculumStage) -> None:
-        """Set the lesson; team sizes and maps change with each environment's next match."""
-        ...
 
 
 class CurriculumSchedule:
@@ -53,7 +37,7 @@ class CurriculumSchedule:
         """
         if not settings.matches:
             return None
-        with_lessons = [environment for environment in environments if isinstance(environment, CurriculumEnvironment)]
+        with_lessons = [environment for environment in environments if supports(environment, CurriculumEnvironment)]
         if not with_lessons:
             name = environments[0].spec.name
             raise ConfigError(f"curriculum.matches is {settings.matches}, but {name} has no lessons: set it to 0")
@@ -87,4 +71,5 @@ class CurriculumSchedule:
 
     @property
     def _lesson(self) -> CurriculumStage:
-        return self._environments[0].lesson
+        lesson: CurriculumStage = self._environments[0].lesson
+        return lesson

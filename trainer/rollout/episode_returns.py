@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from arena.environments import EnvironmentSpec
-from arena.environments.base import Environment, ItemisedEnvironment
+from arena.environments.base import Environment, ItemisedEnvironment, supports
 from trainer.opponents.agent_index import AgentIndex
 
 
@@ -27,7 +27,7 @@ class EpisodeReturns:
     def __init__(self, environment: Environment, agents: AgentIndex) -> None:
         self._spec: EnvironmentSpec = environment.spec
         self._agents = agents
-        self._itemised = environment if isinstance(environment, ItemisedEnvironment) else None
+        self._itemised = environment if supports(environment, ItemisedEnvironment) else None
         self.names = self._itemised.component_names if self._itemised else ()
         shape = (environment.num_envs, agents.agents_per_side, 1 + len(self.names))
         self._sums: Float[Tensor, "E n _"] = torch.zeros(shape, dtype=torch.float64, device=environment.device)

@@ -1,7 +1,7 @@
 """Vectorised environments of a run: one batch, one batch per thread, or two for worker processes to step in turn."""
 
 from arena.environments import declare, make
-from arena.environments.base import AwaitedEnvironment, Environment
+from arena.environments.base import AwaitedEnvironment, Environment, supports
 from arena.seeding import derive
 from trainer.config.schema import EnvironmentSettings, RunSettings
 
@@ -28,7 +28,7 @@ def make_env_batches(settings: EnvironmentSettings, run: RunSettings) -> list[En
             processes=settings.processes,
             step_limit_s=settings.step_limit_s,
         )
-        return list(env.halves()) if isinstance(env, AwaitedEnvironment) else [env]
+        return list(env.halves()) if supports(env, AwaitedEnvironment) else [env]
     agents_per_side = max(declare(settings.name).agents_per_side)
     sizes = batch_sizes(settings.num_envs, agents_per_side, run.threads if run.device == "cpu" else 1)
     seeds = [run.seed, *(derive(run.seed, "batch", number) for number in range(1, len(sizes)))]

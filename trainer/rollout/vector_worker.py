@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from arena.environments import EnvironmentSpec
-from arena.environments.base import Actions, AwaitedEnvironment, Environment, Observation, StepResult
-from arena.environments.guards import require_finite, staying
+from arena.environments.base import Actions, AwaitedEnvironment, Environment, Observation, StepResult, supports
+from arena.environments.guards import forbid_exit, require_finite
 from arena.policies import ActorCritic, RecurrentState
 from trainer.errors import EnvironmentFaultError
 from trainer.opponents.agent_index import AgentIndex
@@ -96,7 +96,7 @@ class VectorWorker:
         device_cache_bytes: int,
     ) -> None:
         self.environment, self.first, self._layout = environment, first, network.layout
-        self._async_environment = environment if isinstance(environment, AwaitedEnvironment) else None
+        self._async_environment = environment if supports(environment, AwaitedEnvironment) else None
         self._self_play = [row for row in range(environment.num_envs) if first + row in self_play]
         self.agents = AgentIndex(environment.spec, environment.num_envs, environment.device, self._self_play)
         self.actor = RolloutActor(network, self.agents.rows, environment.spec.num_agents)
@@ -121,7 +121,7 @@ class VectorWorker:
     def reset(self, seeds: Sequence[int]) -> None:
         """Start a match in every environment."""
         device = self.environment.device
-        with staying(self.environment.spec.name):
+        with forbid_exit(self.environment.spec.name):
             observation = self.environment.reset(torch.tensor(seeds, device=device))
         self._observation = self._check_observation(observation)
         require_finite(self.environment, observation, first=self.first)
@@ -171,7 +171,7 @@ class VectorWorker:
     @torch.inference_mode()
     def receive(self, buffer: RolloutBuffer, t: int) -> None:
         """Step the environment, or wait for its step, and store rewards and endings of step t."""
-        with staying(self.environment.spec.name):
+        with forbid_exit(self.environment.spec.name):
             if self._async_environment is None:
                 step = self.environment.step(self._actions)
             else:

@@ -1,1 +1,1 @@
-"""Adapters for games of other libraries: PettingZoo, OpenSpiel, vectorised tensor games and a user's own."""
+"""Adapters for games of other libraries: PettingZoo, OpenSpiel, JAX, vector games and user-defined games."""

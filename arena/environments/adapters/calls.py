@@ -1,4 +1,4 @@
-"""Asking games of the reader's own for something, so that what goes wrong is one line that says whose fault it is."""
+"""Calls of user code whose failure becomes a one-line error with its location."""
 
 import traceback
 from collections.abc import Iterator
@@ -13,15 +13,15 @@ STEP = ("observations", "rewards", "terminations", "truncations", "infos")
 
 
 @contextmanager
-def asking(name: str, for_what: str) -> Iterator[None]:
+def blame_game(name: str, for_what: str) -> Iterator[None]:
     """Run a game's code outside of its matches.
 
     Args:
-        name: Of the game.
-        for_what: What it does meanwhile, as in "NAME cannot be made".
+        name: Name of the game.
+        for_what: Action in progress, as in "NAME cannot be made".
 
     Raises:
-        ArenaError: It failed; the message has the line of code that raised.
+        ArenaError: The code failed; the message contains the line of code.
     """
     try:
         yield
@@ -29,17 +29,17 @@ def asking(name: str, for_what: str) -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever the reader's code raises, `sys.exit` too
+    except BaseException as error:  # user code may raise anything, including SystemExit
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename}, line {place.lineno}"
         raise GameError(f"{name} cannot {for_what}: {type(error).__name__}: {error} ({where}): mend it") from error
 
 
-def unpack(name: str, what: str, told: Any, parts: tuple[str, ...]) -> Any:  # noqa: ANN401  whatever it returns
-    """What a game returned, which has to be so many things.
+def unpack(name: str, what: str, told: Any, parts: tuple[str, ...]) -> Any:  # noqa: ANN401  any value
+    """Check the number of values that a game returned.
 
     Raises:
-        ArenaError: It is something else.
+        ArenaError: The number is wrong.
     """
     if isinstance(told, tuple | list) and len(told) == len(parts):
         return told

@@ -1,4 +1,4 @@
-"""How a game that plays one match at a time is stepped. Torch-free: it may run in a process of its own."""
+"""Interface of games that play one match at a time. Torch-free, because they may run in a worker process."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ObservationBuffer:
-    """What the N agents of a match perceive; see `arena.environments.base.Observation`.
+    """Observation of the N agents of a match (see `arena.environments.base.Observation`).
 
     Attributes:
         values: (N, D) float32.
-        masks: For every masked head, (N, K) bool.
-        active: (N,) bool, who acts now.
+        masks: (N, K) bool for every masked head.
+        active: (N,) bool, true for agents that act now.
     """
 
     values: FloatArray
@@ -28,38 +28,38 @@ class ObservationBuffer:
     active: BoolArray
 
     def clear(self) -> None:
-        """Show nothing to anybody: zeros, nothing that may be chosen, and nobody acts."""
+        """Reset to inactive agents: zero values and nothing legal."""
         self.values.fill(0.0)
         self.active.fill(False)
         for mask in self.masks.values():
             mask.fill(False)
 
     def hide(self, index: int | BoolArray) -> None:
-        """Show nothing to an agent, or in some matches of several, and let it not act."""
+        """Make an agent inactive, or all agents of some matches."""
         self.values[index] = 0.0
         self.active[index] = False
         for mask in self.masks.values():
             mask[index] = False
 
     def part(self, index: int | slice) -> "ObservationBuffer":
-        """A view of one match's or of some matches' part, where there is an axis of matches in front."""
+        """Return a view of one or several matches, if the first axis is of matches."""
         masks = {name: mask[index] for name, mask in self.masks.items()}
         return ObservationBuffer(self.values[index], masks, self.active[index])
 
     def copy(self) -> "ObservationBuffer":
-        """The same in memory of its own."""
+        """Return a copy."""
         return ObservationBuffer(
             self.values.copy(), {name: mask.copy() for name, mask in self.masks.items()}, self.active.copy()
         )
 
     def take(self, rows: BoolArray, other: "ObservationBuffer") -> None:
-        """Take some rows, of the first axis, from another."""
+        """Copy some rows of the first axis from another buffer."""
         self.values[rows], self.active[rows] = other.values[rows], other.active[rows]
         for name, mask in self.masks.items():
             mask[rows] = other.masks[name][rows]
 
     def remember(self, other: "ObservationBuffer") -> None:
-        """Take what another shows to whoever acts in it; of everybody else keep what is here."""
+        """Copy the acting agents' observations from another buffer; the others are unchanged."""
         acting = other.active[..., np.newaxis]
         np.copyto(self.values, other.values, where=acting)
         for name, mask in self.masks.items():
@@ -69,13 +69,13 @@ class ObservationBuffer:
 
 @dataclass(frozen=True)
 class Row:
-    """One match's place in a batch: what is done in it is read here, and what comes of it is written here.
+    """One match's row in a batch: inputs and outputs of a decision.
 
     Attributes:
-        actions: Of every head (N, ...), legal for whoever acts.
-        seen: What agents perceive next. Where agents move in turns it is cleared before a decision; elsewhere a match
-            changes what is no longer so, and leaves the rest.
-        final: What they perceived last, in a match that has ended; nothing before it is written.
+        actions: Actions of every head, (N, ...), legal for acting agents.
+        seen: Next observation. In turn-based games it is cleared before a decision. In others a match updates only the
+            entries that change.
+        final: Final observation of a match that has ended; not used before.
         reward: (N,) float32 of the action just taken; zeros before it is written.
     """
 
@@ -87,12 +87,12 @@ class Row:
 
 @dataclass(frozen=True)
 class MatchEnd:
-    """How a match ended.
+    """End of a match.
 
     Attributes:
-        truncated: A limit cut it off; otherwise the game ended it.
+        truncated: Whether a limit ended it; otherwise the game terminated it.
         score: Home's score in [0, 1].
-        reason: Index of the spec's reasons.
+        reason: Index into the spec's reasons.
     """
 
     truncated: bool
@@ -105,20 +105,20 @@ class Match(Protocol):
     """Plays one match after another."""
 
     def reset(self, seed: int, row: Row) -> None:
-        """Open a match and show it; all that is seen is cleared before.
+        """Open a match and write its observation; the buffer is cleared before.
 
         Args:
-            seed: In [0, 2^63); everything random in the match follows from it, as far as the game allows.
-            row: Where it is shown.
+            seed: In [0, 2^63); determines all randomness of the match, as far as the game allows.
+            row: Row of the match.
         """
         ...
 
     def step(self, row: Row, *, last: bool) -> MatchEnd | None:
-        """Play one decision; None while the match goes on.
+        """Play one decision; None while the match continues.
 
         Args:
-            row: Where it is played.
-            last: The match is cut off after this decision, if it has not ended by itself: it is the longest declared.
+            row: Row of the match.
+            last: Whether the decision limit truncates the match after this decision.
         """
         ...
 
@@ -128,8 +128,8 @@ class SingleMatchGame:
     """A game that plays one match at a time.
 
     Attributes:
-        spec: What it declares.
-        open_match: Makes what plays one match after another.
+        spec: Its environment spec.
+        open_match: Creates a match runner.
     """
 
     spec: EnvironmentSpec

@@ -1,4 +1,4 @@
-"""Which of a game's agents play for which side, and who has won."""
+"""Assignment of a game's agents to sides, and scoring of matches."""
 
 import math
 import re
@@ -10,54 +10,54 @@ from arena.environments.spec import SIDES
 from arena.errors import GameError, InputError
 
 DEFAULT_DECISIONS = 1000
-"""Longest match of a game without a limit of its own, in turns of each agent."""
+"""Longest match of a game without its own limit, in turns of each agent."""
 
 REASONS = ("end", "limit")
 END, LIMIT = range(len(REASONS))
-"""Reasons for the end of a match: the game's rules, or its longest match."""
+"""Reasons of a match's end: termination by the game, or the decision limit."""
 
 LEVEL = 1e-6
-"""Returns that differ by less are equal: sums of rewards are rounded."""
+"""Tolerance for equal returns, because sums of rewards are rounded."""
 
 
 @runtime_checkable
 class Scoring(Protocol):
-    """Says what a match was worth, from what both sides earned in it."""
+    """Maps both sides' returns to a score."""
 
     def score(self, home: float, away: float) -> float:
-        """Home's score in [0, 1].
+        """Return home's score in [0, 1].
 
         Args:
-            home: Sum of rewards of the match, mean of home's agents.
-            away: The same of away's.
+            home: Mean return of home's agents in the match.
+            away: Mean return of away's agents.
         """
         ...
 
     @property
     def rule(self) -> Mapping[str, Any]:
-        """What it does, as JSON values: part of the environment's signature."""
+        """JSON description of the rule, part of the environment's signature."""
         ...
 
 
 @dataclass(frozen=True)
 class HigherReturn:
-    """Who earned more has won; equal returns are a draw."""
+    """The side with the higher return wins; equal returns are a draw."""
 
     def score(self, home: float, away: float) -> float:
-        """1, 0.5 or 0."""
+        """Return 1, 0.5 or 0."""
         if math.isclose(home, away, rel_tol=LEVEL, abs_tol=LEVEL):
             return 0.5
         return 1.0 if home > away else 0.0
 
     @property
     def rule(self) -> Mapping[str, Any]:
-        """Its name."""
+        """Name of the rule."""
         return {"rule": "higher_return"}
 
 
 @dataclass(frozen=True)
 class ReturnMargin:
-    """How much more home earned, as a share of a whole victory: 0.5 + (home - away) / (2 whole), within [0, 1].
+    """Margin of returns as a share of a whole victory: 0.5 + (home - away) / (2 whole), within [0, 1].
 
     Attributes:
         whole: Difference of returns that counts as a whole victory, above 0.
@@ -75,37 +75,36 @@ class ReturnMargin:
             )
 
     def score(self, home: float, away: float) -> float:
-        """The share, in [0, 1]."""
+        """Return the score, in [0, 1]."""
         return min(1.0, max(0.0, 0.5 + (home - away) / (2.0 * self.whole)))
 
     @property
     def rule(self) -> Mapping[str, Any]:
-        """Its name and number."""
+        """Name and parameter of the rule."""
         return {"rule": "return_margin", "whole": self.whole}
 
 
 @dataclass(frozen=True)
 class TwoSided:
-    """A game of the PettingZoo interface, as a match of two sides.
+    """A PettingZoo game as a match of two sides.
 
     Attributes:
-        make: Makes an AEC or a parallel environment, a new one with every call.
-        home: Agents of the home side; empty for both where the agents make two sides by themselves: there are two of
-            them, or two prefixes in their names (`red_0`, `red_1`, `blue_0`, `blue_1`).
+        make: Creates a new AEC or parallel environment with every call.
+        home: Agents of the home side. Empty for both sides if there are two agents, or two prefixes in their names
+            (`red_0`, `red_1`, `blue_0`, `blue_1`).
         away: Agents of the away side.
-        max_decisions: Decisions after which a match is cut off; None for the game's own `max_cycles`, or 1,000. A
+        max_decisions: Decisions after which a match is truncated. None for the game's own `max_cycles`, or 1,000. A
             decision is one agent's turn in an AEC environment, and one of all agents in a parallel one.
-        scoring: Says who has won.
-        images: Blocks of the observation that are images whatever they look like, by name, and whether their channels
-            are their "first" or their "last" axis.
-        chosen_from: Choices whose last options are the members of a set, by the action's name, and the set's.
-        reproducible: Whether the same seed and the same actions give the same match.
-        baselines: Scripted players that it brings, each an `arena.environments.adapters.custom.Scripted`.
-        alike_sides: Whether both sides are alike, so that players are not rated on each. None lets the game tell: sides
-            that act at once are alike if their agents have the same spaces, whatever they are called (`red`, `blue`).
-            True also where they take turns (chance decides who begins), False where one side has an advantage.
-        zero_sum: Whether the rewards of a match add up to 0 over all agents; None says nothing of it.
-        chance: Whether anything of a match follows from its seed; None says nothing of it.
+        scoring: Derives the score from returns.
+        images: Observation blocks that are images, by name, with their channel axis "first" or "last".
+        chosen_from: Sets whose members are a choice's last options, by action name.
+        reproducible: Whether the same seed and actions give the same match.
+        baselines: Scripted baselines, each an `arena.environments.adapters.custom.Scripted`.
+        alike_sides: Whether the sides are symmetric, so that players need no rating per side. None derives it:
+            simultaneous sides are symmetric if their agents have the same spaces, whatever their names. Use True also
+            for turn-based games with a random first player, False if one side has an advantage.
+        zero_sum: Whether the rewards of a match sum to 0 over all agents. None if unknown.
+        chance: Whether the game is stochastic, so that a match depends on its seed. None if unknown.
     """
 
     make: Callable[[], Any]
@@ -122,11 +121,11 @@ class TwoSided:
     chance: bool | None = None
 
 
-def seat(name: str, agents: Sequence[str], game: TwoSided) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Agents of the home and of the away side, each in the game's order.
+def assign_sides(name: str, agents: Sequence[str], game: TwoSided) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the agents of the home and of the away side, each in the game's order.
 
     Raises:
-        ArenaError: The agents make no two sides by themselves, or those that were named are not exactly the game's.
+        ArenaError: The agents do not form two sides, or the named agents are not exactly the game's.
     """
     home, away = (game.home, game.away) if game.home or game.away else _sides_by_themselves(name, agents)
     named = [*home, *away]
@@ -139,7 +138,7 @@ def seat(name: str, agents: Sequence[str], game: TwoSided) -> tuple[tuple[str, .
 
 
 def prefix(agent: str) -> str:
-    """What an agent is called without its number: `red` of `red_0`."""
+    """Return an agent's name without its number: `red` of `red_0`."""
     return re.sub(r"[_-]?\d+$", "", agent) or agent
 
 

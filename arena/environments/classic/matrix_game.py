@@ -1,4 +1,4 @@
-"""Matrix games: both sides choose at once, and the payoff is read from a table."""
+"""Matrix games: one simultaneous choice of both sides with a payoff table."""
 
 import torch
 from jaxtyping import Float, Int
@@ -10,14 +10,14 @@ from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, Obser
 from arena.errors import InvalidActionError
 
 RPS_PAYOFF = ((0.0, -2.0, 1.0), (2.0, 0.0, -3.0), (-1.0, 3.0, 0.0))
-"""What home wins for rock, paper, scissors (rows) against away's rock, paper, scissors (columns)."""
+"""Home's payoff for rock, paper, scissors (rows) against away's rock, paper, scissors (columns)."""
 
 
 class MatrixGame(SeededBatch):
     """A zero-sum matrix game of one simultaneous decision.
 
-    The observation is the constant 1. Rewards are payoffs; home's score is its payoff scaled from the table's
-    range to [0, 1], so that 0.5 is a payoff of 0.
+    The observation is the constant 1. Rewards are payoffs. Home's score is its payoff scaled from the table's range to
+    [0, 1], so a payoff of 0 is a score of 0.5.
     """
 
     def __init__(
@@ -29,19 +29,19 @@ class MatrixGame(SeededBatch):
 
     @property
     def payoff(self) -> Float[Tensor, "K K"]:
-        """What home wins by each of its actions (rows) against each of away's (columns)."""
+        """Home's payoff for each of its actions (rows) against each of away's (columns)."""
         return self._payoff
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         return self._observe()
 
     def step(self, actions: Actions) -> StepResult:
-        """Play one match in every row; see `Environment.step`.
+        """Play one match in every row (see `Environment.step`).
 
         Raises:
-            InvalidActionError: The choices are of the wrong shape, or not among the options.
+            InvalidActionError: The choices have the wrong shape or are out of range.
         """
         self._require_fit(actions)
         choice = actions["choice"]
@@ -76,16 +76,16 @@ class MatrixGame(SeededBatch):
 
 
 def make_rps(name: str, *, num_envs: int, device: str, seed: int) -> MatrixGame:
-    """Biased rock-paper-scissors: rock beats scissors for 1, paper beats rock for 2, scissors beat paper for 3.
+    """Make biased rock-paper-scissors: rock beats scissors for 1, paper beats rock for 2, scissors beat paper for 3.
 
-    Its only equilibrium plays rock with probability 1/2, paper with 1/6, scissors with 1/3.
+    The unique equilibrium plays rock with probability 1/2, paper with 1/6, scissors with 1/3.
     """
     payoff = torch.tensor(RPS_PAYOFF)
     return MatrixGame(declare_rps(name), payoff, num_envs=num_envs, device=device, seed=seed)
 
 
 def declare_rps(name: str) -> EnvironmentSpec:
-    """What biased rock-paper-scissors declares."""
+    """Return the spec of biased rock-paper-scissors."""
     return EnvironmentSpec(
         name=name,
         agents_per_side=(1, 1),

@@ -1,4 +1,4 @@
-"""Memory probe: a cue is shown once, and asked for after a delay. Without memory nobody beats chance."""
+"""Memory probe: a cue is shown once and asked for after a delay. Without memory a policy cannot beat chance."""
 
 import torch
 import torch.nn.functional as F
@@ -12,11 +12,11 @@ from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, Obser
 
 CUES = 4
 DELAY = 6
-"""Decisions between the one that shows the cue and the one that asks for it."""
+"""Decisions between the one with the cue and the one with the question."""
 
 DECISIONS = DELAY + 2
 WRONG_REWARD = -1.0 / (CUES - 1)
-"""A right answer earns 1; guessing earns 0 on average."""
+"""A right answer earns 1, so guessing earns 0 on average."""
 
 WAIT = 0
 """Option of the head `answer` before the question; options 1 to CUES answer it."""
@@ -25,9 +25,9 @@ PURPOSE_CUE, PURPOSE_DISTRACTOR = 0, 1
 
 
 class Recall(SeededBatch):
-    """Each side sees a private cue at its first decision, noise while it waits, and a flag when it must answer.
+    """Each side observes a private cue at its first decision, noise during the delay, and a flag at the question.
 
-    The observation is the cue one-hot (zero after the first decision), the flag, and a random bit.
+    The observation is the one-hot cue (zero after the first decision), the flag, and a random bit.
     """
 
     def __init__(self, spec: EnvironmentSpec, *, num_envs: int, device: str, seed: int) -> None:
@@ -35,13 +35,13 @@ class Recall(SeededBatch):
         self._decision = torch.zeros_like(self.seeds)
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         self._decision.zero_()
         return self._observe()
 
     def step(self, actions: Actions) -> StepResult:
-        """Play one decision of every row; see `Environment.step`."""
+        """Play one decision of every row (see `Environment.step`)."""
         self._require_fit(actions)
         asked = self._decision == DECISIONS - 1
         right = actions["answer"] == self._draw(PURPOSE_CUE, CUES) + 1
@@ -76,26 +76,26 @@ class Recall(SeededBatch):
         )
 
     def _draw(self, purpose: int, options: int, *keys: Tensor) -> Int[Tensor, "E N"]:
-        """A number in [0, options) for every agent of the running episode."""
+        """Return a random number in [0, options) for every agent of the current episode."""
         agents = torch.arange(self.spec.num_agents, device=self.device)
         derived = randomness.derive(self.seeds.unsqueeze(-1), purpose, *(key.unsqueeze(-1) for key in keys), agents)
         return (randomness.uniform(derived) * options).long()
 
 
 def _options(asked: Bool[Tensor, " E"], agents: int) -> Bool[Tensor, "E N K"]:
-    """Only WAIT before the question, everything but WAIT at it."""
+    """Return the action mask: only WAIT before the question, all options except WAIT at it."""
     mask = asked.unsqueeze(-1).repeat(1, CUES + 1)
     mask[:, WAIT] = ~asked
     return mask.unsqueeze(1).expand(-1, agents, -1)
 
 
 def make_recall(name: str, *, num_envs: int, device: str, seed: int) -> Recall:
-    """The memory probe, one agent a side."""
+    """Make the memory probe, with one agent per side."""
     return Recall(declare_recall(name), num_envs=num_envs, device=device, seed=seed)
 
 
 def declare_recall(name: str) -> EnvironmentSpec:
-    """What the memory probe declares."""
+    """Return the spec of the memory probe."""
     return EnvironmentSpec(
         name=name,
         agents_per_side=(1, 1),

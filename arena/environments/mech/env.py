@@ -6,14 +6,24 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.environments.base import Actions, Observation, Outcome, StepResult
+from arena.environments.base import (
+    Actions,
+    CountsBytes,
+    CurriculumEnvironment,
+    ItemisedEnvironment,
+    MeasuredEnvironment,
+    Observation,
+    Outcome,
+    ShapedEnvironment,
+    StepResult,
+)
 from arena.environments.mech.config.curriculum import CurriculumStage
 from arena.environments.mech.config.rewards import COMPONENTS, RewardWeights
 from arena.environments.mech.config.scenario import PRESETS, MechConfig
 from arena.environments.mech.engine import Structs, make_stepping
 from arena.environments.mech.engine import arrays as batch
 from arena.environments.mech.maps.pool import MAPS, build_pool
-from arena.environments.mech.metrics import MechMeter
+from arena.environments.mech.metrics import MechMetrics
 from arena.environments.mech.observation_spec import make_spec
 from arena.environments.seeded import SeededBatch
 
@@ -36,6 +46,7 @@ class MechEnvironment(SeededBatch):
         on_decided: Called in every step after the decision and before matches that ended are reopened.
     """
 
+    capabilities = (ItemisedEnvironment, ShapedEnvironment, MeasuredEnvironment, CurriculumEnvironment, CountsBytes)
     component_names = COMPONENTS
 
     def __init__(self, config: MechConfig, weights: RewardWeights, *, num_envs: int, device: str, seed: int) -> None:
@@ -72,7 +83,7 @@ class MechEnvironment(SeededBatch):
 
     @property
     def own_bytes(self) -> int:
-        """Memory of all matches together, observations left out."""
+        """Memory of all matches, without observations."""
         return sum(each.size_bytes for each in (self._structs.state, self._structs.commands, self._structs.report))
 
     @property
@@ -106,12 +117,12 @@ class MechEnvironment(SeededBatch):
         self.arrays["maps"].fill_(max(1, round(lesson.map_share * MAPS)))
         self.arrays["own_share"].fill_(lesson.own_share)
 
-    def measure(self) -> MechMeter:
+    def measure(self) -> MechMetrics:
         """Measure how both sides play; see `MeasuredEnvironment`."""
-        return MechMeter(self, self.hulls)
+        return MechMetrics(self, self.hulls)
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._take_seeds(seeds)
         self.arrays["ended"].fill_(True)
         opening = self._stepping.reopen(batch.allocate_view(self.spec, self.num_envs, self.device))

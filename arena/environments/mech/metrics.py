@@ -23,7 +23,7 @@ Ratio = tuple[Tensor, Tensor]
 """What every mech did in a decision (E, N), and of how much that is a part (E, N)."""
 
 
-class MechMeter:
+class MechMetrics:
     """Measures matches of mechs from what a decision leaves in the arrays.
 
     Args:
@@ -76,7 +76,7 @@ class _Decision:
     @cached_property
     def damage(self) -> Float[Tensor, "E N"]:
         """Of all weapons."""
-        return self.arrays["offered"].sum(dim=-1)
+        return self.arrays["raw_damage"].sum(dim=-1)
 
     @cached_property
     def hot(self) -> Float[Tensor, "E N"]:
@@ -121,7 +121,7 @@ def _damage(decision: _Decision) -> Ratio:
 
 def _weapon(decision: _Decision, weapon: int) -> Ratio:
     """Share of a side's damage that a weapon did."""
-    return decision.arrays["offered"][..., weapon], decision.damage
+    return decision.arrays["raw_damage"][..., weapon], decision.damage
 
 
 def _engagement_range(decision: _Decision) -> Ratio:
@@ -159,7 +159,7 @@ def _fallen(decision: _Decision) -> Ratio:
 
 def _paints(decision: _Decision) -> Ratio:
     """Decisions with a hit of the painter."""
-    painted = decision.arrays["beams"][..., WEAPONS.index(PAINTER)] >= 0
+    painted = decision.arrays["hitscan_hits"][..., WEAPONS.index(PAINTER)] >= 0
     return painted * decision.acted, decision.seconds
 
 
@@ -172,4 +172,4 @@ def _ewar(decision: _Decision, option: int) -> Ratio:
 def _intercepts(decision: _Decision) -> Ratio:
     """Missiles downed by mechs that can."""
     carrying = decision.acted * decision.hulls["ams"]
-    return decision.arrays["downed"] * carrying, DECISION_S * carrying
+    return decision.arrays["intercepted"] * carrying, DECISION_S * carrying

@@ -1,1 +1,1 @@
-"""Environments around environments: matches of several rounds."""
+"""Wrappers of environments: matches of several rounds."""

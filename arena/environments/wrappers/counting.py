@@ -1,9 +1,9 @@
-"""Warp kernels that count the rounds of a match, and derive the seed of the next one.
+"""Warp kernels that count the rounds of a match and derive the seed of the next round.
 
-The same in some twenty torch operations made `openspiel:leduc_poker:rounds=20` step 64 matches 3.0 times slower (0.62
-in place of 0.21 ms a decision), and 1,024 matches 1.6 times.
+About twenty torch operations in their place slowed `openspiel:leduc_poker:rounds=20` down 3.0 times for 64 matches
+(0.62 instead of 0.21 ms per decision) and 1.6 times for 1,024.
 
-Kernels are Warp's language, not Python's: Warp checks their types.
+Kernels are written in Warp's language, whose types Warp checks itself.
 """
 
 from arena import seeding
@@ -11,38 +11,38 @@ from arena.native.rng_kernels import derive
 from arena.native.warp import wp
 
 PURPOSE_ROUND = seeding.derive(0, "round")
-"""Keeps the seeds of rounds apart from all that a game derives from its own."""
+"""Separates the seeds of rounds from all seeds that a game derives from its own."""
 
 LEVEL_TOLERANCE = 1e-9
-"""A lead below this is rounding: scores are sums of numbers that float64 does not hold exactly."""
+"""Smaller leads are rounding errors, because scores need not be exact in float64."""
 
 POINTS, LEVEL = range(2)
-"""Why a match of rounds is won or lost, and why it is drawn; see `ROUNDS_REASONS`."""
+"""Reasons of a match of rounds: decided by points, or a draw (see `ROUNDS_REASONS`)."""
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 
 @wp.struct
 class Account:
-    """State of E matches; seeds as `SeededRows` has them."""
+    """State of E matches; seeds as in `SeededBatch`."""
 
     seeds: wp.array[wp.int64]
     next_seeds: wp.array[wp.int64]
     row_seeds: wp.array[wp.int64]
     episodes: wp.array[wp.int64]
     round: wp.array[wp.int32]
-    """Rounds that are over."""
+    """Completed rounds."""
     decisions: wp.array[wp.int64]
-    """Of these rounds."""
+    """Decisions in completed rounds."""
     lead: wp.array[wp.float64]
-    """Sum of home's scores in them, each less a half."""
+    """Sum of home's scores in completed rounds, each minus 1/2."""
     opening: wp.array[wp.int64]
-    """Seed of the round that is next."""
+    """Seed of the next round."""
 
 
 @wp.struct
 class Round:
-    """What the game says of a decision."""
+    """The game's result of a decision."""
 
     ended: wp.array[wp.bool]
     score: wp.array[wp.float64]
@@ -51,7 +51,7 @@ class Round:
 
 @wp.struct
 class Match:
-    """What that is for the match."""
+    """The match's result of a decision."""
 
     over: wp.array[wp.bool]
     score: wp.array[wp.float64]
@@ -60,44 +60,44 @@ class Match:
 
 
 @wp.kernel
-def announce(a: Account, rounds: int) -> None:
-    """Say by which seed the next round opens: the next match's own behind the last one, else one of this match."""
-    e = wp.tid()
-    follows = a.round[e] + 1
+def announce(account: Account, rounds: int) -> None:
+    """Compute the seed of the next round: derived from the match's, or the next match's after the last round."""
+    env = wp.tid()
+    follows = account.round[env] + 1
     if follows == rounds:
-        a.opening[e] = a.next_seeds[e]
+        account.opening[env] = account.next_seeds[env]
     else:
-        a.opening[e] = derive(derive(a.seeds[e], wp.int64(wp.static(PURPOSE_ROUND))), wp.int64(follows))
+        account.opening[env] = derive(derive(account.seeds[env], wp.int64(wp.static(PURPOSE_ROUND))), wp.int64(follows))
 
 
 @wp.kernel
-def count(a: Account, r: Round, m: Match, rounds: int) -> None:
-    """Add a round that has ended to its match, and open the next match where it was the last."""
-    e = wp.tid()
-    decisions = a.decisions[e] + r.decisions[e]
-    m.over[e] = False
-    m.score[e] = wp.float64(0.5)
-    m.reason[e] = wp.int64(0)
-    m.decisions[e] = decisions
-    if not r.ended[e]:
+def count(account: Account, result: Round, match: Match, rounds: int) -> None:
+    """Add a completed round to its match, and open the next match after the last round."""
+    env = wp.tid()
+    decisions = account.decisions[env] + result.decisions[env]
+    match.over[env] = False
+    match.score[env] = wp.float64(0.5)
+    match.reason[env] = wp.int64(0)
+    match.decisions[env] = decisions
+    if not result.ended[env]:
         return
-    lead = a.lead[e] + (r.score[e] - wp.float64(0.5))
-    if a.round[e] + 1 < rounds:
-        a.round[e] = a.round[e] + 1
-        a.decisions[e] = decisions
-        a.lead[e] = lead
+    lead = account.lead[env] + (result.score[env] - wp.float64(0.5))
+    if account.round[env] + 1 < rounds:
+        account.round[env] = account.round[env] + 1
+        account.decisions[env] = decisions
+        account.lead[env] = lead
         return
-    m.over[e] = True
-    m.reason[e] = wp.int64(wp.static(POINTS))
+    match.over[env] = True
+    match.reason[env] = wp.int64(wp.static(POINTS))
     if lead > wp.float64(wp.static(LEVEL_TOLERANCE)):
-        m.score[e] = wp.float64(1.0)
+        match.score[env] = wp.float64(1.0)
     elif lead < -wp.float64(wp.static(LEVEL_TOLERANCE)):
-        m.score[e] = wp.float64(0.0)
+        match.score[env] = wp.float64(0.0)
     else:
-        m.reason[e] = wp.int64(wp.static(LEVEL))
-    a.round[e] = 0
-    a.decisions[e] = wp.int64(0)
-    a.lead[e] = wp.float64(0.0)
-    a.seeds[e] = a.next_seeds[e]
-    a.episodes[e] = a.episodes[e] + wp.int64(1)
-    a.next_seeds[e] = derive(a.row_seeds[e], a.episodes[e])
+        match.reason[env] = wp.int64(wp.static(LEVEL))
+    account.round[env] = 0
+    account.decisions[env] = wp.int64(0)
+    account.lead[env] = wp.float64(0.0)
+    account.seeds[env] = account.next_seeds[env]
+    account.episodes[env] = account.episodes[env] + wp.int64(1)
+    account.next_seeds[env] = derive(account.row_seeds[env], account.episodes[env])

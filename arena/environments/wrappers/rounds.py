@@ -1,7 +1,7 @@
-"""Matches of several rounds: one game of dice or cards is mostly luck, many of them tell who plays better."""
+"""Matches of several rounds, which reduce the share of luck in games of dice or cards."""
 
 from operator import attrgetter
-from typing import cast
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -9,21 +9,20 @@ from torch import Tensor
 
 from arena.environments.base import (
     Actions,
-    AwaitedEnvironment,
+    CountsBytes,
     Environment,
+    MeasuredEnvironment,
     Observation,
     Outcome,
     RoundResult,
     StepResult,
+    capabilities_of,
 )
 from arena.environments.seeded import SeededBatch
 from arena.environments.spec import RoundsSpec
 from arena.environments.wrappers import counting
-from arena.native.structs import record, share
+from arena.native.warp import record, share
 from arena.seeding import derive
-
-OPTIONAL = ("component_names", "components", "shaping_gamma", "lesson", "teach")
-"""What an environment may have beyond the protocol, and what holds of its rounds as well."""
 
 
 class Rounds(SeededBatch):
@@ -39,11 +38,23 @@ class Rounds(SeededBatch):
         game: Plays the rounds; it belongs to these matches from now on.
         spec: What a match of them is.
         seed: The environment's seed.
+
+    Attributes:
+        capabilities: Those of the game, without metrics, since these are taken once a match.
     """
+
+    component_names = property(attrgetter("game.component_names"))
+    components = property(attrgetter("game.components"))
+    shaping_gamma = property(attrgetter("game.shaping_gamma"))
+    lesson = property(attrgetter("game.lesson"))
+    teach = property(attrgetter("game.teach"))
 
     def __init__(self, game: Environment, spec: RoundsSpec, *, seed: int) -> None:
         super().__init__(spec, num_envs=game.num_envs, device=str(game.device), seed=seed)
-        self.game = game
+        self.game: Any = game  # typed by its capabilities
+        self._seed, self._rounds_spec = seed, spec
+        passed_on = (each for each in capabilities_of(game) if each not in (MeasuredEnvironment, CountsBytes))
+        self.capabilities: tuple[type, ...] = (*passed_on, CountsBytes)
         self._account = {
             "seeds": self.seeds,
             "next_seeds": self.next_seeds,
@@ -72,34 +83,35 @@ class Rounds(SeededBatch):
 
     @property
     def own_bytes(self) -> int:
-        """Memory of all matches together, observations left out; 0 of the game where it does not say."""
+        """Memory of all matches, without observations; the game counts as 0 if it does not report it."""
         own = sum(each.nbytes for each in self._account.values())
         return int(getattr(self.game, "own_bytes", 0)) + own
 
     @property
     def shared_bytes(self) -> int:
-        """Memory of what exists once for all matches; 0 where the game does not say."""
+        """Memory shared by all matches; 0 if the game does not report it."""
         return int(getattr(self.game, "shared_bytes", 0))
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         for name in ("round", "decisions", "lead"):
             self._account[name].zero_()
-        return self.game.reset(self.seeds)
+        opened: Observation = self.game.reset(self.seeds)
+        return opened
 
     def step(self, actions: Actions) -> RoundResult:
-        """Play one decision of every row's round; see `Environment.step`."""
-        self._tell_openings()
+        """Play one decision of every row's round (see `Environment.step`)."""
+        self._set_next_round_seeds()
         return self._counted(self.game.step(actions))
 
-    def _tell_openings(self) -> None:
-        """Tell the game by what each row's next round opens."""
+    def _set_next_round_seeds(self) -> None:
+        """Write the seed of each row's next round into the game."""
         self._announce()
         self.game.next_seeds.copy_(self._account["opening"])
 
     def _counted(self, step: StepResult) -> RoundResult:
-        """What a decision of the game means for the matches."""
+        """Convert the game's result of a decision to that of the matches."""
         self._round["ended"].copy_(step.over)
         self._round["score"].copy_(step.outcome.score)
         self._round["decisions"].copy_(step.outcome.decisions)
@@ -115,38 +127,19 @@ class Rounds(SeededBatch):
             match_over=match["over"],
         )
 
-
-class AwaitedRounds(Rounds):
-    """Matches of several rounds of a game that others play meanwhile; see `AwaitedEnvironment`."""
-
-    game: AwaitedEnvironment
-    spec: RoundsSpec
-
-    def __init__(self, game: AwaitedEnvironment, spec: RoundsSpec, *, seed: int) -> None:
-        super().__init__(game, spec, seed=seed)
-        self._seed = seed
-
-    def halves(self) -> "list[AwaitedRounds]":
-        """Half of the matches each, stepped by the same means; see `AwaitedEnvironment.halves`."""
+    def halves(self) -> "list[Rounds]":
+        """Split into batches of half the matches (see `AwaitedEnvironment.halves`)."""
         games = self.game.halves()
         if len(games) == 1:
             return [self]
         seeds = [derive(self._seed, "half", number) for number in range(len(games))]
-        return [AwaitedRounds(game, self.spec, seed=seed) for game, seed in zip(games, seeds, strict=True)]
+        return [Rounds(game, self._rounds_spec, seed=seed) for game, seed in zip(games, seeds, strict=True)]
 
     def send(self, actions: Actions) -> None:
-        """Begin a decision; see `AwaitedEnvironment.send`."""
-        self._tell_openings()
+        """Start a decision (see `AwaitedEnvironment.send`)."""
+        self._set_next_round_seeds()
         self.game.send(actions)
 
     def receive(self) -> RoundResult:
-        """Wait for it; see `AwaitedEnvironment.receive`."""
+        """Wait for the decision (see `AwaitedEnvironment.receive`)."""
         return self._counted(self.game.receive())
-
-
-def play_in_rounds(game: Environment, spec: RoundsSpec, *, seed: int) -> Rounds:
-    """Matches of rounds of a game, with all that the game has beyond the protocol and that holds of its rounds."""
-    passed_on = {name: property(attrgetter(f"game.{name}")) for name in OPTIONAL if hasattr(game, name)}
-    base = AwaitedRounds if isinstance(game, AwaitedEnvironment) else Rounds
-    kind = cast("type[Rounds]", type(Rounds.__name__, (base,), passed_on))  # protocols look for them in the class
-    return kind(game, spec, seed=seed)

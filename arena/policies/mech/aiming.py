@@ -1,4 +1,4 @@
-"""Whom scripted players aim at, and which triggers they pull."""
+"""Target selection and triggers of scripted players."""
 
 import functools
 import math
@@ -22,22 +22,22 @@ VENT_ABOVE = 0.75
 """Share of the heat capacity above which scripted players vent."""
 
 ORDER = ("tertiary", "secondary", "primary")
-"""Triggers that fire at somebody; where heat is short, the first comes first, as it does most for its heat."""
+"""Triggers that fire at a target, in order of priority when heat is short: most damage per heat first."""
 
 GUNS = (Guidance.STRAIGHT, Guidance.BALLISTIC)
-"""What fires even if nobody is there, and best at the mech in focus."""
+"""Guidance of guns, which fire without a target too and are most accurate at the mech in focus."""
 
 NOTHING_IN_RANGE = -1.0
 
 
 class Target(NamedTuple):
-    """Whom R mechs aim at.
+    """Targets of R mechs.
 
     Attributes:
-        slot: Its contact slot; -1 nobody.
-        way: There, ahead and to the left; 0 where there is nobody.
-        distance: Its length.
-        known: Whether there is somebody.
+        slot: Contact slot. -1 without a target.
+        way: Vector to the target, ahead and left. 0 without a target.
+        distance: Length of that vector.
+        known: Whether there is a target.
         visible: Whether the target is in sight.
     """
 
@@ -49,7 +49,7 @@ class Target(NamedTuple):
 
 
 def find_target(senses: Percept) -> Target:
-    """The nearest enemy in sight, else the nearest that is known of."""
+    """Return the nearest enemy in sight, else the nearest known one."""
     visible, known = senses.hostile & senses.in_sight, senses.hostile[0]
     slot = known.long() - 1
     for index in reversed(range(len(visible))):
@@ -60,7 +60,7 @@ def find_target(senses: Percept) -> Target:
 
 
 def pull_triggers(senses: Percept, target: Target, mask: Bool[Tensor, "R triggers"]) -> Bool[Tensor, "R triggers"]:
-    """Fire what can hit, as long as that does not shut the mech down; vent when hot."""
+    """Fire weapons that can hit without causing a shutdown; vent when hot."""
     numbers = senses.by_class(_TRIGGER_NUMBERS).view(len(TriggerNumbers._fields), len(ORDER), -1)
     on = TriggerNumbers(*numbers.unbind())
     wanted = _can_hit(senses, target, on)
@@ -74,14 +74,14 @@ def pull_triggers(senses: Percept, target: Target, mask: Bool[Tensor, "R trigger
 
 
 class TriggerNumbers(NamedTuple):
-    """What counts of the weapon on each trigger of ORDER, for R mechs; the range is negative where there is none.
+    """Properties of the weapon on each trigger of ORDER, for R mechs; a negative range means no weapon.
 
     Attributes:
-        range: How far it reaches.
-        cosine: Of the angle to the heading within which it finds a target.
+        range: Range.
+        cosine: Cosine of the half angle around the heading in which it can target.
         locks: 1 if paint is as good as sight.
         focused: 1 if only the target counts.
-        heat_share: Share of the mech's heat capacity that a decision of firing takes at most.
+        heat_share: Most heat of firing during one decision, as a share of the mech's heat capacity.
     """
 
     range: Float[Tensor, "triggers R"]
@@ -92,7 +92,7 @@ class TriggerNumbers(NamedTuple):
 
 
 def _can_hit(senses: Percept, target: Target, on: TriggerNumbers) -> Bool[Tensor, "triggers R"]:
-    """Whether there is an enemy whom the weapon on each trigger can be fired at."""
+    """Return whether the weapon on each trigger has an enemy that it can hit."""
     slots = torch.arange(len(senses.hostile), device=target.slot.device).unsqueeze(-1)
     locks, focused = (flag.unsqueeze(1) > 0.5 for flag in (on.locks, on.focused))
     locked = senses.painted & (senses.quality >= LOCK_QUALITY)
@@ -104,13 +104,13 @@ def _can_hit(senses: Percept, target: Target, on: TriggerNumbers) -> Bool[Tensor
 
 
 def _weapons_on(mech: MechClass, trigger: str) -> list[Weapon]:
-    """Weapons on a trigger; what decides about it comes first: the gun, as it would fire at nobody, too."""
+    """Return the weapons on a trigger, guns first, because they fire without a target too."""
     weapons = [weapon for weapon in WEAPONS if LOADOUTS[mech.name].get(weapon.name) == trigger]
     return sorted(weapons, key=lambda weapon: weapon.guidance not in GUNS)
 
 
 def _trigger_numbers(mech: MechClass, trigger: str) -> tuple[float, ...]:
-    """The fields of TriggerNumbers."""
+    """Return the fields of TriggerNumbers."""
     weapons = _weapons_on(mech, trigger)
     if not weapons:
         return NOTHING_IN_RANGE, 0.0, 0.0, 0.0, 0.0
@@ -131,4 +131,4 @@ _TRIGGER_NUMBERS: Float[Tensor, "numbers classes"] = (
     .flatten(0, 1)
     .contiguous()
 )
-"""A column for every class; its rows are the fields of TriggerNumbers, each for the triggers of ORDER."""
+"""Table with a column per class; rows are the fields of TriggerNumbers, each for the triggers of ORDER."""

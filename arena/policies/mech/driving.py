@@ -1,4 +1,4 @@
-"""How scripted players move: to the zone on foot, off from whoever is too close, out of where they are stuck."""
+"""Movement of scripted players: to the zone, away from close enemies, and out of dead ends."""
 
 import math
 from collections.abc import Sequence
@@ -14,35 +14,37 @@ from arena.policies.mech.aiming import Target
 from arena.policies.mech.perception import Percept, length
 
 STANDOFFS = {"scout": 5.5, "light": 4.0, "medium": 5.5, "heavy": 0.0}
-"""Distance to the target below which each class backs off: within a light's flamer; a heavy holds its ground."""
+"""Distance to the target below which each class backs off; within flamer range for lights, never for heavies."""
 
 BACK_OFF_THROTTLE = 0.3
 
 STOP_SHARE, STOP_SHARE_ALONE = 0.5, 0.2
-"""Share of the zone's radius within which a lieutenant stops: with an enemy that it knows of, and without, to make
-room for those who come later."""
+"""Share of the zone's radius at which a lieutenant stops, with and without a known enemy.
+
+Without one it moves further in to make room for teammates.
+"""
 
 LEAST_GAIN = 0.2
-"""Metres of its way to the zone that a lieutenant must gain on its best so far to get on."""
+"""Metres by which a lieutenant must reduce its shortest distance to the zone to count as progress."""
 
 JUMP_AFTER = 2
-"""Decisions without a gain after which jump jets help."""
+"""Decisions without progress before using jump jets."""
 
 STUCK_AFTER = 10
-"""Decisions without a gain after which a lieutenant takes a detour."""
+"""Decisions without progress before a detour."""
 
 REVERSE, STRAFE = round(1.0 / DECISION_S), round(1.0 / DECISION_S)
-"""Decisions of the detour's two parts."""
+"""Durations of the detour's two parts, in decisions."""
 
 
 class Progress(NamedTuple):
-    """What a lieutenant remembers of R mechs; counts are floats, so that one tensor holds it all.
+    """Memory of R lieutenants; counts are floats, so that one tensor stores everything.
 
     Attributes:
-        least: Metres to the zone that were left when it last gained.
+        least: Distance to the zone at the last progress, in metres.
         stalled: Decisions since then.
-        detour: Decisions that its detour still takes.
-        side: 1 if its latest detour went to the left, -1 if to the right.
+        detour: Remaining decisions of the detour.
+        side: 1 if the latest detour went left, -1 if right.
     """
 
     least: Float[Tensor, " R"]
@@ -52,17 +54,17 @@ class Progress(NamedTuple):
 
 
 BLANK: Float[Tensor, " fields"] = torch.tensor([math.inf, 0.0, 0.0, -1.0])
-"""Progress of a mech that has seen nothing."""
+"""Initial progress."""
 
 
 class Handling(NamedTuple):
-    """How R mechs handle, by their class.
+    """Handling of R mechs, by class.
 
     Attributes:
         standoff: Distance to the target below which it backs off.
         jets: 1 if it has jump jets.
-        caution: Throttle at which a decision takes it half a point of the local map ahead.
-        turn: Yaw rate that turns it by one radian in a decision, as a share of its highest.
+        caution: Throttle that moves it half a point of the local map per decision.
+        turn: Yaw rate that turns it by one radian per decision, as a share of its maximum.
     """
 
     standoff: Float[Tensor, " R"]
@@ -72,24 +74,24 @@ class Handling(NamedTuple):
 
 
 class Course(NamedTuple):
-    """Where R mechs go: throttle (ahead, left), and how hard their jump jets push."""
+    """Movement of R mechs: throttle (ahead, left) and jump jet thrust."""
 
     throttle: Float[Tensor, "2 R"]
     lift: Float[Tensor, " R"]
 
 
 def handling(senses: Percept) -> Handling:
-    """Look up how everybody handles."""
+    """Return the handling of every mech."""
     return Handling(*senses.by_class(_HANDLING).unbind())
 
 
 def note_progress(before: Progress, senses: Percept, travelling: Bool[Tensor, " R"]) -> Progress:
-    """Count for how long mechs outside the zone have not got on, and begin or go on with detours.
+    """Update the count of decisions without progress, and start or continue detours.
 
     Args:
-        before: What was remembered.
-        senses: What they perceive.
-        travelling: Who can move and has nothing else to do.
+        before: Previous memory.
+        senses: Current perception.
+        travelling: Mechs that can move and have no close enemy.
     """
     outside = travelling & (senses.remaining > 0.0) & (before.detour == 0.0)
     waits = outside & (senses.remaining > before.least - LEAST_GAIN)
@@ -104,7 +106,7 @@ def note_progress(before: Progress, senses: Percept, travelling: Bool[Tensor, " 
 
 
 def steer(senses: Percept, target: Target, progress: Progress, close: Bool[Tensor, " R"]) -> Float[Tensor, "2 R"]:
-    """Direction to go in: away from who is too close, else to the zone; 0 for those who have arrived."""
+    """Return the direction: away from a close enemy, else to the zone; 0 after arrival."""
     stop_share = torch.where(target.known, STOP_SHARE, STOP_SHARE_ALONE)
     going = length(senses.zone) > stop_share * senses.zone_radius
     across = torch.stack([-senses.route[1], senses.route[0]]) * progress.side
@@ -120,14 +122,14 @@ def drive(
     handling: Handling,
     close: Bool[Tensor, " R"],
 ) -> Course:
-    """Go that way: gently when backing off, with care where the route passes lava, and not at all where it does not."""
+    """Return the throttle: reduced when backing off or near lava on the route, 0 at lava off the route."""
     on_route = (progress.detour == 0.0) & ~close
     throttle = torch.where(lava, handling.caution * on_route, torch.where(close, BACK_OFF_THROTTLE, 1.0))
     return Course(direction * throttle, handling.jets * (progress.stalled > JUMP_AFTER))
 
 
 def _handling(mech: MechClass) -> Sequence[float]:
-    """The fields of Handling."""
+    """Return the fields of Handling."""
     per_decision = mech.max_speed * DECISION_S
     return (
         STANDOFFS[mech.name],
@@ -140,4 +142,4 @@ def _handling(mech: MechClass) -> Sequence[float]:
 _HANDLING: Float[Tensor, "fields classes"] = (
     torch.tensor([_handling(mech) for mech in CLASSES.values()]).t().contiguous()
 )
-"""A column for every class."""
+"""Table with a column per class."""

@@ -1,4 +1,4 @@
-"""Scripted players of the mech arena. They see what every policy sees."""
+"""Scripted players of the mech arena, with the same observations as any policy."""
 
 from collections.abc import Callable, Mapping
 
@@ -28,26 +28,26 @@ from arena.policies.protocol import Policy, State
 from arena.policies.scripted import RandomPolicy
 
 ECM_BELOW = 0.7
-"""Share of the heat capacity up to which a lieutenant jams; then it clears its own sensors, which is cooler."""
+"""Heat share up to which a lieutenant uses ECM; above it ECCM, which produces less heat."""
 
 HALF = 0.5
-"""How often `lieutenant-half` heeds its own triggers."""
+"""Fire probability of `lieutenant-half`."""
 
 
 class Turret:
-    """Stands where it is, turns to the nearest enemy that it knows of, fires what can hit."""
+    """Does not move, turns to the nearest known enemy, and fires weapons that can hit."""
 
     def __init__(self, config: MechConfig) -> None:
         self._reader = Reader(config)
 
     def initial_state(self, rows: int) -> State:
-        """Nothing."""
+        """Return the empty state."""
         return ()
 
     def act(
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
-        """Follow the script; see `Policy.act`."""
+        """Follow the script (see `Policy.act`)."""
         senses = self._reader.read(observation.values)
         target = find_target(senses)
         course = Course(torch.zeros_like(senses.zone), torch.zeros_like(senses.heat))
@@ -61,10 +61,9 @@ class Turret:
 
 
 class Lieutenant:
-    """Goes to the zone, faces the nearest enemy and keeps it at a distance, vents when hot, fires what can hit.
+    """Moves to the zone, faces the nearest enemy at a distance, vents when hot, and fires weapons that can hit.
 
-    Scouts jam while they are cool. Nobody uses smoke. With a fire probability of 1 its actions follow from the
-    observations alone.
+    Scouts use ECM while they are cool. Smoke is not used. With a fire probability of 1 it is deterministic.
     """
 
     def __init__(self, config: MechConfig, *, fire_probability: float) -> None:
@@ -72,13 +71,13 @@ class Lieutenant:
         self._fire_probability = fire_probability
 
     def initial_state(self, rows: int) -> State:
-        """Nobody is stuck."""
+        """Return the initial progress of every row."""
         return (BLANK.expand(rows, -1).clone(),)
 
     def act(
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
-        """Follow the script; see `Policy.act`."""
+        """Follow the script (see `Policy.act`)."""
         values = observation.values
         senses = self._reader.read(values)
         target, handles = find_target(senses), handling(senses)
@@ -101,7 +100,7 @@ class Lieutenant:
         return actions, (kept,)
 
     def _restrain(self, trigger: Bool[Tensor, "R triggers"], rng: torch.Generator) -> Bool[Tensor, "R triggers"]:
-        """Heed triggers as often as the fire probability says; it always vents."""
+        """Drop triggers at random according to the fire probability, except venting."""
         if self._fire_probability >= 1.0:
             return trigger
         heeded = torch.rand(len(trigger), 1, generator=rng, device=trigger.device) < self._fire_probability
@@ -110,12 +109,12 @@ class Lieutenant:
 
 
 def make_baseline(environment: str, baseline: str) -> Policy:
-    """The scripted player `baseline` of a preset."""
+    """Return the scripted player `baseline` of a preset."""
     return make_player(PRESETS[environment], baseline)
 
 
 def make_player(config: MechConfig, baseline: str) -> Policy:
-    """The scripted player `baseline` of any composition.
+    """Return the scripted player `baseline` of any composition.
 
     Raises:
         UnknownPolicyError: There is no such baseline.
@@ -134,7 +133,7 @@ _PLAYERS: Mapping[str, Callable[[MechConfig], Policy]] = {
 
 
 def _move(course: Course, faced: Float[Tensor, "2 R"], handles: Handling) -> Float[Tensor, "R moves"]:
-    """The head `move`, in the order of MOVES: go on that course and turn to what lies in the direction `faced`."""
+    """Return the head `move`, in the order of MOVES: follow the course and turn to the direction `faced`."""
     angle = torch.atan2(faced[1], faced[0])
     return torch.stack([*course.throttle, course.lift, (angle * handles.turn).clamp(-1.0, 1.0)], dim=-1)
 
@@ -145,7 +144,7 @@ def _jam_while_cool(senses: Percept, mask: Bool[Tensor, "R options"]) -> Int[Ten
 
 
 def _silence(observation: Observation) -> Actions:
-    """Heads that a script leaves alone: it says nothing and, unless it decides otherwise, does not jam."""
+    """Return neutral actions of unused heads: no message and no jamming."""
     rows, device = len(observation.active), observation.active.device
     nothing: Actions = {
         "ewar": torch.zeros(rows, dtype=torch.int64, device=device),

@@ -1,4 +1,4 @@
-"""What scripted players heed of an observation, sorted out for all rows at once."""
+"""Decoding of the parts of an observation that scripted players use, for all rows at once."""
 
 import math
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ from arena.environments.mech.observation_spec import (
 )
 
 HEEDED_CONTACTS = 5
-"""Contacts that scripted players look at; the nearest come first."""
+"""Number of nearest contacts that scripted players consider."""
 
 LAVA_ON_MAP = -0.9
-"""What reads as less than this on the local map is lava."""
+"""Values below this on the local map are lava."""
 
 OWN = (
     ("hull", HULL_FEATURES, tuple(CLASSES)),
@@ -32,16 +32,16 @@ OWN = (
     ("sensors", SENSOR_FEATURES, ("quality",)),
     ("condition", CONDITION_FEATURES, ("in_zone",)),
 )
-"""Blocks, their features, and those of them that are heeded."""
+"""Blocks, their features, and the features in use."""
 
 OF_CONTACTS = ("ahead", "left", "distance", "hostile", "in_sight", "painted")
 
 
 @dataclass(frozen=True)
 class Percept:
-    """What R mechs perceive, in metres and in their own frames (ahead, left); K contacts, the nearest enemies first.
+    """Perception of R mechs, in metres and in their own frames (ahead, left); K contacts, nearest enemies first.
 
-    Everything is 0 for the dead, and for a contact slot without a mech.
+    Everything is 0 for destroyed mechs and for empty contact slots.
     """
 
     kind: Int[Tensor, " R"]
@@ -60,12 +60,12 @@ class Percept:
     painted: Bool[Tensor, "K R"]
 
     def by_class(self, table: Float[Tensor, "numbers classes"]) -> Float[Tensor, "numbers R"]:
-        """Look every mech's numbers up in a table with a column for every class."""
+        """Select every mech's column of a table with a column per class."""
         return table.to(self.kind.device).index_select(1, self.kind)
 
 
 class Reader:
-    """Reads the senses of a composition's mechs off their observations."""
+    """Decodes the observations of a composition's mechs."""
 
     def __init__(self, config: MechConfig) -> None:
         self._layout = make_spec(config).layout
@@ -74,7 +74,7 @@ class Reader:
         self._columns = torch.tensor([*self._own_columns(), *self._contact_columns()])
 
     def read(self, values: Float[Tensor, "R D"]) -> Percept:
-        """Pick what is heeded, and give it back its units."""
+        """Select the features in use and convert them to their units."""
         rows = values.t().index_select(0, self._columns.to(values.device))
         own = len(rows) - len(OF_CONTACTS) * self._contacts
         hull, heat, zone, radius, route, remaining, quality, in_zone = torch.split(rows[:own], [4, 1, 2, 1, 2, 1, 1, 1])
@@ -99,7 +99,7 @@ class Reader:
         )
 
     def lava_towards(self, values: Float[Tensor, "R D"], direction: Float[Tensor, "2 R"]) -> Bool[Tensor, " R"]:
-        """Whether safe ground ends in lava one point of the local map away in a direction; never on open ground."""
+        """Return whether the next point of the local map in a direction is lava, starting from safe ground."""
         if "local_map" not in self._layout:
             return torch.zeros(len(values), dtype=torch.bool, device=values.device)
         middle = self._layout["local_map"].start + LOCAL_MAP_CELLS * LOCAL_MAP_CELLS // 2
@@ -120,5 +120,5 @@ class Reader:
 
 
 def length(vector: Float[Tensor, "2 R"]) -> Float[Tensor, " R"]:
-    """Of vectors in the plane."""
+    """Return the lengths of plane vectors."""
     return torch.hypot(vector[0], vector[1])

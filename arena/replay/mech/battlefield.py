@@ -1,22 +1,22 @@
-"""Where a match of mechs is played, and what a viewer needs to know of the classes."""
+"""Map of a mech match, and class properties for viewers."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from arena.replay.columns import Integers, Plain
-from arena.replay.limits import require, require_within
+from arena.arrays import IntArray
+from arena.replay.columns import Plain, require, require_within
 
 LARGEST_SIDE = 256
-"""Metres, and cells, of a map's edge."""
+"""Largest edge of a map, in metres and in cells."""
 
 MATERIALS = ("plain", "water", "lava", "debris", "foliage", "glass")
 
 
 @dataclass(frozen=True)
 class Hull:
-    """What a viewer needs to know of a class: box in centimetres, hit points, heat capacity."""
+    """Properties of a class for viewers: box in centimetres, hit points, heat capacity."""
 
     width: Annotated[int, Field(gt=0)]
     height: Annotated[int, Field(gt=0)]
@@ -26,12 +26,12 @@ class Hull:
 
 @dataclass(frozen=True)
 class Ground:
-    """Cells of a map, row by row (row along y, column along x, both growing): heights in metres, index of a material.
+    """Cells of a map in row-major order (row along y, column along x): heights in metres, material index.
 
     Attributes:
         cells: G.
         solid: Height of ground and glass.
-        sight: Height up to which a cell hides what is behind it.
+        sight: Height up to which a cell blocks sight.
         material: Index into MATERIALS.
     """
 
@@ -47,21 +47,21 @@ class Ground:
         require_within(self.solid, 256, "height")
         require_within(self.sight, 256, "height")
 
-    def layer(self, name: Literal["solid", "sight", "material"]) -> Integers:
-        """A layer as (G, G), [row, column]."""
-        column: Integers = getattr(self, name)
+    def layer(self, name: Literal["solid", "sight", "material"]) -> IntArray:
+        """Return a layer as (G, G), [row, column]."""
+        column: IntArray = getattr(self, name)
         return column.reshape(self.cells, self.cells)
 
 
 @dataclass(frozen=True)
 class Battlefield:
-    """Where the match is played.
+    """Map and zone of a match.
 
     Attributes:
         side: Edge of the map in metres; it is centred on the origin.
-        ground: None where all of it is flat and plain.
-        zone_radius: Of the zone round the origin, in centimetres.
-        zone_goal: Zone seconds that win, in hundredths.
+        ground: Cells of the map. None for a flat plain.
+        zone_radius: Radius of the zone around the origin, in centimetres.
+        zone_goal: Zone time that wins, in hundredths of a second.
     """
 
     side: Annotated[int, Field(gt=0, le=LARGEST_SIDE)]

@@ -1,4 +1,4 @@
-"""What happens in a match of mechs. `at` is the frame of the decision in which it happened."""
+"""Events of a mech match. `at` is the frame after the decision in which the event occurred."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 Holder = Literal["home", "away", "contested", "nobody"]
-"""Who scores in the zone."""
+"""Holder of the zone, which scores."""
 
 
 @dataclass(frozen=True)
@@ -14,9 +14,9 @@ class Kill:
     """A mech is destroyed.
 
     Attributes:
-        mech: Who is destroyed.
-        by: Who had the largest share of the killing damage; none where the ground did all of it.
-        assists: Who else had a share of it, and whose paint the others shot at.
+        mech: The destroyed mech.
+        by: The mech with the largest share of the killing damage. None if the ground dealt all of it.
+        assists: Mechs with other shares of the damage, and mechs whose paint the shooters used.
     """
 
     kind: Literal["kill"]
@@ -37,7 +37,7 @@ class StatusChange:
 
 @dataclass(frozen=True)
 class Paint:
-    """Mech `mech`, on which no paint was, is painted by mech `by`."""
+    """Mech `by` paints mech `mech`, which was not painted before."""
 
     kind: Literal["paint"]
     at: int
@@ -47,7 +47,7 @@ class Paint:
 
 @dataclass(frozen=True)
 class Launch:
-    """A mech launches a missile or a cloud of smoke."""
+    """A mech launches a missile or a smoke cloud."""
 
     kind: Literal["missile", "smoke"]
     at: int
@@ -56,7 +56,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Intercept:
-    """The anti-missile system of a mech downs missiles."""
+    """The anti-missile system of a mech intercepts missiles."""
 
     kind: Literal["intercept"]
     at: int
@@ -66,7 +66,7 @@ class Intercept:
 
 @dataclass(frozen=True)
 class ZoneChange:
-    """The zone goes from one holder to another."""
+    """The holder of the zone changes."""
 
     kind: Literal["zone"]
     at: int

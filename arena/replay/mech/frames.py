@@ -1,12 +1,12 @@
-"""What every frame says of every mech. F frames: the start, then one after every decision. N mechs, home's first."""
+"""State of every mech per frame. F frames: the start and one after every decision. N mechs, home's first."""
 
 from dataclasses import dataclass, fields
 from enum import IntFlag
 
 import numpy as np
 
-from arena.replay.columns import Differences, FrameColumns, Integers
-from arena.replay.limits import require, require_within
+from arena.arrays import IntArray
+from arena.replay.columns import Differences, FrameColumns, require, require_within
 
 
 class Flag(IntFlag):
@@ -33,12 +33,12 @@ ENDS = {
     "home_tick": 101,
     "away_tick": 101,
 }
-"""Columns that start from 0, and what their numbers stay below."""
+"""Exclusive upper limits of columns that start from 0."""
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Everything that each frame says of every mech (F, N), and of the two sides (F,)."""
+    """State of every mech (F, N) and of the two sides (F,) in each frame."""
 
     x: FrameColumns
     y: FrameColumns
@@ -64,16 +64,16 @@ class Frames:
         return len(self.home_zone)
 
     def require_shape(self, frames: int, mechs: int) -> None:
-        """Refuse columns of other lengths.
+        """Check the shape of all columns.
 
         Raises:
-            ValueError: There are some.
+            ValueError: A column has another shape.
         """
         for field in fields(self):
-            column: Integers = getattr(self, field.name)
+            column: IntArray = getattr(self, field.name)
             expected = (frames, mechs) if column.ndim == 2 else (frames,)
             require(column.shape == expected, f"column {field.name} has shape {column.shape}, not {expected}")
 
-    def has(self, flag: Flag) -> Integers:
-        """Whether each mech has the flag in each frame (F, N)."""
+    def has(self, flag: Flag) -> IntArray:
+        """Return (F, N) whether each mech has the flag in each frame."""
         return (self.flags & int(flag)) // int(flag)

@@ -1,4 +1,4 @@
-"""What is there in some frames only, one row each. Numbers are in the units that docs/reference/formats.md names."""
+"""Sparse per-frame data, one row per item. Units are listed in docs/reference/formats.md."""
 
 from dataclasses import dataclass, fields
 

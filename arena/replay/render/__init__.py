@@ -1,1 +1,1 @@
-"""Recordings of matches made visible: in a terminal, and as moving pictures. Importing this package loads no torch."""
+"""Rendering of recordings in a terminal and as video. Importing this package does not load torch."""

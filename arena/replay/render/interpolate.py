@@ -1,33 +1,30 @@
-"""A recording, ready to be looked at from moment to moment."""
+"""Interpolation of a recording between frames."""
 
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from arena.replay.columns import Integers
+from arena.arrays import FloatArray, IntArray
 from arena.replay.mech.events import Event, Holder, ZoneChange
 from arena.replay.mech.frames import Flag
 from arena.replay.recording import MechRecording
 from arena.replay.render.scene import Beam, Cloud, Mech, Scene, Shell
 from arena.replay.render.text import QUIET
 
-Floats = NDArray[np.float64]
-
 SEEN_ALONE = 0.5
-"""A shell that is in one of two frames only is shown for this share of the time between them."""
+"""Share of the interval in which a shell that is in only one of its two frames is shown."""
 
 RECENT_S = 3.0
-"""How long events stay recent."""
+"""Seconds during which events are recent."""
 
 FADE_FRAMES = 4.0
-"""Smoke thickens and thins for so long."""
+"""Frames over which smoke fades in and out."""
 
 
 class Interpolator:
-    """Shows a recording at any moment, counted in frames from 0 to `last`; between frames it blends."""
+    """Returns the scene at any moment, counted in frames from 0 to `last`, interpolating between frames."""
 
     def __init__(self, recording: MechRecording) -> None:
         self.recording = recording
@@ -36,7 +33,7 @@ class Interpolator:
         self._told = [event for event in recording.events if event.kind not in QUIET]
 
     def at(self, moment: float) -> Scene:
-        """The scene at a moment."""
+        """Return the scene at a moment."""
         frame = math.ceil(moment)
         progress = moment - frame + 1.0
         mechs = self._mechs(frame, progress)
@@ -54,7 +51,7 @@ class Interpolator:
         )
 
     def latest(self, frame: int, count: int) -> list[Event]:
-        """The last events up to a frame that are worth reading, oldest first."""
+        """Return the last important events up to a frame, oldest first."""
         return self._told[: bisect_right(self._told, frame, key=_when)][-count:]
 
     def _recent(self, moment: float) -> Iterator[tuple[float, Event]]:
@@ -88,10 +85,10 @@ class Interpolator:
             for agent, role in enumerate(header.roles)
         )
 
-    def _hurt(self, frame: int) -> Floats:
+    def _hurt(self, frame: int) -> FloatArray:
         hits = self.recording.hits
         rows = hits.rows(frame)
-        lost: Floats = np.zeros(self.recording.header.agents)
+        lost: FloatArray = np.zeros(self.recording.header.agents)
         np.add.at(lost, hits.target[rows], hits.damage[rows] / 10.0)
         return lost
 
@@ -102,7 +99,7 @@ class Interpolator:
         return tuple(Beam(names[weapon], shooter, target) for weapon, shooter, target in zip(*columns, strict=True))
 
     def _shells(self, frame: int, progress: float, mechs: tuple[Mech, ...]) -> Iterator[Shell]:
-        """Shells move from where they were to where they are; new ones come from their owner."""
+        """Yield interpolated shells; new ones start at their owner."""
         before, after = self._shells_of(frame - 1), self._shells_of(frame)
         for key, (x, y) in after.items():
             owner = mechs[key[0]]
@@ -114,7 +111,7 @@ class Interpolator:
             yield Shell(self.recording.weapons[key[2]], key[0], x, y, x, y)
 
     def _shells_of(self, frame: int) -> dict[tuple[int, int, int], tuple[float, float]]:
-        """Where every shell of a frame is, by owner, slot and weapon."""
+        """Return the positions of a frame's shells, by owner, slot and weapon."""
         shells = self.recording.shells
         rows = shells.rows(frame)
         keys = (column[rows].tolist() for column in (shells.owner, shells.slot, shells.weapon))
@@ -138,21 +135,21 @@ def _when(event: Event) -> int:
     return event.at
 
 
-def _blend(column: Integers, frame: int, progress: float) -> Floats:
-    blended: Floats = column[max(frame - 1, 0)] * (1.0 - progress) + column[frame] * progress
+def _blend(column: IntArray, frame: int, progress: float) -> FloatArray:
+    blended: FloatArray = column[max(frame - 1, 0)] * (1.0 - progress) + column[frame] * progress
     return blended
 
 
-def _blend_angle(heading: Integers, frame: int, progress: float) -> Floats:
-    """The shorter way round, in radians."""
+def _blend_angle(heading: IntArray, frame: int, progress: float) -> FloatArray:
+    """Interpolate angles in the shorter direction, in radians."""
     before = heading[max(frame - 1, 0)]
     turn = (heading[frame] - before + 180) % 360 - 180
-    angle: Floats = np.radians(before + turn * progress)
+    angle: FloatArray = np.radians(before + turn * progress)
     return angle
 
 
 def _follow_zone(recording: MechRecording) -> list[Holder]:
-    """Who scores in the zone, for every frame."""
+    """Return the holder of the zone in every frame."""
     holders: list[Holder] = ["nobody"]
     changes = {event.at: event.after for event in recording.events if isinstance(event, ZoneChange)}
     for frame in range(1, len(recording.frames)):

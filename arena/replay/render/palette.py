@@ -1,4 +1,4 @@
-"""Colours. Home is blue and away is orange, which every kind of colour vision tells apart (Okabe and Ito 2008)."""
+"""Colours. Home is blue and away orange, which are distinguishable with any colour vision (Okabe and Ito 2008)."""
 
 from arena.replay.mech.events import Holder
 
@@ -8,7 +8,7 @@ HOME: Colour = (86, 170, 245)
 AWAY: Colour = (245, 152, 38)
 TEAMS = (HOME, AWAY)
 DEEP_TEAMS: tuple[Colour, Colour] = ((28, 74, 122), (122, 66, 8))
-"""For large areas of a team's colour."""
+"""Team colours for large areas."""
 NEUTRAL: Colour = (168, 172, 178)
 
 HOLDERS: dict[Holder, tuple[Colour, Colour]] = {
@@ -17,7 +17,7 @@ HOLDERS: dict[Holder, tuple[Colour, Colour]] = {
     "contested": (HOME, AWAY),
     "nobody": (NEUTRAL, NEUTRAL),
 }
-"""The two colours that alternate round the zone."""
+"""Pairs of colours that alternate around the zone."""
 
 BACKGROUND: Colour = (20, 22, 26)
 PANEL: Colour = (30, 33, 39)
@@ -48,7 +48,7 @@ WEAPONS: dict[str, Colour] = {
 LOW_GROUND: Colour = (66, 70, 66)
 HIGH_GROUND: Colour = (176, 170, 154)
 HIGHEST = 9.0
-"""Metres at which the ground is as bright as it gets."""
+"""Height in metres of the brightest ground."""
 MATERIALS: dict[str, Colour] = {
     "water": (34, 78, 88),
     "lava": (150, 36, 22),
@@ -59,7 +59,7 @@ MATERIALS: dict[str, Colour] = {
 
 
 def mix(first: Colour, second: Colour, share: float) -> Colour:
-    """A colour between two: `share` of the second, at most all."""
+    """Mix two colours with a `share` of the second, clipped to [0, 1]."""
     part = min(max(share, 0.0), 1.0)
     red, green, blue = (round(a + (b - a) * part) for a, b in zip(first, second, strict=True))
     return (red, green, blue)

@@ -1,8 +1,9 @@
-"""The map as a small square of coloured pixels, for a terminal. Numpy only: Pillow need not be there."""
+"""The map as a small square of pixels for a terminal, without Pillow."""
 
 import numpy as np
 from numpy.typing import NDArray
 
+from arena.arrays import BoolArray, FloatArray
 from arena.replay.mech.battlefield import MATERIALS as MATERIAL_NAMES
 from arena.replay.mech.battlefield import Battlefield
 from arena.replay.render.palette import (
@@ -18,15 +19,12 @@ from arena.replay.render.palette import (
 )
 from arena.replay.render.scene import SMOKE_RADIUS, Scene
 
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
-
 
 class PixelMap:
-    """The map in `size` x `size` pixels, seen from above with y up.
+    """The map in `size` x `size` pixels, from above with y up.
 
     Attributes:
-        size: Pixels of its edge.
+        size: Pixels per edge.
     """
 
     def __init__(self, battlefield: Battlefield, size: int) -> None:
@@ -37,7 +35,7 @@ class PixelMap:
         self._ground = self._paint_ground(battlefield)
 
     def paint(self, scene: Scene) -> NDArray[np.uint8]:
-        """Colours (size, size, 3) of a scene without its mechs."""
+        """Return the colours (size, size, 3) of a scene without its mechs."""
         pixels = self._ground.copy()
         self._paint_zone(pixels, scene)
         for cloud in scene.clouds:
@@ -52,12 +50,12 @@ class PixelMap:
         return pixels.astype(np.uint8)
 
     def locate(self, x: float, y: float) -> tuple[int, int]:
-        """Row and column of a place."""
+        """Return row and column of a map position."""
         row, column = (int((0.5 + where / self._side) * self.size) for where in (-y, x))
         return min(max(row, 0), self.size - 1), min(max(column, 0), self.size - 1)
 
-    def _paint_ground(self, battlefield: Battlefield) -> Floats:
-        pixels: Floats = np.empty((self.size, self.size, 3))
+    def _paint_ground(self, battlefield: Battlefield) -> FloatArray:
+        pixels: FloatArray = np.empty((self.size, self.size, 3))
         pixels[:] = LOW_GROUND
         if battlefield.ground is None:
             return pixels
@@ -73,7 +71,7 @@ class PixelMap:
                 pixels[material == index] = MATERIALS[name]
         return pixels
 
-    def _paint_zone(self, pixels: Floats, scene: Scene) -> None:
+    def _paint_zone(self, pixels: FloatArray, scene: Scene) -> None:
         distance = np.hypot(self._x, self._y)
         edge = np.abs(distance - self._zone_radius) < 0.6 * self._side / self.size
         first, second = HOLDERS[scene.holder]
@@ -82,11 +80,13 @@ class PixelMap:
         _blend(pixels, edge & alternate, first, 0.9)
         _blend(pixels, edge & ~alternate, second, 0.9)
 
-    def _paint_line(self, pixels: Floats, start: tuple[float, float], end: tuple[float, float], colour: Colour) -> None:
+    def _paint_line(
+        self, pixels: FloatArray, start: tuple[float, float], end: tuple[float, float], colour: Colour
+    ) -> None:
         count = max(2, round(2 * self.size * np.hypot(end[0] - start[0], end[1] - start[1]) / self._side))
         for x, y in zip(np.linspace(start[0], end[0], count), np.linspace(start[1], end[1], count), strict=True):
             pixels[self.locate(float(x), float(y))] = colour
 
 
-def _blend(pixels: Floats, where: Booleans, colour: Colour, share: float) -> None:
+def _blend(pixels: FloatArray, where: BoolArray, colour: Colour, share: float) -> None:
     pixels[where] += (np.array(colour) - pixels[where]) * share

@@ -1,4 +1,4 @@
-"""What there is to see at one moment of a match of mechs, between its frames as well. Lengths are in metres."""
+"""Scene of a mech match at one moment, possibly between frames. Lengths are in metres."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,9 @@ from arena.replay.mech.events import Event, Holder
 from arena.replay.mech.frames import Flag
 
 LOW_HP = 0.35
-"""Share of its hit points below which a mech is in danger."""
+"""Share of hit points below which a mech is in danger."""
 SMOKE_RADIUS = 4.0
-"""Metres."""
+"""Radius in metres."""
 
 
 @dataclass(frozen=True)
@@ -16,15 +16,15 @@ class Mech:
     """One mech.
 
     Attributes:
-        agent: Its number; home's come first.
+        agent: Index; home's come first.
         side: 0 home, 1 away.
-        role: Its class.
-        x, y, z: Its feet.
-        angle: Its heading in radians, 0 along x and growing to the left.
+        role: Class.
+        x, y, z: Position of its feet.
+        angle: Heading in radians, 0 along x and counterclockwise.
         hp: Share of its hit points.
         heat: Share of its heat capacity.
-        flags: What else is true of it.
-        hurt: Hit points that it loses in the decision that the frame ends.
+        flags: Other state.
+        hurt: Hit points lost in the decision before the frame.
     """
 
     agent: int
@@ -41,18 +41,18 @@ class Mech:
 
     @property
     def alive(self) -> bool:
-        """Whether it is not destroyed."""
+        """Whether it is alive."""
         return Flag.ALIVE in self.flags
 
     @property
     def label(self) -> str:
-        """Its class's first letter."""
+        """First letter of its class."""
         return self.role[0].upper()
 
 
 @dataclass(frozen=True)
 class Beam:
-    """A hitscan weapon that hits."""
+    """A hit of a hitscan weapon."""
 
     weapon: str
     shooter: int
@@ -61,7 +61,7 @@ class Beam:
 
 @dataclass(frozen=True)
 class Shell:
-    """A shell in the air, and where it comes from."""
+    """A shell in the air, with its previous position."""
 
     weapon: str
     owner: int
@@ -73,7 +73,7 @@ class Shell:
 
 @dataclass(frozen=True)
 class Cloud:
-    """Smoke, and how dense it is, in [0, 1]."""
+    """A smoke cloud with its density in [0, 1]."""
 
     x: float
     y: float
@@ -82,16 +82,16 @@ class Cloud:
 
 @dataclass(frozen=True)
 class Scene:
-    """One moment.
+    """Scene at one moment.
 
     Attributes:
-        frame: The frame that comes next, or is now.
+        frame: The current or next frame.
         progress: Share of the decision before that frame that has passed, in (0, 1].
-        time_s: Since the start.
-        mechs: In the order of their numbers.
-        holder: Who scores in the zone.
+        time_s: Time since the start.
+        mechs: Mechs by index.
+        holder: Holder of the zone.
         zone_s: Zone seconds of home and away.
-        recent: Events of the last seconds, with their age in seconds, oldest first.
+        recent: Recent events with their age in seconds, oldest first.
     """
 
     frame: int

@@ -1,10 +1,10 @@
-"""What every mech did in a match, counted up to any frame."""
+"""Statistics of every mech up to a frame."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from arena.replay.columns import Integers
+from arena.arrays import IntArray
 from arena.replay.mech.events import Kill, Launch, Paint, StatusChange
 from arena.replay.mech.frames import Flag
 from arena.replay.recording import MechRecording
@@ -12,34 +12,34 @@ from arena.replay.recording import MechRecording
 
 @dataclass(frozen=True)
 class MechStats:
-    """Counts of every mech (N,); damage in tenths of a hit point.
+    """Counts per mech (N,); damage in tenths of a hit point.
 
     Attributes:
-        dealt: To enemies.
-        friendly: To the own side and to oneself.
-        taken: From anybody, and from the ground.
-        kills: Of enemies.
-        assists: In kills of enemies.
+        dealt: Damage to enemies.
+        friendly: Damage to the own side including itself.
+        taken: Damage from mechs and from the ground.
+        kills: Kills of enemies.
+        assists: Assists in kills of enemies.
         paints: Enemies newly painted.
-        missiles: Launched.
-        falls: And shutdowns, its own.
-        zone_frames: Frames in which it held the zone.
+        missiles: Missiles launched.
+        falls: Its own falls; `shutdowns` likewise.
+        zone_frames: Frames in the zone.
     """
 
-    dealt: Integers
-    friendly: Integers
-    taken: Integers
-    kills: Integers
-    assists: Integers
-    paints: Integers
-    missiles: Integers
-    falls: Integers
-    shutdowns: Integers
-    zone_frames: Integers
+    dealt: IntArray
+    friendly: IntArray
+    taken: IntArray
+    kills: IntArray
+    assists: IntArray
+    paints: IntArray
+    missiles: IntArray
+    falls: IntArray
+    shutdowns: IntArray
+    zone_frames: IntArray
 
 
 def count_up(recording: MechRecording, frame: int) -> MechStats:
-    """What came of all decisions up to a frame."""
+    """Return the statistics of all decisions up to a frame."""
     events = [event for event in recording.events if event.at <= frame]
     kills = [event for event in events if isinstance(event, Kill)]
     side = recording.header.side
@@ -57,8 +57,8 @@ def count_up(recording: MechRecording, frame: int) -> MechStats:
     )
 
 
-def _sum_damage(recording: MechRecording, frame: int) -> tuple[Integers, Integers, Integers]:
-    """Dealt to enemies, to friends, and taken."""
+def _sum_damage(recording: MechRecording, frame: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return damage dealt to enemies, dealt to the own side, and taken."""
     hits, home = recording.hits, recording.header.agents_per_side[0]
     rows = slice(0, hits.rows(frame).stop)
     shooter, target, damage = hits.shooter[rows], hits.target[rows], hits.damage[rows]
@@ -73,5 +73,5 @@ def _sum_damage(recording: MechRecording, frame: int) -> tuple[Integers, Integer
     return dealt, hurt, taken
 
 
-def _count(recording: MechRecording, mechs: list[int]) -> Integers:
+def _count(recording: MechRecording, mechs: list[int]) -> IntArray:
     return np.bincount(np.array(mechs, dtype=np.int64), minlength=recording.header.agents).astype(np.int64)

@@ -1,4 +1,4 @@
-"""A recording in tables for a terminal that does not move, and in numbers for scripts."""
+"""Summary of a recording as tables for a terminal and as JSON."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -15,11 +15,11 @@ from arena.replay.render.stats import MechStats, count_up
 from arena.replay.render.text import QUIET, describe, describe_outcome, name_mech, write_plainly
 
 MECH_COLUMNS = ("mech", "hp", "damage", "friendly", "taken", "kills", "assists", "paints", "missiles", "zone s")
-"""Of the table of mechs; narrow enough for 80 columns. Friendly: damage to the own side. Zone s: seconds inside."""
+"""Columns of the table of mechs, for a width of 80. Friendly: damage to the own side. Zone s: seconds inside."""
 
 
 def tabulate(recording: Recording) -> RenderableType:
-    """The whole recording to read."""
+    """Return the whole recording as tables."""
     if isinstance(recording, StepsRecording):
         return Group(_head(recording.header, ""), _tabulate_steps(recording))
     duration = f" ({recording.header.outcome.decisions * recording.decision_s:g} s)"
@@ -32,7 +32,7 @@ def tabulate(recording: Recording) -> RenderableType:
 
 
 def summarise(recording: Recording) -> dict[str, Any]:
-    """The whole recording but for its frames, as JSON values; damage is in hit points."""
+    """Return the recording without its frames as JSON values; damage is in hit points."""
     header = recording.header
     summary: dict[str, Any] = {
         "kind": recording.kind,

@@ -1,4 +1,4 @@
-"""A match of mechs in a terminal: two pixels a character, mechs as letters with an arrow the way they face."""
+"""A mech match in a terminal: two pixels per character, mechs as letters with an arrow for the heading."""
 
 import functools
 import math
@@ -25,14 +25,14 @@ UPPER_HALF, FULL, EMPTY = "▀", "█", "░"
 SCORE_LINES, TICKER_LINES, ROSTER_WIDTH, GAP = 3, 4, 36, 2
 LEAST_MAP = 16
 NAME, SCORE_BAR, HP_BAR, HEAT_BAR = 24, 16, 8, 4
-"""Characters, of a name at most."""
+"""Widths in characters; the name's is a maximum."""
 
 Cell = tuple[str, Colour, Colour]
-"""A character, its colour and the colour behind it."""
+"""A character with its foreground and background colour."""
 
 
 class TerminalView:
-    """Shows the scenes of one recording in so many columns and lines."""
+    """Shows the scenes of one recording in a terminal of `width` columns and `height` lines."""
 
     def __init__(self, stage: Interpolator, width: int, height: int) -> None:
         self._stage, self._recording, self._header = stage, stage.recording, stage.recording.header
@@ -42,7 +42,7 @@ class TerminalView:
         self._map = PixelMap(self._recording.battlefield, max(LEAST_MAP, min(columns, 2 * lines) // 2 * 2))
 
     def show(self, moment: float) -> RenderableType:
-        """The scene at a moment, counted in frames."""
+        """Return the scene at a moment, counted in frames."""
         scene = self._stage.at(moment)
         field = Table.grid(padding=(0, GAP, 0, 0))
         field.add_row(self._draw_map(scene), *([self._draw_rosters(scene)] if self._with_roster else []))
@@ -122,7 +122,7 @@ class TerminalView:
 
 
 def write_parts(parts: tuple[Part, ...]) -> Text:
-    """A sentence in the colours of the sides."""
+    """Return a sentence in the colours of the sides."""
     text = Text()
     for part in parts:
         text.append(part.text, _style(TEXT if part.side is None else TEAMS[part.side]))
@@ -135,7 +135,7 @@ def _draw_bar(share: float, length: int, colour: Colour) -> Text:
 
 
 def _paper(mech: Mech) -> Colour:
-    """What is behind a mech's letter: its team's colour, redder the hotter it is."""
+    """Return the background of a mech's letter: its team's colour, redder with heat."""
     return mix(DEEP_TEAMS[mech.side], HEAT, min(max(mech.heat - 0.5, 0.0), 0.5))
 
 
@@ -144,7 +144,7 @@ def _side_of(holder: str) -> int | None:
 
 
 def _coarse(pixel: NDArray[np.uint8]) -> Colour:
-    """A pixel with fewer shades, so that terminals need not be told of another colour at every character."""
+    """Quantise a pixel's colour, so that fewer colour changes are sent to the terminal."""
     red, green, blue = (pixel & 0xF8).tolist()
     return (red, green, blue)
 

@@ -1,4 +1,4 @@
-"""Events in words, in parts that say whose colour they take."""
+"""Events as text, in parts with a side's colour."""
 
 from dataclasses import dataclass
 
@@ -6,27 +6,27 @@ from arena.replay.header import SIDES, Header
 from arena.replay.mech.events import End, Event, Intercept, Kill, Launch, Paint, StatusChange, ZoneChange
 
 QUIET = ("paint", "missile", "smoke")
-"""Kinds of event of which there are too many to read."""
+"""Kinds of events that are too frequent to list."""
 
 MISHAPS = {"fall": "falls", "shutdown": "shuts down", "legs": "loses its legs"}
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some words, in the colour of a side (0 home, 1 away) or in none."""
+    """A piece of text in the colour of a side (0 home, 1 away) or in none."""
 
     text: str
     side: int | None
 
 
 def name_mech(header: Header, agent: int) -> Part:
-    """A mech's class and its number within its side."""
+    """Return a mech's class and its number within its side."""
     side = header.side(agent)
     return Part(f"{header.roles[agent]} {agent - side * header.agents_per_side[0] + 1}", side)
 
 
 def describe(event: Event, header: Header) -> tuple[Part, ...]:
-    """An event as a sentence."""
+    """Return an event as a sentence."""
     match event:
         case Kill():
             return _describe_kill(event, header)
@@ -47,7 +47,7 @@ def describe(event: Event, header: Header) -> tuple[Part, ...]:
 
 
 def describe_outcome(header: Header) -> tuple[Part, ...]:
-    """Who won, and how."""
+    """Return the winner and the reason."""
     outcome = header.outcome
     if outcome.score == 0.5:
         return (Part(f"draw, by {outcome.reason}", None),)
@@ -56,12 +56,12 @@ def describe_outcome(header: Header) -> tuple[Part, ...]:
 
 
 def write_clock(seconds: float) -> str:
-    """Minutes and seconds."""
+    """Format seconds as minutes and seconds."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def write_plainly(parts: tuple[Part, ...]) -> str:
-    """Without colours: mechs say which side they are on."""
+    """Join parts without colours, naming the side of each mech."""
     return "".join(
         f"{SIDES[part.side]} {part.text}" if part.side is not None and not part.text.startswith(SIDES) else part.text
         for part in parts

@@ -1,4 +1,4 @@
-"""Moving pictures of a match: GIF by Pillow, MP4 by PyAV."""
+"""Videos of a match: GIF by Pillow, MP4 by PyAV."""
 
 import io
 import itertools
@@ -14,24 +14,24 @@ from arena.replay.render.image.painter import Painter
 from arena.replay.render.interpolate import Interpolator
 
 HOLD_S = 2.5
-"""How long the last picture stays."""
+"""Seconds for which the last image is shown."""
 
 COLOURS = 255
-"""Of a GIF's palette; Pillow needs one more for pixels that do not change."""
+"""Colours of a GIF's palette; Pillow needs one more for unchanged pixels."""
 
 SAMPLES = 9
-"""Pictures from which a GIF's colours are chosen."""
+"""Number of images from which a GIF's colours are chosen."""
 
 
 @dataclass(frozen=True)
 class Clip:
-    """What to film.
+    """Section of a match to render.
 
     Attributes:
         stage: The match.
-        first, last: Frames between which to film.
-        speed: Times real time.
-        pictures_per_s: How smooth.
+        first, last: Range of frames.
+        speed: Speed relative to real time.
+        pictures_per_s: Frame rate.
         map_size: Edge of the map in pixels.
     """
 
@@ -44,13 +44,13 @@ class Clip:
 
     @property
     def moments(self) -> list[float]:
-        """What the pictures show, in frames; the last one is always there."""
+        """Moments of the images in frames; always includes the last one."""
         step = self.speed / (self.pictures_per_s * self.stage.recording.decision_s)
         return [*np.arange(self.first, self.last - 1e-9, step).tolist(), float(self.last)]
 
 
 def make_gif(film: Clip, on_drawn: Callable[[int], None]) -> bytes:
-    """A GIF that repeats for ever; every picture that is drawn is reported."""
+    """Render a looping GIF, calling `on_drawn` after every image."""
     painter, moments = Painter(film.stage, film.map_size), film.moments
     samples = [painter.draw(moment) for moment in moments[:: max(1, len(moments) // SAMPLES)]]
     colours = _choose_colours(samples)
@@ -74,14 +74,14 @@ def make_gif(film: Clip, on_drawn: Callable[[int], None]) -> bytes:
 
 
 def durations_ms(pictures: int, pictures_per_s: int) -> list[int]:
-    """How long a GIF shows each picture: in hundredths of a second, which is all it can say, and in time altogether."""
+    """Return the duration of each image in milliseconds, rounded to GIF's hundredths of a second without drift."""
     shown_at = [round(100.0 * number / pictures_per_s) for number in range(pictures)]
     return [*(10 * (after - before) for before, after in itertools.pairwise(shown_at)), round(1000.0 * HOLD_S)]
 
 
 def make_mp4(film: Clip, on_drawn: Callable[[int], None]) -> bytes:
-    """An MP4 in H.264; every picture that is drawn is reported."""
-    import av  # an extra of its own
+    """Render an MP4 in H.264, calling `on_drawn` after every image."""
+    import av  # optional dependency
 
     painter, moments = Painter(film.stage, film.map_size), film.moments
     mp4 = io.BytesIO()
@@ -98,7 +98,7 @@ def make_mp4(film: Clip, on_drawn: Callable[[int], None]) -> bytes:
 
 
 def _choose_colours(samples: list[Image.Image]) -> Image.Image:
-    """A palette for all pictures: those of teams and weapons, and what the samples need most."""
+    """Choose a palette for all images: the fixed colours, and those most frequent in the samples."""
     wide = Image.new("RGB", (sum(sample.width for sample in samples), samples[0].height))
     for index, sample in enumerate(samples):
         wide.paste(sample, (index * sample.width, 0))

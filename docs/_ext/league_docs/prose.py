@@ -106,7 +106,9 @@ def page_faults(name: str, sentences: list[Sentence]) -> Iterator[str]:
 
 def files() -> dict[str, list[Sentence]]:
     """Return the sentences of each file that is checked."""
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    folders = [ROOT / name for name in ("benchmarks", "docs", "studies")]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    pages += sorted(page for folder in folders for page in folder.rglob("*.md"))
     texts = {page: page_sentences(page.read_text(encoding="utf-8")) for page in pages}
     for module in sorted(file for package in ("arena", "league", "trainer") for file in (ROOT / package).rglob("*.py")):
         texts[module] = source_sentences(module.read_text(encoding="utf-8"), help_texts="cli" in module.parts)

@@ -9,7 +9,6 @@ from league.api.dependencies import TEXT, Limit, Reader, Running
 from league.api.routes import ApiRoute
 from league.pagination import Page
 from league.services.environments import listing
-from league.services.environments.listing import EnvironmentSummary
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=PREFIX)
@@ -21,7 +20,7 @@ def list_environments(
     _: Reader,
     limit: Limit = 100,
     cursor: Annotated[str, Query(pattern=TEXT, description="`next_cursor` of the page before")] = "",
-) -> Page[EnvironmentSummary]:
+) -> Page[wire.Environment]:
     """List environments by name, also those that were created and have no learner yet."""
     with league.database.read() as session:
         return listing.list_environments(session, limit, cursor)

@@ -9,7 +9,7 @@ from league.api.dependencies import ID_LIMIT, TEXT, After, Filter, Id, Limit, No
 from league.api.responses import created
 from league.api.routes import ApiRoute
 from league.pagination import Page
-from league.services.population import learners, registration, training_curves
+from league.services.population import learners, training_curves
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/learners", tags=["learners"])
@@ -19,7 +19,7 @@ router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/learners", tags=["lea
 def create_learner(body: wire.LearnerCreate, league: Running, now: Now, caller: Worker) -> Response:
     """Find or create the lineage of this name in its environment, and apply the given numbers of its role."""
     with league.database.write() as session:
-        learner = registration.register(session, league.settings, body, caller, now)
+        learner = learners.register(session, league.settings, body, caller, now)
     return created(learner, f"/learners/{learner.id}", is_new=learner.created_at == now)
 
 

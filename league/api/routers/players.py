@@ -29,7 +29,6 @@ from league.services.audit.log import Cause
 from league.services.auth import ownership
 from league.services.checkpoints import quotas
 from league.services.leaderboard import lineage, player_profile
-from league.services.leaderboard.player_profile import RatingPoint
 from league.services.lifecycle import transitions
 from league.services.matches import queries as match_queries
 from league.services.matches.queries import MatchFilter, MatchRow
@@ -86,7 +85,7 @@ def get_player(player_id: Id, league: Running, _: Reader) -> wire.Player:
 @router.get("/{player_id}/ratings", response_model=wire.Page[wire.RatingPoint])
 def list_player_ratings(
     player_id: Id, league: Running, _: Reader, limit: Limit = 1000, cursor: After = 0
-) -> Page[RatingPoint]:
+) -> Page[wire.RatingPoint]:
     """Follow a player's rating, oldest period first."""
     with league.database.read() as session:
         return player_profile.list_ratings(session, player_id, limit, cursor)

@@ -1,6 +1,6 @@
 """Workers: registered, seen by heartbeats, commanded and quarantined."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
 from fastapi.concurrency import run_in_threadpool
@@ -16,7 +16,7 @@ from league.services.trust import quarantine as trust_quarantine
 from league.services.trust import review
 from league.services.workers import heartbeats, registration
 from league.services.workers import service as workers
-from league.services.workers.polling import next_heartbeat_s
+from league.services.workers.polling import next_heartbeat_s, next_poll_s
 from league.wire import PREFIX
 
 router = APIRouter(route_class=FastRoute, prefix=f"{PREFIX}/workers", tags=["workers"])
@@ -25,7 +25,10 @@ router = APIRouter(route_class=FastRoute, prefix=f"{PREFIX}/workers", tags=["wor
 @router.post("", status_code=201, response_model=wire.Worker)
 async def register_worker(body: wire.WorkerCreate, league: Running, now: Now, caller: Worker) -> Response:
     """Attach; the same instance, or the same name, kind and token, again is the same worker."""
-    worker = await league.registrations.run(registration.Registration(body, caller, now, league.rng))
+    request = registration.Registration(body, caller, now)
+    columns = await league.database.group_commit_async(registration.register, request, "registrations")
+    poll_s = next_poll_s(league.settings, league.rng)
+    worker = wire.Worker(**columns, heartbeat_s=league.settings.heartbeat_s, next_poll_s=poll_s)
     return created(worker, f"/workers/{worker.id}")
 
 
@@ -59,13 +62,23 @@ async def record_heartbeat(
 ) -> Response:
     """Stay attached, report progress, hear what to do and which snapshots are due; the body may be empty."""
     learners = [] if body is None else body.learners
-    answer = await league.heartbeats.run(heartbeats.Heartbeat(worker_id, learners, caller, now, league.rng))
-    further: dict[str, Any] = {"next_heartbeat_s": next_heartbeat_s(league.settings, league.census.present, league.rng)}
+    heartbeat = heartbeats.Heartbeat(worker_id, learners, caller, now)
+    orders = await league.database.group_commit_async(
+        heartbeats.record_heartbeats, heartbeat, "heartbeats", briefly=not learners
+    )
+    decisions = []
     if any(progress.since_step is not None for progress in learners):
-        further["decisions"] = await run_in_threadpool(
+        decisions = await run_in_threadpool(
             snapshot_schedule.decide_snapshots, league.database, league.settings, league.population, learners, now
         )
-    return json_response(answer.model_copy(update=further))
+    answer = wire.HeartbeatAnswer(
+        command=orders.command,
+        next_poll_s=next_poll_s(league.settings, league.rng),
+        next_heartbeat_s=next_heartbeat_s(league.settings, league.census.present, league.rng),
+        quarantine=orders.quarantine,
+        decisions=decisions,
+    )
+    return json_response(answer)
 
 
 @router.post("/{worker_id}/command")

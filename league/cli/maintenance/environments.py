@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,7 +55,10 @@ def list_environments(as_json: AsJson = False, home: Home = None, database_url: 
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.read() as session:
         found = environment_listing.list_environments(session, sys.maxsize - 1).items
-        rows = [asdict(each) | {"matches": environment_listing.count_matches(session, each.name)} for each in found]
+        rows = [
+            each.model_dump(mode="json") | {"matches": environment_listing.count_matches(session, each.name)}
+            for each in found
+        ]
     if as_json:
         tables.show_json({"items": rows, "next_cursor": None})
     else:

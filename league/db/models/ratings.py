@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, ForeignKey, Index, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from league.db.models.base import Base, Id
+from league.wire import Side
 
 
 class Period(Base):
@@ -40,12 +41,18 @@ class Period(Base):
 
 
 class Rating(Base):
-    """A player's rating after a period that changed it; `games` and `score` count from its start."""
+    """A player's rating after a period that changed it, overall or on one side; `games` and `score` count all matches.
+
+    `side` is null for the overall rating. Only games with unlike sides have ratings for each side.
+    """
 
     __tablename__ = "ratings"
 
-    player_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True)
-    period_id: Mapped[int] = mapped_column(ForeignKey("periods.id"), primary_key=True, index=True)
+    # A primary key has no nullable column, and NULLs are distinct in a unique constraint: hence the two indexes below.
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    player_id: Mapped[int] = mapped_column(ForeignKey("players.id"))
+    side: Mapped[Side | None]
+    period_id: Mapped[int] = mapped_column(ForeignKey("periods.id"), index=True)
     rating: Mapped[float]
     deviation: Mapped[float]
     volatility: Mapped[float]
@@ -53,19 +60,10 @@ class Rating(Base):
     score: Mapped[float]
 
 
-class SideRating(Base):
-    """A player's rating on one side, `home` or `away`, after a period that changed it; only where sides are unlike."""
-
-    __tablename__ = "side_ratings"
-
-    player_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True)
-    side: Mapped[str] = mapped_column(primary_key=True)
-    period_id: Mapped[int] = mapped_column(ForeignKey("periods.id"), primary_key=True, index=True)
-    rating: Mapped[float]
-    deviation: Mapped[float]
-    volatility: Mapped[float]
-    games: Mapped[int]
-    score: Mapped[float]
+Index("uq_ratings_overall", Rating.player_id, Rating.period_id, unique=True, sqlite_where=Rating.side.is_(None),
+      postgresql_where=Rating.side.is_(None))  # fmt: skip
+Index("uq_ratings_side", Rating.player_id, Rating.side, Rating.period_id, unique=True,
+      sqlite_where=Rating.side.is_not(None), postgresql_where=Rating.side.is_not(None))  # fmt: skip
 
 
 class LeaderLease(Base):

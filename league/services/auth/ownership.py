@@ -9,9 +9,8 @@ proof, so an admin assigns it. An admin may write for all.
 
 from datetime import datetime
 from shlex import join
-from typing import TypeVar
 
-from sqlalchemy import ColumnElement, select, true
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from league.auth import Principal, Scope
@@ -21,7 +20,6 @@ from league.services.audit import log as audit_log
 from league.services.audit.log import Cause
 from league.services.auth import tokens
 
-Owned = TypeVar("Owned", Worker, Learner)
 Row = Worker | Learner | Player
 
 
@@ -38,11 +36,6 @@ def owner(caller: Principal) -> str | None:
 def may_write(caller: Principal, whose: str | None) -> bool:
     """Return True if a caller may write for an owner, which is a token or None."""
     return not is_restricted(caller) or whose == caller.name
-
-
-def owned_by(caller: Principal, kind: type[Owned]) -> ColumnElement[bool]:
-    """Return the condition for workers or learners that a caller may write for."""
-    return kind.owner == caller.name if is_restricted(caller) else true()
 
 
 def require_worker(session: Session, caller: Principal, worker_id: str) -> None:

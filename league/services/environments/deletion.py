@@ -38,7 +38,6 @@ from league.db.models import (
     Refusal,
     Replay,
     SidePayoff,
-    SideRating,
     SnapshotDecision,
     UnplayableReport,
 )
@@ -175,7 +174,7 @@ def _deletions(environment: str) -> Sequence[Delete]:
         delete(Refusal).where(or_(Refusal.lease_id.in_(leases), Refusal.match_id.in_(matches))),
         delete(Match).where(Match.environment == environment),
         delete(Lease).where(Lease.environment == environment),
-        *(delete(table).where(table.player_id.in_(players)) for table in (SideRating, Rating)),
+        delete(Rating).where(Rating.player_id.in_(players)),
         delete(UnplayableReport).where(UnplayableReport.player_id.in_(players)),
         *(
             delete(table).where(table.learner_id.in_(learners))

@@ -1,7 +1,5 @@
 """Creation and listing of environments for admins."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
 
@@ -9,6 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from league import wire
 from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Environment, Learner, Match, Player
@@ -21,18 +20,6 @@ from league.services.environments import lookup as environments
 from league.wire.base import EnvironmentName
 
 _NAME: TypeAdapter[str] = TypeAdapter(EnvironmentName)
-
-
-@dataclass(frozen=True)
-class EnvironmentSummary:
-    """An environment and its size; one that was created and has no learner yet has no signature either."""
-
-    name: str
-    signature: str | None
-    sides: Sequence[str] | None
-    max_decisions: int | None
-    learners: int
-    players: int
 
 
 def create(session: Session, environment: str, *, actor: str, now: datetime) -> bool:
@@ -54,16 +41,16 @@ def create(session: Session, environment: str, *, actor: str, now: datetime) -> 
     return True
 
 
-def list_environments(session: Session, limit: int, cursor: str = "") -> Page[EnvironmentSummary]:
+def list_environments(session: Session, limit: int, cursor: str = "") -> Page[wire.Environment]:
     """List environments by name, after the given one."""
     learners, players = (_counts(session, column) for column in (Learner.environment, Player.environment))
     query = paginate(select(Environment), Environment.name, cursor, limit)
     page = Page.cut(session.scalars(query), limit, attrgetter("name"))
     summaries = [
-        EnvironmentSummary(
+        wire.Environment(
             name=each.name,
             signature=each.signature,
-            sides=each.sides,
+            sides=None if each.sides is None else (each.sides[0], each.sides[1]),
             max_decisions=each.max_decisions,
             learners=learners.get(each.name, 0),
             players=players.get(each.name, 0),

@@ -248,7 +248,7 @@ def _decision(gate: Gate, seen: GateScores) -> Decision:
 @lru_cache(maxsize=_REMEMBERED)
 def _verdict(scores: bytes, numbers: SprtConfig) -> SprtResult:
     """Judge float64 scores; most gates are looked at far more often than they change."""
-    return arithmetic.judge(np.frombuffer(scores), numbers)
+    return arithmetic.run_sprt(np.frombuffer(scores), numbers)
 
 
 def _ending(session: Session, gate: Gate, judged: Judged) -> Ending | None:

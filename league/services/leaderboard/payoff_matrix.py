@@ -148,10 +148,10 @@ def _compute(population: Population, records: PairRecords, limit: int, *, learne
 
 
 def _nash(win_rate: FloatArray) -> Sequence[float | None]:
-    from arena.evaluation.nash_averaging import nash_mixture  # its solvers take a quarter of a second to load
+    from arena.evaluation.nash_averaging import max_entropy_nash  # its solvers take a quarter of a second to load
 
     try:
-        weights: list[float | None] = nash_mixture(win_rate).tolist()
+        weights: list[float | None] = max_entropy_nash(win_rate).tolist()
     except ArithmeticError:
         log.warning("no Nash mixture of %d players was found", len(win_rate))
         return [None] * len(win_rate)

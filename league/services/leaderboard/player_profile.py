@@ -1,7 +1,6 @@
 """Profile of a player: its rating curve, and its results against each opponent."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from operator import attrgetter
 
 import numpy as np
@@ -10,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from arena.evaluation.payoff import wilson_interval
 from arena.ratings.glicko2 import expected_score
+from league import wire
 from league.db.bulk_insert import among
 from league.db.models import Period, Player, Rating
 from league.pagination import Page, paginate
@@ -17,27 +17,6 @@ from league.services.matches import pair_records
 from league.services.player_names import display_name
 from league.services.ratings import rated_players
 from league.services.ratings.period import RatingConfig
-
-
-@dataclass(frozen=True)
-class RatingPoint:
-    """A player's rating after a period.
-
-    Attributes:
-        config_id: Of the rating config that the period was rated under.
-        rating: On the Glicko scale.
-        deviation: RD.
-        games: Rated ones so far.
-    """
-
-    period_id: int
-    number: int
-    config_id: str
-    closed_at: datetime
-    rating: float
-    deviation: float
-    volatility: float
-    games: int
 
 
 @dataclass(frozen=True)
@@ -71,7 +50,7 @@ class Opponent:
     expected: float
 
 
-def list_ratings(session: Session, player_id: int, limit: int, cursor: int = 0) -> Page[RatingPoint]:
+def list_ratings(session: Session, player_id: int, limit: int, cursor: int = 0) -> Page[wire.RatingPoint]:
     """List a player's ratings over the periods that changed them, oldest first, after the given period.
 
     Raises:
@@ -82,7 +61,7 @@ def list_ratings(session: Session, player_id: int, limit: int, cursor: int = 0) 
     return Page.cut(_points(session, query), limit, attrgetter("period_id"))
 
 
-def get_rating_curve(session: Session, player_id: int, max_points: int) -> list[RatingPoint]:
+def get_rating_curve(session: Session, player_id: int, max_points: int) -> list[wire.RatingPoint]:
     """Return a player's ratings, oldest first, thinned to every k-th from the last one backwards if there are many.
 
     Raises:
@@ -138,20 +117,17 @@ def list_opponents(session: Session, player_id: int, limit: int) -> tuple[list[O
 
 def _ratings(player_id: int) -> "Select[Rating, Period]":
     query = select(Rating, Period).join(Period, Period.id == Rating.period_id)
-    return query.where(Rating.player_id == player_id, Period.current_version())
+    return query.where(Rating.player_id == player_id, Rating.side.is_(None), Period.current_version())
 
 
-def _points(session: Session, query: "Select[Rating, Period]") -> list[RatingPoint]:
+def _points(session: Session, query: "Select[Rating, Period]") -> list[wire.RatingPoint]:
     return [
-        RatingPoint(
+        wire.RatingPoint.of(
+            rating,
             period_id=period.id,
             number=period.number,
             config_id=RatingConfig.restored(period.rule).id,
             closed_at=period.closed_at,
-            rating=rating.rating,
-            deviation=rating.deviation,
-            volatility=rating.volatility,
-            games=rating.games,
         )
         for rating, period in session.execute(query)
     ]

@@ -15,7 +15,7 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from arena.evaluation.forgetting import regressed
+from arena.evaluation.forgetting import regressions
 from arena.evaluation.payoff import WinCounts, wilson_interval
 from arena.matchmaking.rules import WinRateHistory
 from league import wire
@@ -53,7 +53,7 @@ class _Looked:
 
     def found(self) -> list[int]:
         """Return the places of whom it used to beat and now loses to."""
-        places: list[int] = np.flatnonzero(regressed(self.pasts.earlier, self.pasts.recent)).tolist()
+        places: list[int] = np.flatnonzero(regressions(self.pasts.earlier, self.pasts.recent)).tolist()
         return places
 
     def losing(self) -> set[int]:
@@ -120,7 +120,7 @@ def _look(session: Session, settings: Settings, everybody: Population, place: in
         and member.signature == main.signature
         and member.standing not in rated_players.OUT_OF_PLAY
     ]
-    through = rule_inputs.rated_through(session, everybody.environment)
+    through = match_log.rated_through(session, everybody.environment)
     most = settings.matchmaking.past_games
     reset_step = role_config.began_step(session, main.id)
     games = match_log.last_of(session, main.id, through, most, from_step=reset_step)

@@ -20,7 +20,7 @@ from league.services.environments import lookup as environments
 from league.services.player_names import display_name
 from league.services.population.cache import PopulationCache
 from league.services.ratings import rated_players, side_ratings
-from league.services.ratings.side_ratings import OnSide
+from league.services.ratings.side_ratings import OnSide, OnSides
 from league.settings import Settings
 
 Sort = Literal[
@@ -269,7 +269,7 @@ def _read(session: Session, environment: str, past: Period | None = None) -> Sta
     return Standings(rows + [_row(None, values, on_sides.get(values["id"], {})) for values in others], sides)
 
 
-def _row(rank: int | None, values: dict[str, Any], on_sides: Mapping[str, OnSide]) -> StandingsRow:
+def _row(rank: int | None, values: dict[str, Any], on_sides: OnSides) -> StandingsRow:
     score, games = values.pop("score"), values["games"]
     win_rate = score / games if games else None
     return StandingsRow(rank=rank, win_rate=win_rate, home=on_sides.get("home"), away=on_sides.get("away"), **values)

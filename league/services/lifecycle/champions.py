@@ -29,14 +29,7 @@ def show(session: Session, settings: Settings, environment: str) -> wire.Champio
         if last is not None:
             rule = f"no player has held the alias since {last.since:%Y-%m-%dT%H:%M:%SZ}"
         raise UnknownChampionError(environment, rule, "choose one with `league promote PLAYER --champion`")
-    return wire.Champion(
-        environment=environment,
-        number=last.number,
-        player=rated_players.show(session, settings, last.player_id),
-        actor=last.actor,
-        reason=last.reason,
-        since=last.since,
-    )
+    return wire.Champion.of(last, player=rated_players.show(session, settings, last.player_id))
 
 
 def list_champions(
@@ -53,13 +46,9 @@ def list_champions(
         query.where(Champion.environment == environment), Champion.number, cursor, limit, newest_first=True
     )
     changes = [
-        wire.ChampionChange(
-            environment=environment,
-            number=change.number,
+        wire.ChampionChange.of(
+            change,
             player=None if change.player_id is None else wire.PlayerName(player_id=change.player_id, name=sign or name),
-            actor=change.actor,
-            reason=change.reason,
-            since=change.since,
         )
         for change, name, sign in session.execute(query)
     ]

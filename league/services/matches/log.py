@@ -13,7 +13,7 @@ from league.db import locks
 from league.db.arrays import fetch_arrays, read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
-from league.db.models import Environment, Match
+from league.db.models import Environment, Match, Period
 from league.services.matches import counting
 from league.services.matches.indexing import distinct
 
@@ -96,6 +96,11 @@ def ids(session: Session, environment: str, after: int, through: int | None) -> 
     """Read the ids of the matches that `read` returns."""
     ids: NDArray[np.int64] = _gathered(session, environment, after, through, Match.id)[0].astype(np.int64)
     return ids
+
+
+def rated_through(session: Session, environment: str) -> int:
+    """Return the last match of the newest closed period, 0 before the first."""
+    return session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
 
 
 def end(session: Session, environment: str) -> int:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sqlalchemy import ColumnElement, Select, SQLColumnExpression, bindparam, delete, func, or_, select
+from sqlalchemy import ColumnElement, Select, SQLColumnExpression, bindparam, delete, or_, select
 from sqlalchemy.orm import Session
 
 from arena.evaluation import payoff as arithmetic
 from league.db import bulk_insert
 from league.db.arrays import read_columns
-from league.db.models import Payoff, Period
+from league.db.models import Payoff
 from league.services.matches import log as match_log
 from league.services.matches.indexing import distinct, indices
 from league.services.matches.log import MatchArrays
@@ -134,8 +134,8 @@ def of_player(session: Session, player_id: int) -> PairRecords:
 
 def current(session: Session, environment: str) -> PairRecords:
     """Read the records up to now, open matches included."""
-    closed = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment))
-    return read(session, environment).advance(match_log.read(session, environment, closed or 0, None))
+    closed = match_log.rated_through(session, environment)
+    return read(session, environment).advance(match_log.read(session, environment, closed, None))
 
 
 def write(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -161,8 +161,7 @@ def _read(session: Session, ids: Iterable[int]) -> list[MatchRow]:
     query = select(*entities, ~counting.excluded(), _rating_period(), recorded)
     query = query.join(_HOME, _HOME.id == Match.home_id).join(_AWAY, _AWAY.id == Match.away_id)
     for rating, side in ((_HOME_RATING, Match.home_id), (_AWAY_RATING, Match.away_id)):
-        joined = (rating.player_id == side) & (rating.period_id == _last_period(side))
-        query = query.outerjoin(rating, joined)
+        query = query.outerjoin(rating, rating.id == _last_rating(side))
     return [
         MatchRow(
             id=match.id,
@@ -197,10 +196,11 @@ def _rating_period() -> ScalarSelect[int]:
     return current.order_by(Period.last_match_id, Period.id).limit(1).correlate(Match).scalar_subquery()
 
 
-def _last_period(player: InstrumentedAttribute[int]) -> ScalarSelect[int]:
-    """Select the last period that rated a player before a match."""
-    rated = select(Rating.period_id).join(Period, Period.id == Rating.period_id)
-    rated = rated.where(Rating.player_id == player, Period.last_match_id < Match.id, Period.current_version())
+def _last_rating(player: InstrumentedAttribute[int]) -> ScalarSelect[int]:
+    """Select a player's last overall rating before a match."""
+    rated = select(Rating.id).join(Period, Period.id == Rating.period_id)
+    rated = rated.where(Rating.player_id == player, Rating.side.is_(None))
+    rated = rated.where(Period.last_match_id < Match.id, Period.current_version())
     return rated.order_by(Rating.period_id.desc()).limit(1).correlate(Match).scalar_subquery()
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from arena.evaluation import payoff
 from arena.evaluation.payoff import WinCounts
 from arena.matchmaking import Branch, Candidates, Distribution, MatchmakingConfig, effective_opponents
-from arena.matchmaking.roles import MainExploiter, Opposition, RoleRules, role_distribution, without_self_play
+from arena.matchmaking.roles import MainExploiter, OpponentTable, RoleRules, role_distribution, without_self_play
 from arena.matchmaking.rules import WinRateHistory
 from arena.ratings.glicko2 import Ratings
 from league.errors import InvalidRequestError
@@ -185,7 +185,7 @@ def _opponents_among_themselves(population: Population, indices: NDArray[np.int6
 
 
 def _apply_role(
-    against: Opposition, candidates: Candidates, rules: RoleRules
+    against: OpponentTable, candidates: Candidates, rules: RoleRules
 ) -> tuple[Distribution, tuple[Filter, ...]]:
     """Return a role's distribution; if a configured rule fails, the default one replaces it and a filter names it."""
     try:

@@ -108,7 +108,7 @@ def _matches(session: Session, environment: str) -> Iterator[Violation]:
     if untimely:
         finding = f"reported before their lease was granted or after their period was closed: {_some(untimely)}"
         yield Violation("matches", environment, finding)
-    closed = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
+    closed = match_log.rated_through(session, environment)
     if closed > match_log.end(session, environment):
         yield Violation("matches", environment, f"the last period took in match {closed}, which the log lacks")
 
@@ -146,7 +146,7 @@ def _after_their_period(session: Session, environment: str) -> Iterator[int]:
 
 def _payoffs(session: Session, environment: str) -> Iterator[Violation]:
     """Each pair's record counts the matches of the log up to the last period."""
-    closed = session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
+    closed = match_log.rated_through(session, environment)
     games = match_log.read(session, environment, 0, closed)
     apart = games.home != games.away
     pairs = np.stack((np.minimum(games.home, games.away), np.maximum(games.home, games.away)))[:, apart]

@@ -1,4 +1,4 @@
-"""Learners: found or created, listed and shown."""
+"""Learners: registered with the numbers of their role, listed and shown."""
 
 from datetime import datetime
 from operator import attrgetter
@@ -23,24 +23,55 @@ from league.errors import (
     UnknownLearnerError,
 )
 from league.pagination import Page, paginate
+from league.services.audit import log as audit_log
+from league.services.audit.log import Cause
 from league.services.auth import ownership
 from league.services.environments import admission
 from league.services.environments import lookup as environments
 from league.services.population import role_config
 from league.settings import Settings
 
+_IDENTITY = ("id", "name", "role", "environment", "signature", "created_at")
+_PROGRESS = ("step", "metrics", "metrics_at", "verdicts")
 
-def get_or_create(
+
+def register(
     session: Session, settings: Settings, request: wire.LearnerCreate, caller: Principal, now: datetime
 ) -> wire.Learner:
-    """Find the lineage of this name in its environment, or found it as the caller's, with the environment's baselines.
+    """Find or create a learner, and store the numbers of its role that the request gives; the audit log has changes.
 
     Raises:
         ForbiddenError: It exists and the caller may not write for it, or the caller may not create its environment.
         TokenLimitError: The caller has as many learners or environments as it may.
         LearnerMismatchError: It exists with another role or signature.
         NameTakenError: A baseline or an external player of the environment has this name.
+        InvalidRequestError: The role has no such number, or one is out of its range.
     """
+    if request.rules is not None:
+        role_config.of_role(settings, request.role, role_config.given(request.rules))
+    found = _get_or_create(session, settings, request, caller, now)
+    if request.rules is None:
+        return found
+    learner, given = require(session, found.id), role_config.given(request.rules)
+    before = learner.rules or {}
+    if given == before:
+        return found
+    learner.rules = given
+    audit_log.record(
+        session,
+        "rules",
+        Cause(caller.name, "", now),
+        environment=learner.environment,
+        player_id=found.player_id,
+        details={"learner": learner.name, "role": learner.role, "from": before, "to": given},
+    )
+    return show(session, settings, learner)
+
+
+def _get_or_create(
+    session: Session, settings: Settings, request: wire.LearnerCreate, caller: Principal, now: datetime
+) -> wire.Learner:
+    """Find the learner of this name in its environment, or create it with the baselines; see `register`."""
     learner = _find(session, request)
     if learner is None:
         _found(session, settings, request, caller, now)
@@ -107,7 +138,9 @@ def _found(session: Session, settings: Settings, request: wire.LearnerCreate, ca
     if _find(session, request) is not None:  # another call was first
         return
     admission.require_learner(session, settings, request.environment, caller)
-    _require_no_external(session, request)
+    if _has_player(session, request, "external"):
+        rule = f"an external player of {request.environment} has this name"
+        raise NameTakenError(request.name, rule, "choose another name for the learner")
     environment = session.get(Environment, request.environment)
     if environment is None:
         environment = Environment(name=request.environment, owner=ownership.owner(caller), created_at=now)
@@ -137,16 +170,15 @@ def _declare(session: Session, request: wire.LearnerCreate) -> None:
         environment.sides = list(request.sides)
 
 
-def _require_no_external(session: Session, request: wire.LearnerCreate) -> None:
-    same = Player.environment == request.environment, Player.signature == request.signature
-    if session.scalar(select(Player.id).where(*same, Player.name == request.name, Player.kind == "external")):
-        rule = f"an external player of {request.environment} has this name"
-        raise NameTakenError(request.name, rule, "choose another name for the learner")
+def _has_player(session: Session, request: wire.LearnerCreate, kind: wire.Kind) -> bool:
+    """Return whether a player of a kind has the learner's name."""
+    same = request.model_dump(include={"environment", "signature", "name"})
+    return session.scalar(select(Player.id).filter_by(**same, kind=kind)) is not None
 
 
 def _add_baselines(session: Session, settings: Settings, request: wire.LearnerCreate, now: datetime) -> None:
     known = (*baselines(request.environment), *_brought(request))
-    if any(baseline.name == request.name for baseline in known) or _is_baseline(session, request):
+    if any(baseline.name == request.name for baseline in known) or _has_player(session, request, "baseline"):
         rule = f"a baseline of {request.environment} has this name"
         raise NameTakenError(request.name, rule, "choose another name for the learner")
     rows = [
@@ -159,17 +191,6 @@ def _add_baselines(session: Session, settings: Settings, request: wire.LearnerCr
         for baseline in known
     ]
     session.execute(insert_into(session, Player).values(rows).on_conflict_do_nothing())
-
-
-def _is_baseline(session: Session, request: wire.LearnerCreate) -> bool:
-    """Whether a baseline that somebody's game has brought before has the learner's name."""
-    named = select(Player.id).where(
-        Player.environment == request.environment,
-        Player.signature == request.signature,
-        Player.name == request.name,
-        Player.kind == "baseline",
-    )
-    return session.scalar(named) is not None
 
 
 def _brought(request: wire.LearnerCreate) -> list[Baseline]:
@@ -232,19 +253,11 @@ def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> li
     return [
         wire.Learner.model_validate(
             {
-                "id": learner.id,
+                **{name: getattr(learner, name) for name in _IDENTITY},
+                **{name: getattr(progress[learner.id], name) for name in _PROGRESS},
                 "player_id": players[learner.id],
-                "name": learner.name,
-                "role": learner.role,
-                "environment": learner.environment,
-                "signature": learner.signature,
-                "step": progress[learner.id].step,
-                "metrics": progress[learner.id].metrics,
-                "metrics_at": progress[learner.id].metrics_at,
-                "verdicts": progress[learner.id].verdicts,
                 "sides": sides[learner.environment],
                 "latest_snapshot": snapshots.get(learner.id),
-                "created_at": learner.created_at,
                 "rules": arithmetic.numbers(role_config.of_learner(settings, learner)),
                 "resets": beginnings.resets,
                 "began_step": beginnings.step,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.evaluation import payoff as arithmetic
-from arena.matchmaking.roles import MainExploiter, Opposition, RoleRules
+from arena.matchmaking.roles import MainExploiter, OpponentTable, RoleRules
 from arena.matchmaking.rules import NO_LINEAGE, Need
 from arena.ratings.glicko2 import expected_score
 from league.services.matches import pair_records
@@ -62,12 +62,12 @@ class Matchups:
 
     win_rates: NDArray[np.float64]
     matches: IntArray
-    against: Opposition
+    against: OpponentTable
 
 
 @dataclass(frozen=True, eq=False)
 class _Lineages:
-    """The lineage, role and step of P players, as `Opposition` has them."""
+    """The lineage, role and step of P players, as `OpponentTable` has them."""
 
     lineage: IntArray
     main: BoolArray
@@ -92,10 +92,10 @@ def matchups(population: Population, own: LearnerRole, records: PairRecords, ind
     win_rates = arithmetic.win_rates(counts, expected)
     lineages = population.cached("lineages", lambda: _lineages(population.members))
     lineage, step = lineages.lineage[indices], lineages.step[indices]
-    recent = arithmetic.win_rates(arithmetic.of_late(counts, matches, lineage, step), expected)
-    against = Opposition(
+    recent = arithmetic.win_rates(arithmetic.pool_recent(counts, matches, lineage, step), expected)
+    against = OpponentTable(
         win_rates=win_rates,
-        of_late=np.where(lineage == NO_LINEAGE, win_rates, recent),
+        recent_win_rates=np.where(lineage == NO_LINEAGE, win_rates, recent),
         lineage=lineage,
         main=lineages.main[indices],
         exploiter=lineages.exploiter[indices],

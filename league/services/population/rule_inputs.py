@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from arena.matchmaking.rules import WinRateHistory
-from league.db.models import Learner, Period, Player
+from league.db.models import Learner, Player
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.log import MatchArrays
@@ -62,7 +62,7 @@ def _load(session: Session, population: Population, settings: Settings, learner:
     needs = role.needs(int(population.games[population.index(learner)]))
     games, among = None, None
     if role.reset_step or "pasts" in needs:
-        through, most = rated_through(session, environment), settings.matchmaking.past_games
+        through, most = match_log.rated_through(session, environment), settings.matchmaking.past_games
         games = match_log.last_of(session, learner, through, most, from_step=role.reset_step)
     if "between" in needs:
         among = population.cached("pair records", lambda: pair_records.read(session, environment))
@@ -88,11 +88,6 @@ def _roles(session: Session, population: Population, settings: Settings) -> Mapp
         reset_step = resets.get(learner_id, role_config.NO_RESETS).step
         everybody[player_id] = LearnerRole(member, learner_id, name, own.rules, own.failure, reset_step)
     return everybody
-
-
-def rated_through(session: Session, environment: str) -> int:
-    """Return the last match of the newest closed period, 0 before the first."""
-    return session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
 
 
 def pasts_in(games: MatchArrays, learner: int, opponents: Sequence[int]) -> WinRateHistory:

@@ -15,7 +15,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from arena.matchmaking import roles as arithmetic
-from arena.matchmaking.roles import Opposition, SnapshotRule, role_of
+from arena.matchmaking.roles import OpponentTable, SnapshotRule, role_of
 from arena.seeding import derive
 from league import wire
 from league.db import locks
@@ -161,7 +161,7 @@ def _evidence(population: Population, inputs: LearnerInputs, since_step: int, st
             "exploiter": against.exploiter.tolist(),
             "step": against.step.tolist(),
             "win_rate": np.round(against.win_rates, _DIGITS).tolist(),
-            "of_late": np.round(against.of_late, _DIGITS).tolist(),
+            "of_late": np.round(against.recent_win_rates, _DIGITS).tolist(),
             "matches": matchups.matches.tolist(),
         },
     }
@@ -176,9 +176,9 @@ def _follows(reset: bool, evidence: Mapping[str, Any]) -> bool:
 def _decide(evidence: Mapping[str, Any]) -> tuple[bool, str] | None:
     """Return whether to begin anew and why to leave a snapshot, from evidence alone; None where none is due."""
     columns = evidence["opponents"]
-    against = Opposition(
+    against = OpponentTable(
         win_rates=np.array(columns["win_rate"], dtype=np.float64),
-        of_late=np.array(columns["of_late"], dtype=np.float64),
+        recent_win_rates=np.array(columns["of_late"], dtype=np.float64),
         lineage=np.array(columns["lineage"], dtype=np.int64),
         main=np.array(columns["main"], dtype=np.bool_),
         exploiter=np.array(columns["exploiter"], dtype=np.bool_),

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, SQLColumnExpression, func, insert, select
+from sqlalchemy import ColumnElement, SQLColumnExpression, func, select
 from sqlalchemy.orm import Session
 
 from league import wire
@@ -30,7 +30,7 @@ from league.services.population import cache as population_cache
 from league.services.population.cache import Population, Version
 from league.services.promotion import rules as promotion_rules
 from league.services.rating_periods.queries import newest, to_wire
-from league.services.ratings import input_version, rated_players, sides, sides_store
+from league.services.ratings import input_version, sides, sides_store, store
 from league.services.ratings import state as rating_state
 from league.services.ratings.input_version import InputVersion
 from league.services.ratings.period import PlayerRating, RatingConfig, Roster
@@ -39,7 +39,6 @@ from league.services.unplayable_reports import false_reports
 from league.settings import Settings
 
 _START = Player.start_rating, Player.start_deviation, Player.start_volatility
-_LAST = Rating.rating, Rating.deviation, Rating.volatility, Rating.games, Rating.score
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,27 +135,6 @@ def entry_of(player: Player, last: Rating | None) -> PlayerRating:
     if last is None:
         return PlayerRating(player.kind, player.start_rating, player.start_deviation, player.start_volatility, 0, 0.0)
     return PlayerRating(player.kind, last.rating, last.deviation, last.volatility, last.games, last.score)
-
-
-def write_ratings(
-    session: Session, period_id: int, entries: Mapping[int, PlayerRating], side_entries: Mapping[int, PlayerRating]
-) -> None:
-    """Append a period's ratings, by player, and those of sides, by seat."""
-    rows = [
-        {
-            "period_id": period_id,
-            "player_id": player_id,
-            "rating": entry.rating,
-            "deviation": entry.deviation,
-            "volatility": entry.volatility,
-            "games": entry.games,
-            "score": entry.score,
-        }
-        for player_id, entry in sorted(entries.items())
-    ]
-    if rows:
-        session.execute(insert(Rating), rows)
-    sides_store.write_ratings(session, period_id, side_entries)
 
 
 def _watermark(database: Database, environment: str) -> int:
@@ -260,7 +238,7 @@ def _write(
     )
     session.add(period)
     session.flush()
-    write_ratings(session, period.id, draft.closing.entries, draft.closing.sides.entries)
+    store.write(session, period.id, draft.closing.entries, draft.closing.sides.entries)
     pair_records.write(session, draft.payoffs)
     sides_store.write(session, draft.side_payoffs)
     false_reports.refute(session, environment, draft.after, draft.last_match_id, now)
@@ -293,13 +271,6 @@ def _ledger(session: Session, environment: str, version: int) -> RatingState:
     )
     fitted: dict[int, int] = {}
     if last_fit is not None:
-        fitted = rating_state.games_of_frozen(_rated(session, environment, last_fit))
-    entries, records = _rated(session, environment, None), pair_records.read(session, environment)
+        fitted = rating_state.games_of_frozen(store.read(session, environment, last_fit))
+    entries, records = store.read(session, environment), pair_records.read(session, environment)
     return RatingState(entries, records, fitted, sides_store.read(session, environment))
-
-
-def _rated(session: Session, environment: str, as_of: int | None) -> dict[int, PlayerRating]:
-    """Return everybody whom a period has rated, after the last one or after period `as_of`."""
-    query = rated_players.rated(as_of).where(Player.environment == environment, Rating.player_id.is_not(None))
-    rows = session.connection().execute(query.with_only_columns(Player.id, Player.kind, *_LAST))
-    return {row.id: PlayerRating(*row[1:]) for row in rows}

@@ -53,16 +53,4 @@ def by_last_closed(session: Session) -> list[str]:
 
 def to_wire(period: Period) -> wire.RatingPeriod:
     """Return a period as the wire has it."""
-    return wire.RatingPeriod(
-        id=period.id,
-        version=period.version,
-        number=period.number,
-        environment=period.environment,
-        matches=period.matches,
-        players=period.players,
-        config_id=RatingConfig.restored(period.rule).id,
-        config=period.rule,
-        refitted=period.refitted,
-        closed_at=period.closed_at,
-        reason=period.reason,
-    )
+    return wire.RatingPeriod.of(period, config_id=RatingConfig.restored(period.rule).id, config=period.rule)

@@ -8,7 +8,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from league.db.engine import Database
-from league.db.models import Period, Player, Rating, SideRating
+from league.db.models import Period, Player, Rating
 from league.services.audit import log as audit_log
 from league.services.audit.log import Cause
 from league.services.environments import lookup as environments
@@ -18,7 +18,7 @@ from league.services.matches.log import MatchArrays
 from league.services.matches.pair_records import PairRecords
 from league.services.rating_periods import closing as rating_periods_closing
 from league.services.rating_periods.differences import Difference, Differences, Kind, Row, Rows
-from league.services.ratings import initial_ratings, sides, sides_store
+from league.services.ratings import initial_ratings, sides_store, store
 from league.services.ratings import state as rating_state
 from league.services.ratings.initial_ratings import Inheritance
 from league.services.ratings.input_version import InputVersion, compute_then_commit
@@ -29,7 +29,7 @@ from league.wire import Side
 
 _RATING = ("rating", "deviation", "volatility", "games", "score")
 _SUMMARY = ("matches", "players", "refitted")
-_KINDS: Mapping[Side, Kind] = {"home": "rating at home", "away": "rating away"}
+_KINDS: Mapping[Side | None, Kind] = {None: "rating", "home": "rating at home", "away": "rating away"}
 
 Cut = tuple[int, RatingConfig]
 """Up to which match a period goes, and how it is rated."""
@@ -186,22 +186,16 @@ def _versions(session: Session, environment: str) -> list[list[Period]]:
 
 def _differs(session: Session, period: Period, right: _Correction, found: Differences) -> bool:
     """Say whether something stored of a period is not right."""
-    query = select(Rating.player_id, *(getattr(Rating, name) for name in _RATING)).where(Rating.period_id == period.id)
-    stored: Rows = {(player,): dict(zip(_RATING, row, strict=True)) for player, *row in session.execute(query)}
-    computed: Rows = {(player,): _named(entry, _RATING) for player, entry in right.entries.items()}
-    ratings = found.compare("rating", period.number, stored, computed)
-    seats = _side_rows(sides_store.ratings_of(session, period.id)), _side_rows(right.side_entries)
-    by_side = [found.compare(_KINDS[side], period.number, *(rows[side] for rows in seats)) for side in sides.SIDES]
+    stored: dict[Side | None, dict[tuple[int, ...], Row]] = {side: {} for side in _KINDS}
+    computed: dict[Side | None, dict[tuple[int, ...], Row]] = {side: {} for side in _KINDS}
+    query = select(Rating.side, Rating.player_id, *store.NUMBERS).where(Rating.period_id == period.id)
+    for side, player, *numbers in session.execute(query):
+        stored[side][(player,)] = dict(zip(_RATING, numbers, strict=True))
+    for side, player, entry in store.by_side(right.entries, right.side_entries):
+        computed[side][(player,)] = _named(entry, _RATING)
+    ratings = [found.compare(kind, period.number, stored[side], computed[side]) for side, kind in _KINDS.items()]
     summary = found.compare("period", period.number, {(): _named(period, _SUMMARY)}, {(): _named(right, _SUMMARY)})
-    return ratings or any(by_side) or summary
-
-
-def _side_rows(entries: Mapping[int, PlayerRating]) -> dict[Side, Rows]:
-    rows: dict[Side, dict[tuple[int, ...], Row]] = {side: {} for side in sides.SIDES}
-    for seat, entry in entries.items():
-        player, side = sides.owner(seat)
-        rows[side][(player,)] = _named(entry, _RATING)
-    return dict(rows)
+    return any(ratings) or summary
 
 
 def _right(kind: Kind, kept: PairRecords, right: PairRecords, found: Differences) -> PairRecords | None:
@@ -229,8 +223,7 @@ def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -
         summary = {"matches": right.matches, "players": right.players, "refitted": right.refitted}
         session.execute(update(Period).where(Period.id == right.period_id).values(summary))
         session.execute(delete(Rating).where(Rating.period_id == right.period_id))
-        session.execute(delete(SideRating).where(SideRating.period_id == right.period_id))
-        rating_periods_closing.write_ratings(session, right.period_id, right.entries, right.side_entries)
+        store.write(session, right.period_id, right.entries, right.side_entries)
     for player_id, start in audit.starts.items():
         values = {"start_rating": start.rating, "start_deviation": start.deviation}
         session.execute(update(Player).where(Player.id == player_id).values(values))

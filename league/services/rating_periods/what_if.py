@@ -24,7 +24,7 @@ from league.services.player_names import display_name
 from league.services.rating_periods import closing
 from league.services.rating_periods import queries as period_queries
 from league.services.rating_periods.rebuild import Cut, Step, replay
-from league.services.ratings import input_version, rated_players, sides_store
+from league.services.ratings import input_version, rated_players, sides_store, store
 from league.services.ratings.input_version import InputVersion
 from league.services.ratings.period import PlayerRating, RatingConfig, Roster, as_ratings
 from league.services.ratings.sides import SideState
@@ -284,7 +284,7 @@ def _write(session: Session, environment: str, rerated: _Rerated, actor: str, re
     for period, entries, sides in zip(rerated.periods, rerated.entries, rerated.sides, strict=True):
         session.add(period)
         session.flush()
-        closing.write_ratings(session, period.id, entries, sides.entries)
+        store.write(session, period.id, entries, sides.entries)
     pair_records.rewrite(session, environment, rerated.records)
     sides_store.rewrite(session, environment, rerated.sides[-1].records)
     last = rerated.periods[-1]

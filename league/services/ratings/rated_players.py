@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, and_, case, func, select
+from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, case, func, select
 from sqlalchemy.orm import Session
 
 from arena.ratings.glicko2 import Ratings
@@ -21,12 +21,11 @@ _CHANGES = ("promote", "retire", "reinstate", "quarantine")
 
 def rated(as_of: int | None = None) -> "Select[Player, Rating]":
     """Select players, each with its rating after the last period, or after period `as_of`; null before its first."""
-    history = select(Rating.period_id).where(Rating.player_id == Player.id)
+    history = select(Rating.id).where(Rating.player_id == Player.id, Rating.side.is_(None))
     if as_of is not None:
         history = history.where(Rating.period_id <= as_of)
     last = history.order_by(Rating.period_id.desc()).limit(1).correlate(Player).scalar_subquery()
-    joined = and_(Rating.player_id == Player.id, Rating.period_id == last)
-    return select(Player, Rating).outerjoin(Rating, joined)
+    return select(Player, Rating).outerjoin(Rating, Rating.id == last)
 
 
 def require(session: Session, player_id: int) -> tuple[Player, Rating | None]:

@@ -14,7 +14,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session, aliased
 
 from arena.replay import Header, RecordingError, unpack_recording
-from arena.replay.limits import to_name
+from arena.replay.columns import to_name
 from league import wire
 from league.auth import Principal
 from league.db.bulk_insert import insert_new

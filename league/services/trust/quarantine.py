@@ -58,7 +58,7 @@ def impose(
         session.add(imposed)
         details = {"since": request.since.isoformat()}
         workers.record(session, "quarantine-worker", worker, details, Cause(actor, request.reason, now))
-        body = workers.quarantine_body(imposed)
+        body = wire.Quarantine.of(imposed)
     _rate(database, Quarantine.pending_since.is_not(None), now)
     return body
 
@@ -83,7 +83,7 @@ def lift(
             each.lifted_at = each.lifted_at or now
             each.until = each.since if request.restore else max(now, each.since)
             each.pending_since = now
-        body = workers.quarantine_body(lifted[-1])
+        body = wire.Quarantine.of(lifted[-1])
         details = {"since": lifted[0].since.isoformat(), "until": max(each.until or now for each in lifted).isoformat()}
         workers.record(session, "reinstate-worker", worker, details, Cause(actor, request.reason, now))
     _rate(database, Quarantine.pending_since.is_not(None), now)

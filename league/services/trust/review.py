@@ -235,25 +235,16 @@ def _refused(session: Session, worker_ids: Sequence[str], since: datetime | None
 def _check(
     measure: wire.Measure, environment: str | None, kind: wire.MatchKind | None, fit: Fit, settings: Settings
 ) -> wire.WorkerCheck:
-    return wire.WorkerCheck(
-        measure=measure,
-        environment=environment,
-        kind=kind,
-        results=fit.results,
-        observed=fit.observed,
-        expected=fit.expected,
-        chi_square=fit.chi_square,
-        degrees=fit.degrees,
-        p_value=fit.p_value,
-        suspect=fit.p_value < settings.suspicion_level,
-    )
+    suspect = fit.p_value < settings.suspicion_level
+    return wire.WorkerCheck.of(fit, measure=measure, environment=environment, kind=kind, suspect=suspect)
 
 
 def _body(settings: Settings, worker: Worker, quarantine: Quarantine | None, review: _Review) -> wire.ListedWorker:
-    return wire.ListedWorker(
-        **workers.body(worker, settings, settings.next_poll_s).model_dump(),
-        registered_at=worker.registered_at,
-        quarantine=None if quarantine is None else workers.quarantine_body(quarantine),
+    return wire.ListedWorker.of(
+        worker,
+        heartbeat_s=settings.heartbeat_s,
+        next_poll_s=settings.next_poll_s,
+        quarantine=None if quarantine is None else wire.Quarantine.of(quarantine),
         results=review.results,
         refused=review.refused,
         checks=list(review.checks),

@@ -156,15 +156,5 @@ def _bodies(session: Session, query: "Select[UnplayableReport]") -> list[wire.Pl
     joined = query.join(Worker, Worker.id == UnplayableReport.worker_id).add_columns(Worker.name)
     newest = joined.order_by(UnplayableReport.reported_at.desc(), UnplayableReport.worker_id)
     return [
-        wire.PlayerReport(
-            worker_id=report.worker_id,
-            worker=worker,
-            token=report.owner,
-            reason=report.reason,
-            checked=report.checked,
-            reported_at=report.reported_at,
-            resolution=report.resolution,
-            resolved_at=report.resolved_at,
-        )
-        for report, worker in session.execute(newest)
+        wire.PlayerReport.of(report, worker=worker, token=report.owner) for report, worker in session.execute(newest)
     ]

@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
 
-import numpy as np
 from sqlalchemy import ColumnElement, Update, bindparam, case, select, update
 from sqlalchemy.orm import Session
 
@@ -19,8 +18,6 @@ from league.errors import LeagueError, UnknownLearnerError
 from league.services.auth import ownership
 from league.services.population import training_curves
 from league.services.workers import service as workers
-from league.services.workers.polling import next_poll_s
-from league.settings import Settings
 
 TextT = TypeVar("TextT", str, ColumnElement[Any])
 
@@ -45,30 +42,32 @@ _PROGRESS = (
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """A worker's sign of life with its learners' progress, and who sends it when; chance says when to call again."""
+    """A worker's sign of life with its learners' progress, its caller and the time."""
 
     worker_id: str
     learners: Sequence[wire.LearnerProgress]
     caller: Principal
     now: datetime
-    rng: np.random.Generator
 
 
-def record_heartbeats(
-    session: Session, heartbeats: Sequence[Heartbeat], settings: Settings
-) -> list[wire.HeartbeatAnswer | LeagueError]:
+@dataclass(frozen=True)
+class Orders:
+    """Response to a heartbeat: the worker's command, and its open quarantine if it is in one."""
+
+    command: wire.Command
+    quarantine: wire.Quarantine | None
+
+
+def record_heartbeats(session: Session, heartbeats: Sequence[Heartbeat]) -> list[Orders | LeagueError]:
     """Record that workers live and their learners' progress; return what each worker is to do, or why it is refused.
+
+    Without progress this is one statement.
 
     Raises:
         LeagueError: A heartbeat with progress is refused, of which nothing may be stored.
     """
     found = _touch(session, heartbeats)
-    return [_answer(session, settings, heartbeat, found.get(heartbeat.worker_id)) for heartbeat in heartbeats]
-
-
-def without_progress(heartbeats: Sequence[Heartbeat]) -> bool:
-    """Return whether heartbeats carry no progress, so that recording them is one statement."""
-    return not any(heartbeat.learners for heartbeat in heartbeats)
+    return [_answer(session, heartbeat, found.get(heartbeat.worker_id)) for heartbeat in heartbeats]
 
 
 def _touch(session: Session, beats: Sequence[Heartbeat]) -> dict[str, Sequence[Any]]:
@@ -100,20 +99,16 @@ def _owned(worker_id: TextT, owner: TextT) -> TextT:
     return worker_id + "\n" + owner
 
 
-def _answer(
-    session: Session, settings: Settings, heartbeat: Heartbeat, found: Sequence[Any] | None
-) -> wire.HeartbeatAnswer | LeagueError:
+def _answer(session: Session, heartbeat: Heartbeat, found: Sequence[Any] | None) -> Orders | LeagueError:
     try:
-        return _accept(session, settings, heartbeat, found)
+        return _accept(session, heartbeat, found)
     except LeagueError as error:
         if heartbeat.learners:
             raise
         return error
 
 
-def _accept(
-    session: Session, settings: Settings, heartbeat: Heartbeat, found: Sequence[Any] | None
-) -> wire.HeartbeatAnswer:
+def _accept(session: Session, heartbeat: Heartbeat, found: Sequence[Any] | None) -> Orders:
     """Answer a worker that was found, with its command, its owner and whether it is quarantined.
 
     Raises:
@@ -131,10 +126,7 @@ def _accept(
         ownership.require_learner(session, heartbeat.caller, progress.learner_id)
         _note_progress(session, progress, heartbeat.now)
     quarantine = workers.quarantine_of(session, heartbeat.worker_id) if quarantined else None
-    body = None if quarantine is None else workers.quarantine_body(quarantine)
-    return wire.HeartbeatAnswer.model_validate(
-        {"command": command, "next_poll_s": next_poll_s(settings, heartbeat.rng), "quarantine": body}
-    )
+    return Orders(command, None if quarantine is None else wire.Quarantine.of(quarantine))
 
 
 def _note_progress(session: Session, progress: wire.LearnerProgress, now: datetime) -> None:

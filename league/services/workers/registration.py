@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-import numpy as np
 from sqlalchemy import Insert, Table, select, update
 from sqlalchemy.orm import Session
 
@@ -19,9 +18,6 @@ from league.db.locks import Lock
 from league.db.models import Base, Gate, Lease, Worker
 from league.db.upsert import insert_of
 from league.services.auth import ownership
-from league.services.workers import service as workers
-from league.services.workers.polling import next_poll_s
-from league.settings import Settings
 
 _ID_DIGITS = 16
 _CHANGED = ("version", "signatures", "command", "owner", "seen_at")
@@ -34,16 +30,15 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True)
 class Registration:
-    """A worker that registers, its caller and the time; chance says when to call again."""
+    """A worker that registers, its caller and the time."""
 
     request: wire.WorkerCreate
     caller: Principal
     now: datetime
-    rng: np.random.Generator
 
 
-def register(session: Session, registrations: Sequence[Registration], settings: Settings) -> list[wire.Worker]:
-    """Register workers. One that comes back keeps its id and its name, and its commands are cleared.
+def register(session: Session, registrations: Sequence[Registration]) -> list[Columns]:
+    """Register workers and return their rows. One that comes back keeps its id and its name; its command is cleared.
 
     A worker with an instance is known by that, any other by its name, its kind and its owner. A name that is taken gets
     a number. The pairs that an evaluator of this instance has leased for gates are released: it is a new process.
@@ -64,10 +59,7 @@ def register(session: Session, registrations: Sequence[Registration], settings: 
     for worker_id, each in zip(ids, registrations, strict=True):
         if each.request.kind != "trainer" and each.request.instance is not None:
             _release_gate_leases(session, worker_id, each.now)
-    return [
-        workers.body_of(rows[worker_id], settings, next_poll_s(settings, each.rng))
-        for worker_id, each in zip(ids, registrations, strict=True)
-    ]
+    return [rows[worker_id] for worker_id in ids]
 
 
 def _worker_id(registration: Registration) -> str:

@@ -1,6 +1,6 @@
 """Workers: listed, commanded, and trusted or not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from shlex import quote
@@ -16,7 +16,6 @@ from league.services.audit import log as audit_log
 from league.services.audit.log import Cause
 from league.settings import Settings
 
-_SHOWN = ("id", "name", "kind", "version", "signatures", "command", "seen_at")
 _QUARANTINE = select(Quarantine).where(Quarantine.worker_id == bindparam("worker"), Quarantine.lifted_at.is_(None))
 
 # without the object mapper, which costs more than these statements
@@ -57,7 +56,7 @@ def command(
     worker = require(session, worker_id)
     before, worker.command = worker.command, request.command
     record(session, f"{request.command}-worker", worker, {"from": before}, Cause(actor, request.reason, now))
-    return body(worker, settings, settings.next_poll_s)
+    return wire.Worker.of(worker, heartbeat_s=settings.heartbeat_s, next_poll_s=settings.next_poll_s)
 
 
 def present(session: Session, heartbeat_s: float, now: datetime) -> int:
@@ -114,29 +113,6 @@ def quarantine_of(session: Session, worker_id: str) -> Quarantine | None:
     return session.scalar(_QUARANTINE, {"worker": worker_id})
 
 
-def quarantine_body(quarantine: Quarantine) -> wire.Quarantine:
-    """Return a quarantine as the wire has it."""
-    return wire.Quarantine(
-        since=quarantine.since,
-        until=quarantine.until,
-        reason=quarantine.reason,
-        actor=quarantine.actor,
-        imposed_at=quarantine.imposed_at,
-        lifted_at=quarantine.lifted_at,
-    )
-
-
 def unknown(worker_id: str) -> UnknownWorkerError:
     """Return the error about a worker that does not exist."""
     return UnknownWorkerError(worker_id, "no worker has this id", "register with POST /workers")
-
-
-def body(worker: Worker, settings: Settings, poll_s: float) -> wire.Worker:
-    """Return a worker as the wire has it."""
-    return body_of({name: getattr(worker, name) for name in _SHOWN}, settings, poll_s)
-
-
-def body_of(columns: Mapping[str, Any], settings: Settings, poll_s: float) -> wire.Worker:
-    """Return a worker as the wire has it, given its columns."""
-    shown = {name: columns[name] for name in _SHOWN}
-    return wire.Worker.model_validate(shown | {"heartbeat_s": settings.heartbeat_s, "next_poll_s": poll_s})

@@ -227,7 +227,8 @@ def test_out_of_memory_is_a_one_line_error(capsys: pytest.CaptureFixture[str], m
     code, _, err = run(capsys, "bench", "--environment", "mech-duel", "--num-envs", "16000000")
 
     assert code == 1
-    assert err == "arena: 16000000 matches of mech-duel do not fit the memory of cpu: give fewer\n"
+    assert_names(err, 16000000, "mech-duel", "cpu")
+    assert err.count("\n") == 1
 
 
 def test_more_matches_than_any_memory_holds_are_bad_usage(capsys: pytest.CaptureFixture[str]):
@@ -293,7 +294,8 @@ def test_a_full_disk_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch
     code, _, err = run(capsys, "environments", "--json")
 
     assert code == 1
-    assert err == "arena: what was to be printed: No space left on device; make room\n"
+    assert_names(err, "No space left on device")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -361,9 +363,9 @@ def test_exploitability_of_rounds_of_a_matrix_game_is_that_of_one_round(capsys: 
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
-        (["rps"], "no player of rps"),
-        (["rps", "process:./bot"], "process:./bot is a policy from outside"),
-        (["recall", "random"], "or a matrix game such as rps"),
+        (["rps"], "rps"),
+        (["rps", "process:./bot"], "process:./bot"),
+        (["recall", "random"], "rps"),
     ],
 )
 def test_exploitability_error_names_the_unsupported_policy(

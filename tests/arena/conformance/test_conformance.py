@@ -101,10 +101,9 @@ def test_a_broken_rule_is_found_and_hardly_another_is_blamed(game: str, check: s
     failed = said(report, Verdict.FAILED)
     assert ", ".join(failed) == check
     assert seen in next(iter(failed.values()))
-    finding = next(row.finding for row in report.rows if row.verdict is Verdict.FAILED)
-    assert finding is not None
+    finding = next(row for row in report.rows if row.verdict is Verdict.FAILED)
     assert finding.rule
-    assert finding.way_out
+    assert finding.remedy
     assert not report.passed
 
 
@@ -116,8 +115,7 @@ def test_findings_have_a_location():
         "placed": "match of row ",
     }
     for game, place in places.items():
-        (finding,) = [row.finding for row in look_at(game).rows if row.verdict is Verdict.FAILED]
-        assert finding is not None
+        (finding,) = [row for row in look_at(game).rows if row.verdict is Verdict.FAILED]
         assert place.split("{}")[0] in finding.where, game
 
 
@@ -144,7 +142,7 @@ def test_chance_of_its_own_breaks_every_way_of_repeating():
 
 def test_game_may_declare_that_it_does_not_repeat():
     told = said(look_at("careless"), Verdict.NOT_APPLICABLE)
-    assert told["repeats"] == told["rows"] == told["reset"] == "it declares that matches do not repeat"
+    assert told["repeats"] == told["rows"] == told["reset"] != ""
 
 
 def test_deterministic_game_is_recognised():
@@ -180,7 +178,7 @@ def test_unlike_sides_that_see_the_same_are_warned_of():
     report = look_at("untold")
     assert report.passed
     told = said(report, Verdict.WARNING)
-    assert told["own side"] == "it is shown to the last number what an agent of the other side was shown"
+    assert "own side" in told
     assert said(look_at("honest"), Verdict.NOT_APPLICABLE)["own side"] == "sides are alike"
     kuhn = verify("openspiel:kuhn_poker", matches=10, seed=2, progress=unseen)
     assert "own side" in said(kuhn, Verdict.PASSED)
@@ -189,7 +187,7 @@ def test_unlike_sides_that_see_the_same_are_warned_of():
 def test_reactivated_agents_are_a_warning():
     report = look_at("undying")
     assert report.passed
-    assert said(report, Verdict.WARNING) == {"who has left": "it acts again after it was inactive"}
+    assert said(report, Verdict.WARNING).keys() == {"who has left"}
 
 
 def test_an_advantage_of_a_side_is_warned_of_with_its_interval():
@@ -203,17 +201,17 @@ def test_an_advantage_of_a_side_is_warned_of_with_its_interval():
 def test_game_that_never_terminates_is_a_warning():
     report = look_at("endless")
     assert report.passed
-    assert said(report, Verdict.WARNING)["step limit"] == "all 10 matches were cut off, after 6 to 6 decisions"
+    assert_names(said(report, Verdict.WARNING)["step limit"], 10, 6)
     assert_names(said(look_at("honest"), Verdict.PASSED)["step limit"], 10)
 
 
 def test_a_limit_that_decides_is_an_end():
-    assert said(look_at("timed"), Verdict.NOT_APPLICABLE)["step limit"] == "its limit decides its matches"
+    assert "step limit" in said(look_at("timed"), Verdict.NOT_APPLICABLE)
 
 
 def test_winners_that_earn_less_are_warned_of():
     told = said(look_at("confused", matches=40), Verdict.WARNING)
-    assert told["scores and rewards"] == "who won earned more in 0 of 40 matches"
+    assert_names(told["scores and rewards"], "0 of 40")
 
 
 @pytest.mark.parametrize(
@@ -233,7 +231,7 @@ def test_non_daemon_threads_are_reported():
     finally:
         broken_games.RELEASED.set()
     assert [*failed] == ["keeps to itself"]
-    assert failed["keeps to itself"].startswith("while it is played it leaves thread linger-False behind")
+    assert failed["keeps to itself"].startswith("while it is played it leaves thread linger-False")
 
 
 def test_illegal_actions_may_be_a_matter_of_the_rules():
@@ -263,10 +261,11 @@ def test_a_game_that_kills_its_process_is_survived():
 
 def test_changing_spec_is_reported_by_field():
     failed = said(look_at("growing"), Verdict.FAILED)
-    assert failed == {"specification": "it declares something else when it is made again: max_decisions"}
-    assert said(look_at("boundless"), Verdict.FAILED) == {
-        "specification": "max_decisions is 0: a whole number of at least 1 is needed"
-    }
+    assert failed.keys() == {"specification"}
+    assert_names(failed["specification"], "max_decisions")
+    failed = said(look_at("boundless"), Verdict.FAILED)
+    assert failed.keys() == {"specification"}
+    assert_names(failed["specification"], "max_decisions", 0)
 
 
 @pytest.mark.integration

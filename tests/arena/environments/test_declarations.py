@@ -7,9 +7,9 @@ import zoo_games
 from gymnasium.spaces import Box, Discrete
 
 from arena.environments import declare
-from arena.environments.adapters.pettingzoo.declare import look_at
+from arena.environments.adapters.pettingzoo.declare import inspect_game
 from arena.environments.adapters.sides import TwoSided
-from arena.environments.adapters.vector.declare import look_at as look_at_tensors
+from arena.environments.adapters.vector.declare import inspect_game as look_at_tensors
 from arena.environments.adapters.vector.game import TensorGame
 from arena.environments.spec import RoundsSpec
 
@@ -45,7 +45,7 @@ def test_game_properties_are_declared(game, said):
 
 
 def test_user_games_declare_their_properties():
-    one = look_at("game", TwoSided(zoo_games.Meadow, zero_sum=False, chance=True)).spec
+    one = inspect_game("game", TwoSided(zoo_games.Meadow, zero_sum=False, chance=True)).spec
     other = look_at_tensors("game", TensorGame(Still, zero_sum=True, chance=False)).spec
     assert (one.zero_sum, one.chance) == (False, True)
     assert (other.zero_sum, other.chance) == (True, False)

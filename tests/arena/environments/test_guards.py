@@ -9,7 +9,7 @@ from refused import refused
 
 from arena.cli import main
 from arena.environments import make
-from arena.environments.guards import require_finite, staying
+from arena.environments.guards import forbid_exit, require_finite
 from arena.play.series import play_series, resolve_policy
 
 
@@ -74,13 +74,12 @@ def test_a_game_that_ends_the_program_ends_a_match_with_the_place(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"arena: {game} raises SystemExit(")
     assert "_games.py, line " in line
-    assert "let it end the match instead" in line
     assert ("in decision 3 of match 0 of zoo_games:fragile" in line) is (game == "zoo_games:fragile")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_interrupts_and_game_errors_propagate_unchanged(error: type[BaseException]):
-    with pytest.raises(error), staying("game"):
+    with pytest.raises(error), forbid_exit("game"):
         raise error
 
 

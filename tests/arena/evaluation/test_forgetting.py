@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from refused import refused
 
-from arena.evaluation.forgetting import forgetting, regressed
+from arena.evaluation.forgetting import forgetting, regressions
 from arena.evaluation.payoff import WinCounts
 
 
@@ -80,14 +80,14 @@ def test_a_fall_within_the_margin_is_not_worth_mentioning():
     ],
 )
 def test_regression_requires_a_confident_win_before_and_loss_now(earlier, recent, lost):
-    assert regressed(counts([earlier[0]], earlier[1]), counts([recent[0]], recent[1])).tolist() == [lost]
+    assert regressions(counts([earlier[0]], earlier[1]), counts([recent[0]], recent[1])).tolist() == [lost]
 
 
 def test_noise_is_no_regression_however_often_one_looks():
     """400 looks at 60 opponents who are as even as ever: with the significance of one look 9 alarms would be false."""
     rng = np.random.default_rng(3)
     seen = [counts(rng.binomial(170, 0.5, 60), 170) for _ in range(800)]
-    alarms = sum(regressed(one, two).sum() for one, two in zip(seen[::2], seen[1::2], strict=True))
+    alarms = sum(regressions(one, two).sum() for one, two in zip(seen[::2], seen[1::2], strict=True))
     assert alarms <= 2
 
 

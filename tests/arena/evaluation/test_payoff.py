@@ -10,8 +10,8 @@ from arena.evaluation.payoff import (
     beta_moments,
     cyclic_share,
     expected_matrix,
-    of_late,
     payoff,
+    pool_recent,
     tally,
     unexplained_share,
     wilson_interval,
@@ -87,14 +87,14 @@ def test_recent_record_of_a_lineage_is_that_of_its_learner(games, chance):
     counts = tally(4 * lineage + age, score, learning, 12)
     counts = WinCounts(*(column[order] for column in vars(counts).values()))
     matches = np.bincount(4 * lineage + age, minlength=12)[order]
-    found = of_late(counts, matches, whose[order], 10 * when[order])
+    found = pool_recent(counts, matches, whose[order], 10 * when[order])
     expected = tally(lineage, score, learning, 3)
     for name, column in vars(expected).items():
         np.testing.assert_allclose(getattr(found, name), column[whose[order]], atol=1e-12)
 
 
 def test_recent_records_of_no_players_are_empty():
-    assert of_late(tally([], [], [], 0), [], [], []).games.shape == (0,)
+    assert pool_recent(tally([], [], [], 0), [], [], []).games.shape == (0,)
 
 
 @pytest.mark.parametrize("games", [1.0, 3.0, 6.0, 12.0, 30.0, 100.0])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import refused
 
-from arena.evaluation.sprt import EloEstimate, SprtConfig, estimate, judge, log_likelihood_ratio, stop
+from arena.evaluation.sprt import EloEstimate, SprtConfig, estimate, log_likelihood_ratio, run_sprt, stop
 
 COUNTS = [
     (3, [10, 20, 15]),
@@ -178,13 +178,13 @@ def test_a_score_between_two_values_keeps_the_mean():
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30))
 @settings(max_examples=20)
 def test_scores_of_any_margin_are_judged(scores):
-    verdict = judge(scores, SprtConfig(elo0=-1000.0, elo1=1000.0))
+    verdict = run_sprt(scores, SprtConfig(elo0=-1000.0, elo1=1000.0))
     assert np.isfinite(verdict.stop.llr)
     assert verdict.lead.low <= verdict.lead.elo <= verdict.lead.high
 
 
 def test_before_the_first_game_nothing_is_known():
-    verdict = judge([], SprtConfig())
+    verdict = run_sprt([], SprtConfig())
     assert (verdict.stop.decision, verdict.stop.games, verdict.stop.llr) == ("continue", 0, 0.0)
     assert verdict.lead == EloEstimate(*(pytest.approx(elo, abs=1e-6) for elo in (0.0, -1000.0, 1000.0)))
 
@@ -202,7 +202,7 @@ def test_far_from_its_bounds_a_test_estimates_as_if_it_had_been_of_a_fixed_lengt
 def test_intervals_hold_the_truth_and_medians_are_in_the_middle_although_the_test_stopped_itself():
     config = SprtConfig(elo0=-60.0, elo1=60.0)
     scores = paired_scores(30.0, 40, 150, np.random.default_rng(3))
-    leads = [verdict.lead for verdict in (judge(each, config) for each in scores)]
+    leads = [verdict.lead for verdict in (run_sprt(each, config) for each in scores)]
     # 40 intervals: at most 2 miss on average, give or take 1.4; half of the medians are above, give or take 3.2
     assert sum(not lead.low <= 30.0 <= lead.high for lead in leads) <= 6
     assert 10 <= sum(lead.elo > 30.0 for lead in leads) <= 30

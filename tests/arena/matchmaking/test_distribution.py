@@ -14,7 +14,7 @@ from arena.matchmaking import (
     effective_opponents,
     opponent_distribution,
     pfsp_weights,
-    skill_weights,
+    rating_kernel,
 )
 from arena.matchmaking.rules import NO_LINEAGE
 
@@ -78,7 +78,7 @@ def test_hard_prefers_the_opponent_that_wins_more(win_rates):
 
 def test_empty_pool_has_empty_weights_and_self_play_only():
     assert pfsp_weights([]).shape == (0,)
-    assert skill_weights(1500.0, []).shape == (0,)
+    assert rating_kernel(1500.0, []).shape == (0,)
     distribution = opponent_distribution(pool([]), MatchmakingConfig(self_play_share=0.0))
     assert distribution.self_play == 1.0
     draws = draw(distribution, 5, np.random.default_rng(0))
@@ -103,21 +103,21 @@ def test_unknown_weighting_and_negative_power_are_refused_by_name():
 
 
 def test_skill_kernel_is_a_gaussian_of_the_rating_difference():
-    weights = skill_weights(1500.0, [1500.0, 1700.0, 1100.0])
+    weights = rating_kernel(1500.0, [1500.0, 1700.0, 1100.0])
     raw = np.exp([0.0, -0.5, -2.0])
     assert weights == pytest.approx(raw / raw.sum())
 
 
 @pytest.mark.holds("J4")
 def test_skill_kernel_does_not_underflow_thousands_of_points_away():
-    weights = skill_weights(1500.0, [6500.0, 6600.0, 20_000.0])
+    weights = rating_kernel(1500.0, [6500.0, 6600.0, 20_000.0])
     assert weights[0] == pytest.approx(1 / (1 + np.exp(-(5100**2 - 5000**2) / (2 * 200**2))))
     assert weights.sum() == pytest.approx(1.0)
 
 
 @given(finite, st.lists(finite, min_size=1, max_size=9), st.floats(1e-3, 1e6))
 def test_skill_weights_sum_to_one_for_any_finite_ratings(rating, ratings, sigma):
-    weights = skill_weights(rating, ratings, sigma)
+    weights = rating_kernel(rating, ratings, sigma)
     assert (weights >= 0.0).all()
     assert weights.sum() == pytest.approx(1.0)
 
@@ -178,7 +178,7 @@ def test_warm_up_lists_excluded_opponents_with_the_reason():
 
 def test_warm_up_weighs_by_skill_and_mixes_in_the_uniform_share():
     (branch,) = opponent_distribution(pool([1500, 1690, 1900], games=0), MatchmakingConfig()).branches
-    near = 0.95 * skill_weights(1500.0, [1500.0, 1690.0]) + 0.05 / 2
+    near = 0.95 * rating_kernel(1500.0, [1500.0, 1690.0]) + 0.05 / 2
     assert branch.weights == pytest.approx([*near, 0.0])
 
 
@@ -246,7 +246,7 @@ def test_lineages_of_other_opponents_are_refused():
 def test_skill_weighting_serves_warm_learners_too():
     config = MatchmakingConfig(weighting="skill", uniform_share=0.0, self_play_share=0.0, skill_sigma=100.0)
     distribution = opponent_distribution(pool([1400, 1800], [0.9, 0.1]), config)
-    assert distribution.probabilities == pytest.approx(skill_weights(1500.0, [1400.0, 1800.0], 100.0))
+    assert distribution.probabilities == pytest.approx(rating_kernel(1500.0, [1400.0, 1800.0], 100.0))
 
 
 @given(

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from installed_rules import brought
 from refused import refused
 
-from arena.evaluation.nash_averaging import nash_mixture
+from arena.evaluation.nash_averaging import max_entropy_nash
 from arena.evaluation.payoff import WinCounts, tally
 from arena.matchmaking import MatchmakingConfig, draw, opponent_distribution
-from arena.matchmaking.pfsp import pfsp_weights, skill_weights
+from arena.matchmaking.pfsp import pfsp_weights, rating_kernel
 from arena.matchmaking.rules import Candidates, Rule, WinRateHistory, find_rule
 
 RULES = ["hard", "variance", "linear", "capped", "uniform", "skill", "nash", "forgotten"]
@@ -36,13 +36,13 @@ def test_rules_of_win_rates_are_the_weightings(weighting):
 
 def test_the_skill_rule_is_the_kernel():
     candidates = pool([0.2, 0.5, 0.9])
-    wanted = skill_weights(1500.0, candidates.ratings, 90.0)
+    wanted = rating_kernel(1500.0, candidates.ratings, 90.0)
     assert find_rule("skill", skill_sigma=90.0).weights(candidates) == pytest.approx(wanted)
 
 
 def test_nash_rule_falls_back_to_predicted_win_rates():
     circle = np.array([[0.5, 0.8, 0.1], [0.2, 0.5, 0.7], [0.9, 0.3, 0.5]])
-    assert find_rule("nash").weights(pool([0.2, 0.5, 0.9], between=circle)) == pytest.approx(nash_mixture(circle))
+    assert find_rule("nash").weights(pool([0.2, 0.5, 0.9], between=circle)) == pytest.approx(max_entropy_nash(circle))
     assert find_rule("nash").weights(pool([0.5, 0.2, 0.9])) == pytest.approx([0.0, 1.0, 0.0], abs=1e-6)
 
 

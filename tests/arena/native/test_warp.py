@@ -7,7 +7,7 @@ import pytest
 import torch
 
 native = pytest.importorskip("arena.native.warp")
-launching = pytest.importorskip("arena.native.structs")
+launching = pytest.importorskip("arena.native.warp")
 
 MAPS = """\
 55d0c8a00000-55d0c8a01000 r--p 00000000 08:01 1311 /usr/bin/python3.11

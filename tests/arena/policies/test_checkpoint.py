@@ -276,7 +276,6 @@ def test_every_difference_is_named(data: bytes, network: ActorCritic, into_a_net
         read()
 
     message = str(refusal.value)
-    assert message.startswith("x does not fit its architecture: ")
     for difference in ("missing critic.bias", "unexpected head.scale", "actor.bias is (9,), not (5,)"):
         assert difference in message
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())

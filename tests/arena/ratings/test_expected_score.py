@@ -15,7 +15,9 @@ def rate(
     theta: np.ndarray, covariance: np.ndarray, free: np.ndarray, meetings: PairCounts, correlation: float, hold: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ratings and their covariance, from a covariance that is a matrix."""
-    rating, found = round_robin.rate(theta, Covariance.of_matrix(covariance), free, meetings, correlation, hold)
+    rating, found = round_robin.round_robin_ratings(
+        theta, Covariance.of_matrix(covariance), free, meetings, correlation, hold
+    )
     assert found.matrix is not None
     return rating, found.matrix
 

@@ -43,7 +43,7 @@ class Gate:
 
 @pytest.fixture
 def address(serve: Callable[..., TestClient]) -> Iterator[str]:
-    with listening(serve(lanes={"leases_running": 1, "leases_waiting": 1, "wait_s": 60.0}).app) as url:
+    with listening(serve(concurrency={"writes_running": 1, "writes_waiting": 1, "wait_s": 60.0}).app) as url:
         yield url
 
 
@@ -53,9 +53,7 @@ def request(scene: Scene) -> wire.TrainingLeases:
     )
 
 
-def test_heartbeats_and_results_go_through_while_leases_are_refused(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_heartbeats_go_through_while_leases_are_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with LeagueClient(address, patience=patience_of(0.0)) as client, ThreadPoolExecutor(2) as pool:
         scene = Scene(client)
         (lease,) = scene.opponent_leases(1)
@@ -63,9 +61,9 @@ def test_heartbeats_and_results_go_through_while_leases_are_refused(
         running = pool.submit(client.lease, request(scene))
         assert gate.reached.acquire(timeout=60)
         waiting = pool.submit(client.lease, request(scene))
-        waiting_shown = 'league_calls_waiting{lane="leases"} 1.0'
+        waiting_shown = 'league_calls_waiting{request_class="writes"} 1.0'
         while waiting_shown not in httpx2.get(f"{address}/metrics").text:
-            pass
+            threading.Event().wait(0.01)
 
         body = request(scene).model_dump()
         for _ in range(3):
@@ -74,17 +72,18 @@ def test_heartbeats_and_results_go_through_while_leases_are_refused(
             assert refusal.json()["type"] == "busy"
             assert int(refusal.headers["retry-after"]) >= 1
             assert client.heartbeat(scene.trainer.id).command == "continue"
-        assert [answer.status for answer in scene.report(result(lease))] == ["accepted"]
-        assert client.explain_lease(lease.lease_id).matches == 1
         with refused("busy"):
             client.lease(request(scene))
 
         gate.opened.set()
         assert len(running.result().items) == len(waiting.result().items) == 4
+        with LeagueClient(address) as another:
+            (answer,) = another.report(wire.ResultBatch(worker_id=scene.trainer.id, results=[result(lease)])).items
+        assert answer.status == "accepted"
         figures = httpx2.get(f"{address}/metrics").text
-        assert 'league_calls_refused_total{lane="leases"} 4.0' in figures
-        assert 'league_calls_refused_total{lane="beats"}' not in figures
-        assert 'league_calls_waiting{lane="leases"} 0.0' in figures
+        assert 'league_calls_refused_total{request_class="writes"} 4.0' in figures
+        assert 'league_calls_refused_total{request_class="reads"}' not in figures
+        assert 'league_calls_waiting{request_class="writes"} 0.0' in figures
 
 
 def test_under_load_every_call_is_answered_or_refused_and_none_is_lost(address: str) -> None:
@@ -119,12 +118,12 @@ def test_a_refusal_repeats_with_the_chance_it_is_given() -> None:
         raise AssertionError
 
     def told(seed: int) -> list[str]:
-        """What callers are told who find the lane full."""
-        lanes = ConcurrencyLimits(leases_waiting=0, retry_min_s=30.0)
+        """What callers are told who find the class full."""
+        limits = ConcurrencyLimits(writes_waiting=0, retry_min_s=30.0)
         rng = np.random.default_rng(seed)
-        door = ConcurrencyMiddleware(never_reached, lanes, Metrics(), lambda: 0.0, rng, web.refusal)
-        for _ in range(lanes.leases_running):
-            assert asyncio.run(door._lanes["leases"].enter(1.0))
+        door = ConcurrencyMiddleware(never_reached, limits, Metrics(), lambda: 0.0, rng, web.refusal)
+        for _ in range(limits.writes_running):
+            assert asyncio.run(door._limiters["writes"].enter(1.0))
         http = TestClient(door)
         return [http.post("/api/v1/leases").headers["retry-after"] for _ in range(8)]
 

@@ -1,4 +1,4 @@
-"""Calls are counted for each caller and lane, and too many are refused."""
+"""Calls are counted for each caller and request class, and too many are refused."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

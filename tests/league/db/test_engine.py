@@ -1,8 +1,10 @@
-"""Connections that end while nobody uses them."""
+"""Connections that end while idle, and durability on SQLite."""
 
 from collections.abc import Iterator
 
 import pytest
+import served_app
+from league_scene import ON_SQLITE
 from sqlalchemy import create_engine, text
 
 from league.db import engine
@@ -51,3 +53,12 @@ def test_a_connection_in_use_is_not_asked_each_time(database: Database, monkeypa
             with database.read() as session:
                 session.execute(text("SELECT 1"))
         assert asked == expected
+
+
+@ON_SQLITE
+def test_sqlite_syncs_every_commit_to_disk(empty_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_SQLITE_PRAGMAS", served_app.DURABLE)
+    database = Database(empty_database_url)
+    with database.read() as session:
+        assert session.scalar(text("PRAGMA synchronous")) == 2  # FULL
+    database.close()

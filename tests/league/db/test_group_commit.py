@@ -1,5 +1,6 @@
 """Writes of several threads share a commit where the database has one writer, and nothing else."""
 
+import asyncio
 import re
 import threading
 import time
@@ -304,3 +305,44 @@ def test_a_brief_write_is_done_again_where_it_and_others_waited_for_each_other(d
 
     assert database.group_commit(one_by_one, work, briefly=True) == "told"
     assert tries == 2
+
+
+# --- coroutines ------------------------------------------------------------------------------------------------------
+
+
+def test_coroutines_and_threads_that_wait_share_a_commit_and_are_answered_apart(database: Database) -> None:
+    begun, go_on, shared = threading.Event(), threading.Event(), GroupCommit(database.write)
+    commits: list[object] = []
+    event.listen(database.engine, "commit", commits.append)
+
+    def first(session: Session) -> str:
+        begun.set()
+        assert go_on.wait(60)
+        return adding("first")(session)
+
+    async def run(leaders: ThreadPoolExecutor) -> list[str | BaseException]:
+        tasks = [asyncio.create_task(shared.run_async(one_by_one, first, leaders))]
+        assert await asyncio.to_thread(begun.wait, 60)
+        works = adding("before"), adding("broken", DEFECT), adding("after")
+        tasks += [asyncio.create_task(shared.run_async(one_by_one, work, leaders)) for work in works]
+        thread = asyncio.create_task(asyncio.to_thread(shared.run, one_by_one, adding("thread")))
+        await asyncio.to_thread(wait_for, shared, 4)
+        go_on.set()
+        return await asyncio.gather(*tasks, thread, return_exceptions=True)
+
+    with ThreadPoolExecutor(1) as leaders:
+        assert asyncio.run(run(leaders)) == ["first", "before", DEFECT, "after", "thread"]
+    assert names(database) == {"first", "before", "after", "thread"}
+    assert len(commits) == 2
+
+
+@pytest.mark.parametrize("cancelled", [0, 1])
+def test_a_cancelled_coroutine_does_not_hold_up_the_others(database: Database, cancelled: int) -> None:
+    async def run() -> str:
+        works = adding("one"), adding("other"), adding("last")
+        tasks = [asyncio.create_task(database.group_commit_async(one_by_one, work, "kind")) for work in works]
+        await asyncio.sleep(0)
+        tasks[cancelled].cancel()
+        return await tasks[-1]
+
+    assert asyncio.run(run()) == "last"

@@ -49,7 +49,7 @@ def test_the_environment_sets_and_arguments_win(monkeypatch: pytest.MonkeyPatch)
         ("LEAGUE_RETENTION_DAYS", "1e9"),
         ("LEAGUE_PERIOD_SPACING_S", "inf"),
         ("LEAGUE_REPLAYS__KEEP_MAX", "99999999999999999999"),
-        ("LEAGUE_LANES__BEATS_RUNNING", "-1"),
+        ("LEAGUE_CONCURRENCY__READS_RUNNING", "-1"),
         ("LEAGUE_PROMOTION__CAPACITY", "0"),
         ("LEAGUE_MATCHMAKING__SELF_PLAY_SHARE", "2"),
         ("LEAGUE_MATCHMAKING__WEIGHTING", "soft"),

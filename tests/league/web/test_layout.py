@@ -79,7 +79,7 @@ def test_where_there_is_no_page_a_browser_gets_one_and_a_program_a_problem(http:
 def test_overloaded_server_returns_retry_after_and_pages_reload(
     serve: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    http = serve(lanes={"reads_running": 1, "reads_waiting": 0})
+    http = serve(concurrency={"reads_running": 1, "reads_waiting": 0})
     Scene(LeagueClient(http=http))
     asked = (("/events", PAGE), ("/events", PIECE), ("/events", {}), ("/api/v1/players", PAGE))
     answers = []

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 TOLERANCES = {
     **dict.fromkeys(("position", "velocity", "shell_position", "shell_velocity", "smoke_centre"), 2e-3),
-    **dict.fromkeys(("hp", "leg_hp", "stability", "dealt", "burnt", "offered"), 5e-3),
+    **dict.fromkeys(("hp", "leg_hp", "stability", "dealt", "terrain_damage", "raw_damage"), 5e-3),
     **dict.fromkeys(("heading", "potential", "zone_radius", "zone_s", "zone_tick", "comm"), 1e-4),
     **dict.fromkeys(("killed", "assists"), 1e-3),
     "heat": 2e-3,
@@ -24,9 +24,9 @@ OF_THE_LIVING = (
     *("painted_by", "ams_ticks", "focus", "ewar", "potential"),
 )
 OF_ALL = ("position", "velocity", "hp", "wreck", "acted", "comm")
-OF_SHELLS = ("position", "velocity", "kind", "mark")
+OF_SHELLS = ("position", "velocity", "weapon", "target")
 OF_THE_MATCH = ("zone_s", "zone_tick", "smoke_count", "decision", "tick", "map", "zone_radius", "own_share")
-OF_BOOKS = ("dealt", "killed", "assists", "burnt", "offered", "beams", "downed", "paints")
+OF_BOOKS = ("dealt", "killed", "assists", "terrain_damage", "raw_damage", "hitscan_hits", "intercepted", "paints")
 
 VALUE_TOLERANCE = 1e-3
 
@@ -67,7 +67,7 @@ def _shells(i: int, mech: Mech, row: Mapping[str, NDArray[Any]]) -> Iterator[tup
         yield f"shell_reach[{i}, {slot}]", row["shell_reach"][i, slot], shell.reach if isinstance(shell, Shell) else 0.0
         if isinstance(shell, Shell) and row["shell_reach"][i, slot] > 0.0:
             for name in OF_SHELLS:
-                if name != "mark" or shell.mark >= 0:
+                if name != "target" or shell.target >= 0:
                     yield f"shell_{name}[{i}, {slot}]", row[f"shell_{name}"][i, slot], getattr(shell, name)
 
 

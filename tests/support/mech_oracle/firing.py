@@ -71,20 +71,20 @@ def _fly(state: State, shooter: Mech, slot: int, shell: Shell) -> list[Hit]:
     stop = _stopped_by_ground(state, start, step)
     if target is not None and (stop is None or state.edges.at_most(fraction, stop, "mech or ground")):
         shooter.shells[slot] = None
-        state.happened[f"{WEAPONS[shell.kind].name} hits"] += 1
-        direct = _direct_hit(state, shooter, target, shell.kind, unit(step[:2]))
-        return [direct, *_splash(state, shooter, shell.kind, along(start, step, fraction), target)]
+        state.happened[f"{WEAPONS[shell.weapon].name} hits"] += 1
+        direct = _direct_hit(state, shooter, target, shell.weapon, unit(step[:2]))
+        return [direct, *_splash(state, shooter, shell.weapon, along(start, step, fraction), target)]
     if stop is not None:
-        state.happened[f"{WEAPONS[shell.kind].name} stopped"] += 1
+        state.happened[f"{WEAPONS[shell.weapon].name} stopped"] += 1
         shooter.shells[slot] = None
-        return _splash(state, shooter, shell.kind, along(start, step, stop), None)
+        return _splash(state, shooter, shell.weapon, along(start, step, stop), None)
     return []
 
 
 def _steer(state: State, shell: Shell) -> None:
-    weapon = WEAPONS[shell.kind]
-    if weapon is MISSILE and state.mechs[shell.mark].alive:
-        direction, to_mark = unit(shell.velocity), unit(way(shell.position, state.mechs[shell.mark].centre))
+    weapon = WEAPONS[shell.weapon]
+    if weapon is MISSILE and state.mechs[shell.target].alive:
+        direction, to_mark = unit(shell.velocity), unit(way(shell.position, state.mechs[shell.target].centre))
         blend = [(1.0 - MISSILE_BLEND) * a + MISSILE_BLEND * b for a, b in zip(direction, to_mark, strict=True)]
         shell.velocity = tuple(weapon.speed * part for part in unit(tuple(blend)))
     if weapon is GAUSS:
@@ -160,7 +160,7 @@ def _beam(state: State, shooter: Mech, w: int, target: Mech) -> Hit:
     if chance.uniform(state.seed, chance.LEG, state.tick, 8 * shooter.hull.stream + w) < LEG_HIT_CHANCE:
         state.happened["leg hit"] += hit.damage > 0.0
         hit.leg_damage, hit.damage = hit.damage, LEG_HIT_BODY * hit.damage
-    state.books.beams[shooter.hull.index, w] = target.hull.index
+    state.books.hitscan_hits[shooter.hull.index, w] = target.hull.index
     return hit
 
 

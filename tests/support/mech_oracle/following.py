@@ -132,8 +132,8 @@ class Follower:
         seen["shut down"] += sum(mech.alive and mech.shut_down for mech in state.mechs)
         seen["painted"] += sum(mech.painted_by >= 0 for mech in state.mechs)
         seen["suppressed"] += sum(mech.suppressed for mech in state.mechs)
-        seen["downed missiles"] += int(state.books.downed.sum())
-        seen["burnt"] += int((state.books.burnt > 0.0).sum())
+        seen["downed missiles"] += int(state.books.intercepted.sum())
+        seen["burnt"] += int((state.books.terrain_damage > 0.0).sum())
         seen["airborne"] += sum(mech.alive and mech.velocity[2] > 0.0 for mech in state.mechs)
         seen["clouds"] += sum(cloud.left > 0 for side in state.smoke for cloud in side)
         seen["assists"] += int((state.books.assists > 0.0).sum())
@@ -143,7 +143,7 @@ class Follower:
             seen[decided.verdict.reason] += 1
 
 
-BOOKS = ("dealt", "killed", "assists", "burnt", "offered", "beams", "downed", "paints")
+BOOKS = ("dealt", "killed", "assists", "terrain_damage", "raw_damage", "hitscan_hits", "intercepted", "paints")
 
 
 class FreeRunner:

@@ -13,9 +13,19 @@ def load(world: World, arrays: Mapping[str, Any], row: int) -> State:
     table = {name: array[row].tolist() for name, array in arrays.items()}
     mechs = [_load_mech(hull, table) for hull in world.hulls]
     books = Books(len(mechs))
-    for name in ("dealt", "killed", "assists", "burnt", "offered", "beams", "downed", "paints", "hurt_from"):
+    for name in (
+        "dealt",
+        "killed",
+        "assists",
+        "terrain_damage",
+        "raw_damage",
+        "hitscan_hits",
+        "intercepted",
+        "paints",
+        "hurt_from",
+    ):
         setattr(books, name, np.array(table[name]))
-    books.hurt = books.dealt.sum(axis=0) + books.burnt
+    books.hurt = books.dealt.sum(axis=0) + books.terrain_damage
     plain = ("map", "zone_radius", "decision", "tick", "zone_s", "zone_tick", "smoke_count", "fire_probability")
     clouds = zip(table["smoke_centre"], table["smoke_left"], strict=True)
     return State(
@@ -43,10 +53,10 @@ def _load_mech(hull: Hull, table: dict[str, Any]) -> Mech:
 
 
 def _load_shells(i: int, table: dict[str, Any]) -> list[Shell | None]:
-    columns = [table[f"shell_{name}"][i] for name in ("position", "velocity", "reach", "kind", "mark")]
+    columns = [table[f"shell_{name}"][i] for name in ("position", "velocity", "reach", "weapon", "target")]
     return [
-        Shell(tuple(position), tuple(velocity), reach, kind, mark) if reach > 0.0 else None
-        for position, velocity, reach, kind, mark in zip(*columns, strict=True)
+        Shell(tuple(position), tuple(velocity), reach, weapon, target) if reach > 0.0 else None
+        for position, velocity, reach, weapon, target in zip(*columns, strict=True)
     ]
 
 

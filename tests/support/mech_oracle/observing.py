@@ -53,7 +53,7 @@ def condition(state: State, mech: Mech) -> list[float]:
     type_, i = mech.hull.type, mech.hull.index
     enemies = state.enemies(mech)
     inbound = any(
-        shell is not None and WEAPONS[shell.kind] is MISSILE and shell.mark == i
+        shell is not None and WEAPONS[shell.weapon] is MISSILE and shell.target == i
         for other in state.mechs
         if other.hull.side != mech.hull.side
         for shell in other.shells

@@ -12,7 +12,7 @@ def resolve(state: State, hits: list[Hit]) -> None:
     """Hurt, heat, shake and paint everybody who was alive when the tick began."""
     for hit in hits:
         if hit.target.hull.side != hit.shooter.hull.side:
-            state.books.offered[hit.shooter.hull.index, hit.weapon] += hit.damage
+            state.books.raw_damage[hit.shooter.hull.index, hit.weapon] += hit.damage
     for target in [mech for mech in state.mechs if mech.alive]:
         mine = [hit for hit in hits if hit.target is target]
         if mine or target.burn:
@@ -35,7 +35,7 @@ def _hurt(state: State, target: Mech, hits: list[Hit]) -> None:
         toward = unit(way(target.position, hit.shooter.position)[:2])
         books.hurt_from[j] += [part * hit.damage for part in toward]
     if total > 0.0:
-        books.burnt[j] += target.burn / total * taken
+        books.terrain_damage[j] += target.burn / total * taken
     books.hurt[j] += taken
     if destroyed:
         _destroy(state, target)

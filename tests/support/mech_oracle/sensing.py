@@ -107,7 +107,7 @@ def intercept(state: State) -> None:
                 mech.ams_ticks = AMS_TICKS
                 if chance.uniform(state.seed, chance.AMS, state.tick, mech.hull.stream) < AMS_CHANCE:
                     gone.append(missile)
-                    state.books.downed[mech.hull.index] += 1
+                    state.books.intercepted[mech.hull.index] += 1
     state.happened["missile downed twice"] += len(gone) > len(set(gone))
     for missile in gone:
         owner, slot = divmod(missile, SHELL_SLOTS)
@@ -118,7 +118,7 @@ def _nearest_missile(state: State, mech: Mech) -> int:
     found = []
     for owner in state.mechs:
         for slot, shell in enumerate(owner.shells):
-            if owner.hull.side != mech.hull.side and shell is not None and WEAPONS[shell.kind] is MISSILE:
+            if owner.hull.side != mech.hull.side and shell is not None and WEAPONS[shell.weapon] is MISSILE:
                 far = distance(mech.centre, shell.position)
                 if state.edges.at_most(far, AMS_RANGE, "range of a missile"):
                     found.append((far, owner.hull.index * SHELL_SLOTS + slot))

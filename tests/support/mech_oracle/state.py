@@ -30,8 +30,8 @@ class Shell:
     position: Space
     velocity: Space
     reach: float
-    kind: int
-    mark: int
+    weapon: int
+    target: int
 
 
 @dataclass
@@ -111,10 +111,10 @@ class Books:
         self.dealt = np.zeros((mechs, mechs))
         self.killed = np.zeros((mechs, mechs))
         self.assists = np.zeros((mechs, mechs))
-        self.burnt = np.zeros(mechs)
-        self.offered = np.zeros((mechs, len(WEAPONS)))
-        self.beams = np.full((mechs, len(WEAPONS)), NOBODY)
-        self.downed = np.zeros(mechs, dtype=int)
+        self.terrain_damage = np.zeros(mechs)
+        self.raw_damage = np.zeros((mechs, len(WEAPONS)))
+        self.hitscan_hits = np.full((mechs, len(WEAPONS)), NOBODY)
+        self.intercepted = np.zeros(mechs, dtype=int)
         self.paints = np.zeros(mechs, dtype=int)
         self.hurt_from = np.zeros((mechs, 2))
         self.hurt = np.zeros(mechs)

@@ -194,7 +194,7 @@ def test_an_entry_ends_where_its_player_is_out_of_play(enter, client):
     [
         ("stone", (), 2, "is not one of MODULE:ATTRIBUTE"),
         ("entered_bots:nobody", (), 1, "has no 'nobody'"),
-        ("entered_bots:stone", ("--name", "/etc"), 2, "is not a valid name"),
+        ("entered_bots:stone", ("--name", "/etc"), 2, "/etc"),
         ("entered_bots:stone", ("--environment", "recall"), 1, "head 'answer' is answered not"),
     ],
 )

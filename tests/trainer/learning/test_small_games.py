@@ -5,7 +5,7 @@ from fake_games import ScriptedDealer, never
 
 from arena.environments import make
 from arena.exploitability import exploitability, sequence_form, uniform
-from arena.exploitability.tabular_policy import tabulate
+from arena.exploitability.tabular_policy import to_tabular_policy
 from arena.policies import NetworkPolicy
 from trainer.config.loading import resolve
 from trainer.opponents.pool import SELF, Opponent
@@ -55,7 +55,7 @@ def test_self_play_learns_to_be_hard_to_exploit():
     game = sequence_form(KUHN)
 
     assert exploitability(game, uniform(game)) > 0.45
-    assert exploitability(game, tabulate(self_taught(6), KUHN)) < 0.15
+    assert exploitability(game, to_tabular_policy(self_taught(6), KUHN)) < 0.15
 
 
 def test_folds_calls_and_raises_at_a_rollouts_end_are_left_out_alike():

@@ -12,8 +12,8 @@ from refused import refused
 from small_runs import logged
 
 from arena.cli import main
-from arena.environments import baselines, brought_baselines, declare, make, names
-from arena.environments.adapters.custom import plugins as own_plugins
+from arena.environments import baselines, declare, make, names, plugin_baselines
+from arena.environments.adapters.custom import lookup
 from trainer.config.loading import resolve
 
 ROOT = Path(__file__).parents[3]
@@ -71,13 +71,13 @@ def installed(monkeypatch):
     """Install plug-ins: names, and what they stand for."""
 
     def install(**plugins):
-        points = [EntryPoint(name, value, own_plugins.GROUP) for name, value in plugins.items()]
-        monkeypatch.setattr(own_plugins, "entry_points", lambda group: points if group == own_plugins.GROUP else [])
-        own_plugins.plugins.cache_clear()
+        points = [EntryPoint(name, value, lookup.GROUP) for name, value in plugins.items()]
+        monkeypatch.setattr(lookup, "entry_points", lambda group: points if group == lookup.GROUP else [])
+        lookup.plugins.cache_clear()
 
     yield install
     monkeypatch.undo()
-    own_plugins.plugins.cache_clear()
+    lookup.plugins.cache_clear()
 
 
 def test_plugins_have_names_of_their_own(installed, game):
@@ -140,7 +140,7 @@ def sprinters_game(game, tmp_path):
 def test_its_scripted_player_plays_by_name(sprinters_game, capsys):
     run_arena("match", "sprinter", "random", "--environment", sprinters_game, "--matches", "60", "--json")
     assert json.loads(capsys.readouterr().out)["score"] > 0.6
-    assert [each.name for each in brought_baselines(f"{sprinters_game}:rounds=3")] == ["sprinter"]
+    assert [each.name for each in plugin_baselines(f"{sprinters_game}:rounds=3")] == ["sprinter"]
     assert [each.name for each in baselines(sprinters_game)] == ["random"], "known without the game"
 
 
@@ -168,4 +168,4 @@ def test_scripted_players_that_make_no_sense_are_refused(game, tmp_path, told, v
     with (tmp_path / "readers_race.py").open("a", encoding="utf-8") as file:
         file.write(f"\n\nfrom arena.environments.adapters.custom import Scripted\n\nRace.baselines = {told}\n")
     with refused("invalid-game", *values):
-        brought_baselines(game)
+        plugin_baselines(game)

@@ -7,7 +7,7 @@ import torch
 from fake_games import FakeGame, ScriptedDealer, TaggedPolicy, never, tagged
 from refused import refused
 
-from arena.environments.base import ItemisedEnvironment
+from arena.environments.base import ItemisedEnvironment, supports
 from arena.policies import NetworkPolicy
 from trainer.opponents.agent_index import AgentIndex
 from trainer.opponents.assignment import MatchAssignment
@@ -173,7 +173,7 @@ class Itemised(FakeGame):
 def test_reward_components_add_up_to_the_mean_return(play, agents_per_side):
     played = play(game=Itemised(3, agents_per_side), environment={"num_envs": 3})
     played.collect()
-    assert isinstance(played.game, ItemisedEnvironment)
+    assert supports(played.game, ItemisedEnvironment)
     dealt = {assignment.seed: row for row, assignment in played.dealer.dealt}
     assert len(played.episodes) > 3
     for episode in played.episodes:
@@ -187,7 +187,7 @@ def test_reward_components_add_up_to_the_mean_return(play, agents_per_side):
 def test_an_environment_without_itemised_rewards_has_no_components(play):
     played = play()
     played.collect()
-    assert not isinstance(played.game, ItemisedEnvironment)
+    assert not supports(played.game, ItemisedEnvironment)
     assert all(episode.components == {} for episode in played.episodes)
 
 

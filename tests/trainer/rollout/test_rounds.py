@@ -7,7 +7,7 @@ from small_runs import logged, same_results, spooled
 
 from arena.environments import RoundsSpec
 from arena.environments.wrappers.counting import PURPOSE_ROUND
-from arena.environments.wrappers.rounds import play_in_rounds
+from arena.environments.wrappers.rounds import Rounds
 from arena.policies import NetworkPolicy
 from arena.seeding import derive
 from trainer.config.loading import preset, resolve
@@ -71,7 +71,7 @@ def play(environment, settings, dealer_of):
 
 
 def in_rounds(game):
-    return play_in_rounds(game, RoundsSpec.of("fake:rounds", game.spec, ROUNDS), seed=0)
+    return Rounds(game, RoundsSpec.of("fake:rounds", game.spec, ROUNDS), seed=0)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Games of the reader's own: `mypackage.mygame:make`, and plug-ins. Importing this package loads no torch."""
+"""User-defined games: `mypackage.mygame:make`, and plug-ins. Importing this package does not load torch."""
 
 from arena.environments.adapters.custom.baselines import Scripted
 

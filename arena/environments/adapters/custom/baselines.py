@@ -1,4 +1,4 @@
-"""Scripted players that a game of the reader's own brings with it. Torch-free."""
+"""Scripted baselines of a user-defined game. Torch-free."""
 
 import math
 import re
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from arena.policies.protocol import Policy
 
 ATTRIBUTE = "baselines"
-"""What names them: an attribute of the class, the function or the `TwoSided` that the game is named by."""
+"""Attribute with the baselines, on the class, function or `TwoSided` that names the game."""
 
 RANDOM = "random"
-"""Every game has this one."""
+"""Baseline of every game."""
 
 NAME = re.compile(r"[\w.+-]+")
 MOST = 16
@@ -26,16 +26,16 @@ MOST_CHARACTERS = 64
 
 @dataclass(frozen=True)
 class Scripted:
-    """A scripted player of a game.
+    """A scripted baseline of a game.
 
     Attributes:
-        name: What it is called, unlike any other of the game.
-        rating: At which it is held in a league: acting at random is at 1500, and who beats that nine times of ten
-            belongs about 380 above it.
-        make: Makes it, given the game's spec.
+        name: Unique name within the game.
+        rating: Fixed rating in a league. Random play is 1500, and a player that wins nine of ten games against it
+            belongs about 380 points higher.
+        make: Constructor, given the game's spec.
 
     Raises:
-        ArenaError: The name is no player's name, or `random`, or the rating is no number from 0 to 5000.
+        ArenaError: The name is invalid or `random`, or the rating is not from 0 to 5000.
     """
 
     name: str
@@ -53,11 +53,11 @@ class Scripted:
 
 
 def scripted_players(name: str) -> tuple[Scripted, ...]:
-    """Scripted players of a game of the reader's own; this loads the game's module.
+    """Return the scripted baselines of a user-defined game; this imports the game's module.
 
     Raises:
         UnknownEnvironmentError: There is no such game.
-        ArenaError: What it names are no such players, two of them have one name, or there are too many.
+        ArenaError: An entry is not a `Scripted`, names are not unique, or there are too many.
     """
     told = getattr(find(name), ATTRIBUTE, ())
     if not isinstance(told, tuple | list) or not all(isinstance(each, Scripted) for each in told):

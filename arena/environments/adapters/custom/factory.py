@@ -1,8 +1,8 @@
-"""Games of the reader's own as environments."""
+"""User-defined games as environments."""
 
-from arena.environments.adapters.custom.game import declare_own, declared_tensors
+from arena.environments.adapters.custom.game import declared_tensors, spec_of_custom
 from arena.environments.adapters.custom.lookup import batch_factory, find
-from arena.environments.adapters.subprocess.factory import make_hosted
+from arena.environments.adapters.subprocess.factory import make_batch
 from arena.environments.adapters.vector.env import TensorMatches
 from arena.environments.adapters.vector.game import as_tensor_game
 from arena.environments.base import Environment
@@ -12,7 +12,7 @@ OPENER = "arena.environments.adapters.custom.game:host_own"
 
 
 def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float) -> Environment:
-    """`MODULE:ATTRIBUTE`, or the name of a plug-in; see `declare_own` for what is refused.
+    """`MODULE:ATTRIBUTE`, or the name of a plug-in; see `spec_of_custom` for what is refused.
 
     Raises:
         ArenaError: It steps a whole batch by itself, and processes were asked for.
@@ -20,13 +20,13 @@ def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int
     found = find(name)
     factory, tensors = batch_factory(found), as_tensor_game(found)
     if factory is None and tensors is None:
-        return make_hosted(
+        return make_batch(
             OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes, step_limit_s=step_limit_s
         )
     if processes:
         raise InputError(f"{name} steps a whole batch by itself, and was given {processes} processes: leave them out")
     if factory is None:
         return TensorMatches(declared_tensors(name), num_envs=num_envs, device=device, seed=seed)
-    declare_own(name)  # refuses what is called otherwise
+    spec_of_custom(name)  # refuses what is called otherwise
     env: Environment = factory(name, num_envs=num_envs, device=device, seed=seed)
     return env

@@ -1,4 +1,4 @@
-"""What games of the reader's own declare. Torch is loaded for games of tensors alone: others may run in processes."""
+"""Environment specs of user-defined games. Torch is loaded only for vector games, because others may run in workers."""
 
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from arena.environments.adapters.custom.baselines import scripted_players
 from arena.environments.adapters.custom.lookup import batch_factory, find
 from arena.environments.adapters.match import SingleMatchGame
-from arena.environments.adapters.pettingzoo.declare import Declared, look_at
+from arena.environments.adapters.pettingzoo.declare import Declared, inspect_game
 from arena.environments.adapters.pettingzoo.matches import open_match
 from arena.environments.adapters.sides import TwoSided
 from arena.environments.adapters.vector.game import as_tensor_game
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from arena.environments.adapters.vector import declare as tensors
 
 KEPT_GAMES = 8
-"""Games whose declarations stay in memory."""
+"""Number of cached declarations."""
 
 
 @lru_cache(maxsize=KEPT_GAMES)
-def declare_own(name: str) -> EnvironmentSpec:
-    """What a game declares.
+def spec_of_custom(name: str) -> EnvironmentSpec:
+    """Return a game's environment spec.
 
     Raises:
-        UnknownEnvironmentError: There is no such thing.
-        ArenaError: It is no game, or cannot be played by two sides.
+        UnknownEnvironmentError: There is no such game.
+        ArenaError: The object is not a game, or has no two sides.
     """
     found = find(name)
     scripted_players(name)  # refuses what are none
@@ -43,12 +43,12 @@ def declare_own(name: str) -> EnvironmentSpec:
 
 @lru_cache(maxsize=KEPT_GAMES)
 def declared_tensors(name: str) -> "tensors.Declared":
-    """A game of tensors, and what it declares.
+    """Return a vector game with its spec.
 
     Raises:
-        ArenaError: It is none, or its spaces have no fixed size.
+        ArenaError: It is not a vector game, or its spaces have no fixed size.
     """
-    from arena.environments.adapters.vector.declare import look_at as look_at_tensors
+    from arena.environments.adapters.vector.declare import inspect_game as look_at_tensors
 
     game = as_tensor_game(find(name))
     if game is None:
@@ -57,7 +57,7 @@ def declared_tensors(name: str) -> "tensors.Declared":
 
 
 def host_own(name: str) -> SingleMatchGame:
-    """A game that plays one match at a time."""
+    """Return a game as a single-match game."""
     declared = _declared(name)
     return SingleMatchGame(declared.spec, partial(open_match, declared))
 
@@ -66,8 +66,8 @@ def host_own(name: str) -> SingleMatchGame:
 def _declared(name: str) -> Declared:
     found = find(name)
     if isinstance(found, TwoSided):
-        return look_at(name, found)
+        return inspect_game(name, found)
     if not callable(found):
         kind = type(found).__name__
         raise GameError(f"{name} is a {kind}: name what makes an environment of PettingZoo, or a TwoSided")
-    return look_at(name, TwoSided(found))
+    return inspect_game(name, TwoSided(found))

@@ -1,21 +1,31 @@
-"""What stands behind `MODULE:ATTRIBUTE` and behind the name of a plug-in."""
+"""Lookup of `MODULE:ATTRIBUTE` and of plug-in names."""
 
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any
 
-from arena.environments.adapters.custom.plugins import plugins
 from arena.errors import GameError, MissingPackageError, UnknownEnvironmentError
 from arena.extras import named_extra
 from arena.user_code import import_user_module
 
+GROUP = "echelon_league.environments"
+"""Entry point group of games: a name without a colon, and `module:attribute`."""
 
-def find(name: str) -> Any:  # noqa: ANN401  whatever has that name
-    """The object that a name stands for; modules are also looked for in the working directory, as `python` does.
+
+@lru_cache(maxsize=1)
+def plugins() -> dict[str, EntryPoint]:
+    """Return all registered games by name."""
+    return {point.name: point for point in entry_points(group=GROUP) if ":" not in point.name}
+
+
+def find(name: str) -> Any:  # noqa: ANN401  any object
+    """Return the object of a name; modules are also searched in the working directory, as `python` does.
 
     Raises:
-        UnknownEnvironmentError: There is no such module, or nothing of that name in it.
+        UnknownEnvironmentError: There is no such module or attribute.
         ArenaError: The module does not load.
     """
     point = plugins().get(name)
@@ -27,7 +37,7 @@ def find(name: str) -> Any:  # noqa: ANN401  whatever has that name
 
 
 def batch_factory(found: Any) -> Callable[..., Any] | None:  # noqa: ANN401
-    """What is called as the arena's own environments are: with `name` and `num_envs`. None for anything else."""
+    """Return a factory with the built-in environments' parameters `name` and `num_envs`; None for other objects."""
     return found if callable(found) and {"name", "num_envs"} <= inspect.signature(found).parameters.keys() else None
 
 

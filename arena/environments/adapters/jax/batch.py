@@ -63,7 +63,7 @@ class JaxBatch:
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
         """Play one decision of every match."""
-        taken = actions.int() if actions.dtype == torch.int64 else actions  # JAX has 32-bit integers unless told
+        taken = actions.int() if actions.dtype == torch.int64 else actions  # JAX has 32-bit integers by default
         self._state, (view, rewards, terminated, truncated) = self._compiled.step(self._state, self._give(taken))
         observation, info = _shown(view)
         return observation, from_dlpack(rewards), from_dlpack(terminated), from_dlpack(truncated), info

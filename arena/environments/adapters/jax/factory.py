@@ -9,9 +9,9 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from arena.environments.adapters.calls import asking
+from arena.environments.adapters.calls import blame_game
 from arena.environments.adapters.jax import from_gymnax, from_jaxmarl, from_pgx
-from arena.environments.adapters.vector.declare import Declared, look_at
+from arena.environments.adapters.vector.declare import Declared, inspect_game
 from arena.environments.adapters.vector.env import TensorMatches
 from arena.environments.adapters.vector.game import TensorGame
 from arena.environments.spec import EnvironmentSpec
@@ -19,7 +19,7 @@ from arena.errors import MissingPackageError, UnknownEnvironmentError
 from arena.extras import named_extra
 
 REMEMBERED_GAMES = 8
-"""Games whose declarations and compiled functions stay in memory."""
+"""Games whose declarations and compiled functions are cached."""
 
 ZERO_SUM = (
     "animal_shogi",
@@ -39,7 +39,7 @@ ZERO_SUM = (
 
 
 def make_jax(name: str, *, num_envs: int, device: str, seed: int) -> TensorMatches:
-    """Make matches of `LIBRARY:GAME`; see `declare_jax` for what is refused."""
+    """Make matches of `LIBRARY:GAME`. Errors as in `declare_jax`."""
     return TensorMatches(_declared(name), num_envs=num_envs, device=device, seed=seed)
 
 
@@ -57,7 +57,7 @@ def declare_jax(name: str) -> EnvironmentSpec:
 @lru_cache(maxsize=REMEMBERED_GAMES)
 def _declared(name: str) -> Declared:
     library, _, game = name.partition(":")
-    return look_at(name, LIBRARIES[library](name, game))
+    return inspect_game(name, LIBRARIES[library](name, game))
 
 
 def _pgx(name: str, game: str) -> TensorGame:
@@ -69,7 +69,7 @@ def _pgx(name: str, game: str) -> TensorGame:
 def _gymnax(name: str, game: str) -> TensorGame:
     gymnax = _library(name, "gymnax")
     _require_known(name, game, gymnax.registered_envs)
-    with asking(name, "be made"):
+    with blame_game(name, "be made"):
         env, params = gymnax.make(game)
     return from_gymnax(env, params)
 
@@ -77,7 +77,7 @@ def _gymnax(name: str, game: str) -> TensorGame:
 def _jaxmarl(name: str, game: str) -> TensorGame:
     jaxmarl = _library(name, "jaxmarl")
     _require_known(name, game, jaxmarl.registered_envs)
-    with asking(name, "be made"):
+    with blame_game(name, "be made"):
         env = jaxmarl.make(game)
     return from_jaxmarl(env)
 
@@ -98,7 +98,7 @@ def _library(name: str, package: str) -> Any:  # noqa: ANN401  a module
 
 @contextlib.contextmanager
 def _no_output() -> Iterator[None]:
-    """Drop what an import prints, which would stand in front of a command's JSON.
+    """Suppress the output of an import, which would precede a command's JSON.
 
     JaxMARL 0.2.0 prints, and sets `sys.stdout` to `sys.__stdout__` before that.
     """

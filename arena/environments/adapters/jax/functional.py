@@ -13,12 +13,12 @@ State = Any
 
 
 class View(NamedTuple):
-    """What the N agents of one match perceive.
+    """Observation of the N agents of one match.
 
     Attributes:
         observation: (N, ...) observation of each agent.
-        mask: (N, K) legal actions; None if every action is always legal.
-        active: (N,) which agents act now.
+        mask: (N, K) legal actions. None if every action is always legal.
+        active: (N,) true for agents that act now.
     """
 
     observation: jax.Array
@@ -45,7 +45,7 @@ class FunctionalGame:
         step: Maps a key, a state and actions (N, ...) to a transition.
         observation_space: Space of one agent's observation.
         action_space: Space of one agent's action.
-        max_decisions: Longest match, in decisions; None if the game does not say.
+        max_decisions: Longest match, in decisions. None if the game does not say.
     """
 
     reset: Callable[[jax.Array], tuple[State, View]]

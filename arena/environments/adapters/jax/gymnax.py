@@ -14,14 +14,14 @@ UNLIMITED = 2**31 - 1
 """Gymnax merges its time limit with `done`: the game is played without, and the arena truncates at the limit."""
 
 
-def from_gymnax(env: Any, params: Any = None, **declared: Any) -> TensorGame:  # noqa: ANN401  whatever has the interface
+def from_gymnax(env: Any, params: Any = None, **declared: Any) -> TensorGame:  # noqa: ANN401  any environment object
     """Return a Gymnax environment as a vector game of two sides.
 
     Each side plays its own copy of the same episode with the same luck, and the higher return wins.
 
     Args:
         env: A `gymnax.environments.environment.Environment`, or any object of the same interface.
-        params: Its parameters; None for `env.default_params`.
+        params: Its parameters. None for `env.default_params`.
         **declared: Fields of `TensorGame` that are to differ, such as `max_decisions`.
     """
     given = env.default_params if params is None else params

@@ -12,13 +12,13 @@ from gymnasium import spaces
 from arena.environments.adapters.jax.batch import vector_game
 from arena.environments.adapters.jax.functional import FunctionalGame, State, Transition, View
 from arena.environments.adapters.jax.spaces import to_gymnasium
-from arena.environments.adapters.sides import TwoSided, seat
+from arena.environments.adapters.sides import TwoSided, assign_sides
 from arena.environments.adapters.vector.game import TensorGame
 from arena.errors import GameError
 
 
 def from_jaxmarl(
-    env: Any,  # noqa: ANN401  whatever has the interface
+    env: Any,  # noqa: ANN401  any environment object
     *,
     home: Sequence[str] = (),
     away: Sequence[str] = (),
@@ -31,14 +31,14 @@ def from_jaxmarl(
 
     Args:
         env: A `jaxmarl.environments.MultiAgentEnv`, or any object of the same interface.
-        home: Agents of the home side; empty for both if there are two agents, or two prefixes in their names.
+        home: Agents of the home side. Empty for both if there are two agents, or two prefixes in their names.
         away: Agents of the away side.
         **declared: Fields of `TensorGame` that are to differ, such as `max_decisions`.
 
     Raises:
         ArenaError: The agents make no two sides, or their spaces cannot be brought to one.
     """
-    sides = seat(type(env).__name__, tuple(env.agents), TwoSided(lambda: env, home, away))
+    sides = assign_sides(type(env).__name__, tuple(env.agents), TwoSided(lambda: env, home, away))
     adapter = _Adapter.of(env, (*sides[0], *sides[1]))
     game = FunctionalGame(adapter.reset, adapter.step, adapter.observation_space, adapter.action_space, adapter.limit)
     one_size = len(sides[0]) == len(sides[1])
@@ -55,9 +55,9 @@ class _Adapter:
         agents: Names, home's first.
         observation_space: Holds every agent's observation.
         action_space: Holds every agent's action.
-        options: (N, K) which options each agent has; None if the space is not Discrete.
+        options: (N, K) which options each agent has. None if the space is not Discrete.
         alike: Whether all agents have the same spaces.
-        limit: The environment's time limit; None if it has none.
+        limit: The environment's time limit. None if it has none.
     """
 
     env: Any

@@ -22,11 +22,11 @@ MAX_DECISIONS: Mapping[str, int] = MappingProxyType(
 """Longest match of games that pgx does not limit itself, by id."""
 
 
-def from_pgx(env: Any, **declared: Any) -> TensorGame:  # noqa: ANN401  whatever has the interface
+def from_pgx(env: Any, **declared: Any) -> TensorGame:  # noqa: ANN401  any environment object
     """Return a pgx game as a vector game.
 
-    Two players take turns; pgx draws who begins, so both sides are alike. A game of one player is played side by side:
-    each side has its own copy of the same episode, and the higher return wins.
+    Two players take turns; pgx samples the first player, so the sides are symmetric. A game of one player is played
+    side by side: each side has its own copy of the same episode, and the higher return wins.
 
     Args:
         env: A `pgx.Env`, or any object of the same interface.

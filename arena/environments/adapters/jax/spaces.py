@@ -1,4 +1,4 @@
-"""Gymnasium's spaces for those of Gymnax and JaxMARL, which are found by their attributes."""
+"""Conversion of Gymnax and JaxMARL spaces to Gymnasium's, by their attributes."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ def to_gymnasium(space: Any) -> spaces.Space[Any]:  # noqa: ANN401  a space of G
     """Return the Gymnasium space of a Discrete, MultiDiscrete or Box space.
 
     Raises:
-        ArenaError: It is another space.
+        ArenaError: It is of another type.
     """
     if hasattr(space, "n"):
         return spaces.Discrete(int(space.n))

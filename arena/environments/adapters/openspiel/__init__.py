@@ -1,1 +1,1 @@
-"""OpenSpiel's small games, unrolled into arrays. Importing this package loads neither torch nor OpenSpiel."""
+"""OpenSpiel adapter: small games as lookup tables. Importing this package loads neither torch nor OpenSpiel."""

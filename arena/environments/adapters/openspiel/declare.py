@@ -1,4 +1,4 @@
-"""What OpenSpiel's games declare, and the trees of small ones, unrolled once in a process."""
+"""Environment specs of OpenSpiel games, and cached game trees of the small ones."""
 
 import hashlib
 import math
@@ -16,7 +16,7 @@ from arena.environments.adapters.openspiel.library import (
     require_names,
     tells_information_states,
 )
-from arena.environments.adapters.openspiel.probe import Playouts, play_out
+from arena.environments.adapters.openspiel.probe import Playouts, probe_game
 from arena.environments.adapters.openspiel.tree import MAX_NODES, SMALLER, GameTree, unroll
 from arena.environments.adapters.sides import LIMIT, REASONS
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind, ObservationBlock
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 HEAD = "action"
 KEPT_GAMES = 8
-"""Trees that stay in memory."""
+"""Number of cached trees."""
 
 CLEARLY = 10.0
-"""So many times too large by an estimate is too large without a try."""
+"""A game estimated to exceed the limit by this factor is not unrolled."""
 
 
 @lru_cache(maxsize=KEPT_GAMES)
 def tree_of(name: str) -> GameTree:
-    """The tree of `openspiel:GAME`.
+    """Return the game tree of `openspiel:GAME`.
 
     Raises:
-        ArenaError: OpenSpiel is not installed, or the game cannot be played here.
-        NoTablesError: It is too large, or OpenSpiel does not tell enough of it.
-        UnknownEnvironmentError: OpenSpiel has no such game, or takes other parameters.
+        ArenaError: OpenSpiel is not installed, or the game is not supported.
+        TooLargeForTablesError: It is too large, or OpenSpiel does not provide full information states.
+        UnknownEnvironmentError: OpenSpiel has no such game or parameters.
     """
     game = load_game(name)
     require_names(name, game)
@@ -52,11 +52,11 @@ def tree_of(name: str) -> GameTree:
 
 @lru_cache(maxsize=KEPT_GAMES)
 def has_tables(name: str) -> bool:
-    """Whether a game is played from tables; others are played one match at a time.
+    """Return whether a game is played from tables rather than one match at a time.
 
     Raises:
-        ArenaError: The game cannot be played here.
-        UnknownEnvironmentError: OpenSpiel has no such game, or takes other parameters.
+        ArenaError: The game is not supported.
+        UnknownEnvironmentError: OpenSpiel has no such game or parameters.
     """
     try:
         tree_of(name)
@@ -67,28 +67,28 @@ def has_tables(name: str) -> bool:
 
 @lru_cache(maxsize=KEPT_GAMES)
 def _playouts(name: str) -> Playouts:
-    return play_out(load_game(name))
+    return probe_game(load_game(name))
 
 
 def largest_return(game: "Game") -> float:
-    """Most that a side can win or lose, in the game's units; 1 where nothing can be won."""
+    """Return the largest gain or loss of a side, in the game's units; 1 if all returns are 0."""
     return max(abs(game.max_utility()), abs(game.min_utility())) or 1.0
 
 
 def observations(tree: GameTree) -> NDArray[np.float32]:
-    """Observation (I, D) of each information state: what OpenSpiel tells of it, and whose it is."""
+    """Return the observations (I, D) of the information states: OpenSpiel's tensor and the side."""
     return np.column_stack([tree.tensor, tree.side]).astype(np.float32)
 
 
 @lru_cache(maxsize=KEPT_GAMES)
 def declare_openspiel(name: str) -> EnvironmentSpec:
-    """What `openspiel:GAME` declares.
+    """Return the environment spec of `openspiel:GAME`.
 
-    Policies meet only where their games have the same tree, or the same playouts where that is too large, whatever
-    versions of OpenSpiel these came from.
+    The spec contains a digest of the game tree, or of playouts if the tree is too large. Players of different OpenSpiel
+    versions therefore meet only if the rules are the same.
 
     Raises:
-        ArenaError: See `load_game`.
+        ArenaError: As in `load_game`.
     """
     if not has_tables(name):
         return _declare_large(name, _playouts(name))
@@ -146,7 +146,7 @@ def _declared(
 
 
 def _digest(tree: GameTree) -> str:
-    """16 hexadecimal digits of a SHA-256 over all that a tree says but names."""
+    """Return 16 hexadecimal digits of a SHA-256 over the tree without the names of its information states."""
     digest = hashlib.sha256()
     columns = {field.name: getattr(tree, field.name) for field in fields(tree) if field.name != "names"}
     for name, column in columns.items():

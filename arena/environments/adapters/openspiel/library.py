@@ -1,4 +1,4 @@
-"""Games of OpenSpiel by name, and which of them can be played here."""
+"""OpenSpiel games by name, and checks of which are supported."""
 
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 PREFIX = "openspiel:"
 
 MAX_TOLD = 4096
-"""Floats of an information state's tensor beyond which an observation's is taken, where there is one."""
+"""Largest information state tensor, in floats; beyond it the observation tensor is used, if there is one."""
 
 
 def load_game(name: str) -> "Game":
     """Load `openspiel:GAME` or `openspiel:GAME(PARAMETER=VALUE,...)`.
 
     Raises:
-        ArenaError: OpenSpiel is not installed, or the game is not of a kind that can be played here.
-        UnknownEnvironmentError: OpenSpiel has no such game, does not take such parameters, or writes them otherwise.
+        ArenaError: OpenSpiel is not installed, or the game is of an unsupported type.
+        UnknownEnvironmentError: OpenSpiel has no such game or parameters, or spells them differently.
     """
     pyspiel = _import(name)
     written = name.removeprefix(PREFIX)
@@ -43,13 +43,13 @@ def load_game(name: str) -> "Game":
 
 
 class TooLargeForTablesError(ArenaError):
-    """A game is not played from tables, and has no exact values."""
+    """A game is too large for tables and has no exact values."""
 
     code = "no-game-tables"
 
 
 def tells_information_states(game: "Game") -> bool:
-    """Whether players are told all that they ever saw, and not only what they see."""
+    """Return whether players observe their information state (perfect recall), not only the current observation."""
     kind = game.get_type()
     if not kind.provides_information_state_tensor:
         return False
@@ -57,22 +57,22 @@ def tells_information_states(game: "Game") -> bool:
 
 
 def leaves_to_chance(game: "Game") -> bool:
-    """Whether chance moves, too."""
+    """Return whether the game is stochastic."""
     kind = game.get_type()
     return bool(kind.chance_mode != type(kind).ChanceMode.DETERMINISTIC)
 
 
 def tell(state: "State", side: int) -> NDArray[np.float32]:
-    """What a side is told, flat."""
+    """Return a side's flat information state or observation tensor."""
     told = state.information_state_tensor if tells_information_states(state.get_game()) else state.observation_tensor
     return np.array(told(side), dtype=np.float32)
 
 
 def require_names(name: str, game: "Game") -> None:
-    """Refuse a game of which there are no tables.
+    """Check that a game can be unrolled into tables.
 
     Raises:
-        NoTablesError: It does not name what players know, or its tensors do not hold all of that.
+        TooLargeForTablesError: OpenSpiel does not name the information states, or the tensors are incomplete.
     """
     kind = game.get_type()
     rules = {
@@ -100,7 +100,7 @@ def _import(name: str) -> ModuleType:
 
 
 def _require_one_spelling(name: str, game: "Game") -> None:
-    """Refuse a second name of one game: a league would take it for another."""
+    """Reject a second spelling of a game, because names identify games."""
     spelling = PREFIX + str(game).removesuffix("()")
     if name != spelling:
         raise UnknownEnvironmentError(f"{name!r} is written otherwise by OpenSpiel: write {spelling}")

@@ -1,4 +1,4 @@
-"""OpenSpiel's games that are too large for tables, one match at a time."""
+"""OpenSpiel games that are too large for tables, one match at a time."""
 
 from typing import TYPE_CHECKING
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class StateMatch:
-    """Plays one match after another; chance follows from a match's seed, and is drawn as soon as it has the word."""
+    """Plays one match after another; chance outcomes are sampled from the match's seed."""
 
     def __init__(self, game: "Game") -> None:
         self._game, self._largest = game, largest_return(game)
 
     def reset(self, seed: int, row: Row) -> None:
-        """Open a match; see `Match.reset`."""
+        """Open a match (see `Match.reset`)."""
         self._state, self._rng = self._game.new_initial_state(), np.random.default_rng(seed)
         self._settle()
         self._show(acting(self._state), row.seen)
 
     def step(self, row: Row, *, last: bool) -> MatchEnd | None:
-        """Let those act who do; see `Match.step`."""
+        """Apply the actions of the acting sides (see `Match.step`)."""
         chosen = row.actions[HEAD]
         if self._state.is_simultaneous_node():
             self._state.apply_actions([int(chosen[HOME]), int(chosen[AWAY])])
@@ -42,7 +42,7 @@ class StateMatch:
         return None
 
     def _settle(self) -> None:
-        """Let chance play until somebody acts or the game is over."""
+        """Sample chance nodes until a side acts or the game is over."""
         while self._state.is_chance_node():
             outcomes, shares = zip(*self._state.chance_outcomes(), strict=True)
             edges = np.cumsum(shares)
@@ -65,6 +65,6 @@ class StateMatch:
 
 
 def host_openspiel(name: str) -> SingleMatchGame:
-    """`openspiel:GAME`, one match at a time."""
+    """Return `openspiel:GAME` as a single-match game."""
     game = load_game(name)
     return SingleMatchGame(declare_openspiel(name), lambda: StateMatch(game))

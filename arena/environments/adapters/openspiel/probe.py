@@ -1,4 +1,4 @@
-"""Random playouts of a game: how large it is, whether its players wait for each other, and what its rules look like."""
+"""Random playouts of a game: estimate of its size, turn order, and a digest of its rules."""
 
 import hashlib
 import math
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 PLAYOUTS = 32
 LONGEST = 400
-"""Moves after which a playout is given up."""
+"""Most moves of a playout."""
 
 
 @dataclass(frozen=True)
 class Playouts:
-    """What came of some playouts.
+    """Result of random playouts.
 
     Attributes:
-        histories: Estimate of how many histories the game has.
-        in_turns: Whether somebody acted alone in any of them.
-        digest: 16 hexadecimal digits of a SHA-256 over all that was told and legal in them, and of their returns: games
-            of other rules hardly have the same.
+        histories: Estimated number of histories of the game.
+        in_turns: Whether a side acted alone in any of them.
+        digest: 16 hexadecimal digits of a SHA-256 over all tensors, legal actions and returns; games with different
+            rules differ with high probability.
     """
 
     histories: float
@@ -34,11 +34,11 @@ class Playouts:
     digest: str
 
 
-def play_out(game: "Game") -> Playouts:
-    """Play a game at random some times, always in the same way.
+def probe_game(game: "Game") -> Playouts:
+    """Play random games from fixed seeds.
 
-    The mean over playouts of 1 + b1 + b1 b2 + ..., with b the number of ways to go on, is an estimate of the number of
-    histories without bias.
+    The mean over playouts of 1 + b1 + b1 b2 + ..., with b the number of branches, is an unbiased estimate of the number
+    of histories.
 
     Source: Knuth 1975, Estimating the efficiency of backtrack programs.
     """
@@ -58,7 +58,7 @@ def play_out(game: "Game") -> Playouts:
 
 
 def _move_on(state: "State", rng: np.random.Generator, digest: "hashlib._Hash") -> int:
-    """Take one of the ways that a state goes on; how many there are."""
+    """Apply a random action or chance outcome; return the number of alternatives."""
     if state.is_chance_node():
         outcomes = state.chance_outcomes()
         digest.update(str(outcomes).encode())

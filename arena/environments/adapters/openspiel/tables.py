@@ -1,7 +1,7 @@
-"""A game tree as tables that are looked up: what may be done at a node, and where it leads.
+"""Lookup tables of a game tree: legal actions of a node, and its successors.
 
-Chance between two decisions is one draw: a move (a start, or what the players at a node do together) leads to one of
-its outcomes, each a node where somebody acts or the game is over.
+Consecutive chance nodes are merged into one sample: a move (the start, or the joint action at a node) leads to one of
+its outcomes, each a decision node or a terminal node.
 """
 
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ START = 0
 
 @dataclass(frozen=True)
 class TransitionTables:
-    """Every move of a game of S nodes, I information states and K actions, and what comes of it.
+    """All moves of a game of S nodes, I information states and K actions, with their outcomes.
 
-    Move m leads to node `outcome[j]` where m + u is below `edge[j]` for the first time, u uniform in [0, 1).
+    Move m leads to node `outcome[j]` with the first j for which m + u is below `edge[j]`, u uniform in [0, 1).
 
     Attributes:
-        first: (S,) move of a node where every player chooses its first legal action.
-        stride: (S,) by how many moves one more of home's legal actions counts; one more of away's counts 1.
-        rank: (I, K) place of a choice among the legal actions of its information state; NONE where it is illegal.
-        certain: (M,) node that a move leads to; NONE where chance has a say.
-        edge: (J,) float64, increasing.
+        first: (S,) move of a node at which every player chooses its first legal action.
+        stride: (S,) increment of the move per legal action of home; the increment per action of away is 1.
+        rank: (I, K) rank of an action among the legal ones of its information state; NONE if illegal.
+        certain: (M,) successor of a deterministic move; NONE for a stochastic one.
+        edge: (J,) float64, increasing cumulative probabilities, offset by the move.
         outcome: (J,) nodes.
     """
 
@@ -39,7 +39,7 @@ class TransitionTables:
 
     @classmethod
     def of(cls, tree: GameTree) -> "TransitionTables":
-        """Number the moves of a tree node by node, after the one that opens a match."""
+        """Number the moves of a tree node by node, after the start."""
         rank = np.where(tree.legal, tree.legal.cumsum(axis=1) - 1, NONE)
         options = np.where(tree.acting, tree.legal.sum(axis=1)[tree.information_state], 1)
         decisive = tree.acting.any(axis=1)
@@ -60,14 +60,14 @@ class TransitionTables:
 
 
 def _move_before(tree: GameTree, stops: IntArray, first: IntArray, stride: IntArray, rank: IntArray) -> IntArray:
-    """The move that leads to each of `stops`."""
+    """Return the move that leads to each of `stops`."""
     origin = _last_decision(tree, stops)
     taken = np.where(tree.acting[origin], rank[tree.choice[stops]], 0)
     return np.where(origin == NONE, START, first[origin] + taken[:, HOME] * stride[origin] + taken[:, AWAY])
 
 
 def _last_decision(tree: GameTree, nodes: IntArray) -> IntArray:
-    """The last node before each at which somebody acted; NONE where nobody had yet."""
+    """Return the last decision node before each node; NONE if there is none."""
     origin = tree.parent[nodes]
     while (by_chance := _is_chance(tree, origin)).any():
         origin = np.where(by_chance, tree.parent[origin], origin)
@@ -80,7 +80,7 @@ def _is_chance(tree: GameTree, nodes: IntArray) -> BoolArray:
 
 
 def _edges(move: IntArray, weight: FloatArray) -> FloatArray:
-    """Upper edge of each outcome: its move, and the share of the move's weight up to it; exactly 1 for the last."""
+    """Return the upper edge of each outcome: its move plus the cumulative probability; exactly 1 for the last."""
     total = np.bincount(move, weights=weight)
     before = np.concatenate([[0.0], total.cumsum()])
     share = (weight.cumsum() - before[move]) / total[move]

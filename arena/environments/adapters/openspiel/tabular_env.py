@@ -1,4 +1,4 @@
-"""OpenSpiel's small games, many matches at once: a step is a look-up in the game's tree."""
+"""Small OpenSpiel games as a batch: a step is a lookup in tables of the game tree."""
 
 from collections.abc import Mapping
 
@@ -12,20 +12,22 @@ from arena.environments.adapters.openspiel import tabular_kernels as kernels
 from arena.environments.adapters.openspiel.declare import HEAD, observations
 from arena.environments.adapters.openspiel.tables import TransitionTables
 from arena.environments.adapters.openspiel.tree import GameTree
-from arena.environments.base import Actions, Observation, Outcome, StepResult
+from arena.environments.base import Actions, CountsBytes, Observation, Outcome, StepResult
 from arena.environments.seeded import SeededBatch
 from arena.environments.spec import SIDES, EnvironmentSpec
 from arena.errors import InvalidActionError
-from arena.native.structs import record, share
+from arena.native.warp import record, share
 
 
 class TabularGameEnv(SeededBatch):
-    """E matches of a game that is known as a tree.
+    """E matches of a game with a known tree.
 
-    Whoever acts sees the tensor of its information state and its side; who does not act sees zeros and has no legal
-    action. Rewards are 0 until the end, and there the game's returns. Home's score is its return scaled from the range
-    of returns to [0, 1], so that 0.5 is a return of 0.
+    An acting player observes the tensor of its information state and its side. An inactive one observes zeros and has
+    no legal action. Rewards are 0 until the end, then the game's returns. Home's score is its return scaled from the
+    range of returns to [0, 1], so a return of 0 is a score of 0.5.
     """
+
+    capabilities: tuple[type, ...] = (CountsBytes,)
 
     def __init__(self, spec: EnvironmentSpec, tree: GameTree, *, num_envs: int, device: str, seed: int) -> None:
         super().__init__(spec, num_envs=num_envs, device=device, seed=seed)
@@ -56,25 +58,25 @@ class TabularGameEnv(SeededBatch):
 
     @property
     def own_bytes(self) -> int:
-        """Memory of all matches together, observations left out."""
+        """Memory of all matches, without observations."""
         return sum(each.nbytes for each in self._matches.values())
 
     @property
     def shared_bytes(self) -> int:
-        """Memory of the tables, which exist once for all matches."""
+        """Memory of the tables, which all matches share."""
         return sum(each.nbytes for each in self._game.values())
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         self._begin()
         return _observation(self._view)
 
     def step(self, actions: Actions) -> StepResult:
-        """Take one decision in every row; see `Environment.step`.
+        """Play one decision of every row (see `Environment.step`).
 
         Raises:
-            InvalidActionError: Actions are of the wrong shape, or somebody who acts chose an illegal one.
+            InvalidActionError: Actions have the wrong shape, or an active agent chose an illegal one.
         """
         self._require_fit(actions)
         self._matches["action"].copy_(actions[HEAD])
@@ -94,7 +96,7 @@ class TabularGameEnv(SeededBatch):
         )
 
     def _room_to_see(self) -> dict[str, Tensor]:
-        """Room for what both sides perceive."""
+        """Allocate observation buffers of both sides."""
         return {
             "values": self._zeros(torch.float32, SIDES, self.spec.observation_size),
             "mask": self._zeros(torch.bool, SIDES, self.spec.heads[0].size),
@@ -112,7 +114,7 @@ class TabularGameEnv(SeededBatch):
 
 
 def tables(tree: GameTree) -> dict[str, NDArray[np.generic]]:
-    """What `kernels.Game` holds of a game."""
+    """Return the arrays of `kernels.Game`."""
     moves, largest = TransitionTables.of(tree), abs(tree.home_return).max() or 1.0
     idle = len(tree.side)
     return {
@@ -133,5 +135,5 @@ def tables(tree: GameTree) -> dict[str, NDArray[np.generic]]:
 
 
 def _observation(view: Mapping[str, Tensor]) -> Observation:
-    """A copy of what both sides perceive: the next step writes over it."""
+    """Return a copy of the observation, because the next step overwrites the buffers."""
     return Observation(view["values"].clone(), {HEAD: view["mask"].clone()}, view["active"].clone())

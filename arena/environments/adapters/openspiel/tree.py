@@ -1,4 +1,4 @@
-"""A whole game as arrays: every history once, and what each player knows in it."""
+"""Game tree as arrays: every history once, with each player's information state."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 MAX_NODES = 600_000
-"""Most histories of a game: unrolling so many takes seconds. Tic-tac-toe, the largest usual one, has 549,946."""
+"""Most histories of a game. Unrolling this many takes seconds. Tic-tac-toe, the largest common game, has 549,946."""
 
 MAX_FLOATS = 2**24
-"""Most floats that the tensors of all information states may have together: 64 MiB."""
+"""Most floats of all information state tensors together: 64 MiB."""
 
 SMALLER = (
     "choose a smaller game, or parameters that make it smaller, such as openspiel:liars_dice(dice_sides=4); without "
     "exact values this one can be played"
 )
-"""What to do about a game that is too large."""
+"""Advice for a game that is too large."""
 
 NONE = -1
-"""Stands for no node, no information state and no choice."""
+"""Missing node, information state or choice."""
 
 HOME, AWAY = range(2)
 
@@ -37,21 +37,21 @@ HOME, AWAY = range(2)
 class GameTree:
     """A game of S histories (nodes), I information states of both players together, and K actions.
 
-    OpenSpiel's first player is home, its second away. Node 0 is the root, and parents come before their children. A
-    choice is the number i * K + a of action a in information state i.
+    OpenSpiel's first player is home, its second away. Node 0 is the root, and parents precede their children. A choice
+    is the number i * K + a of action a in information state i.
 
     Attributes:
-        parent: (S,) the node before; NONE for the root.
-        chance: (S,) probability that chance leads here if both players want to, in (0, 1].
-        choice: (S, 2) last choice of each player on the way here; NONE where it had none yet.
-        decisions: (S,) decisions on the way here; a simultaneous one counts once, chance does not count.
-        information_state: (S, 2) of each player who acts here; NONE for one who does not.
+        parent: (S,) parent node; NONE for the root.
+        chance: (S,) product of the chance probabilities on the path, in (0, 1].
+        choice: (S, 2) last choice of each player on the path; NONE if there is none.
+        decisions: (S,) decisions on the path; a simultaneous one counts once, chance nodes do not count.
+        information_state: (S, 2) information state of each player that acts here; NONE for one that does not.
         terminal: (S,) whether the game is over.
-        home_return: (S,) what home has won in the end, in the game's units; 0 before it. Away has lost as much.
-        names: (I,) what OpenSpiel calls an information state of that side.
-        side: (I,) whose information state it is, HOME or AWAY.
-        legal: (I, K) actions that may be chosen.
-        tensor: (I, D) float32, what OpenSpiel tells of an information state.
+        home_return: (S,) home's return at terminal nodes, in the game's units. 0 elsewhere. Away's is the negative.
+        names: (I,) OpenSpiel's name of each information state.
+        side: (I,) player of each information state, HOME or AWAY.
+        legal: (I, K) legal actions.
+        tensor: (I, D) float32, OpenSpiel's tensor of each information state.
     """
 
     parent: IntArray
@@ -68,16 +68,16 @@ class GameTree:
 
     @property
     def acting(self) -> BoolArray:
-        """Who acts: (S, 2)."""
+        """(S, 2) true for each player that acts at a node."""
         acting: BoolArray = self.information_state != NONE
         return acting
 
 
 def unroll(name: str, game: "Game", *, max_nodes: int = MAX_NODES, max_floats: int = MAX_FLOATS) -> GameTree:
-    """Visit every history of a game.
+    """Unroll a game by visiting every history.
 
     Raises:
-        NoTablesError: It has more histories, or takes more floats to tell its information states, than are allowed.
+        TooLargeForTablesError: It has more histories or floats than allowed.
     """
     nodes, known = _Nodes(), _InformationStates(game)
     ahead = [_Visit(game.new_initial_state(), NONE, 1.0, (NONE, NONE), 0)]
@@ -98,7 +98,7 @@ def _require_room(name: str, what: str, count: int, most: int) -> None:
 
 
 class _Visit(NamedTuple):
-    """A history that is yet to be looked at, with what `GameTree` says of the way there."""
+    """A history to visit, with the columns of `GameTree` known so far."""
 
     state: "State"
     parent: int
@@ -108,14 +108,14 @@ class _Visit(NamedTuple):
 
 
 def acting(state: "State") -> tuple[int, ...]:
-    """Sides that act in a state: none, one, or both at once."""
+    """Return the sides that act in a state: none, one, or both at once."""
     if state.is_terminal() or state.is_chance_node():
         return ()
     return (HOME, AWAY) if state.is_simultaneous_node() else (state.current_player(),)
 
 
 def _visits_behind(visit: _Visit, number: int, information: tuple[int, ...], actions: int) -> Iterator[_Visit]:
-    """The histories that are one step longer."""
+    """Yield the successors of a history."""
     state, movers = visit.state, acting(visit.state)
     if state.is_chance_node():
         for outcome, probability in state.chance_outcomes():
@@ -138,7 +138,7 @@ def _after(state: "State", taken: tuple[int, ...]) -> "State":
 
 
 class _Nodes:
-    """Columns of `GameTree` that have a row for every history."""
+    """Columns of `GameTree` with a row per history."""
 
     def __init__(self) -> None:
         self.parent: list[int] = []
@@ -176,7 +176,7 @@ class _Nodes:
 
 
 class _InformationStates:
-    """Information states in the order in which they are met, and columns that have a row for each."""
+    """Information states in order of discovery, with columns of one row each."""
 
     def __init__(self, game: "Game") -> None:
         self._actions = game.num_distinct_actions()
@@ -186,7 +186,7 @@ class _InformationStates:
 
     @property
     def floats(self) -> int:
-        """Of all tensors together."""
+        """Number of floats of all tensors."""
         return len(self._told) * len(self._told[0]) if self._told else 0
 
     def number(self, state: "State", side: int) -> int:

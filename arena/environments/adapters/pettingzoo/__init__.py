@@ -1,4 +1,4 @@
-"""Games of the PettingZoo interface, a match each. Importing this package loads neither torch nor PettingZoo."""
+"""Adapter for PettingZoo games, one match at a time. Importing this package loads neither torch nor PettingZoo."""
 
 from arena.environments.adapters.sides import HigherReturn, ReturnMargin, Scoring, TwoSided
 

@@ -1,4 +1,4 @@
-"""What a game of the PettingZoo interface declares, found out from one that is opened to look at it."""
+"""Environment spec of a PettingZoo game, derived from an instance."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,10 +7,10 @@ from typing import Any
 
 from gymnasium import spaces
 
-from arena.environments.adapters.calls import RESET, asking, unpack
-from arena.environments.adapters.sides import DEFAULT_DECISIONS, REASONS, TwoSided, prefix, seat
+from arena.environments.adapters.calls import RESET, blame_game, unpack
+from arena.environments.adapters.sides import DEFAULT_DECISIONS, REASONS, TwoSided, assign_sides, prefix
 from arena.environments.adapters.spaces.actions import ActionDecoder, bounds_of, factors_of, heads_for
-from arena.environments.adapters.spaces.flatten import ACTION_MASK, MEMBERS, lay_out, parts_of
+from arena.environments.adapters.spaces.flatten import ACTION_MASK, MEMBERS, flatten_space, lay_out
 from arena.environments.adapters.spaces.observations import ObservationEncoder
 from arena.environments.spec import ActionHead, Channels, EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
 from arena.errors import GameError
@@ -18,13 +18,13 @@ from arena.errors import GameError
 
 @dataclass(frozen=True)
 class Agents:
-    """Everybody in a game, home first.
+    """Agents of a game, home first.
 
     Attributes:
-        keys: What the game calls each.
-        eyes: Write what each observes.
-        hands: Read what each does.
-        home: How many of them play at home.
+        keys: The game's name of each agent.
+        eyes: Observation encoder of each agent.
+        hands: Action decoder of each agent.
+        home: Number of home agents.
     """
 
     keys: tuple[Any, ...]
@@ -35,13 +35,13 @@ class Agents:
 
 @dataclass(frozen=True)
 class Declared:
-    """A game, and what it declares.
+    """A game with its environment spec.
 
     Attributes:
-        game: Which it is.
-        spec: What it declares.
-        agents: Who plays in it.
-        sequential: Whether agents move one at a time, as in an AEC environment.
+        game: The game.
+        spec: Its environment spec.
+        agents: Its agents.
+        sequential: Whether agents act one at a time (AEC).
     """
 
     game: TwoSided
@@ -50,22 +50,22 @@ class Declared:
     sequential: bool
 
 
-def look_at(name: str, game: TwoSided) -> Declared:
-    """Open a game, and find out what it declares.
+def inspect_game(name: str, game: TwoSided) -> Declared:
+    """Open a game and derive its environment spec.
 
     Raises:
-        ArenaError: It has not the interface of PettingZoo, or cannot be played by two sides, or its spaces have no
-            fixed size; the message says why.
+        ArenaError: The game does not have the PettingZoo interface, has no two sides, or has spaces without a fixed
+            size.
     """
-    with asking(name, "be made"):
+    with blame_game(name, "be made"):
         env = game.make()
     sequential = _is_sequential(name, env)
     if not isinstance(env.possible_agents, list | tuple):
         raise GameError(f"{name} has a {type(env.possible_agents).__name__} for possible_agents: list all its agents")
     known = {str(key): key for key in env.possible_agents}
-    home, away = seat(name, list(known), game)
+    home, away = assign_sides(name, list(known), game)
     seats = [*home, *away]
-    with asking(name, "say its spaces"):
+    with blame_game(name, "say its spaces"):
         seen = {each: env.observation_space(known[each]) for each in seats}
         done = {each: env.action_space(known[each]) for each in seats}
     alike = _alike_sides(
@@ -73,7 +73,7 @@ def look_at(name: str, game: TwoSided) -> Declared:
     )
     roles = _roles(seats, seen, done)
     channels = _channels(name, game)
-    blocks, placed = lay_out({role: parts_of(seen[each], each, channels) for each, role in roles.items()})
+    blocks, placed = lay_out({role: flatten_space(seen[each], each, channels) for each, role in roles.items()})
     heads = heads_for(
         {each: factors_of(done[each], each) for each in seats}, masked=_masks_actions(name, env, seen.values())
     )
@@ -108,7 +108,7 @@ def look_at(name: str, game: TwoSided) -> Declared:
 
 
 def _channels(name: str, game: TwoSided) -> dict[str, Channels]:
-    """Where images have their channels that the game calls images."""
+    """Return the channel axis of each block that the game declares as an image."""
     try:
         return {block: Channels(where) for block, where in game.images.items()}
     except ValueError as error:
@@ -121,7 +121,7 @@ def _channels(name: str, game: TwoSided) -> dict[str, Channels]:
 def _with_choices_of_sets(
     name: str, game: TwoSided, blocks: Sequence[ObservationBlock], heads: Sequence[ActionHead]
 ) -> tuple[ObservationBlock, ...]:
-    """Blocks in which sets say which heads choose of their members."""
+    """Return the blocks with the action heads that choose among the members of each set."""
     sets = {block.name.removesuffix(MEMBERS): block for block in blocks if isinstance(block, MemberMask)}
     sizes = {head.name: head.size for head in heads if head.kind is HeadKind.CATEGORICAL}
     for head, chosen in game.chosen_from.items():
@@ -145,7 +145,7 @@ def _listed(sizes: Mapping[str, int]) -> str:
 
 
 def _is_sequential(name: str, env: Any) -> bool:  # noqa: ANN401  whatever was made
-    """Whether it is an AEC environment and not a parallel one."""
+    """Return whether the environment is AEC rather than parallel."""
     common = ("possible_agents", "observation_space", "action_space", "reset", "step")
     if missing := [each for each in common if not hasattr(env, each)]:
         raise GameError(
@@ -158,7 +158,7 @@ def _is_sequential(name: str, env: Any) -> bool:  # noqa: ANN401  whatever was m
 def _roles(
     seats: Sequence[str], seen: Mapping[str, spaces.Space[Any]], done: Mapping[str, spaces.Space[Any]]
 ) -> dict[str, str]:
-    """Role of each agent: its name without a number, or its whole name where its like have other spaces."""
+    """Return each agent's role: its name without number, or the full name if agents of that name differ."""
     kinds = {
         prefix(each): {_spaces(other, seen, done) for other in seats if prefix(other) == prefix(each)} for each in seats
     }
@@ -166,19 +166,19 @@ def _roles(
 
 
 def _spaces(agent: str, seen: Mapping[str, spaces.Space[Any]], done: Mapping[str, spaces.Space[Any]]) -> str:
-    """What an agent observes and does, to tell it from what others do."""
+    """Return a comparable description of an agent's observation and action spaces."""
     return str((seen[agent], done[agent]))
 
 
 def _alike_sides(
     name: str, game: TwoSided, home: Sequence[str], away: Sequence[str], *, sequential: bool
 ) -> bool | None:
-    """Whether both sides are alike, by the game's author or by the spaces of their agents; None where turns decide.
+    """Return whether the sides are symmetric, as declared or judged by the agents' spaces; None if turn order decides.
 
-    Names make no difference: `red` and `blue` with the same spaces are alike.
+    Agent names do not matter: `red` and `blue` with the same spaces are symmetric.
 
     Raises:
-        ArenaError: The author says that they are, and their spaces or numbers differ.
+        ArenaError: The sides are declared symmetric, but their spaces or sizes differ.
     """
     same = Counter(home) == Counter(away)
     if game.alike_sides and not same:
@@ -192,17 +192,17 @@ def _alike_sides(
 
 
 def _masks_actions(name: str, env: Any, seen: Any) -> bool:  # noqa: ANN401
-    """Whether the game says which actions are legal, in what is observed or beside it."""
+    """Return whether the game provides an action mask, in observations or infos."""
     if any(isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces for space in seen):
         return True
-    with asking(name, "be reset"):
+    with blame_game(name, "be reset"):
         opened = env.reset(seed=0)
     infos = getattr(env, "infos", None) if opened is None else unpack(name, "reset", opened, RESET)[1]
     return isinstance(infos, Mapping) and any(info and ACTION_MASK in info for info in infos.values())
 
 
 def _longest(name: str, game: TwoSided, env: Any, decisions_per_cycle: int) -> int:  # noqa: ANN401
-    """Longest match, in decisions."""
+    """Return the longest match, in decisions."""
     limit = game.max_decisions
     if limit is None:
         cycles = getattr(env.unwrapped, "max_cycles", None) if hasattr(env, "unwrapped") else None

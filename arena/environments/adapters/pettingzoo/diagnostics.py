@@ -1,4 +1,4 @@
-"""Why what a game of the PettingZoo interface says cannot be read: found out once something has stumbled over it."""
+"""Diagnosis of invalid data from a PettingZoo game, run only after an error."""
 
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -8,23 +8,23 @@ from typing import Any
 from arena.errors import ArenaError, GameError
 
 STUMBLES = (AttributeError, LookupError, TypeError, ValueError)
-"""What is raised where something is not what it should be."""
+"""Errors that invalid data causes."""
 
 TABLES = ("rewards", "_cumulative_rewards", "terminations", "truncations", "infos")
-"""What an AEC environment keeps of every agent."""
+"""Per-agent tables of an AEC environment."""
 
 
 def explain(error: Exception, faults: Iterator[str]) -> None:
-    """Say in a line what is wrong with what a game says, where the arena has stumbled over it.
+    """Replace an error that invalid data caused by a one-line explanation.
 
-    Errors of the game's own code are left as they are: their traceback shows its author the line.
+    Errors from the game's own code pass through: their traceback points its author to the line.
 
     Args:
-        error: What was raised.
-        faults: What is wrong, if anything.
+        error: The error.
+        faults: Faults found in the game's data, if any.
 
     Raises:
-        ArenaError: Something is.
+        ArenaError: There is a fault.
     """
     place = traceback.extract_tb(error.__traceback__)[-1].filename
     if isinstance(error, ArenaError) or Path(place).parent != Path(__file__).parent:
@@ -35,11 +35,11 @@ def explain(error: Exception, faults: Iterator[str]) -> None:
 
 
 def opened_wrongly(name: str, env: Any, told: Sequence[Any], keys: Collection[Any]) -> Iterator[str]:  # noqa: ANN401
-    """What is wrong with how a parallel environment opened a match.
+    """Find faults in the reset of a parallel environment.
 
     Args:
-        name: Of the game.
-        env: It.
+        name: Name of the game.
+        env: The environment.
         told: Observations and infos.
         keys: Its possible agents.
     """
@@ -58,11 +58,11 @@ def stepped_wrongly(
     told: Sequence[Any],
     keys: Collection[Any],
 ) -> Iterator[str]:
-    """What is wrong with what a parallel environment returned from a step.
+    """Find faults in the result of a parallel environment's step.
 
     Args:
-        name: Of the game.
-        living: Who acted.
+        name: Name of the game.
+        living: Agents that acted.
         told: Observations, rewards, terminations, truncations and infos.
         keys: Its possible agents.
     """
@@ -77,11 +77,11 @@ def stepped_wrongly(
 
 
 def kept_wrongly(name: str, env: Any, keys: Collection[Any]) -> Iterator[str]:  # noqa: ANN401
-    """What is wrong with what an AEC environment keeps.
+    """Find faults in the state of an AEC environment.
 
     Args:
-        name: Of the game.
-        env: It.
+        name: Name of the game.
+        env: The environment.
         keys: Its possible agents.
     """
     for each in ("agents", "agent_selection", *TABLES):

@@ -1,4 +1,4 @@
-"""Games of the PettingZoo interface by name: `pettingzoo:connect_four_v3`, `magent2:battle_v4(map_size=16)`."""
+"""PettingZoo games by name: `pettingzoo:connect_four_v3`, `magent2:battle_v4(map_size=16)`."""
 
 import ast
 import importlib
@@ -19,10 +19,10 @@ class Library:
     """A package of games.
 
     Attributes:
-        package: What it is called in Python.
-        extra: What installs it.
-        folders: Modules that have a module for each game, and what installs all that its games need.
-        example: One of the games.
+        package: Import name.
+        extra: Requirement that installs it.
+        folders: Packages with one module per game, and the requirement that installs the games' dependencies.
+        example: Name of one game.
     """
 
     package: str
@@ -41,32 +41,32 @@ LIBRARIES: dict[str, Library] = {
     "mpe2": Library("mpe2", "echelon-league[mpe2]", {"mpe2": "mpe2"}, "simple_tag_v3"),
     "magent2": Library("magent2", "echelon-league[magent2]", {"magent2.environments": "magent2"}, "battle_v4"),
 }
-"""Packages, by what stands before the colon."""
+"""Packages, by the prefix before the colon."""
 
 _POKER = {"alike_sides": True, "zero_sum": True, "chance": True}
 
 KNOWN: Mapping[str, Mapping[str, Any]] = {
     "pettingzoo:connect_four_v3": {"max_decisions": 42, "zero_sum": True, "chance": False},
     "pettingzoo:tictactoe_v3": {"max_decisions": 9, "zero_sum": True, "chance": False},
-    # two rounds of at most four choices each; at most 14 chips, paid as 7, are lost by one and won by the other
-    # and who begins is drawn
+    # at most two rounds of four choices each; at most 14 chips change hands, which the game pays as 7; the first player
+    # is random
     "pettingzoo:leduc_holdem_v4": {"max_decisions": 8, "scoring": ReturnMargin(14.0), **_POKER},
     "pettingzoo:texas_holdem_v4": _POKER,
     "pettingzoo:texas_holdem_no_limit_v6": _POKER,
-    # ten touches more than none, of 10 for each adversary and -10 for whom they chase
+    # ten touches more than none, at 10 per adversary and -10 for the prey
     "mpe2:simple_tag_v3": {"scoring": ReturnMargin(200.0)},
-    # archers and knights have the same spaces, and other weapons
+    # archers and knights have the same spaces but different weapons
     "pettingzoo:knights_archers_zombies_v11": {"alike_sides": False},
 }
-"""What is known of some games beyond what they say themselves: fields of `TwoSided`."""
+"""Facts about some games that they do not declare themselves, as fields of `TwoSided`."""
 
 
 def find_game(name: str) -> TwoSided:
     """Find `LIBRARY:GAME` or `LIBRARY:GAME(PARAMETER=VALUE,...)`.
 
     Raises:
-        ArenaError: The library is not installed, or something that the game needs.
-        UnknownEnvironmentError: The library has no such game, or its parameters are written otherwise.
+        ArenaError: The library or a dependency of the game is not installed.
+        UnknownEnvironmentError: The library has no such game, or the parameters are not in canonical form.
     """
     library, _, written = name.partition(":")
     game, parameters = _split(name, written)
@@ -76,7 +76,7 @@ def find_game(name: str) -> TwoSided:
 
 
 def _split(name: str, written: str) -> tuple[str, dict[str, Any]]:
-    """The game's name and its parameters, which have one spelling: a league would take another for another game."""
+    """Return the game's name and parameters; only the canonical spelling is accepted, because names identify games."""
     game, opened, rest = written.partition("(")
     if not opened:
         return game, {}
@@ -101,7 +101,7 @@ def _call(written: str) -> ast.Call:
 
 
 def _find_maker(name: str, library: Library, game: str) -> Callable[..., Any]:
-    """What makes a game: a parallel environment where there is one, since its agents then act at once."""
+    """Return the game's constructor, preferably of the parallel environment, because its agents act at once."""
     if importlib.util.find_spec(library.package) is None:
         raise MissingPackageError(
             f"{name} needs {library.package}, which is not installed: pip install '{library.extra}'"
@@ -119,7 +119,7 @@ def _find_maker(name: str, library: Library, game: str) -> Callable[..., Any]:
 
 
 def _import(name: str, path: str, extra: str) -> ModuleType:
-    """Import a game's module. PettingZoo warns of its age, and has nothing else in its releases before 1.27."""
+    """Import a game's module without deprecation warnings, which all PettingZoo releases before 1.27 emit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         try:

@@ -1,4 +1,4 @@
-"""Matches of a game of the PettingZoo interface: agents one at a time (AEC), or all at once (parallel)."""
+"""Matches of PettingZoo games: AEC (agents act one at a time) and parallel (all act at once)."""
 
 import statistics
 from collections.abc import Mapping
@@ -20,21 +20,21 @@ from arena.environments.adapters.spaces.flatten import ACTION_MASK
 from arena.errors import ArenaError, GameError
 
 LARGEST_SEED = 2**31 - 1
-"""Games that seed C code take no larger ones."""
+"""Largest seed; games that seed C code accept no larger ones."""
 
 FAREWELL = (
     "begin step with `if self.terminations[agent] or self.truncations[agent]: return self._was_dead_step(action)`"
 )
-"""What an AEC environment has to do when it is asked to."""
+"""Advice for an AEC environment that does not accept `step(None)` for a finished agent."""
 
 
 def open_match(declared: Declared) -> "SequentialMatch | ParallelMatch":
-    """Make a game, and what plays one match of it after another."""
+    """Create a game and return its match runner."""
     return SequentialMatch(declared) if declared.sequential else ParallelMatch(declared)
 
 
 class _Match:
-    """What both kinds share: how agents see, and what they have earned."""
+    """Common part of both kinds: observations, action masks and returns."""
 
     def __init__(self, declared: Declared) -> None:
         agents = declared.agents
@@ -47,7 +47,7 @@ class _Match:
         self._returns = list(self._nothing)
 
     def _show(self, agent: int, observation: Any, info: Any, sight: ObservationBuffer, *, acts: bool) -> None:  # noqa: ANN401
-        """Show an agent what it observes; its legal actions if it acts."""
+        """Write an agent's observation, and its action mask if it acts."""
         try:
             self._eyes[agent].write(observation, sight.values[agent])
         except ArenaError as error:
@@ -66,7 +66,7 @@ class _Match:
             )
 
     def _legal(self, agent: int, observation: Any, info: Any) -> Mapping[str, BoolArray]:  # noqa: ANN401
-        """What the game allows of every masked head, or all that the agent has."""
+        """Return the agent's action mask per masked head; all options if the game provides no mask."""
         hands = self._hands[agent]
         told = observation.get(ACTION_MASK) if isinstance(observation, dict) else None
         told = info.get(ACTION_MASK) if told is None else told
@@ -87,14 +87,14 @@ class _Match:
 
 
 class SequentialMatch(_Match):
-    """Plays an AEC environment: whoever is selected acts, all others are inactive.
+    """Plays an AEC environment: the selected agent acts, all others are inactive.
 
-    What an agent is paid while others move is told when the game tells it: with the decision before its next turn, or
-    with the last one.
+    Rewards earned during other agents' turns are paid when the game assigns them: with the decision before the agent's
+    next turn, or with the last decision.
     """
 
     def reset(self, seed: int, row: Row) -> None:
-        """Open a match; see `Match.reset`."""
+        """Open a match (see `Match.reset`)."""
         self._env.reset(seed=_cropped(seed))
         self._facts = _holder_of(self._env)
         self._returns, self._paid = list(self._nothing), list(self._nothing)
@@ -108,7 +108,7 @@ class SequentialMatch(_Match):
             raise
 
     def step(self, row: Row, *, last: bool) -> MatchEnd | None:
-        """Let the mover act; see `Match.step`."""
+        """Step the acting agent (see `Match.step`)."""
         self._env.step(self._hands[self._mover].read(row.actions))
         try:
             return self._read(row, last=last)
@@ -117,7 +117,7 @@ class SequentialMatch(_Match):
             raise
 
     def _read(self, row: Row, *, last: bool) -> MatchEnd | None:
-        """Read what came of a step."""
+        """Read the result of a step."""
         self._cut, self._paid = last, list(self._nothing)
         mover = self._find_mover(row.final)
         if mover is not None and last:
@@ -132,7 +132,7 @@ class SequentialMatch(_Match):
         return None
 
     def _find_mover(self, final: ObservationBuffer) -> int | None:
-        """Step over agents that are out of the game until one acts; None, and the end shown, where none is left."""
+        """Remove finished agents until one can act; return it, or None after writing the final observations."""
         facts, shown = self._facts, False
         while facts.agents:
             key = facts.agent_selection
@@ -147,8 +147,8 @@ class SequentialMatch(_Match):
             self._let_out(key)
         return None
 
-    def _let_out(self, key: Any) -> None:  # noqa: ANN401  whatever the game calls it
-        """Give an agent that is out of the game the `None` that takes it away."""
+    def _let_out(self, key: Any) -> None:  # noqa: ANN401  any agent key
+        """Remove a finished agent by `step(None)`."""
         try:
             self._env.step(None)
         except Exception as error:
@@ -158,7 +158,7 @@ class SequentialMatch(_Match):
             raise GameError(f"{self._name} keeps agent {key} after step(None), and it is out of the game: {FAREWELL}")
 
     def _pay_waiting(self, mover: int) -> None:
-        """Pay what agents were promised that wait for their turn; the mover has it."""
+        """Pay the outstanding rewards of agents that wait for their turn; the acting agent already has its own."""
         for key in self._facts.agents:
             if self._number[key] != mover:
                 self._paid[self._number[key]] += self._facts._cumulative_rewards[key]
@@ -168,7 +168,7 @@ class SequentialMatch(_Match):
         self._show(mover, self._env.observe(key), self._facts.infos[key], seen, acts=True)
 
     def _show_last(self, final: ObservationBuffer) -> None:
-        """Show everybody who is still there how the match ended; for whom it would have gone on counts as active."""
+        """Write the final observations of all remaining agents; agents that were truncated are active."""
         final.clear()
         for key in self._facts.agents:
             observation, info = self._env.observe(key), self._facts.infos[key]
@@ -176,10 +176,10 @@ class SequentialMatch(_Match):
 
 
 class ParallelMatch(_Match):
-    """Plays a parallel environment: all agents that are left act at once."""
+    """Plays a parallel environment: all remaining agents act at once."""
 
     def reset(self, seed: int, row: Row) -> None:
-        """Open a match; see `Match.reset`."""
+        """Open a match (see `Match.reset`)."""
         told = unpack(self._name, "reset", self._env.reset(seed=_cropped(seed)), RESET)
         self._returns = list(self._nothing)
         try:
@@ -192,7 +192,7 @@ class ParallelMatch(_Match):
             raise
 
     def step(self, row: Row, *, last: bool) -> MatchEnd | None:
-        """Let all act that are left; see `Match.step`."""
+        """Step all remaining agents (see `Match.step`)."""
         number, hands = self._number, self._hands
         taken = {key: hands[number[key]].read(row.actions) for key in self._living}
         told = unpack(self._name, "step", self._env.step(taken), STEP)
@@ -202,15 +202,15 @@ class ParallelMatch(_Match):
             explain(error, stepped_wrongly(self._name, self._living, told, number))
             raise
 
-    def _read(self, told: Any, row: Row, *, last: bool) -> MatchEnd | None:  # noqa: ANN401  whatever it returned
-        """Read what a step returned."""
+    def _read(self, told: Any, row: Row, *, last: bool) -> MatchEnd | None:  # noqa: ANN401  any value
+        """Read the result of a step."""
         number = self._number
         observations, rewards, terminations, truncations, infos = told
         for key, reward in rewards.items():
             row.reward[number[key]] = reward
             self._returns[number[key]] += float(reward)
         if len(rewards) < len(self._living):
-            raise LookupError(rewards)  # somebody is not in it
+            raise LookupError(rewards)  # the reward of an agent is missing
         there = [key for key in self._living if key in observations]
         staying = [key for key in there if not (terminations.get(key) or truncations.get(key))]
         if last or not staying:
@@ -229,12 +229,12 @@ class ParallelMatch(_Match):
         self._show_all(observations, infos, row.seen)
         return None
 
-    def _show_all(self, observations: Any, infos: Any, seen: ObservationBuffer) -> None:  # noqa: ANN401  whatever it shows
+    def _show_all(self, observations: Any, infos: Any, seen: ObservationBuffer) -> None:  # noqa: ANN401  any observation
         for key in self._living:
             self._show(self._number[key], observations[key], infos.get(key, {}), seen, acts=True)
 
     def _show_last(self, observations: Any, infos: Any, cut: list[Any], final: ObservationBuffer) -> None:  # noqa: ANN401
-        """Show everybody who was still there how the match ended; for whom it would have gone on counts as active."""
+        """Write the final observations of all agents that acted; agents that were truncated are active."""
         final.clear()
         for key in self._living:
             if key in observations:
@@ -246,7 +246,7 @@ def _cropped(seed: int) -> int:
 
 
 def _holder_of(env: Any) -> Any:  # noqa: ANN401
-    """The innermost of an environment's wrappers that all others ask who is selected: asking it costs much less."""
+    """Return the innermost wrapper that provides `agent_selection`; passing through all wrappers is slow."""
     asked = "agent_selection"
     while asked not in vars(env) and not hasattr(type(env), asked) and "env" in vars(env):
         env = env.env

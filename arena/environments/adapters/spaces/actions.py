@@ -1,4 +1,4 @@
-"""What agents may do, as action heads, and how their choices are read."""
+"""Action spaces as action heads, and decoding of actions and action masks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from arena.environments.spec import ActionHead, HeadKind
 from arena.errors import GameError
 
 HEAD = "action"
-"""What the only head of an action of one part is called."""
+"""Name of the only head of a single-part action."""
 
 Choices = Mapping[str, NDArray[Any]]
-"""Actions of all agents, of every head (N, ...)."""
+"""Actions of all agents, (N, ...) for every head."""
 
 
 @dataclass(frozen=True)
 class Factor:
-    """One factor of an agent's own action space: what a head of it would be.
+    """One factor of an agent's action space, which becomes a head.
 
     Attributes:
-        name: Keys that lead to it with dots between them, and its number where there are several; `HEAD` for no key.
+        name: Dotted path of keys, with a number if there are several factors; `HEAD` without keys.
         kind: Its kind.
         size: Its dimensions, switches or options.
     """
@@ -35,16 +35,16 @@ class Factor:
 
 
 class ActionDecoder:
-    """Reads one agent's actions, and which of them are legal.
+    """Decodes one agent's actions and action masks.
 
     Args:
-        agent: Its number.
+        agent: Index of the agent.
         space: Its action space.
         heads: All heads.
 
     Attributes:
-        options: For every masked head (K,) bool, which of its options this agent has at all.
-        read: Turns the choices of all agents into this agent's action.
+        options: (K,) bool for every masked head, true for the options that exist for this agent.
+        read: Converts the heads' values of all agents to this agent's action.
     """
 
     def __init__(self, agent: int, space: spaces.Space[Any], heads: Sequence[ActionHead]) -> None:
@@ -58,17 +58,16 @@ class ActionDecoder:
         self.read = _reader(agent, space, iter([head.name for head in heads]))
 
     def legal(self, told: Any) -> Mapping[str, BoolArray]:  # noqa: ANN401  as the space is
-        """What an agent may choose, of every masked head (K,).
+        """Return the action mask (K,) of every masked head.
 
         Args:
-            told: The game's mask, in one of two forms: options and switches of all heads one after the other, or as
-                the action space is made, with an array for each part and None for what is not masked.
+            told: The game's mask, either flat (options and switches of all heads concatenated) or structured like the
+                action space, with an array per part and None for unmasked parts.
 
         Raises:
-            ArenaError: The mask does not fit the space, or is one that is added to logits; the message begins with what
-                it is.
+            ArenaError: The mask does not match the space, or is additive for logits.
         """
-        if isinstance(self._space, spaces.Discrete):  # asked for in every decision of most games
+        if isinstance(self._space, spaces.Discrete):  # fast path: called for every decision of most games
             return dict.fromkeys(self.options, self._wide(self._factors[0], _truths(told)))
         return self.options | {
             self._heads[factor.name].name: self._wide(factor, mask)
@@ -88,7 +87,7 @@ class ActionDecoder:
         yield from zip(maskable, np.split(flat, np.cumsum(sizes)[:-1]), strict=True)
 
     def _wide(self, factor: Factor, mask: BoolArray) -> BoolArray:
-        """A mask with places for what only others have."""
+        """Pad a mask for options that exist only for other agents."""
         missing = self._heads[factor.name].size - factor.size
         if mask.shape != (factor.size,):
             raise GameError(f"a mask of {mask.size} actions: {factor.name} has {factor.size}")
@@ -96,10 +95,10 @@ class ActionDecoder:
 
 
 def factors_of(space: spaces.Space[Any], agent: str) -> tuple[Factor, ...]:
-    """The factors of an agent's actions.
+    """Return the factors of an agent's action space.
 
     Raises:
-        ArenaError: They are no heads of a fixed size and range, or two of them have one name.
+        ArenaError: A part has no fixed size and range, or two factors have the same name.
     """
     factors = tuple(_factors(space, "", agent))
     names = [factor.name for factor in factors]
@@ -112,14 +111,14 @@ def factors_of(space: spaces.Space[Any], agent: str) -> tuple[Factor, ...]:
 
 
 def heads_for(factors: Mapping[str, Sequence[Factor]], *, masked: bool) -> tuple[ActionHead, ...]:
-    """Heads that all agents share; where some have fewer options than others, a mask says which.
+    """Return the heads that all agents share; masks cover different numbers of options.
 
     Args:
-        factors: Of every agent's actions.
-        masked: Whether the game says which actions are legal: of choices and switches, not of a Box.
+        factors: Factors of every agent's action space.
+        masked: Whether the game provides action masks for choices and switches.
 
     Raises:
-        ArenaError: Agents act in unlike ways.
+        ArenaError: Agents have incompatible action spaces.
     """
     first, *others = factors.items()
     for agent, each in others:
@@ -137,13 +136,13 @@ def heads_for(factors: Mapping[str, Sequence[Factor]], *, masked: bool) -> tuple
 
 
 def require_no_addend(least: float) -> None:
-    """Refuse a mask that was made to be added to logits, 0 where an action is legal: read as truths it is upside down.
+    """Reject an additive mask (0 for legal actions), which would be read inverted as booleans.
 
     Args:
-        least: The least of its numbers.
+        least: Minimum of the mask.
 
     Raises:
-        ArenaError: It is below 0, or no number; the message begins with what the mask is.
+        ArenaError: It is negative or NaN.
     """
     if not least >= 0.0:
         raise GameError(
@@ -153,7 +152,7 @@ def require_no_addend(least: float) -> None:
 
 
 def bounds_of(space: spaces.Space[Any]) -> list[Any]:
-    """What a policy has to know of a space beside its size, as JSON values: where choices begin, or the scale."""
+    """Return the bounds of a space as JSON values: the start of choices, or low and high."""
     match space:
         case spaces.Box():
             return [space.low.ravel().tolist(), space.high.ravel().tolist()]
@@ -219,15 +218,15 @@ def _told(factors: Sequence[Factor]) -> str:
     return " x ".join(f"{factor.kind} {factor.size}" for factor in factors)
 
 
-def _truths(told: Any) -> BoolArray:  # noqa: ANN401  whatever numbers or truth values a game gives
+def _truths(told: Any) -> BoolArray:  # noqa: ANN401  any mask
     mask = np.asarray(told)
-    if mask.dtype.kind in "if" and mask.itemsize > 1 and mask.size:  # most masks are of bytes, which nobody adds
+    if mask.dtype.kind in "if" and mask.itemsize > 1 and mask.size:  # most masks are bytes, which cannot be additive
         require_no_addend(float(mask.min()))
     return mask.astype(np.bool_, copy=False)
 
 
 def _flat(told: Any) -> BoolArray | None:  # noqa: ANN401
-    """A mask that is one row of numbers; None for one that is made as a space is."""
+    """Return a flat mask; None for a structured one."""
     if isinstance(told, Mapping) or (isinstance(told, tuple | list) and not all(np.isscalar(each) for each in told)):
         return None
     row = np.asarray(told)
@@ -235,10 +234,10 @@ def _flat(told: Any) -> BoolArray | None:  # noqa: ANN401
 
 
 def _masks_of(space: spaces.Space[Any], told: Any) -> Iterator[BoolArray | None]:  # noqa: ANN401
-    """A mask for every factor, in their order; None for what is not masked.
+    """Yield a mask for every factor, in order; None for unmasked factors.
 
     Raises:
-        ArenaError: The mask is not made as the space is.
+        ArenaError: The mask is not structured like the space.
     """
     match space:
         case spaces.Dict():
@@ -278,7 +277,7 @@ def _as_many(told: Any, count: int) -> Sequence[Any]:  # noqa: ANN401
 
 
 def _reader(agent: int, space: spaces.Space[Any], names: Iterator[str]) -> Callable[[Choices], Any]:
-    """What reads an agent's action of a space from its heads, whose names come in the order of its factors."""
+    """Return a function that reads an agent's action in a space from its heads, in the order of its factors."""
     match space:
         case spaces.Dict():
             inside = {key: _reader(agent, inner, names) for key, inner in space.items()}
@@ -308,4 +307,4 @@ def _single_reader(agent: int, space: spaces.Space[Any], name: str) -> Callable[
                 middle + reach * choices[name][agent].reshape(space.shape), space.low, space.high
             ).astype(space.dtype)
         case _:
-            raise AssertionError(space)  # `factors_of` refuses all others
+            raise AssertionError(space)  # `factors_of` rejects all other spaces

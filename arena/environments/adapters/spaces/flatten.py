@@ -1,4 +1,4 @@
-"""Which spaces agents may observe, and how each of them lies in one flat vector."""
+"""Observation spaces as blocks of one flat vector."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,39 +13,39 @@ from arena.environments.spec import Channels, ChoiceBlock, ImageBlock, MemberMas
 from arena.errors import GameError
 
 OBSERVATION = "observation"
-"""What the block of an observation of one part is called."""
+"""Name of the block of a single-part observation."""
 
 ACTION_MASK = "action_mask"
-"""Key of an observation or of an info that says which actions are legal."""
+"""Key of the action mask in an observation or info."""
 
 AWAY = ObservationBlock("away", (1,), 0.0, 1.0)
 """The last block: 0 for agents of the home side, 1 for those of the away side."""
 
 MEMBERS = "_mask"
-"""A key that ends so says who is there of the set that is called as its beginning."""
+"""Suffix of the key of a set's membership mask."""
 
 MOST_ONE_HOT = 64
-"""A choice of more things than that is a number that names one of them; of fewer, a place for each."""
+"""Largest number of options that are encoded one-hot; choices among more are encoded as a number."""
 
 SHORTEST_SIDE = 8
-"""A Box of three axes is an image from this height and width on, without being called one."""
+"""Least height and width of a three-axis Box that is treated as an image by default."""
 
 IMAGE_AXES = 3
 
 NO_CHANNELS: Mapping[str, Channels] = MappingProxyType({})
-"""Images are those that look like one."""
+"""No declared images: only Boxes that look like one."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A space of numbers inside an observation, and where it lies in the flat vector.
+    """A numeric part of an observation space and its position in the flat vector.
 
     Attributes:
-        block: What it is there; bounds include 0, which is what stands there for whoever does not act.
+        block: Its block; the bounds include 0, the value for inactive agents.
         path: Keys that lead to it.
-        options: Of each choice its first value and how many there are; None for numbers that are written as they are.
+        options: First value and count of each choice. None for plain numbers.
         axes: Shape of the space.
-        start: Its first place in the vector.
+        start: Its first index in the vector.
     """
 
     block: ObservationBlock
@@ -56,20 +56,22 @@ class Part:
 
     @property
     def place(self) -> slice:
-        """Where it lies."""
+        """Its slice of the vector."""
         return slice(self.start, self.start + self.block.size)
 
 
-def parts_of(space: spaces.Space[Any], agent: str, channels: Mapping[str, Channels] = NO_CHANNELS) -> tuple[Part, ...]:
-    """The parts of an agent's observation, all from place 0 on.
+def flatten_space(
+    space: spaces.Space[Any], agent: str, channels: Mapping[str, Channels] = NO_CHANNELS
+) -> tuple[Part, ...]:
+    """Return the parts of an agent's observation, all with start 0.
 
     Args:
-        space: What it observes.
+        space: Its observation space.
         agent: Its name, for errors.
-        channels: Blocks that are images whatever they look like, and where they have their channels.
+        channels: Blocks declared as images, with their channel axis.
 
     Raises:
-        ArenaError: There is no vector of a fixed length that holds them, or something called an image is none.
+        ArenaError: The space has no fixed length, or a declared image is not one.
     """
     if isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces:
         space = spaces.Dict({key: inner for key, inner in space.items() if key != ACTION_MASK})
@@ -77,13 +79,13 @@ def parts_of(space: spaces.Space[Any], agent: str, channels: Mapping[str, Channe
 
 
 def lay_out(kinds: Mapping[str, Sequence[Part]]) -> tuple[tuple[ObservationBlock, ...], dict[str, list[Part]]]:
-    """Lay out observations of all roles: one after the other where they are unlike, in the same places otherwise.
+    """Lay out the observations of all roles: shared if they are the same, else one after the other.
 
     Args:
         kinds: Parts of each role's observation.
 
     Returns:
-        Blocks of the vector, and every role's parts with their places.
+        Blocks of the vector, and every role's parts with their positions.
     """
     alike = len({tuple(parts) for parts in kinds.values()}) == 1
     blocks: list[ObservationBlock] = []
@@ -131,7 +133,7 @@ def _parts(space: spaces.Space[Any], path: tuple[Any, ...], agent: str, channels
 
 
 def _box(space: spaces.Box, name: str, channels: Mapping[str, Channels]) -> ObservationBlock:
-    """An image where the Box is called or looks like one, numbers otherwise."""
+    """Return an image block if the Box is declared as or looks like one, else a plain block."""
     shape, low, high = space.shape or (1,), min(0.0, float(space.low.min())), max(0.0, float(space.high.max()))
     if name in channels:
         return ImageBlock(name, shape, low, high, channels[name])
@@ -143,7 +145,7 @@ def _box(space: spaces.Box, name: str, channels: Mapping[str, Channels]) -> Obse
 
 
 def _channels_of(shape: tuple[int, ...], *, whole: bool) -> Channels | None:
-    """Where an image of that shape would have its channels: beside two equal sides, else on the shorter outer axis."""
+    """Return the channel axis of an image of this shape: beside two equal sides, else the shorter outer axis."""
     if len(shape) != IMAGE_AXES:
         return Channels.LAST if len(shape) == IMAGE_AXES - 1 and whole else None
     first, middle, last = shape
@@ -153,7 +155,7 @@ def _channels_of(shape: tuple[int, ...], *, whole: bool) -> Channels | None:
 
 
 def _choice(name: str, path: tuple[Any, ...], options: list[tuple[int, int]], axes: tuple[int, ...]) -> Part:
-    """Choices one-hot, or as numbers where one of them is of many things."""
+    """Return choices as a one-hot block, or as numbers if one has too many options."""
     counts = [count for _, count in options]
     if max(counts) > MOST_ONE_HOT:
         block: ObservationBlock = ChoiceBlock(name, axes or (1,), 0.0, max(counts) - 1.0, tuple(counts))
@@ -163,7 +165,7 @@ def _choice(name: str, path: tuple[Any, ...], options: list[tuple[int, int]], ax
 
 
 def _with_sets(parts: list[Part], path: tuple[Any, ...], keys: Sequence[Any]) -> list[Part]:
-    """Parts of a Dict in which a mask that is named after an entry says who is there of it."""
+    """Return the parts of a Dict in which masks named after an entry become membership masks."""
     for key in keys:
         mask = next((part for part in parts if part.path == (*path, f"{key}{MEMBERS}")), None)
         own = [part for part in parts if part.path[: len(path) + 1] == (*path, key)]
@@ -183,7 +185,7 @@ def _with_sets(parts: list[Part], path: tuple[Any, ...], keys: Sequence[Any]) ->
 
 
 def _in_rows(part: Part, members: int) -> Part | None:
-    """A part as a row for each of so many members; None where it has not one for each of them."""
+    """Return a part as one row per member; None if it does not have a row for each."""
     block = part.block
     if part.axes[:1] != (members,) or isinstance(block, MemberMask):
         return None

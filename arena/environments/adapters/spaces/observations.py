@@ -1,4 +1,4 @@
-"""What agents observe, written into one flat vector."""
+"""Encoding of observations into one flat vector."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,15 +12,15 @@ from arena.environments.spec import ChoiceBlock
 from arena.errors import GameError
 
 WHOLE = "biu"
-"""Kinds of numpy types that are whole numbers."""
+"""Kinds of numpy integer types."""
 
 
 class ObservationEncoder:
-    """Writes one agent's observations.
+    """Encodes one agent's observations.
 
     Args:
-        parts: Of its observation.
-        away: Whether it plays for the away side.
+        parts: Parts of its observation.
+        away: Whether it plays on the away side.
     """
 
     def __init__(self, parts: Sequence[Part], *, away: bool) -> None:
@@ -28,11 +28,11 @@ class ObservationEncoder:
         self._choices = [_Choice(part) for part in parts if part.options is not None]
         self._away = float(away)
 
-    def write(self, observation: Any, into: FloatArray) -> None:  # noqa: ANN401  whatever the space holds
-        """Write an observation over all of (D,) that this agent ever sees.
+    def write(self, observation: Any, into: FloatArray) -> None:  # noqa: ANN401  any sample of the space
+        """Write an observation into the vector (D,), overwriting all of the agent's entries.
 
         Raises:
-            ArenaError: It is of another shape than its space, or a choice is none of those that its space has.
+            ArenaError: Its shape differs from the space, or a choice is out of range.
         """
         for part, path, place, axes in self._plain:
             try:
@@ -48,7 +48,7 @@ class ObservationEncoder:
 
 
 class _Choice:
-    """Writes choices, one-hot or as numbers."""
+    """Encodes choices, one-hot or as numbers."""
 
     def __init__(self, part: Part) -> None:
         self._part, self._path, self._place, self._name = part, part.path, part.place, part.block.name
@@ -57,7 +57,7 @@ class _Choice:
         self._as_numbers = isinstance(part.block, ChoiceBlock)
         self._before = np.cumsum([0, *self._counts[:-1]])
 
-    def write(self, observation: Any, into: FloatArray) -> None:  # noqa: ANN401  whatever the space holds
+    def write(self, observation: Any, into: FloatArray) -> None:  # noqa: ANN401  any sample of the space
         try:
             chosen = _whole(_follow(observation, self._path)).reshape(self._first.shape)
             numbers: NDArray[np.int64] = chosen - self._first
@@ -76,7 +76,7 @@ class _Choice:
             part[self._before + numbers] = 1.0
 
 
-def _whole(shown: Any) -> NDArray[Any]:  # noqa: ANN401  whatever the game shows
+def _whole(shown: Any) -> NDArray[Any]:  # noqa: ANN401  any observation
     numbers = np.asarray(shown)
     if numbers.dtype.kind not in WHOLE:
         raise TypeError(numbers.dtype)
@@ -84,13 +84,16 @@ def _whole(shown: Any) -> NDArray[Any]:  # noqa: ANN401  whatever the game shows
 
 
 def _require_like(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
-    """Refuse another shape than a space's, but for axes of length 1: as many numbers may be other numbers."""
+    """Reject a shape that differs from the space in more than axes of length 1.
+
+    Reshaping an array with the same number of entries could permute them.
+    """
     if [each for each in shape if each != 1] != [each for each in axes if each != 1]:
         raise ValueError(shape)
 
 
 def _misfit(observation: Any, part: Part) -> str:  # noqa: ANN401
-    """Why what is observed cannot be written."""
+    """Return why an observation cannot be encoded."""
     name, kind = part.block.name, "numbers" if part.options is None else "whole numbers"
     declared = f"its space says {kind} of shape {part.axes}"
     try:

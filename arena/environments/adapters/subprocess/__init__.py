@@ -1,1 +1,1 @@
-"""Games that play one match at a time, as a batch of matches. Importing this package loads no torch."""
+"""Batches of single-match games, stepped in this process or in subprocesses. Torch-free on import."""

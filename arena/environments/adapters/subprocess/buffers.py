@@ -1,4 +1,4 @@
-"""Arrays that hold a batch of matches, in memory that several processes may share."""
+"""Arrays of a batch of matches, in memory that several processes can share."""
 
 import math
 from collections.abc import Mapping
@@ -15,26 +15,26 @@ ACTION_TYPES = {HeadKind.GAUSSIAN: np.float32, HeadKind.BERNOULLI: np.bool_, Hea
 ALIGNMENT_BYTES = 64
 
 GOING_ON, TERMINATED, TRUNCATED = range(3)
-"""What `Buffers.ending` holds."""
+"""Values of `Buffers.ending`."""
 
 Layout = Mapping[str, tuple[Any, tuple[int, ...]]]
 
 
 @dataclass(frozen=True)
 class Buffers:
-    """E matches, array by array. Whoever acts and whoever steps look at the same memory.
+    """Arrays of E matches, shared by the caller and the workers.
 
     Attributes:
-        actions: For every head, (E, N) or (E, N, K).
-        seeds: (E,) int64, by which a row is opened.
-        next_seeds: (E,) int64, by which it is opened once its match has ended.
-        seen: What agents perceive.
-        final: What they perceived last where a match has ended.
+        actions: Actions of each head, (E, N) or (E, N, K).
+        seeds: (E,) int64 seeds of the current matches.
+        next_seeds: (E,) int64 seeds of the matches after the current ones.
+        seen: Observations.
+        final: Final observations of matches that have ended.
         reward: (E, N) float32.
         ending: (E,) uint8, GOING_ON, TERMINATED or TRUNCATED.
-        score: (E,) float64, home's; 0.5 where a match goes on.
+        score: (E,) float64 score of home; 0.5 while a match continues.
         reason: (E,) int64.
-        decisions: (E,) int64, length of the match so far, the one that has just ended included.
+        decisions: (E,) int64 length of the match so far, including one that has just ended.
     """
 
     actions: Mapping[str, NDArray[Any]]
@@ -50,7 +50,7 @@ class Buffers:
 
     @classmethod
     def over(cls, spec: EnvironmentSpec, num_envs: int, memory: memoryview) -> "Buffers":
-        """E matches in memory that is writable and has `size_bytes` bytes."""
+        """Map E matches onto writable memory of `size_bytes` bytes."""
         arrays: dict[str, NDArray[Any]] = {}
         offset = 0
         for name, (kind, shape) in _layout(spec, num_envs).items():
@@ -70,18 +70,18 @@ class Buffers:
 
     @property
     def num_envs(self) -> int:
-        """E."""
+        """E, the number of matches."""
         return len(self.seeds)
 
     @staticmethod
     def size_bytes(spec: EnvironmentSpec, num_envs: int) -> int:
-        """Memory that E matches take."""
+        """Return the memory size of E matches."""
         return sum(
             _aligned(math.prod(shape) * np.dtype(kind).itemsize) for kind, shape in _layout(spec, num_envs).values()
         )
 
     def part(self, rows: slice) -> "Buffers":
-        """Some of the matches, in the same memory."""
+        """Return a view of some of the matches."""
         return Buffers(
             actions={name: array[rows] for name, array in self.actions.items()},
             seeds=self.seeds[rows],
@@ -96,7 +96,7 @@ class Buffers:
         )
 
     def row(self, number: int) -> Row:
-        """One match's place."""
+        """Return a view of one match."""
         return Row(
             actions={name: array[number] for name, array in self.actions.items()},
             seen=self.seen.part(number),
@@ -106,7 +106,7 @@ class Buffers:
 
 
 def _layout(spec: EnvironmentSpec, num_envs: int) -> Layout:
-    """Type and shape of every array, in their order."""
+    """Return type and shape of every array, in order."""
     rows, agents = (num_envs,), (num_envs, spec.num_agents)
     layout: dict[str, tuple[Any, tuple[int, ...]]] = {
         "seeds": (np.int64, rows),

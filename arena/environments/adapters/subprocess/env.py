@@ -1,4 +1,4 @@
-"""Matches that are played one at a time, as a batch with the interface of all environments."""
+"""Single-match games as a batch with the `Environment` interface."""
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
@@ -13,7 +13,7 @@ from arena.environments.adapters.match import BoolArray, ObservationBuffer, Sing
 from arena.environments.adapters.subprocess.buffers import GOING_ON, TRUNCATED, Buffers
 from arena.environments.adapters.subprocess.pool import StepHandle, Workers
 from arena.environments.adapters.subprocess.rows import Part, Rows
-from arena.environments.base import NOTHING_LEGAL, Actions, Observation, Outcome, RoundResult
+from arena.environments.base import NOTHING_LEGAL, Actions, AwaitedEnvironment, Observation, Outcome, RoundResult
 from arena.environments.seeded import SeededBatch
 from arena.environments.spec import ActionHead, EnvironmentSpec, HeadKind
 from arena.errors import CallOrderError, InvalidActionError
@@ -22,10 +22,10 @@ from arena.seeding import derive
 
 @runtime_checkable
 class Stepper(Protocol):
-    """Who steps a batch's matches.
+    """Steps the matches of a batch.
 
     Attributes:
-        buffers: Where they are.
+        buffers: Arrays of the matches.
     """
 
     buffers: Buffers
@@ -35,14 +35,14 @@ class Stepper(Protocol):
         ...
 
     def send(self) -> None:
-        """Begin to play one decision of every row."""
+        """Start one decision of every row."""
         ...
 
     def receive(self) -> BoolArray:
-        """Wait until it is played.
+        """Wait for the decision to finish.
 
         Returns:
-            (E,) rows whose match was lost on the way and has been opened anew by the same seed.
+            (E,) rows whose match was lost and has been restarted with the same seed.
         """
         ...
 
@@ -65,22 +65,22 @@ class InProcess:
         self._rows.step(Part.ALL)
 
     def receive(self) -> BoolArray:
-        """None is lost."""
+        """Return that no match was lost."""
         return self._nothing_lost
 
 
 class SyncBatch(SeededBatch):
     """E matches of a game that plays one at a time.
 
-    A match that is lost with the process that played it is cut off, is not over, and is played anew from its start:
-    by the same seed, between the same players, and under the same lease. Its episode's final observation is then what
-    was shown last; where agents move in turns, to each of them.
+    If the worker process of a match dies, the episode is truncated, but the match is not over. It restarts with the
+    same seed, the same players and the same lease. The episode's final observation is then the last one shown to each
+    agent.
 
     Args:
-        spec: What the game declares.
-        host: Makes what steps so many matches.
+        spec: Spec of the game.
+        host: Creates the stepper for a number of matches.
         num_envs: E.
-        device: Where the tensors that come out of it live.
+        device: Device of the returned tensors.
         seed: The environment's seed.
     """
 
@@ -96,7 +96,7 @@ class SyncBatch(SeededBatch):
         self._sides = np.arange(spec.num_agents) >= spec.agents_per_side[0]
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         self._buffers.seeds[:] = self.seeds.cpu().numpy()
         self._stepper.open()
@@ -105,11 +105,11 @@ class SyncBatch(SeededBatch):
         return self._observation(seen)
 
     def step(self, actions: Actions) -> RoundResult:
-        """Play one decision of every row; see `Environment.step`.
+        """Play one decision of every row (see `Environment.step`).
 
         Raises:
-            InvalidActionError: Actions are of the wrong shape, or somebody who acts chose an illegal one.
-            LostMatchesError: Processes that play the matches die again and again.
+            InvalidActionError: Actions have the wrong shape, or an active agent chose an illegal one.
+            LostMatchesError: Worker processes die repeatedly.
         """
         self._begin(actions)
         return self._finish()
@@ -150,7 +150,7 @@ class SyncBatch(SeededBatch):
         )
 
     def _final(self, lost: BoolArray, over: BoolArray) -> ObservationBuffer | None:
-        """What was perceived last where an episode has ended; None where none has."""
+        """Return the final observations of episodes that have ended; None if none has."""
         if not (over | lost).any():
             return None
         final = self._buffers.seen.copy()
@@ -159,7 +159,7 @@ class SyncBatch(SeededBatch):
         return final
 
     def _remember(self, seen: ObservationBuffer, opened: BoolArray) -> None:
-        """Keep what agents are shown, for matches that may be lost: in games in turns, what each was shown last."""
+        """Store the latest observations for matches that may be lost; in turn-based games the latest of each agent."""
         if not self.spec.turn_based:
             self._recent = seen
             return
@@ -202,7 +202,7 @@ class SyncBatch(SeededBatch):
         )
 
     def _tensor(self, array: NDArray[np.generic]) -> Tensor:
-        """An array that nobody else has, on the batch's device."""
+        """Move an array without other references to the batch's device."""
         return torch.from_numpy(array).to(self.device)
 
     def _observation(self, sight: ObservationBuffer) -> Observation:
@@ -211,14 +211,16 @@ class SyncBatch(SeededBatch):
 
 
 class SubprocessBatch(SyncBatch):
-    """E matches that other processes step; see `SyncBatch`, and `AwaitedEnvironment` for what it does beside that.
+    """E matches stepped by worker processes; see `SyncBatch`, and `AwaitedEnvironment` for the asynchronous interface.
 
     Args:
-        workers: The processes.
-        part: Which of their matches these are.
-        device: Where the tensors that come out of it live.
+        workers: The worker processes.
+        part: The rows of this batch.
+        device: Device of the returned tensors.
         seed: The environment's seed.
     """
+
+    capabilities: tuple[type, ...] = (AwaitedEnvironment,)
 
     def __init__(self, spec: EnvironmentSpec, workers: Workers, part: Part, *, device: str, seed: int) -> None:
         shift = StepHandle(workers, part)
@@ -226,7 +228,7 @@ class SubprocessBatch(SyncBatch):
         self._workers, self._part, self._seed, self._under_way = workers, part, seed, False
 
     def halves(self) -> "list[SubprocessBatch]":
-        """Every other match, and those between; see `AwaitedEnvironment.halves`."""
+        """Split into even and odd rows (see `AwaitedEnvironment.halves`)."""
         if self._part is not Part.ALL or self.num_envs == 1:
             return [self]
         return [
@@ -237,18 +239,18 @@ class SubprocessBatch(SyncBatch):
         ]
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; a decision that is under way comes to nothing."""
+        """Start a new match in every row; the result of a decision in progress is discarded."""
         if self._under_way:
             self.receive()
         return super().reset(seeds)
 
     def step(self, actions: Actions) -> RoundResult:
-        """Play one decision of every row; see `MatchBatch.step`."""
+        """Play one decision of every row (see `SyncBatch.step`)."""
         self.send(actions)
         return self.receive()
 
     def send(self, actions: Actions) -> None:
-        """Begin a decision of every row; see `AwaitedEnvironment.send`."""
+        """Start a decision of every row (see `AwaitedEnvironment.send`)."""
         if self._under_way:
             raise CallOrderError(
                 f"{self.spec.name} was sent actions while a decision was under way: receive() it first"
@@ -257,7 +259,7 @@ class SubprocessBatch(SyncBatch):
         self._under_way = True
 
     def receive(self) -> RoundResult:
-        """Wait for it; see `AwaitedEnvironment.receive`."""
+        """Wait for the decision (see `AwaitedEnvironment.receive`)."""
         if not self._under_way:
             raise CallOrderError(f"{self.spec.name} has no decision under way: send() actions first")
         self._under_way = False

@@ -1,4 +1,4 @@
-"""Batches of games that play one match at a time: stepped in this process, or in several."""
+"""Factory of batches of single-match games, stepped in this process or in subprocesses."""
 
 from arena.environments.adapters.subprocess.env import InProcess, SubprocessBatch, SyncBatch
 from arena.environments.adapters.subprocess.pool import Workers
@@ -10,25 +10,25 @@ from arena.environments.wrappers.rounds import Rounds
 from arena.errors import InputError
 
 LONGEST_LIMIT_S = 86_400.0
-"""A step that takes longer than a day does not end: operating systems wait no longer than weeks."""
+"""Largest step limit; operating systems limit waits to some weeks."""
 
 
-def make_hosted(
+def make_batch(
     opener: str, name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float
 ) -> SyncBatch:
-    """A batch of matches of a game.
+    """Return a batch of matches of a game.
 
     Args:
-        opener: `module:callable` that finds the game by its name, here and in other processes.
-        name: Of the game.
+        opener: `module:callable` that finds the game by name, here and in worker processes.
+        name: Name of the game.
         num_envs: E.
-        device: Where its tensors live.
+        device: Device of the returned tensors.
         seed: The environment's seed.
-        processes: How many step it; 0 for this one.
-        step_limit_s: How long one of them may take for a decision of its matches.
+        processes: Number of worker processes; 0 steps in this process.
+        step_limit_s: Time limit of a worker for one decision of its matches.
 
     Raises:
-        ArenaError: A number is out of range, or the game cannot be played.
+        ArenaError: A number is out of range, or the game is not supported.
     """
     if processes < 0:
         raise InputError(f"{name} was given {processes} processes: give 0 to step it in this one, or at least 1")
@@ -45,5 +45,5 @@ def make_hosted(
 
 
 def plays_single_matches(env: Environment) -> bool:
-    """Whether an environment plays one match at a time, so that processes may step it."""
+    """Return whether an environment plays single matches, so that worker processes can step it."""
     return isinstance(env.game if isinstance(env, Rounds) else env, SyncBatch)

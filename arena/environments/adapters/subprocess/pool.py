@@ -1,7 +1,7 @@
-"""Steps a batch's matches in several processes, which share its memory; one that dies is replaced.
+"""Worker processes that step a batch's matches in shared memory; a worker that dies is replaced.
 
-A worker is a plain child process with a session of its own, so that Ctrl-C in a terminal does not reach it. It hears
-what to do over a socket, and ends when the other end of that is closed, whatever became of whoever held it.
+A worker is a plain child process in its own session, so Ctrl-C in a terminal does not reach it. It receives commands
+over a socket and exits when the other end is closed, even if the parent was killed.
 """
 
 import contextlib
@@ -29,26 +29,26 @@ from arena.environments.spec import EnvironmentSpec
 from arena.errors import LostMatchesError
 
 MAX_DEATHS = 3
-"""So often may a worker die in a row without a match of its rows having ended in between."""
+"""Most consecutive deaths of a worker without a match of its rows ending in between."""
 
 STARTING_LIMIT_S = 600.0
-"""How long it may take to start and to make its games: a busy machine loads large libraries slowly."""
+"""Time limit for a worker to start and create its games; large libraries load slowly on a busy machine."""
 
 LEAVING_S = 2.0
-"""How long a worker has to leave before it is killed."""
+"""Time for a worker to exit before it is killed."""
 
 STDERR = 2
-"""Where workers print: standard output is for what a command answers."""
+"""Output of workers goes here, because standard output carries the results of a command."""
 
 logger = logging.getLogger(__name__)
 
 
 class _DiedError(Exception):
-    """A worker is no longer there.
+    """A worker process has exited.
 
     Attributes:
-        cause: Why, in a line.
-        told: What it said last, such as a traceback; may be empty.
+        cause: Reason, in one line.
+        told: Its last message, such as a traceback; may be empty.
     """
 
     def __init__(self, cause: str, told: str) -> None:
@@ -57,15 +57,14 @@ class _DiedError(Exception):
 
 
 class _Worker:
-    """One process, as those see it that it works for.
+    """Parent's handle of one worker process.
 
-    It takes orders for parts of its rows, one after another, and whoever gave them may wait for each when it likes.
-    When it dies, all its matches are lost: those that it was at are opened anew by its successor at once, and those
-    that it was to wait with when somebody wants them stepped.
+    Commands for parts of its rows are queued, and each can be waited for separately. If the process dies, all its
+    matches are lost. Matches with a command in progress are restarted at once, the others with their next step.
 
     Attributes:
-        rows: Rows that are its own.
-        deaths: How often it has died since a match of its rows ended.
+        rows: Rows of this worker.
+        deaths: Deaths since a match of its rows ended.
     """
 
     def __init__(self, task: Task) -> None:
@@ -78,7 +77,7 @@ class _Worker:
         self.start()
 
     def start(self) -> None:
-        """Start a process; `ready` says when it can be told what to do."""
+        """Start the process; `ready` waits until it accepts commands."""
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", __name__.replace("pool", "worker"), str(theirs.fileno())]
         with theirs:
@@ -94,18 +93,18 @@ class _Worker:
         self._tell(self._task.encode())
 
     def ready(self) -> None:
-        """Wait until it has its games.
+        """Wait until the process has created its games.
 
         Raises:
-            _DiedError: It has died before that, or has been ended for taking too long.
+            _DiedError: It exited before that, or was killed because of the time limit.
         """
         self._hear(STARTING_LIMIT_S)
 
     def succeed(self) -> None:
-        """Start another process in the place of one that has died, and have it open what that one was at.
+        """Start a replacement process and restart the matches with a command in progress.
 
         Raises:
-            _DiedError: As `ready`.
+            _DiedError: As in `ready`.
         """
         self.start()
         self.ready()
@@ -115,7 +114,7 @@ class _Worker:
             self._tell(OPEN, part)
 
     def order(self, what: bytes, part: Part) -> None:
-        """Tell it to open or to step its rows of a part; where they were lost, they are opened anew in any case."""
+        """Send a command to open or step the rows of a part; a step of lost rows opens them instead."""
         if part in self._lost and what == STEP:
             self._anew.add(part)
             what = OPEN
@@ -124,10 +123,10 @@ class _Worker:
         self._tell(what, part)
 
     def finish(self, part: Part, limit_s: float) -> bool:
-        """Wait until it has done what it was ordered last for a part; false if its matches were lost and begin anew.
+        """Wait for the last command of a part; false if its matches were lost and have been restarted.
 
         Raises:
-            _DiedError: It has died before that, or has been ended for taking longer than `limit_s` for an order.
+            _DiedError: The process exited, or was killed because a command took longer than `limit_s`.
         """
         while part not in self._done:
             self._hear(limit_s)
@@ -138,13 +137,13 @@ class _Worker:
         return survived
 
     def _tell(self, *words: bytes | Part) -> None:
-        """Send something; where nobody is there any more, waiting for the answer says so."""
+        """Send a message; a closed socket is reported by the wait for the answer."""
         said = b" ".join(word.name.encode() if isinstance(word, Part) else word for word in words)
         with contextlib.suppress(OSError):
             self._orders.send_bytes(said)
 
     def _hear(self, limit_s: float) -> None:
-        """Wait for the next answer, that something is done."""
+        """Wait for the next completed command."""
         try:
             if not self._orders.poll(limit_s):
                 raise self._abort(limit_s)
@@ -155,7 +154,7 @@ class _Worker:
             raise _DiedError(self._leave(answer.decode(errors="replace").strip()), answer.decode(errors="replace"))
 
     def stop(self) -> None:
-        """Let the process end, and wait until it has."""
+        """Close the connection and wait for the process to exit."""
         self._orders.close()
         try:
             self._process.wait(LEAVING_S)
@@ -164,7 +163,7 @@ class _Worker:
             self._process.wait()
 
     def _abort(self, limit_s: float) -> _DiedError:
-        """End a process that does not answer; on its way it prints to standard error what it was at."""
+        """Abort a process that does not answer; faulthandler prints its stack to standard error."""
         self._process.send_signal(signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LEAVING_S)
@@ -172,7 +171,7 @@ class _Worker:
         return _DiedError(f"no answer within {limit_s:g} s: standard error says what it was at", "")
 
     def _leave(self, told: str) -> str:
-        """Why the process has died."""
+        """Return the reason of the exit."""
         self.stop()
         if told:
             return told.splitlines()[-1]
@@ -181,24 +180,23 @@ class _Worker:
 
 
 class Workers:
-    """Processes that play a batch's matches, each some of them; see `StepHandle` for who tells them what to do.
+    """Worker processes that play a batch's matches, each some of the rows; `StepHandle` sends the commands.
 
-    What is played does not depend on how many there are. A worker that dies is replaced, and the matches that it
-    played are opened anew.
+    Results do not depend on the number of workers. A worker that dies is replaced, and its matches are restarted.
 
     Args:
-        spec: What the game declares.
-        opener: `module:callable` that finds the game by its name; see `worker.Task`.
+        spec: Spec of the game.
+        opener: `module:callable` that finds the game by name (see `worker.Task`).
         num_envs: E.
-        processes: Most processes; one for each match is enough.
-        step_limit_s: How long one may take for a decision of its matches: one that takes longer has died.
+        processes: Most processes; at most one per match is used.
+        step_limit_s: Time limit of a worker for one decision of its matches; a worker that exceeds it is replaced.
 
     Attributes:
-        buffers: Where the matches are.
-        each: The processes.
+        buffers: Arrays of the matches.
+        each: The workers.
 
     Raises:
-        LostMatchesError: A worker cannot find the game or make its matches.
+        LostMatchesError: A worker cannot find the game or create its matches.
     """
 
     def __init__(
@@ -219,18 +217,18 @@ class Workers:
                 raise self._given_up(worker, death) from death
 
     def order(self, what: bytes, part: Part) -> None:
-        """Tell all of them to open or to step their rows of a part."""
+        """Send a command to open or step a part to all workers."""
         for worker in self.each:
             worker.order(what, part)
 
     def finish(self, part: Part) -> BoolArray:
-        """Wait until all have done what they were ordered last for a part.
+        """Wait until all workers have finished the last command of a part.
 
         Returns:
-            Rows of the part whose match was lost on the way and has been opened anew by the same seed.
+            Rows of the part whose match was lost and has been restarted with the same seed.
 
         Raises:
-            LostMatchesError: One of them dies again and again.
+            LostMatchesError: A worker dies repeatedly.
         """
         lost = np.zeros(self.buffers.num_envs, dtype=np.bool_)
         for worker in self.each:
@@ -242,7 +240,7 @@ class Workers:
         return lost[part.within(0, len(lost))]
 
     def _survives(self, worker: _Worker, part: Part) -> bool:
-        """Wait for a worker; put another process in its place if it dies."""
+        """Wait for a worker, replacing it if it dies."""
         while True:
             try:
                 return worker.finish(part, self._step_limit_s)
@@ -250,7 +248,7 @@ class Workers:
                 self._replace(worker, death)
 
     def _replace(self, worker: _Worker, death: _DiedError) -> None:
-        """Start another process in a worker's place.
+        """Replace a worker process.
 
         Raises:
             LostMatchesError: It has died too often.
@@ -284,14 +282,14 @@ class Workers:
 
 
 class StepHandle:
-    """Has workers step a part of their matches, all or every other one; while they do, they may be told of the rest.
+    """Stepper of all rows or of every other row; two handles can have steps in progress at once.
 
     Args:
-        workers: Who steps.
-        part: What they step.
+        workers: The workers.
+        part: Rows to step.
 
     Attributes:
-        buffers: Where these matches are.
+        buffers: Arrays of these matches.
     """
 
     def __init__(self, workers: Workers, part: Part) -> None:
@@ -304,11 +302,11 @@ class StepHandle:
         self.workers.finish(self._part)
 
     def send(self) -> None:
-        """Begin a decision of every row."""
+        """Start a decision of every row."""
         self.workers.order(STEP, self._part)
 
     def receive(self) -> BoolArray:
-        """Wait for it; see `Stepper.receive` for what is returned."""
+        """Wait for the decision (see `Stepper.receive`)."""
         return self.workers.finish(self._part)
 
 

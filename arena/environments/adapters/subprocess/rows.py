@@ -1,4 +1,4 @@
-"""Steps some rows of a batch, one match after another: what one process has to do."""
+"""Stepping of some rows of a batch, one match after another, within one process."""
 
 from enum import Enum
 
@@ -6,30 +6,30 @@ from arena.environments.adapters.match import MatchEnd, SingleMatchGame
 from arena.environments.adapters.subprocess.buffers import GOING_ON, TERMINATED, TRUNCATED, Buffers
 
 DRAWN = 0.5
-"""Home's score of a match that goes on."""
+"""Home's score while a match continues."""
 
 
 class Part(Enum):
-    """Rows of a batch that are stepped together: all of them, or every other one."""
+    """Rows of a batch that are stepped together: all, even or odd."""
 
     ALL = (0, 1)
     EVEN = (0, 2)
     ODD = (1, 2)
 
     def within(self, first: int, last: int) -> slice:
-        """Those of it among the rows [first, last) of the batch."""
+        """Return the slice of this part within the rows [first, last) of the batch."""
         offset, stride = self.value
         return slice(first + (offset - first) % stride, last, stride)
 
 
 class Rows:
-    """Rows [first, last) of a batch, each with a match of its own.
+    """Rows [first, last) of a batch, each with its own match.
 
     Args:
-        game: What is played.
-        buffers: Where what is done is read, and what comes of it is written.
-        first: The first of the rows.
-        last: The one after the last.
+        game: The game.
+        buffers: Arrays with the actions and for the results.
+        first: First row.
+        last: Row after the last.
     """
 
     def __init__(self, game: SingleMatchGame, buffers: Buffers, first: int, last: int) -> None:
@@ -51,7 +51,7 @@ class Rows:
         buffers.decisions[:] = 0
 
     def step(self, part: Part) -> None:
-        """Play one decision of every row of a part, and open the next match where one has ended."""
+        """Play one decision of every row of a part, and open the next match in rows that ended."""
         places, buffers = self._shares[part]
         buffers.decisions[:] *= buffers.ending == GOING_ON
         buffers.decisions[:] += 1
@@ -77,6 +77,6 @@ class Rows:
 
 
 def _forget(buffers: Buffers) -> None:
-    """Say of all rows what holds of most: nothing is earned, and nothing ends."""
+    """Reset all rows to the default: no reward and no end."""
     buffers.ending[:], buffers.score[:], buffers.reason[:] = GOING_ON, DRAWN, 0
     buffers.reward[:] = 0.0

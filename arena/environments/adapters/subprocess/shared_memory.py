@@ -1,4 +1,4 @@
-"""Memory that processes share by handing on a file that has no name: nobody has to remove it."""
+"""Anonymous shared memory, passed on by file descriptor, so that no name has to be removed."""
 
 import os
 import tempfile
@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def create(size_bytes: int) -> int:
-    """Return the descriptor of such a file, filled with zeros, kept in memory where the system can.
+    """Return the descriptor of a zero-filled anonymous file, in memory if the system supports it.
 
     Raises:
-        OSError: There is no room for it.
+        OSError: There is not enough memory.
     """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("echelon-league")

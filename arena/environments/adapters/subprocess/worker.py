@@ -1,4 +1,4 @@
-"""A process that steps some rows of a batch. It is started by `pool`, and ends with whoever started it."""
+"""Worker process that steps some rows of a batch. `pool` starts it, and it exits with its parent."""
 
 import contextlib
 import faulthandler
@@ -22,10 +22,10 @@ from arena.environments.adapters.subprocess.rows import Part, Rows
 from arena.errors import InputError
 
 OPEN, STEP = b"open", b"step"
-"""What a worker is told to do, with the name of a part of its rows behind it. It takes one order after another."""
+"""Commands, followed by the name of a part of the rows; executed one at a time."""
 
 DONE = b"done"
-"""What it answers; anything else is why it cannot go on, as a traceback."""
+"""Answer to a completed command; any other answer is the traceback of a failure."""
 
 WAIT_FOREVER_MS = -1
 
@@ -34,15 +34,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is there for.
+    """Task of a worker.
 
     Attributes:
-        opener: `module:callable` that finds the game by its name, and returns what is hosted.
-        name: Of the game.
-        signature: Of its spec, which has to be the same here.
+        opener: `module:callable` that returns the game by name.
+        name: Name of the game.
+        signature: Signature of its spec, which must be the same in the worker.
         num_envs: Matches of the whole batch.
-        first: The first row that is this worker's.
-        last: The one after its last.
+        first: First row of this worker.
+        last: Row after its last.
         memory: File descriptor of the batch's buffers.
     """
 
@@ -55,32 +55,32 @@ class Task:
     memory: int
 
     def encode(self) -> bytes:
-        """As it is sent."""
+        """Encode as a message."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def decode(cls, sent: bytes) -> "Task":
-        """As it was sent."""
+        """Decode a message."""
         return cls(**json.loads(sent))
 
 
 def find_hosted(opener: str, name: str) -> SingleMatchGame:
-    """The game that an opener, `module:callable`, finds by a name."""
+    """Return the game that an opener, `module:callable`, finds by name."""
     module, _, attribute = opener.partition(":")
     hosted: SingleMatchGame = getattr(importlib.import_module(module), attribute)(name)
     return hosted
 
 
 def main(descriptor: int) -> None:
-    """Do what is told over a socket until its other end is closed."""
+    """Execute commands from a socket until its other end is closed."""
     faulthandler.enable()
     threading.Thread(target=_leave_with_parent, args=(descriptor,), daemon=True).start()
     with contextlib.suppress(EOFError, ConnectionError), Connection(descriptor) as orders:
-        _obey(orders)
+        _serve(orders)
 
 
-def _obey(orders: Connection) -> None:
-    """Carry out orders until there is nobody who gives any."""
+def _serve(orders: Connection) -> None:
+    """Execute commands until the connection is closed."""
     task = Task.decode(orders.recv_bytes())
     rows = _answered(orders, lambda: _make_rows(task))
     while True:
@@ -89,7 +89,7 @@ def _obey(orders: Connection) -> None:
 
 
 def _answered(orders: Connection, work: Callable[[], Result]) -> Result:
-    """Do something and say that it is done, or say why not and leave."""
+    """Run a command and report its completion; on failure send the traceback and exit."""
     try:
         result = work()
     except BaseException:  # noqa: BLE001  whatever a game raises, `sys.exit` too: whoever waits for it has to hear of it
@@ -112,7 +112,7 @@ def _make_rows(task: Task) -> Rows:
 
 
 def _leave_with_parent(descriptor: int) -> None:
-    """Leave at once where the other end of the socket is closed, also in the middle of a step."""
+    """Exit at once if the other end of the socket is closed, even during a step."""
     hung_up = select.poll()
     hung_up.register(descriptor, 0)  # asks for nothing but what is always told: errors, and that it is closed
     hung_up.poll(WAIT_FOREVER_MS)

@@ -1,6 +1,6 @@
-"""Games that step all their matches at once, with the interface of Gymnasium's vector environments and two sides."""
+"""Adapter for vector games: Gymnasium's vector environment interface, with two sides."""
 
 from arena.environments.adapters.sides import HigherReturn, ReturnMargin, Scoring
-from arena.environments.adapters.vector.game import Opening, TensorGame
+from arena.environments.adapters.vector.game import Autoreset, TensorGame
 
-__all__ = ["HigherReturn", "Opening", "ReturnMargin", "Scoring", "TensorGame"]
+__all__ = ["Autoreset", "HigherReturn", "ReturnMargin", "Scoring", "TensorGame"]

@@ -1,4 +1,4 @@
-"""Actions of all agents of all matches, as a game's action space has them."""
+"""Conversion of batched actions to a game's action space."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,10 +14,10 @@ from arena.errors import InvalidActionError
 
 
 def check_legal(spec: EnvironmentSpec, actions: Actions, seen: Observation) -> None:
-    """Refuse choices that a game does not have, or that its mask does not allow to somebody who acts.
+    """Check that the actions of all acting agents exist and are allowed by the action masks.
 
     Raises:
-        InvalidActionError: There are such.
+        InvalidActionError: An action is out of range or masked out.
     """
     for head in spec.heads:
         if head.kind is HeadKind.BERNOULLI and head.masked:
@@ -50,7 +50,7 @@ def check_legal(spec: EnvironmentSpec, actions: Actions, seen: Observation) -> N
 def read(
     space: spaces.Space[Any], heads: Sequence[ActionHead], actions: Actions, active: Bool[Tensor, "E N"]
 ) -> Tensor:
-    """Actions (E, N, ...) in the space of one agent; agents that do not act take the first there is."""
+    """Return actions (E, N, ...) in the space of one agent; inactive agents get the first action."""
     first = actions[heads[0].name]
     shape = (*active.shape, *(space.shape or ()))
     match space:
@@ -67,4 +67,4 @@ def read(
             scaled = (low + high) / 2.0 + (high - low) / 2.0 * first.reshape(shape)
             return torch.clamp(scaled, low, high)
         case _:
-            raise AssertionError(space)  # `factors_of` refuses all others
+            raise AssertionError(space)  # `factors_of` rejects all other spaces

@@ -1,4 +1,4 @@
-"""What a game of tensors declares, found out from one that is opened to look at it."""
+"""Environment spec of a vector game, derived from an instance."""
 
 import operator
 from collections.abc import Iterator, Mapping
@@ -8,11 +8,11 @@ from typing import Any, SupportsIndex
 import torch
 from gymnasium import spaces
 
-from arena.environments.adapters.calls import RESET, asking, unpack
+from arena.environments.adapters.calls import RESET, blame_game, unpack
 from arena.environments.adapters.sides import DEFAULT_DECISIONS, REASONS
 from arena.environments.adapters.spaces.actions import bounds_of, factors_of, heads_for
-from arena.environments.adapters.spaces.flatten import ACTION_MASK, parts_of
-from arena.environments.adapters.vector.game import Opening, TensorGame
+from arena.environments.adapters.spaces.flatten import ACTION_MASK, flatten_space
+from arena.environments.adapters.vector.game import Autoreset, TensorGame
 from arena.environments.spec import EnvironmentSpec, ObservationBlock
 from arena.errors import GameError
 
@@ -24,7 +24,7 @@ class Declared:
     Attributes:
         game: Which it is.
         spec: What it declares.
-        opening: Who opens matches.
+        autoreset: How matches start.
         paths: Key of each part of an observation, in the order of the spec's blocks; None for one of a single part.
         space: What an agent may do.
         tensors: Whether the game is given tensors; arrays otherwise.
@@ -32,20 +32,20 @@ class Declared:
 
     game: TensorGame
     spec: EnvironmentSpec
-    opening: Opening
+    autoreset: Autoreset
     paths: tuple[str | None, ...]
     space: spaces.Space[Any]
     tensors: bool
 
 
-def look_at(name: str, game: TensorGame) -> Declared:
-    """Open a game with one match, and find out what it declares.
+def inspect_game(name: str, game: TensorGame) -> Declared:
+    """Open a game with one match and derive its environment spec.
 
     Raises:
-        ArenaError: It is no such game, or its spaces have no fixed size; the message says why.
+        ArenaError: It is not a vector game, or its spaces have no fixed size.
     """
     made = game.open(name, num_envs=1, device="cpu")
-    opening = game.opening_of(name, made)
+    autoreset = game.autoreset_of(name, made)
     parts = dict(_parts(name, made.observation_space))
     if isinstance(made.action_space, spaces.Dict | spaces.Tuple):
         raise GameError(
@@ -60,11 +60,11 @@ def look_at(name: str, game: TensorGame) -> Declared:
             agents_per_side=game.agents_per_side,
             roles=("player",) * game.num_agents,
             observation=(*parts.values(), ObservationBlock("away", (1,), 0.0, 1.0)),
-            heads=heads_for({"player": factors}, masked=_masks_actions(name, game, made, opening)),
+            heads=heads_for({"player": factors}, masked=_masks_actions(name, game, made, autoreset)),
             max_decisions=_longest(name, game, made),
             # whoever waits for its row to be opened has no turn: rewards and ends still belong to its last one
-            turn_based=game.turn_based or opening is Opening.NEXT_STEP,
-            reproducible=game.reproducible and opening is Opening.ASKED,
+            turn_based=game.turn_based or autoreset is Autoreset.NEXT_STEP,
+            reproducible=game.reproducible and autoreset is Autoreset.DISABLED,
             limit_decides=False,
             reasons=REASONS,
             rules={"scoring": dict(game.scoring.rule), "actions": bounds_of(made.action_space)},
@@ -72,7 +72,7 @@ def look_at(name: str, game: TensorGame) -> Declared:
             zero_sum=game.zero_sum,
             chance=game.chance,
         ),
-        opening=opening,
+        autoreset=autoreset,
         paths=tuple(parts),
         space=made.action_space,
         tensors=game.takes_device,
@@ -80,10 +80,10 @@ def look_at(name: str, game: TensorGame) -> Declared:
 
 
 def split(name: str, told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN401  what `reset` returned
-    """Observations and info; the latter is empty where a game leaves it out.
+    """Return observations and info of a reset; the info is empty if the game omits it.
 
     Raises:
-        ArenaError: There is something else beside them, or the info is no dictionary.
+        ArenaError: The result has more parts, or the info is not a dictionary.
     """
     if not isinstance(told, tuple):
         return told, {}
@@ -92,10 +92,10 @@ def split(name: str, told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN40
 
 
 def info_of(name: str, call: str, info: Any) -> Mapping[str, Any]:  # noqa: ANN401  whatever the game returned
-    """An info.
+    """Return the info of a call.
 
     Raises:
-        ArenaError: It is no dictionary.
+        ArenaError: It is not a dictionary.
     """
     if not isinstance(info, Mapping):
         raise GameError(
@@ -106,33 +106,37 @@ def info_of(name: str, call: str, info: Any) -> Mapping[str, Any]:  # noqa: ANN4
 
 
 def _alike_sides(game: TensorGame) -> bool | None:
-    """Whether both sides are alike: all agents have one space, so sides of one size are that do not take turns."""
+    """Return whether the sides are symmetric; None if turn order decides.
+
+    All agents have the same spaces, so sides of equal size in a simultaneous game are symmetric.
+    """
     if game.alike_sides is not None:
         return game.alike_sides
     return True if not game.turn_based and len(set(game.agents_per_side)) == 1 else None
 
 
 def _longest(name: str, game: TensorGame, made: Any) -> int:  # noqa: ANN401  whatever the maker made
-    """Longest match, in decisions."""
+    """Return the longest match, in decisions."""
     said = game.max_decisions or getattr(made, "max_decisions", DEFAULT_DECISIONS)
     if isinstance(said, bool) or not isinstance(said, SupportsIndex) or operator.index(said) < 1:
         raise GameError(f"{name} says max_decisions {said!r}: give a whole number of at least 1")
     return operator.index(said)
 
 
-def _masks_actions(name: str, game: TensorGame, made: Any, opening: Opening) -> bool:  # noqa: ANN401
-    """Whether the game says which actions are legal."""
+def _masks_actions(name: str, game: TensorGame, made: Any, autoreset: Autoreset) -> bool:  # noqa: ANN401
+    """Return whether the game provides an action mask."""
     if isinstance(made.observation_space, spaces.Dict) and ACTION_MASK in made.observation_space.spaces:
         return True
     seeds = torch.zeros(1, dtype=torch.int64)
-    with asking(name, "be reset"):
-        told = made.reset(seed=0 if opening is not Opening.ASKED else seeds if game.takes_device else seeds.numpy())
+    with blame_game(name, "be reset"):
+        by_row = seeds if game.takes_device else seeds.numpy()
+        told = made.reset(seed=by_row if autoreset is Autoreset.DISABLED else 0)
     _, info = split(name, told)
     return ACTION_MASK in info
 
 
 def _parts(name: str, space: spaces.Space[Any]) -> Iterator[tuple[str | None, ObservationBlock]]:
-    """Blocks of numbers as they are, which may be images and sets, with the key of each."""
+    """Yield the observation blocks, including images and sets, with the key of each."""
     inside = space.items() if isinstance(space, spaces.Dict) else [("observation", space)]
     for called, inner in inside:
         if called != ACTION_MASK and not isinstance(inner, spaces.Box | spaces.MultiBinary):
@@ -140,5 +144,5 @@ def _parts(name: str, space: spaces.Space[Any]) -> Iterator[tuple[str | None, Ob
                 f"{name} shows {called} as a {type(inner).__name__} space: give a Box or a MultiBinary space of one "
                 "agent, or a Dict of these; choices are shown one-hot"
             )
-    for part in parts_of(space, name):
+    for part in flatten_space(space, name):
         yield part.path[0] if part.path else None, part.block

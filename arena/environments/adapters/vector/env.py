@@ -1,4 +1,4 @@
-"""E matches of a game of tensors as an environment of the arena."""
+"""E matches of a vector game as an arena environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,31 +15,31 @@ from arena.environments.adapters.spaces.actions import require_no_addend
 from arena.environments.adapters.spaces.flatten import ACTION_MASK
 from arena.environments.adapters.vector.actions import check_legal, read
 from arena.environments.adapters.vector.declare import Declared, info_of, split
-from arena.environments.adapters.vector.game import Opening
+from arena.environments.adapters.vector.game import Autoreset
 from arena.environments.base import Actions, Observation, Outcome, StepResult
 from arena.environments.seeded import SeededBatch
 from arena.errors import ArenaError, GameError
 from arena.seeding import derive
 
 ACTIVE, SCORE, FINAL = "active", "score", "final_obs"
-"""Keys of an info: who acts (E, N), home's score (E,), and the last observations of matches that have just ended."""
+"""Info keys: active agents (E, N), home's score (E,), and final observations of matches that have just ended."""
 
 LARGEST_SEED = 2**31 - 1
-"""Games that open matches by themselves are given one seed for all, which C code takes too."""
+"""Largest seed; games with autoreset get one seed for all matches, which must fit C code."""
 
 DRAWN = 0.5
 
 
 @dataclass(frozen=True)
 class _Ends:
-    """Which matches ended in a step, and how.
+    """Matches that ended in a step.
 
     Attributes:
-        over: (E,) by the game.
-        cut: (E,) by a limit.
-        score: (E,) home's; 0.5 elsewhere.
-        decisions: (E,) their lengths.
-        final: What was seen last.
+        over: (E,) true if terminated by the game.
+        cut: (E,) true if truncated by a limit.
+        score: (E,) home's score. 0.5 for other matches.
+        decisions: (E,) lengths of the matches.
+        final: Final observations.
     """
 
     over: Bool[Tensor, " E"]
@@ -50,30 +50,30 @@ class _Ends:
 
     @property
     def rows(self) -> Bool[Tensor, " E"]:
-        """Matches that ended."""
+        """(E,) true for matches that ended."""
         return self.over | self.cut
 
 
 class TensorMatches(SeededBatch):
-    """Plays a game of tensors.
+    """Environment of a vector game.
 
-    Where the game opens the next match only in the step after an end, nobody acts in that row for one decision, which
-    is not counted, and the end is told with it.
+    With next-step autoreset, a row has no active agents for one decision after an end. That decision is not counted,
+    and the end is reported with it.
     """
 
     def __init__(self, declared: Declared, *, num_envs: int, device: str, seed: int) -> None:
         super().__init__(declared.spec, num_envs=num_envs, device=device, seed=seed)
         self._declared, self._game = declared, declared.game.open(declared.spec.name, num_envs=num_envs, device=device)
-        self._opening, self._shape = declared.opening, (num_envs, declared.spec.num_agents)
+        self._autoreset, self._shape = declared.autoreset, (num_envs, declared.spec.num_agents)
         away = torch.arange(declared.spec.num_agents, device=self.device) >= declared.spec.agents_per_side[0]
         self._away = away.float().expand(self._shape).unsqueeze(-1)
         self._decisions = self._zeros(torch.int64)
         self._returns = self._zeros(torch.float64, declared.spec.num_agents)
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
-        """Start a new match in every row; see `Environment.reset`."""
+        """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
-        asked = self._opening is Opening.ASKED
+        asked = self._autoreset is Autoreset.DISABLED
         together = derive(int(self.seeds[0]), "tensor game", int(self.seeds[-1])) & LARGEST_SEED
         told = self._game.reset(seed=self._give(self.seeds) if asked else together)
         self._decisions.zero_()
@@ -83,11 +83,11 @@ class TensorMatches(SeededBatch):
         return self._seen
 
     def step(self, actions: Actions) -> StepResult:
-        """Play one decision of every row; see `Environment.step`.
+        """Play one decision of every row (see `Environment.step`).
 
         Raises:
-            InvalidActionError: Actions are of the wrong shape, or somebody who acts chose an illegal one.
-            ArenaError: What the game returns does not fit what it declares.
+            InvalidActionError: Actions have the wrong shape, or an active agent chose an illegal one.
+            ArenaError: The game's result does not match its spec.
         """
         self._require_fit(actions)
         check_legal(self.spec, actions, self._seen)
@@ -106,13 +106,13 @@ class TensorMatches(SeededBatch):
         ends = _Ends(
             over, cut, self._score(info, over | cut), self._decisions.clone(), self._final(info, seen, over, cut)
         )
-        if self._opening is Opening.NEXT_STEP:
+        if self._autoreset is Autoreset.NEXT_STEP:
             ends, self._held = self._held, ends
             return self._result(_seen_by(seen, ~self._held.rows.unsqueeze(1)), reward, ends)
         return self._result(self._reopened(seen, ends.rows), reward, ends)
 
     def _result(self, seen: Observation, reward: Float[Tensor, "E N"], ends: _Ends) -> StepResult:
-        """What came of a decision, with the ends that are told now."""
+        """Return the result of a decision, with the ends to report now."""
         self._seen = seen
         decisions = ends.decisions.where(ends.rows, self._decisions)
         if bool(ends.rows.any()):
@@ -130,7 +130,7 @@ class TensorMatches(SeededBatch):
 
     def _beyond_the_limit(self, going_on: Bool[Tensor, " E"]) -> Bool[Tensor, " E"]:
         late = going_on & (self._decisions >= self.spec.max_decisions)
-        if self._opening is not Opening.ASKED and bool(late.any()):
+        if self._autoreset is not Autoreset.DISABLED and bool(late.any()):
             raise GameError(
                 f"{self.spec.name} plays on after {self.spec.max_decisions} decisions, its longest match, and opens "
                 "matches by itself: give TensorGame its right max_decisions"
@@ -138,8 +138,8 @@ class TensorMatches(SeededBatch):
         return late
 
     def _reopened(self, seen: Observation, ended: Bool[Tensor, " E"]) -> Observation:
-        """What is seen once the rows that have ended have their next match."""
-        if self._opening is Opening.SAME_STEP or not bool(ended.any()):
+        """Return the observation after resetting the rows that ended."""
+        if self._autoreset is Autoreset.SAME_STEP or not bool(ended.any()):
             return seen
         seeds = self.next_seeds.where(ended, self.seeds)
         told = self._game.reset(seed=self._give(seeds), options={"reset_mask": self._give(ended)})
@@ -148,9 +148,9 @@ class TensorMatches(SeededBatch):
     def _final(
         self, info: Mapping[str, Any], seen: Observation, over: Bool[Tensor, " E"], cut: Bool[Tensor, " E"]
     ) -> Observation:
-        """What was seen last; whoever would have gone on behind a limit is active in it."""
+        """Return the final observations; agents of truncated matches are active."""
         values, there = seen.values, seen.active
-        if self._opening is Opening.SAME_STEP:
+        if self._autoreset is Autoreset.SAME_STEP:
             there = self._seen.active
             if FINAL in info:
                 values = self._flat(info[FINAL])
@@ -165,7 +165,7 @@ class TensorMatches(SeededBatch):
         return replace(_seen_by(shown, cut.unsqueeze(1)), values=values * (over | cut)[:, None, None])
 
     def _score(self, info: Mapping[str, Any], ended: Bool[Tensor, " E"]) -> Float[Tensor, " E"]:
-        """Home's score of matches that have ended; 0.5 of others."""
+        """Return home's score of matches that have ended; 0.5 for others."""
         score = torch.full_like(ended, DRAWN, dtype=torch.float64)
         if SCORE in info:
             told = self._take(info[SCORE], f"info[{SCORE!r}]", self._shape[:1], torch.float64)
@@ -211,7 +211,7 @@ class TensorMatches(SeededBatch):
         return torch.cat([*parts, self._away], dim=-1)
 
     def _part(self, told: Any, key: str) -> Any:  # noqa: ANN401  whatever the game shows
-        """What stands under a key of what it shows, as it did when it was declared."""
+        """Return the entry of an observation or info that was present at declaration."""
         if isinstance(told, Mapping) and key in told:
             return told[key]
         there = ", ".join(map(str, told)) if isinstance(told, Mapping) else f"a {type(told).__name__}"
@@ -220,14 +220,14 @@ class TensorMatches(SeededBatch):
         )
 
     def _take(self, given: Any, what: str, shape: tuple[int, ...], kind: torch.dtype) -> Tensor:  # noqa: ANN401
-        """A tensor of its own of what the game returned."""
+        """Validate the shape of a value from the game and return it as an independent tensor."""
         taken = self._tensor(given, what)
         if taken.shape != shape:
             raise GameError(f"{self.spec.name} returns {what} of shape {tuple(taken.shape)}: give {shape}")
         return taken.to(kind, copy=True)
 
     def _truths(self, mask: Any, shape: tuple[int, ...]) -> Bool[Tensor, "E N K"]:  # noqa: ANN401  whatever it gives
-        """What a mask says is legal."""
+        """Return an action mask as booleans."""
         taken = self._tensor(mask, ACTION_MASK)
         if taken.numel() and taken.element_size() > 1:  # most masks are of bytes, which nobody adds to logits
             try:
@@ -245,7 +245,7 @@ class TensorMatches(SeededBatch):
             ) from error
 
     def _give(self, tensor: Tensor) -> Any:  # noqa: ANN401
-        """A tensor that belongs to the game: one where its maker takes a device, else an array."""
+        """Return a copy for the game: a tensor if its constructor takes a device, else an array."""
         return tensor.clone() if self._declared.tensors else tensor.cpu().numpy().copy()
 
     def _nothing_ended(self) -> _Ends:
@@ -254,14 +254,14 @@ class TensorMatches(SeededBatch):
 
 
 def _seen_by(seen: Observation, rows: Bool[Tensor, "..."]) -> Observation:
-    """An observation in which some agents do not act: they see nothing, and nothing is legal for them."""
+    """Return the observation with some agents inactive: zero values and nothing legal."""
     active = seen.active & rows
     there = active.unsqueeze(-1)
     return Observation(seen.values * there, {name: mask & there for name, mask in seen.masks.items()}, active)
 
 
 def _choose(rows: Bool[Tensor, " E"], some: Observation, others: Observation) -> Observation:
-    """The one observation in some rows, the other in all others."""
+    """Select rows from two observations."""
     where = rows[:, None, None]
     return Observation(
         torch.where(where, some.values, others.values),

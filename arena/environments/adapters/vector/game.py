@@ -1,4 +1,4 @@
-"""What a reader says of a game of tensors beyond what the game says itself. Torch-free."""
+"""Description of a vector game by its author. Torch-free."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -6,23 +6,23 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from arena.environments.adapters.calls import asking
+from arena.environments.adapters.calls import blame_game
 from arena.environments.adapters.sides import HigherReturn, Scoring
 from arena.environments.spec import SIDES
 from arena.errors import GameError, InputError
 
 
-class Opening(StrEnum):
-    """Who opens the next match of a row."""
+class Autoreset(StrEnum):
+    """How the next match of a row starts: Gymnasium's `AutoresetMode`."""
 
-    ASKED = "asked"
-    """Whoever steps the game, by `reset(seed=SEEDS, options={"reset_mask": ROWS})`: matches repeat by their seeds."""
+    DISABLED = "disabled"
+    """The caller starts it by `reset(seed=SEEDS, options={"reset_mask": ROWS})`: matches repeat by their seeds."""
 
     SAME_STEP = "same_step"
-    """The game, in the step that ends a match: it returns the next one's first observation."""
+    """The step that ends a match returns the first observation of the next one."""
 
     NEXT_STEP = "next_step"
-    """The game, in the step after it, in which the row's actions do not count."""
+    """The step after the end resets the row and ignores its actions."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class TensorGame:
     Attributes:
         make: Makes it: takes `num_envs`, and `device` if it is a game of torch's tensors, and not of NumPy's arrays.
         agents_per_side: (home, away) agents; home's come first.
-        opening: Who opens the next match of a row; None for what its `metadata["autoreset_mode"]` says, or `ASKED`.
+        autoreset: How the next match of a row starts; None for the game's `metadata["autoreset_mode"]`, or `DISABLED`.
         turn_based: Whether an agent that does not act waits for its turn; otherwise it is out of the game.
         max_decisions: Longest match, in decisions; None for the game's own `max_decisions`, or 1,000.
         scoring: Says who has won where the game does not (`info["score"]`).
@@ -46,7 +46,7 @@ class TensorGame:
 
     make: Callable[..., Any]
     agents_per_side: tuple[int, int] = (1, 1)
-    opening: Opening | None = None
+    autoreset: Autoreset | None = None
     turn_based: bool = False
     max_decisions: int | None = None
     scoring: Scoring = field(default_factory=HigherReturn)
@@ -65,23 +65,23 @@ class TensorGame:
 
     @property
     def num_agents(self) -> int:
-        """N."""
+        """N, the number of agents of both sides."""
         return sum(self.agents_per_side)
 
     @property
     def takes_device(self) -> bool:
-        """Whether it lives where it is told, and is given tensors."""
+        """Whether the constructor takes a device, which means that the game uses tensors."""
         return "device" in inspect.signature(self.make).parameters
 
     def open(self, name: str, *, num_envs: int, device: str) -> Any:  # noqa: ANN401  whatever the reader makes
-        """Make the game.
+        """Create the game.
 
         Raises:
-            ArenaError: It lives on the processor alone, or is no such game.
+            ArenaError: The game runs only on the CPU, or lacks a part of the interface.
         """
         if not self.takes_device and device != "cpu":
             raise InputError(f"{name} was asked for on {device}, but its maker takes no `device`: leave it on cpu")
-        with asking(name, "be made"):
+        with blame_game(name, "be made"):
             made = self.make(num_envs=num_envs, **({"device": device} if self.takes_device else {}))
         if missing := [
             each for each in ("observation_space", "action_space", "reset", "step") if not hasattr(made, each)
@@ -92,28 +92,25 @@ class TensorGame:
             )
         return made
 
-    def opening_of(self, name: str, made: Any) -> Opening:  # noqa: ANN401
-        """Who opens matches.
+    def autoreset_of(self, name: str, made: Any) -> Autoreset:  # noqa: ANN401
+        """Return how matches start.
 
         Raises:
-            ArenaError: The game's metadata says what nobody knows.
+            ArenaError: The game's metadata names an unknown mode.
         """
-        if self.opening is not None:
-            return self.opening
+        if self.autoreset is not None:
+            return self.autoreset
         metadata: Mapping[str, Any] = getattr(made, "metadata", None) or {}
         mode = metadata.get("autoreset_mode")
-        said = str(getattr(mode, "value", mode) or Opening.ASKED).lower()
-        known = {"nextstep": Opening.NEXT_STEP, "samestep": Opening.SAME_STEP, "disabled": Opening.ASKED}
-        try:
-            return known.get(said) or Opening(said)
-        except ValueError as error:
-            raise GameError(
-                f"{name} says autoreset_mode {mode!r}: give a mode of gymnasium.vector.AutoresetMode"
-            ) from error
+        value = str(getattr(mode, "value", mode) or Autoreset.DISABLED).lower().replace("_", "")
+        known = {each.replace("_", ""): each for each in Autoreset}
+        if value not in known:
+            raise GameError(f"{name} says autoreset_mode {mode!r}: give a mode of gymnasium.vector.AutoresetMode")
+        return known[value]
 
 
 def as_tensor_game(found: Any) -> TensorGame | None:  # noqa: ANN401  whatever stands behind a name
-    """What is a game of tensors: a `TensorGame`, or a callable that takes `num_envs` and no `name`."""
+    """Return a `TensorGame`, or a callable with `num_envs` but not `name`, as a vector game; None for others."""
     if isinstance(found, TensorGame):
         return found
     if not callable(found):

@@ -90,15 +90,15 @@ def allocate_state(shared: Mapping[str, Tensor], config: MechConfig, num_envs: i
         "timers": (agents, len(TIMERS)),
         "comm": (agents, COMM_SIZE),
         "shot": weapons,
-        "offered": weapons,
-        "beams": weapons,
+        "raw_damage": weapons,
+        "hitscan_hits": weapons,
         "contact": (agents, config.contacts),
-        "aspect": (agents, len(CONTACT_FEATURES)),
+        "public_features": (agents, len(CONTACT_FEATURES)),
         "shell_position": shells,
         "shell_velocity": shells,
         "shell_reach": shells,
-        "shell_kind": shells,
-        "shell_mark": shells,
+        "shell_weapon": shells,
+        "shell_target": shells,
     }
     tensors = dict(shared)
     for name, array in array_types(State).items():
@@ -114,10 +114,10 @@ def describe_hulls(config: MechConfig, footprints: tuple[int, ...], device: torc
     size, packs, kinds = len(config.team), len(config.packs), list(CLASSES)
     columns = {
         "side": [index // size for index in range(len(team))],
-        "rank": [index % size for index in range(len(team))],
+        "slot_in_team": [index % size for index in range(len(team))],
         "pack": [pack + packs * side for side in range(SIDES) for pack in config.pack_of],
-        "stream": list(range(len(team))),
-        "kind": [kinds.index(mech.name) for mech in team],
+        "rng_id": list(range(len(team))),
+        "chassis": [kinds.index(mech.name) for mech in team],
         "ground": [footprints.index(mech.footprint) for mech in team],
         "slots": [mech.suite.slots for mech in team],
         "range_factor": [mech.suite.range_factor for mech in team],
@@ -136,6 +136,7 @@ def describe_arms(device: torch.device) -> Struct:
     """Constant rows of the weapons."""
     columns = {
         "timer": [TIMERS.index(weapon.timer) for weapon in WEAPONS],
+        "stability_damage": [weapon.shake for weapon in WEAPONS],
         "half_arc_cosine": [math.cos(weapon.half_arc_rad) for weapon in WEAPONS],
     }
     types = array_types(Arms)

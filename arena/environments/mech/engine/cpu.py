@@ -24,15 +24,23 @@ class HostStepping:
         load_kernels("cpu", playing, perceiving, opening)
         self._spec, self._num_envs = spec, num_envs
         self._ended = structs.state["ended"]
-        s, h, a, t, f = structs.shared
+        state, hulls, arms, terrain, field = structs.shared
         self._view = batch.Struct(View, batch.allocate_view(spec, num_envs, HOST))
         view = self._view.warp
         self._decision = self._record(
-            playing.play_decision, s, h, a, t, f, structs.commands.warp, structs.report.warp, TICKS_PER_DECISION
+            playing.play_decision,
+            state,
+            hulls,
+            arms,
+            terrain,
+            field,
+            structs.commands.warp,
+            structs.report.warp,
+            TICKS_PER_DECISION,
         )
-        self._opening = self._record(opening.open_matches, s, h, t, f)
-        self._perceive_all = self._record(perceiving.perceive, s, h, a, t, f, view, False)
-        self._perceive_opened = self._record(perceiving.perceive, s, h, a, t, f, view, True)
+        self._opening = self._record(opening.open_matches, state, hulls, terrain, field)
+        self._perceive_all = self._record(perceiving.perceive, state, hulls, arms, terrain, field, view, False)
+        self._perceive_opened = self._record(perceiving.perceive, state, hulls, arms, terrain, field, view, True)
 
     def decide(self) -> Mapping[str, Tensor]:
         """See `Stepping.decide`."""

@@ -47,29 +47,29 @@ class CudaEngine:
         wp.launch(kernel, dim=dim, inputs=inputs, device=self._device)
 
     def _launch_decision(self, structs: Structs) -> None:
-        s, h, a, t, f = structs.shared
-        c, r = structs.commands.warp, structs.report.warp
-        self._launch(staging.admit, self._mech, s, h, f, c)
-        self._launch(staging.smoke, self._match, s, h, t, c)
-        for k in range(TICKS_PER_DECISION):
-            self._launch(staging.integrate, self._mech, s, h, t, f, c)
-            self._launch(staging.collide, self._mech, s, h, t)
-            self._launch(staging.sense, self._mech, s, h, a, c, k)
-            self._launch(staging.fire, self._mech, s, h, a, t, f, k)
-            self._launch(staging.resolve, self._mech, s, h, a, k)
-        self._launch(staging.score, self._match, s, h, t, f, r)
-        self._launch(staging.earn, self._mech, s, h, t, f, r)
-        self._launch(staging.share, self._mech, s, h, f, r)
+        state, hulls, arms, terrain, field = structs.shared
+        commands, report = structs.commands.warp, structs.report.warp
+        self._launch(staging.admit, self._mech, state, hulls, field, commands)
+        self._launch(staging.smoke, self._match, state, hulls, terrain, commands)
+        for tick_offset in range(TICKS_PER_DECISION):
+            self._launch(staging.integrate, self._mech, state, hulls, terrain, field, commands)
+            self._launch(staging.collide, self._mech, state, hulls, terrain)
+            self._launch(staging.sense, self._mech, state, hulls, arms, commands, tick_offset)
+            self._launch(staging.fire, self._mech, state, hulls, arms, terrain, field, tick_offset)
+            self._launch(staging.resolve, self._mech, state, hulls, arms, tick_offset)
+        self._launch(staging.score, self._match, state, hulls, terrain, field, report)
+        self._launch(staging.earn, self._mech, state, hulls, terrain, field, report)
+        self._launch(staging.share, self._mech, state, hulls, field, report)
         self._perceive(structs, only_ended=False)
 
     def _launch_opening(self, structs: Structs) -> None:
-        s, h, _, t, f = structs.shared
-        self._launch(staging.reopen, self._match, s, t)
-        self._launch(staging.spawn, self._mech, s, h, t, f)
+        state, hulls, _, terrain, field = structs.shared
+        self._launch(staging.reopen, self._match, state, terrain)
+        self._launch(staging.spawn, self._mech, state, hulls, terrain, field)
         self._perceive(structs, only_ended=True)
 
     def _perceive(self, structs: Structs, *, only_ended: bool) -> None:
-        s, h, a, t, f = structs.shared
-        self._launch(staging.look, self._mech, s, h, t, f, only_ended)
-        self._launch(staging.listen, self._mech, s, h, f, only_ended)
-        self._launch(staging.observe, self._mech, s, h, a, t, f, self._view.warp, only_ended)
+        state, hulls, arms, terrain, field = structs.shared
+        self._launch(staging.look, self._mech, state, hulls, terrain, field, only_ended)
+        self._launch(staging.listen, self._mech, state, hulls, field, only_ended)
+        self._launch(staging.observe, self._mech, state, hulls, arms, terrain, field, self._view.warp, only_ended)

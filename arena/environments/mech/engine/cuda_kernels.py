@@ -6,7 +6,7 @@ The order is that of `playing` and `perceiving`, and so are the results: a stage
 import warp as wp
 
 from arena.environments.mech.kernels import MODULE_OPTIONS
-from arena.environments.mech.kernels.actions import admit_mech, launch_smoke
+from arena.environments.mech.kernels.actions import launch_smoke, read_actions
 from arena.environments.mech.kernels.combat.damage import resolve_mech
 from arena.environments.mech.kernels.combat.firing import fire_mech
 from arena.environments.mech.kernels.combat.targeting import sense_mech
@@ -16,7 +16,7 @@ from arena.environments.mech.kernels.rewards import earn_mech, share_mech
 from arena.environments.mech.kernels.scoring import score_match
 from arena.environments.mech.kernels.spawn import reopen_match, spawn_mech
 from arena.environments.mech.kernels.state import Arms, Commands, Field, Hulls, Report, State, Terrain, View
-from arena.environments.mech.kernels.vision import listen_mech, look_mech
+from arena.environments.mech.kernels.vision import look_mech, update_sensors
 
 wp.set_module_options(MODULE_OPTIONS)
 
@@ -25,7 +25,7 @@ wp.set_module_options(MODULE_OPTIONS)
 def admit(state: State, hulls: Hulls, field: Field, commands: Commands) -> None:
     """Stage admit."""
     env, mech = wp.tid()
-    admit_mech(state, hulls, field, commands, env, mech)
+    read_actions(state, hulls, field, commands, env, mech)
 
 
 @wp.kernel
@@ -49,24 +49,24 @@ def collide(state: State, hulls: Hulls, terrain: Terrain) -> None:
 
 
 @wp.kernel
-def sense(state: State, hulls: Hulls, arms: Arms, commands: Commands, k: int) -> None:
+def sense(state: State, hulls: Hulls, arms: Arms, commands: Commands, tick_offset: int) -> None:
     """Stage sense of the decision's tick k."""
     env, mech = wp.tid()
-    sense_mech(state, hulls, arms, commands, state.tick[env] + k, env, mech)
+    sense_mech(state, hulls, arms, commands, state.tick[env] + tick_offset, env, mech)
 
 
 @wp.kernel
-def fire(state: State, hulls: Hulls, arms: Arms, terrain: Terrain, field: Field, k: int) -> None:
+def fire(state: State, hulls: Hulls, arms: Arms, terrain: Terrain, field: Field, tick_offset: int) -> None:
     """Stage fire of the decision's tick k."""
     env, mech = wp.tid()
-    fire_mech(state, hulls, arms, terrain, field, state.tick[env] + k, env, mech)
+    fire_mech(state, hulls, arms, terrain, field, state.tick[env] + tick_offset, env, mech)
 
 
 @wp.kernel
-def resolve(state: State, hulls: Hulls, arms: Arms, k: int) -> None:
+def resolve(state: State, hulls: Hulls, arms: Arms, tick_offset: int) -> None:
     """Stage resolve of the decision's tick k."""
     env, mech = wp.tid()
-    resolve_mech(state, hulls, arms, state.tick[env] + k, env, mech)
+    resolve_mech(state, hulls, arms, state.tick[env] + tick_offset, env, mech)
 
 
 @wp.kernel
@@ -102,7 +102,7 @@ def listen(state: State, hulls: Hulls, field: Field, only_ended: bool) -> None:
     """Second half of stage look."""
     env, mech = wp.tid()
     if state.ended[env] or not only_ended:
-        listen_mech(state, hulls, field, env, mech)
+        update_sensors(state, hulls, field, env, mech)
 
 
 @wp.kernel

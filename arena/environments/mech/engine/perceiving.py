@@ -5,7 +5,7 @@ import warp as wp
 from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
 from arena.environments.mech.kernels.observe.perception import observe_mech
 from arena.environments.mech.kernels.state import Arms, Field, Hulls, State, Terrain, View
-from arena.environments.mech.kernels.vision import listen_mech, look_mech
+from arena.environments.mech.kernels.vision import look_mech, update_sensors
 
 wp.set_module_options(MODULE_OPTIONS)
 
@@ -19,7 +19,7 @@ def perceive_match(
     for mech in range(mechs):
         look_mech(state, hulls, terrain, field, env, mech)
     for mech in range(mechs):
-        listen_mech(state, hulls, field, env, mech)
+        update_sensors(state, hulls, field, env, mech)
     for mech in range(mechs):
         observe_mech(state, hulls, arms, terrain, field, view, env, mech)
 

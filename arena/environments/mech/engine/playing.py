@@ -7,7 +7,7 @@ Warp passes by value, are unpacked once. `staging` is the same order for a GPU, 
 import warp as wp
 
 from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
-from arena.environments.mech.kernels.actions import admit_mech, launch_smoke
+from arena.environments.mech.kernels.actions import launch_smoke, read_actions
 from arena.environments.mech.kernels.combat.damage import resolve_mech
 from arena.environments.mech.kernels.combat.firing import fire_mech
 from arena.environments.mech.kernels.combat.targeting import sense_mech
@@ -52,7 +52,7 @@ def play_match(
     """Take a match from its commands to its rewards."""
     mechs = state.hp.shape[1]
     for mech in range(mechs):
-        admit_mech(state, hulls, field, commands, env, mech)
+        read_actions(state, hulls, field, commands, env, mech)
     launch_smoke(state, hulls, terrain, commands, env)
     first = state.tick[env]
     for k in range(ticks):

@@ -31,7 +31,7 @@ def most_cooling(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: i
 
 
 @device_function
-def gets_power(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> bool:
+def can_be_powered(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> bool:
     """Whether a mech lives and can be powered in a tick of the next decision."""
     if not alive(state, env, mech):
         return False
@@ -80,7 +80,7 @@ def write_target_mask(state: State, hulls: Hulls, view: View, env: int, mech: in
 
 
 @device_function
-def heard(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> bool:
+def can_be_heard(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> bool:
     """Whether a mech lives and has a living pack mate."""
     if alive(state, env, mech):
         first = field.team_size * hulls.side[mech]
@@ -95,7 +95,7 @@ def write_masks(
     state: State, hulls: Hulls, arms: Arms, terrain: Terrain, field: Field, view: View, env: int, mech: int
 ) -> None:
     """The masks of all heads that the composition has."""
-    powered = gets_power(state, hulls, terrain, env, mech)
+    powered = can_be_powered(state, hulls, terrain, env, mech)
     stands = state.fallen_ticks[env, mech] <= TICKS_PER_DECISION
     write_move_mask(hulls, view, env, mech, powered and stands)
     write_trigger_mask(state, hulls, arms, view, env, mech, powered, stands)
@@ -104,6 +104,6 @@ def write_masks(
         for option in range(wp.static(len(EWAR_OPTIONS))):
             view.ewar[env, mech, option] = option == 0 or (powered and hulls.ewar[mech])
     if field.has_comms:
-        talks = heard(state, hulls, field, env, mech)
+        talks = can_be_heard(state, hulls, field, env, mech)
         for k in range(COMM_SIZE):
             view.comm[env, mech, k] = talks

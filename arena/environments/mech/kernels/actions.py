@@ -31,7 +31,7 @@ NEAREST, FARTHEST = SMOKE_DISTANCE
 
 
 @device_function
-def clear_books(state: State, env: int, mech: int) -> None:
+def clear_decision_stats(state: State, env: int, mech: int) -> None:
     """Forget whom the mech hurt in the last decision."""
     other = wp.int32(0)
     while other < state.hp.shape[1]:
@@ -39,26 +39,27 @@ def clear_books(state: State, env: int, mech: int) -> None:
         state.killed[env, mech, other] = 0.0
         state.assists[env, mech, other] = 0.0
         other += 1
-    state.booked[env, mech] = False
+    state.has_stats[env, mech] = False
 
 
 @device_function
-def open_books(state: State, env: int, mech: int) -> None:
+def reset_decision_stats(state: State, env: int, mech: int) -> None:
     """Nobody has done anything to anybody in this decision yet."""
-    if state.booked[env, mech]:
-        clear_books(state, env, mech)
-    for weapon in range(state.offered.shape[2]):
-        state.offered[env, mech, weapon] = 0.0
-        state.beams[env, mech, weapon] = -1
-    state.burnt[env, mech] = 0.0
-    state.downed[env, mech] = 0
+    if state.has_stats[env, mech]:
+        clear_decision_stats(state, env, mech)
+    for weapon in range(state.raw_damage.shape[2]):
+        state.raw_damage[env, mech, weapon] = 0.0
+        state.hitscan_hits[env, mech, weapon] = -1
+    state.terrain_damage[env, mech] = 0.0
+    state.intercepted[env, mech] = 0
     state.paints[env, mech] = 0
     state.hurt_from[env, mech] = wp.vec2(0.0, 0.0)
 
 
 @device_function
-def admitted(state: State, value: float, env: int, mech: int) -> float:
+def read_float(state: State, value: float, env: int, mech: int) -> float:
     """An action float within [-1, 1]; NaN is counted, and 0."""
+    # Only NaN is unlike itself. A clamp would pass it on, and it would spread over the match.
     if value != value:
         state.nan_actions[env, mech] = state.nan_actions[env, mech] + wp.int64(1)
         return 0.0
@@ -66,20 +67,21 @@ def admitted(state: State, value: float, env: int, mech: int) -> float:
 
 
 @device_function
-def admit_move(state: State, hulls: Hulls, commands: Commands, env: int, mech: int) -> None:
+def read_move(state: State, hulls: Hulls, commands: Commands, env: int, mech: int) -> None:
     """Take in where a mech wants to go and turn."""
     throttle = wp.vec2(
-        admitted(state, commands.move[env, mech, FORWARD], env, mech),
-        admitted(state, commands.move[env, mech, STRAFE], env, mech),
+        read_float(state, commands.move[env, mech, FORWARD], env, mech),
+        read_float(state, commands.move[env, mech, STRAFE], env, mech),
     )
+    # Longer vectors are cut to length 1: walking diagonally is not faster.
     state.throttle[env, mech] = throttle / wp.max(wp.length(throttle), 1.0)
-    state.lift[env, mech] = wp.max(admitted(state, commands.move[env, mech, VERTICAL], env, mech), 0.0)
-    angle = admitted(state, commands.move[env, mech, YAW], env, mech) * hulls.max_yaw_rate[mech] * TICK_S
+    state.lift[env, mech] = wp.max(read_float(state, commands.move[env, mech, VERTICAL], env, mech), 0.0)
+    angle = read_float(state, commands.move[env, mech, YAW], env, mech) * hulls.max_yaw_rate[mech] * TICK_S
     state.turn[env, mech] = wp.vec2(wp.cos(angle), wp.sin(angle))
 
 
 @device_function
-def admitted_focus(state: State, hulls: Hulls, commands: Commands, env: int, mech: int) -> int:
+def read_focus(state: State, hulls: Hulls, commands: Commands, env: int, mech: int) -> int:
     """Living enemy in the contact slot that a mech chose; -1 nobody."""
     option = commands.target[env, mech]
     if option < wp.int64(1) or option > wp.int64(state.contact.shape[2]):
@@ -91,7 +93,7 @@ def admitted_focus(state: State, hulls: Hulls, commands: Commands, env: int, mec
 
 
 @device_function
-def admitted_ewar(hulls: Hulls, commands: Commands, env: int, mech: int) -> int:
+def read_ewar(hulls: Hulls, commands: Commands, env: int, mech: int) -> int:
     """Electronic warfare that a living mech wants and can; 0 off."""
     option = commands.ewar[env, mech]
     if not hulls.ewar[mech] or option < wp.int64(0) or option > wp.int64(LAST_EWAR):
@@ -100,43 +102,43 @@ def admitted_ewar(hulls: Hulls, commands: Commands, env: int, mech: int) -> int:
 
 
 @device_function
-def heeds_triggers(state: State, hulls: Hulls, env: int, mech: int) -> bool:
+def may_fire(state: State, hulls: Hulls, env: int, mech: int) -> bool:
     """Whether a mech's triggers count in this decision."""
     probability = state.fire_probability[env, hulls.side[mech]]
     if probability >= 1.0:
         return True
-    return uniform(state.seeds[env], FIRE_DRAW, state.tick[env], hulls.stream[mech]) < probability
+    return uniform(state.seeds[env], FIRE_DRAW, state.tick[env], hulls.rng_id[mech]) < probability
 
 
 @device_function
-def admit_words(state: State, commands: Commands, env: int, mech: int, acted: bool) -> None:
+def read_message(state: State, commands: Commands, env: int, mech: int, acted: bool) -> None:
     """Take in what a mech says; the dead say nothing."""
     for k in range(COMM_SIZE):
-        word = admitted(state, commands.comm[env, mech, k], env, mech)
+        word = read_float(state, commands.comm[env, mech, k], env, mech)
         state.comm[env, mech, k] = wp.where(acted, word, 0.0)
 
 
 @device_function
-def admit_mech(state: State, hulls: Hulls, field: Field, commands: Commands, env: int, mech: int) -> None:
+def read_actions(state: State, hulls: Hulls, field: Field, commands: Commands, env: int, mech: int) -> None:
     """Take in the decision's actions, and open its books."""
     acted = state.hp[env, mech] > 0.0
-    open_books(state, env, mech)
+    reset_decision_stats(state, env, mech)
     state.acted[env, mech] = acted
-    admit_move(state, hulls, commands, env, mech)
+    read_move(state, hulls, commands, env, mech)
     if field.has_comms:
-        admit_words(state, commands, env, mech, acted)
+        read_message(state, commands, env, mech, acted)
     state.focus[env, mech] = -1
     state.ewar[env, mech] = 0
     if acted:
-        state.heeded[env, mech] = heeds_triggers(state, hulls, env, mech)
-        state.focus[env, mech] = admitted_focus(state, hulls, commands, env, mech)
-        state.ewar[env, mech] = admitted_ewar(hulls, commands, env, mech)
+        state.fire_allowed[env, mech] = may_fire(state, hulls, env, mech)
+        state.focus[env, mech] = read_focus(state, hulls, commands, env, mech)
+        state.ewar[env, mech] = read_ewar(hulls, commands, env, mech)
 
 
 @device_function
 def launches_smoke(state: State, hulls: Hulls, commands: Commands, env: int, mech: int) -> bool:
     """Whether a mech wants a cloud of smoke and can have it."""
-    if not commands.trigger[env, mech, SPECIAL] or state.hp[env, mech] <= 0.0 or not state.heeded[env, mech]:
+    if not commands.trigger[env, mech, SPECIAL] or state.hp[env, mech] <= 0.0 or not state.fire_allowed[env, mech]:
         return False
     return (
         state.heat[env, mech] <= hulls.heat_capacity[mech]
@@ -149,9 +151,10 @@ def launches_smoke(state: State, hulls: Hulls, commands: Commands, env: int, mec
 def launch_cloud(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> None:
     """Hang a cloud ahead of the mech, in place of its side's oldest."""
     side = hulls.side[mech]
+    # A ring: the oldest cloud of the side is replaced.
     slot = state.smoke_count[env, side] % SMOKE_SLOTS
     distance = NEAREST + (FARTHEST - NEAREST) * uniform(
-        state.seeds[env], SMOKE_DRAW, state.tick[env], hulls.stream[mech]
+        state.seeds[env], SMOKE_DRAW, state.tick[env], hulls.rng_id[mech]
     )
     place = plane(state.position[env, mech]) + state.heading[env, mech] * distance
     state.smoke_centre[env, side, slot] = wp.vec3(

@@ -44,6 +44,7 @@ def address(row: wp.array[wp.float32], column: int) -> wp.uint64:
 @device_function
 def clear(row: wp.array[wp.float32]) -> None:
     """Write 0 everywhere, whole cache lines at a time: it is faster to write into a row that is in the cache."""
+    # Rows are written sparsely: 0 everywhere first, so that each block writes its own entries only.
     lines = row.shape[0] // LINE
     cleared = wp.array(ptr=row.ptr, shape=(lines,), dtype=Line)
     k = wp.int32(0)

@@ -11,66 +11,66 @@ wp.set_module_options(MODULE_OPTIONS)
 
 
 @device_function
-def cell(terrain: Terrain, x: float) -> int:
+def cell(terrain: Terrain, coordinate: float) -> int:
     """Column of an x, or row of a y; a half turn of the map makes cell k cell G - 1 - k."""
-    steps = int(x) - wp.where(x < 0.0, 1, 0)
+    steps = int(coordinate) - wp.where(coordinate < 0.0, 1, 0)
     return wp.clamp(steps + terrain.cells // 2, 0, terrain.cells - 1)
 
 
 @device_function
-def solid_height(state: State, terrain: Terrain, env: int, p: wp.vec2) -> float:
+def solid_height(state: State, terrain: Terrain, env: int, point: wp.vec2) -> float:
     """Height of the ground, and of glass."""
     if terrain.flat:
         return 0.0
-    return float(terrain.solid[state.map[env], cell(terrain, p[1]), cell(terrain, p[0])])
+    return float(terrain.solid[state.map[env], cell(terrain, point[1]), cell(terrain, point[0])])
 
 
 @device_function
-def ground_height(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int, p: wp.vec2) -> float:
+def ground_height(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int, point: wp.vec2) -> float:
     """Height at which the mech stands there: of the highest cell under its footprint."""
     if terrain.flat:
         return 0.0
-    return float(terrain.ground[hulls.ground[mech], state.map[env], cell(terrain, p[1]), cell(terrain, p[0])])
+    return float(terrain.ground[hulls.ground[mech], state.map[env], cell(terrain, point[1]), cell(terrain, point[0])])
 
 
 @device_function
-def material(state: State, terrain: Terrain, env: int, p: wp.vec2) -> int:
+def material(state: State, terrain: Terrain, env: int, point: wp.vec2) -> int:
     """What the cell is made of."""
     if terrain.flat:
         return PLAIN
-    return int(terrain.material[state.map[env], cell(terrain, p[1]), cell(terrain, p[0])])
+    return int(terrain.material[state.map[env], cell(terrain, point[1]), cell(terrain, point[0])])
 
 
 @device_function
-def middle(terrain: Terrain, k: int) -> float:
+def middle(terrain: Terrain, index: int) -> float:
     """Coordinate of the middle of a row or column."""
-    return float(k - terrain.cells // 2) + 0.5
+    return float(index - terrain.cells // 2) + 0.5
 
 
 @device_function
-def way(state: State, terrain: Terrain, env: int, p: wp.vec2) -> float:
+def path_length(state: State, terrain: Terrain, env: int, point: wp.vec2) -> float:
     """Length of the way to the map's centre on foot."""
     if terrain.flat:
-        return wp.length(p)
-    row = cell(terrain, p[1])
-    column = cell(terrain, p[0])
+        return wp.length(point)
+    row = cell(terrain, point[1])
+    column = cell(terrain, point[0])
     route = terrain.route[state.map[env], row, column]
-    beyond = wp.vec2(p[0] - middle(terrain, column), p[1] - middle(terrain, row))
+    beyond = wp.vec2(point[0] - middle(terrain, column), point[1] - middle(terrain, row))
     return wp.max(route[2] - wp.dot(plane(route), beyond), 0.0)
 
 
 @device_function
-def route_step(state: State, terrain: Terrain, env: int, p: wp.vec2) -> wp.vec2:
+def route_step(state: State, terrain: Terrain, env: int, point: wp.vec2) -> wp.vec2:
     """Unit vector along the way to the map's centre on foot."""
     if terrain.flat:
-        return wp.normalize(-p)
-    return plane(terrain.route[state.map[env], cell(terrain, p[1]), cell(terrain, p[0])])
+        return wp.normalize(-point)
+    return plane(terrain.route[state.map[env], cell(terrain, point[1]), cell(terrain, point[0])])
 
 
 @device_function
-def on_map(field: Field, p: wp.vec2) -> bool:
+def on_map(field: Field, point: wp.vec2) -> bool:
     """Whether a point lies on the map."""
-    return wp.max(wp.abs(p[0]), wp.abs(p[1])) <= field.half_side
+    return wp.max(wp.abs(point[0]), wp.abs(point[1])) <= field.half_side
 
 
 @device_function
@@ -104,6 +104,7 @@ def ground_between(state: State, terrain: Terrain, env: int, start: wp.vec3, end
     points = wp.max(int(wp.ceil(wp.length(plane(line)) / SIGHT_STEP)), 1)
     half_step = line / float(2 * points)
     centre = 0.5 * (start + end)
+    # Points lie symmetrically around the middle, so that both ends see the same and sight is mutual.
     k = wp.int32(1 - points)
     while k < points:
         point = centre + float(k) * half_step

@@ -59,6 +59,7 @@ EWAR_GAIN, HAZARD_GAIN, HAZARD_BURN = per_tick(EWAR_HEAT), per_tick(HAZARD_HEAT)
 @device_function
 def count_down(state: State, env: int, mech: int) -> None:
     """Let a tick pass on everything that lasts; who has lain long enough stands up."""
+    # The four timers of a mech as one vector: one load and store in place of four.
     timers = wp.array(ptr=state.timers[env, mech].ptr, shape=(1,), dtype=Timers)
     timers[0] = wp.max(timers[0] - ONE_TICK, Timers())
     state.suppressed_ticks[env, mech] = wp.max(state.suppressed_ticks[env, mech] - 1, 0)
@@ -74,7 +75,7 @@ def count_down(state: State, env: int, mech: int) -> None:
 
 
 @device_function
-def underfoot(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> int:
+def material_below(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> int:
     """Material that a mech stands in; plain while it is in the air."""
     ground = material(state, terrain, env, plane(state.position[env, mech]))
     if ground == PLAIN or grounded(state, hulls, terrain, env, mech):
@@ -96,7 +97,7 @@ def exchange_heat(
 
 
 @device_function
-def steady(state: State, env: int, mech: int, legged: bool) -> None:
+def regenerate_stability(state: State, env: int, mech: int, legged: bool) -> None:
     """Regain stability, up to what a mech can have."""
     if state.fallen_ticks[env, mech] > 0:
         return
@@ -147,11 +148,11 @@ def integrate_mech(
     powered = state.heat[env, mech] <= hulls.heat_capacity[mech]
     state.powered[env, mech] = powered
     count_down(state, env, mech)
-    ground = underfoot(state, hulls, terrain, env, mech)
+    ground = material_below(state, hulls, terrain, env, mech)
     legged = state.leg_hp[env, mech] <= 0.0
     exchange_heat(state, hulls, commands, env, mech, powered, ground)
     state.burn[env, mech] = HAZARD_BURN[ground]
-    steady(state, env, mech, legged)
+    regenerate_stability(state, env, mech, legged)
     walk = wp.vec2(0.0, 0.0)
     jets = wp.float32(0.0)
     if powered and state.fallen_ticks[env, mech] == 0:
@@ -196,6 +197,7 @@ def axes_blocked(state: State, hulls: Hulls, env: int, mech: int) -> int:
     """Bits of the axes along which other mechs and wrecks stand in the mech's way."""
     blocked = wp.int32(0)
     mechs = state.hp.shape[1]
+    # Indexing one row of the batch spares the computation of its address for every other mech.
     proposals = wp.array(ptr=state.proposal[env].ptr, shape=(mechs,), dtype=wp.vec2)
     place = proposals[mech]
     half_width = 0.5 * hulls.width[mech]
@@ -234,6 +236,7 @@ def collide_mech(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: i
     proposal = state.proposal[env, mech]
     velocity = state.velocity[env, mech]
     blocked = wp.int32(0)
+    # A mech that stands cannot walk into another one, which spares most pairs.
     if proposal[0] != place[0] or proposal[1] != place[1]:
         blocked = axes_blocked(state, hulls, env, mech)
     highest = state.origin[env, mech][2] + wp.where(wp.abs(velocity[2]) < STEP_UP_SPEED, STEP_UP, 0.0)

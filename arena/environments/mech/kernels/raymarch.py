@@ -29,9 +29,11 @@ def fine_step(length: float) -> wp.uint32:
 
 
 @device_function
-def fine_place(terrain: Terrain, x: float) -> wp.uint32:
+def fine_place(terrain: Terrain, coordinate: float) -> wp.uint32:
     """An odd count for a coordinate; less than 2^32, as no map has more than 200 cells a side."""
-    return wp.uint32((terrain.cells // 2) << BITS) + fine_step(x) + wp.uint32(wp.where(x >= 0.0, 1, -1))
+    return (
+        wp.uint32((terrain.cells // 2) << BITS) + fine_step(coordinate) + wp.uint32(wp.where(coordinate >= 0.0, 1, -1))
+    )
 
 
 @device_function
@@ -47,13 +49,13 @@ def below(heights: wp.array[wp.uint8], cells: int, x: wp.uint32, y: wp.uint32, z
 
 
 @device_function
-def rises_between(terrain: Terrain, m: int, start: wp.vec3, end: wp.vec3) -> bool:
+def is_blocked(terrain: Terrain, map_index: int, start: wp.vec3, end: wp.vec3) -> bool:
     """Whether `sight` of map m rises above the line between two points; the same from either end.
 
     Points are skipped GROUP at a time where the line is above everything round the middle one.
     """
-    heights = wp.array(ptr=terrain.sight[m].ptr, shape=(terrain.cells * terrain.cells,), dtype=wp.uint8)
-    cover = wp.array(ptr=terrain.cover[m].ptr, shape=(terrain.cells * terrain.cells,), dtype=wp.uint8)
+    heights = wp.array(ptr=terrain.sight[map_index].ptr, shape=(terrain.cells * terrain.cells,), dtype=wp.uint8)
+    cover = wp.array(ptr=terrain.cover[map_index].ptr, shape=(terrain.cells * terrain.cells,), dtype=wp.uint8)
     line = end - start
     points = wp.max(int(wp.ceil(wp.length(plane(line)) / SIGHT_STEP)), 1)
     half_step = line / float(2 * points)
@@ -64,6 +66,7 @@ def rises_between(terrain: Terrain, m: int, start: wp.vec3, end: wp.vec3) -> boo
     x = wp.uint32(fine_place(terrain, middle[0]) - wp.uint32(points - 1) * half_x)
     y = wp.uint32(fine_place(terrain, middle[1]) - wp.uint32(points - 1) * half_y)
     z = wp.int32(int(fine_step(middle[2])) - (points - 1) * half_z)
+    # The lowest point of a group when the line falls. If it is above the cover, so are all others.
     sink = wp.min(2 * (GROUP - 1) * half_z, 0)
     left = wp.int32(points)
     while left > 0:

@@ -6,7 +6,7 @@ from arena.environments.mech.config.constants import DECISION_S
 from arena.environments.mech.config.rewards import COMPONENTS
 from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
 from arena.environments.mech.kernels.geometry import plane
-from arena.environments.mech.kernels.ground import way
+from arena.environments.mech.kernels.ground import path_length
 from arena.environments.mech.kernels.state import Field, Hulls, Report, State, Terrain
 
 wp.set_module_options(MODULE_OPTIONS)
@@ -23,7 +23,7 @@ def potential(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: i
     """How near the zone a mech is on foot, in [0, 1]; 1 inside, 0 when destroyed."""
     if state.hp[env, mech] <= 0.0:
         return 0.0
-    outside = wp.max(way(state, terrain, env, plane(state.position[env, mech])) - state.zone_radius[env], 0.0)
+    outside = wp.max(path_length(state, terrain, env, plane(state.position[env, mech])) - state.zone_radius[env], 0.0)
     return wp.max(1.0 - outside / (4.0 * field.half_side), 0.0)
 
 
@@ -33,7 +33,7 @@ def taken_from(state: State, field: Field, env: int, mech: int, first: int, take
     total = wp.float32(taken)
     other = wp.int32(first)
     while other < first + field.team_size:
-        if state.booked[env, other]:
+        if state.has_stats[env, other]:
             total += state.dealt[env, other, mech]
         other += 1
     return total
@@ -45,7 +45,7 @@ def taken(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> floa
     own = hulls.side[mech] * field.team_size
     enemies = field.team_size - own
     return taken_from(
-        state, field, env, mech, own, taken_from(state, field, env, mech, enemies, state.burnt[env, mech])
+        state, field, env, mech, own, taken_from(state, field, env, mech, enemies, state.terrain_damage[env, mech])
     )
 
 
@@ -54,7 +54,7 @@ def done(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> wp.ve
     """What a mech did to enemies in the decision: hit points dealt, kills, assists."""
     enemies = field.team_size - hulls.side[mech] * field.team_size
     did = wp.vec3(0.0, 0.0, 0.0)
-    if state.booked[env, mech]:
+    if state.has_stats[env, mech]:
         for other in range(enemies, enemies + field.team_size):
             did += wp.vec3(
                 state.dealt[env, mech, other], state.killed[env, mech, other], state.assists[env, mech, other]
@@ -63,7 +63,7 @@ def done(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> wp.ve
 
 
 @device_function
-def pay(field: Field, report: Report, env: int, mech: int, component: int, amount: float) -> float:
+def add_component(field: Field, report: Report, env: int, mech: int, component: int, amount: float) -> float:
     """Book one component; its weighted amount."""
     earned = amount * field.weights[component]
     report.components[env, mech, component] = earned
@@ -87,20 +87,21 @@ def earn_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, report
     """Pay a mech that was alive when the decision began."""
     after = wp.float32(0.0)
     if not state.ended[env]:
+        # The potential of a terminal state is 0, or shaping would change the best policy (Ng et al., 1999).
         after = potential(state, hulls, terrain, field, env, mech)
     own = wp.float32(0.0)
     if state.acted[env, mech]:
         side = hulls.side[mech]
         did = done(state, hulls, field, env, mech)
-        own += pay(field, report, env, mech, ZONE, zone_lead(state, field, env, side))
-        own += pay(field, report, env, mech, APPROACH, field.gamma * after - state.potential[env, mech])
-        own += pay(field, report, env, mech, DAMAGE, did[0])
-        own += pay(field, report, env, mech, HURT, -taken(state, hulls, field, env, mech) / HIT_POINTS)
-        own += pay(field, report, env, mech, KILL, did[1])
-        own += pay(field, report, env, mech, ASSIST, did[2])
-        own += pay(field, report, env, mech, DEATH, wp.where(state.hp[env, mech] > 0.0, 0.0, -1.0))
-        own += pay(field, report, env, mech, PAINT, float(state.paints[env, mech]))
-        own += pay(field, report, env, mech, WIN, victory(state, report, env, side))
+        own += add_component(field, report, env, mech, ZONE, zone_lead(state, field, env, side))
+        own += add_component(field, report, env, mech, APPROACH, field.gamma * after - state.potential[env, mech])
+        own += add_component(field, report, env, mech, DAMAGE, did[0])
+        own += add_component(field, report, env, mech, HURT, -taken(state, hulls, field, env, mech) / HIT_POINTS)
+        own += add_component(field, report, env, mech, KILL, did[1])
+        own += add_component(field, report, env, mech, ASSIST, did[2])
+        own += add_component(field, report, env, mech, DEATH, wp.where(state.hp[env, mech] > 0.0, 0.0, -1.0))
+        own += add_component(field, report, env, mech, PAINT, float(state.paints[env, mech]))
+        own += add_component(field, report, env, mech, WIN, victory(state, report, env, side))
     else:
         for component in range(report.components.shape[2]):
             report.components[env, mech, component] = 0.0

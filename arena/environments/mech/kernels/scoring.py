@@ -95,6 +95,7 @@ def score_match(state: State, hulls: Hulls, terrain: Terrain, field: Field, repo
     state.ended[env] = decided or late
     report.terminated[env] = decided
     report.truncated[env] = late and not decided
+    # Matches that go on report a draw and reason 0, as the environment contract requires.
     report.score[env] = wp.float64(wp.where(state.ended[env], result, 0.5))
     report.reason[env] = wp.int64(wp.where(state.ended[env], reason, 0))
     report.decisions[env] = wp.int64(state.decision[env])

@@ -15,7 +15,7 @@ from arena.environments.mech.config.constants import (
 )
 from arena.environments.mech.config.weapons import SHELL_SLOTS, TIMERS
 from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
-from arena.environments.mech.kernels.actions import open_books
+from arena.environments.mech.kernels.actions import reset_decision_stats
 from arena.environments.mech.kernels.combat.hits import clear_hits
 from arena.environments.mech.kernels.geometry import rotate
 from arena.environments.mech.kernels.ground import ground_height
@@ -67,13 +67,14 @@ def jitter(state: State, env: int, purpose: int, rank: int) -> float:
 @device_function
 def place_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: int, mech: int) -> None:
     """Put a mech in its formation, facing inward; away stands where home would after half a turn."""
-    rank = hulls.rank[mech]
+    rank = hulls.slot_in_team[mech]
     centre = terrain.spawn[state.map[env]]
     outward = wp.normalize(centre)
     left = wp.vec2(-outward[1], outward[0])
     moved = SPAWN_JITTER * wp.vec2(jitter(state, env, SIDEWAYS, rank), jitter(state, env, DEPTH, rank))
     offset = formation_place(field, rank) + moved
     angle = SPAWN_JITTER_RAD * jitter(state, env, HEADING, rank)
+    # Maps are point-symmetric: negating home's place and heading gives away the same start.
     sign = float(1 - 2 * hulls.side[mech])
     place = (centre + left * offset[0] + outward * offset[1]) * sign
     state.heading[env, mech] = rotate(-outward, wp.vec2(wp.cos(angle), wp.sin(angle))) * sign
@@ -84,9 +85,9 @@ def place_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: 
 
 
 @device_function
-def refit(state: State, hulls: Hulls, env: int, mech: int) -> None:
+def reset_mech(state: State, hulls: Hulls, env: int, mech: int) -> None:
     """Make a mech whole, cool and steady; those that do not take part are gone."""
-    state.hp[env, mech] = wp.where(hulls.rank[mech] < state.mechs[env], hulls.hp[mech], 0.0)
+    state.hp[env, mech] = wp.where(hulls.slot_in_team[mech] < state.mechs[env], hulls.hp[mech], 0.0)
     state.leg_hp[env, mech] = hulls.leg_hp[mech]
     state.heat[env, mech] = 0.0
     state.stability[env, mech] = STABILITY
@@ -104,12 +105,12 @@ def refit(state: State, hulls: Hulls, env: int, mech: int) -> None:
 
 
 @device_function
-def silence(state: State, env: int, mech: int) -> None:
+def clear_actions(state: State, env: int, mech: int) -> None:
     """Take back what a mech wanted, said and shot."""
     state.throttle[env, mech] = wp.vec2(0.0, 0.0)
     state.lift[env, mech] = 0.0
     state.turn[env, mech] = wp.vec2(1.0, 0.0)
-    state.heeded[env, mech] = False
+    state.fire_allowed[env, mech] = False
     state.focus[env, mech] = -1
     state.ewar[env, mech] = 0
     for k in range(COMM_SIZE):
@@ -121,13 +122,13 @@ def silence(state: State, env: int, mech: int) -> None:
     for slot in range(SHELL_SLOTS):
         state.shell_reach[env, mech, slot] = 0.0
     clear_hits(state, env, mech)
-    open_books(state, env, mech)
+    reset_decision_stats(state, env, mech)
 
 
 @device_function
 def spawn_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: int, mech: int) -> None:
     """Place a mech of a reopened match."""
     place_mech(state, hulls, terrain, field, env, mech)
-    refit(state, hulls, env, mech)
-    silence(state, env, mech)
+    reset_mech(state, hulls, env, mech)
+    clear_actions(state, env, mech)
     state.potential[env, mech] = potential(state, hulls, terrain, field, env, mech)

@@ -23,13 +23,13 @@ class Hulls:
 
     side: wp.array[wp.int32]
     """0 home, 1 away."""
-    rank: wp.array[wp.int32]
+    slot_in_team: wp.array[wp.int32]
     """Place within the side."""
     pack: wp.array[wp.int32]
     """Pack, counted over both sides."""
-    stream: wp.array[wp.int32]
+    rng_id: wp.array[wp.int32]
     """Which random numbers are its own."""
-    kind: wp.array[wp.int32]
+    chassis: wp.array[wp.int32]
     """Class, in the order of CLASSES."""
     ground: wp.array[wp.int32]
     """Which layer of `Terrain.ground` it walks on."""
@@ -65,7 +65,7 @@ class Arms:
 
     range: wp.array[wp.float32]
     damage: wp.array[wp.float32]
-    shake: wp.array[wp.float32]
+    stability_damage: wp.array[wp.float32]
     heat: wp.array[wp.float32]
     target_heat: wp.array[wp.float32]
     cooldown_ticks: wp.array[wp.int32]
@@ -195,7 +195,7 @@ class State:
     lift: wp.array2d[wp.float32]
     turn: wp.array2d[wp.vec2]
     """Cosine and sine of the turn of one tick."""
-    heeded: wp.array2d[wp.bool]
+    fire_allowed: wp.array2d[wp.bool]
     """Whether the triggers of this decision count."""
     focus: wp.array2d[wp.int32]
     """Mech that it wants to hit; -1 nobody."""
@@ -217,36 +217,36 @@ class State:
     shell_velocity: wp.array3d[wp.vec3]
     shell_reach: wp.array3d[wp.float32]
     """Distance the shell can still fly; 0 where there is none."""
-    shell_kind: wp.array3d[wp.int32]
+    shell_weapon: wp.array3d[wp.int32]
     """Weapon that it came from."""
-    shell_mark: wp.array3d[wp.int32]
+    shell_target: wp.array3d[wp.int32]
     """Mech that a missile flies to."""
-    struck: wp.array2d[wp.bool]
+    has_hits: wp.array2d[wp.bool]
     """Whether its rows of the next five arrays hold anything; they are cleared when they are not 0."""
     damage: wp.array3d[wp.float32]
     """Of this tick (E, shooter, target)."""
     leg_damage: wp.array3d[wp.float32]
-    shake: wp.array3d[wp.float32]
+    stability_damage: wp.array3d[wp.float32]
     heating: wp.array3d[wp.float32]
-    pinned: wp.array3d[wp.bool]
+    suppressed_now: wp.array3d[wp.bool]
     """Suppressed in this tick (E, shooter, target)."""
     burn: wp.array2d[wp.float32]
     """Damage that the ground does in this tick."""
 
-    booked: wp.array2d[wp.bool]
+    has_stats: wp.array2d[wp.bool]
     """Whether its rows of `dealt`, `killed` and `assists` hold anything: raised by all whom it hurts, or who die in its
     paint."""
     dealt: wp.array3d[wp.float32]
     """Hit points taken in this decision (E, shooter, target)."""
     killed: wp.array3d[wp.float32]
     """Share of the killing damage in this decision (E, shooter, target)."""
-    burnt: wp.array2d[wp.float32]
+    terrain_damage: wp.array2d[wp.float32]
     """Hit points that the ground took in this decision."""
-    offered: wp.array3d[wp.float32]
+    raw_damage: wp.array3d[wp.float32]
     """(E, N, W) damage of the shots that hit enemies in this decision, before what was not there to take is cut off."""
-    beams: wp.array3d[wp.int32]
+    hitscan_hits: wp.array3d[wp.int32]
     """(E, N, W) last mech that a hitscan weapon hit in this decision; -1 nobody."""
-    downed: wp.array2d[wp.int32]
+    intercepted: wp.array2d[wp.int32]
     """Missiles that its anti-missile system downed in this decision."""
     assists: wp.array3d[wp.float32]
     """(E, painter, target) share of the killing damage that pack mates dealt to whom it had painted."""
@@ -262,7 +262,7 @@ class State:
     between friends, and for the dead."""
     seen: wp.array3d[wp.bool]
     """(E, viewer, N) whether the viewer knows of that enemy."""
-    aspect: wp.array3d[wp.float32]
+    public_features: wp.array3d[wp.float32]
     """(E, N, CONTACT_FEATURES) what of a mech looks the same to everybody; 0 where it does not, and of the dead."""
     loudness: wp.array2d[wp.float32]
     """Speed times acoustic mass, at the last look."""

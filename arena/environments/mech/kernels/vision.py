@@ -17,8 +17,8 @@ from arena.environments.mech.config.constants import (
 from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
 from arena.environments.mech.kernels.combat.targeting import painted_by_pack
 from arena.environments.mech.kernels.geometry import alive, eyes
-from arena.environments.mech.kernels.public_features import note_aspect
-from arena.environments.mech.kernels.raymarch import rises_between
+from arena.environments.mech.kernels.public_features import write_public_features
+from arena.environments.mech.kernels.raymarch import is_blocked
 from arena.environments.mech.kernels.state import CLEAR, SMOKE_FREE, Field, Hulls, State, Terrain
 
 wp.set_module_options(MODULE_OPTIONS)
@@ -42,6 +42,7 @@ def smoke_between(state: State, env: int, start: wp.vec3, end: wp.vec3) -> bool:
     """Whether the way between two points comes nearer than SMOKE_RADIUS to a cloud's centre."""
     middle = (start + end) * 0.5
     span = end - start
+    # Two pairs of eyes at one point: never divide by 0.
     per_length = 1.0 / wp.max(wp.dot(span, span), 1.0e-12)
     for side in range(2):
         for slot in range(SMOKE_SLOTS):
@@ -58,7 +59,7 @@ def ground_hides(state: State, terrain: Terrain, env: int, start: wp.vec3, end: 
     """Whether the ground, or what grows on it, rises above the line between two pairs of eyes."""
     if terrain.flat or wp.min(start[2], end[2]) >= terrain.highest[state.map[env]]:
         return False
-    return rises_between(terrain, state.map[env], start, end)
+    return is_blocked(terrain, state.map[env], start, end)
 
 
 @device_function
@@ -74,7 +75,7 @@ def view_between(state: State, terrain: Terrain, env: int, smoke: bool, start: w
 @device_function
 def look_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: int, mech: int) -> None:
     """Note what others see and hear of a mech; let a mech of home and every mech of away look at each other."""
-    note_aspect(state, hulls, terrain, env, mech)
+    write_public_features(state, hulls, terrain, env, mech)
     if hulls.side[mech] != 0:
         return
     smoke = smoke_hangs(state, env)
@@ -85,6 +86,7 @@ def look_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: i
         found = wp.int32(0)
         if watches and alive(state, env, other):
             found = view_between(state, terrain, env, smoke, own, eyes(state, hulls, env, other))
+        # Computed once for both: sight is mutual, and home's mechs write the entries of both directions.
         state.sight[env, mech, other] = wp.uint8(found)
         state.sight[env, other, mech] = wp.uint8(found)
 
@@ -113,7 +115,7 @@ def strongest(state: State, hulls: Hulls, field: Field, env: int, mech: int, opt
 
 
 @device_function
-def notices(state: State, hulls: Hulls, env: int, mech: int, other: int) -> bool:
+def detects(state: State, hulls: Hulls, env: int, mech: int, other: int) -> bool:
     """Whether the mech knows of living enemy in partial mode."""
     view = state.sight[env, mech, other]
     if view == wp.uint8(CLEAR):
@@ -129,7 +131,7 @@ def notices(state: State, hulls: Hulls, env: int, mech: int, other: int) -> bool
 
 
 @device_function
-def listen_mech(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> None:
+def update_sensors(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> None:
     """How well a mech's sensors work, and of which enemies it knows; the dead know of nobody."""
     enemy_side = 1 - hulls.side[mech]
     listens = alive(state, env, mech)
@@ -143,6 +145,6 @@ def listen_mech(state: State, hulls: Hulls, field: Field, env: int, mech: int) -
     end = other + field.team_size
     while other < end:
         state.seen[env, mech, other] = (
-            listens and alive(state, env, other) and (field.full_sight or notices(state, hulls, env, mech, other))
+            listens and alive(state, env, other) and (field.full_sight or detects(state, hulls, env, mech, other))
         )
         other += 1

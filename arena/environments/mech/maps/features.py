@@ -116,7 +116,7 @@ def _lay(material: int) -> Draw:
 
 
 @dataclass(frozen=True)
-class Kind:
+class FeatureKind:
     """A kind of feature.
 
     Attributes:
@@ -138,15 +138,15 @@ class Kind:
 
 
 KINDS = (
-    Kind(_raise_block, (2.0, 5.0), (2.0, 4.0), (2, 6)),
-    Kind(_raise_block, (4.0, 9.0), (0.75, 1.25), (2, 5)),
-    Kind(_raise_block, (3.0, 7.0), (0.75, 1.0), (2, 4)),
-    Kind(_raise_hill, (1.0, 4.0), (1.0, 3.0), (2, 4)),
-    Kind(_raise_mesa, (2.5, 5.0), (3.0, 4.5), (2, 4)),
-    Kind(_raise_glass, (3.0, 6.0), (0.75, 0.75), (3, 4)),
-    Kind(_lay(WATER), (3.5, 8.0), (3.0, 6.0)),
-    Kind(_lay(LAVA), (2.0, 4.0), (1.5, 3.0)),
-    Kind(_lay(DEBRIS), (3.0, 6.0), (2.0, 4.0)),
-    Kind(_lay(FOLIAGE), (2.5, 6.0), (2.0, 4.0)),
+    FeatureKind(_raise_block, (2.0, 5.0), (2.0, 4.0), (2, 6)),
+    FeatureKind(_raise_block, (4.0, 9.0), (0.75, 1.25), (2, 5)),
+    FeatureKind(_raise_block, (3.0, 7.0), (0.75, 1.0), (2, 4)),
+    FeatureKind(_raise_hill, (1.0, 4.0), (1.0, 3.0), (2, 4)),
+    FeatureKind(_raise_mesa, (2.5, 5.0), (3.0, 4.5), (2, 4)),
+    FeatureKind(_raise_glass, (3.0, 6.0), (0.75, 0.75), (3, 4)),
+    FeatureKind(_lay(WATER), (3.5, 8.0), (3.0, 6.0)),
+    FeatureKind(_lay(LAVA), (2.0, 4.0), (1.5, 3.0)),
+    FeatureKind(_lay(DEBRIS), (3.0, 6.0), (2.0, 4.0)),
+    FeatureKind(_lay(FOLIAGE), (2.5, 6.0), (2.0, 4.0)),
 )
 """Buildings, walls high and low, hills, mesas, glass, ponds, lava, debris, foliage."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arena.environments.mech.config.constants import FOLIAGE, GLASS, PLAIN
-from arena.environments.mech.maps.features import KINDS, Coordinates, Heights, Kind, Landscape, LocalFrame, Mask
+from arena.environments.mech.maps.features import KINDS, Coordinates, FeatureKind, Heights, Landscape, LocalFrame, Mask
 from arena.seeding import derive, derive_array
 
 FEATURES_RANGE = (5.0, 70.0)
@@ -68,10 +68,10 @@ def draw_landscape(seed: int, site: Site, difficulty: float, features: int) -> L
         if frame is not None:
             land = kind.draw(land, frame, kind.rise(difficulty, chance[0]))
             taken |= frame.rectangle | frame.rectangle[::-1, ::-1]
-    return _settle(land, site)
+    return _symmetrize(land, site)
 
 
-def _find_place(kind: Kind, taken: Mask, spawn: Coordinates, chance: Coordinates) -> LocalFrame | None:
+def _find_place(kind: FeatureKind, taken: Mask, spawn: Coordinates, chance: Coordinates) -> LocalFrame | None:
     """The first of a feature's places that is mostly free."""
     for place in chance[3:].reshape(PLACES, 3):
         frame = _frame(kind, len(taken), _place(len(taken), spawn, place), chance[:3])
@@ -90,7 +90,7 @@ def _place(side: int, spawn: Coordinates, chance: Coordinates) -> tuple[float, f
     return distance * math.cos(angle), distance * math.sin(angle)
 
 
-def _frame(kind: Kind, side: int, place: tuple[float, float], chance: Coordinates) -> LocalFrame:
+def _frame(kind: FeatureKind, side: int, place: tuple[float, float], chance: Coordinates) -> LocalFrame:
     """A feature there, pointing anywhere."""
     angle = math.pi * chance[0]
     cosine, sine = math.cos(angle), math.sin(angle)
@@ -104,7 +104,7 @@ def _frame(kind: Kind, side: int, place: tuple[float, float], chance: Coordinate
     )
 
 
-def _settle(land: Landscape, site: Site) -> Landscape:
+def _symmetrize(land: Landscape, site: Site) -> Landscape:
     """Join features with their images and keep clear what must be; liquids and rubble lie on flat ground only."""
     opaque, glass, material = (
         np.where(site.clear, 0, np.maximum(grid, grid[::-1, ::-1])) for grid in (land.opaque, land.glass, land.material)

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from arena.arrays import BoolArray
 from arena.environments.mech.config.weapons import MISSILE, TIMERS
-from arena.environments.mech.replay.frames import Booleans, Footage, Setting, shut_down
+from arena.environments.mech.replay.frames import Footage, Setting, shut_down
 from arena.replay.mech.events import End, Event, Holder, Intercept, Kill, Launch, Paint, StatusChange, ZoneChange
 
 
@@ -23,7 +24,7 @@ def read_events(footage: Footage, setting: Setting) -> tuple[Event, ...]:
     return tuple(sorted(found, key=lambda event: event.at))
 
 
-def _began(state: Booleans) -> list[tuple[int, ...]]:
+def _began(state: BoolArray) -> list[tuple[int, ...]]:
     """Frames and mechs where a state holds that did not hold in the frame before."""
     began = state[1:] & ~state[:-1]
     return [(frame + 1, mech) for frame, mech in np.argwhere(began).tolist()]
@@ -38,7 +39,7 @@ def _launches(footage: Footage) -> Iterator[Launch]:
 
 
 def _intercepts(footage: Footage) -> Iterator[Intercept]:
-    downed = footage["downed"]
+    downed = footage["intercepted"]
     for frame, mech in np.argwhere(downed[1:] > 0).tolist():
         yield Intercept("intercept", frame + 1, mech, int(downed[frame + 1, mech]))
 

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.environments.mech.config.chassis import STABILITY, MechClass
 from arena.environments.mech.config.constants import EWAR_OPTIONS, ZONE_HEIGHT
-from arena.replay.columns import Integers
 from arena.replay.mech.battlefield import Battlefield
 from arena.replay.mech.frames import Flag, Frames
 
@@ -29,22 +28,20 @@ ARRAYS = (
     "zone_tick",
     "shell_position",
     "shell_reach",
-    "shell_kind",
+    "shell_weapon",
     "smoke_centre",
     "smoke_left",
-    "beams",
+    "hitscan_hits",
     "dealt",
-    "burnt",
+    "terrain_damage",
     "killed",
     "assists",
-    "downed",
+    "intercepted",
 )
 """What of the state a recording is made from."""
 
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 
-Footage = Mapping[str, Floats]
+Footage = Mapping[str, FloatArray]
 """The arrays of one match by name, each with F, the frames, as its first axis; flags are 0 and 1."""
 
 
@@ -60,7 +57,7 @@ class Setting:
     team: tuple[MechClass, ...]
     battlefield: Battlefield
 
-    def of_mechs(self, name: str) -> Floats:
+    def of_mechs(self, name: str) -> FloatArray:
         """A number of every mech's class (N,)."""
         return np.array([getattr(mech, name) for mech in self.team], dtype=np.float64)
 
@@ -86,13 +83,13 @@ def read_frames(footage: Footage, setting: Setting) -> Frames:
     )
 
 
-def shut_down(footage: Footage, setting: Setting) -> Booleans:
+def shut_down(footage: Footage, setting: Setting) -> BoolArray:
     """Whether each mech lives, too hot to do anything (F, N)."""
-    hot: Booleans = footage["heat"] > setting.of_mechs("heat_capacity")
+    hot: BoolArray = footage["heat"] > setting.of_mechs("heat_capacity")
     return hot & (footage["hp"] > 0.0)
 
 
-def _read_flags(footage: Footage, setting: Setting, position: Floats) -> Integers:
+def _read_flags(footage: Footage, setting: Setting, position: FloatArray) -> IntArray:
     alive, shutdown = footage["hp"] > 0.0, shut_down(footage, setting)
     powered = alive & ~shutdown
     bits = {
@@ -113,13 +110,13 @@ def _read_flags(footage: Footage, setting: Setting, position: Floats) -> Integer
     return flags
 
 
-def _holds_zone(position: Floats, setting: Setting) -> Booleans:
+def _holds_zone(position: FloatArray, setting: Setting) -> BoolArray:
     distance_cm = 100.0 * np.hypot(position[..., 0], position[..., 1])
-    above: Booleans = position[..., 2] - _ground_below(position, setting) <= ZONE_HEIGHT
+    above: BoolArray = position[..., 2] - _ground_below(position, setting) <= ZONE_HEIGHT
     return above & (distance_cm <= setting.battlefield.zone_radius)
 
 
-def _ground_below(position: Floats, setting: Setting) -> Integers:
+def _ground_below(position: FloatArray, setting: Setting) -> IntArray:
     """Height of the ground on which each mech would stand (F, N)."""
     below = np.zeros(position.shape[:2], dtype=np.int64)
     ground = setting.battlefield.ground
@@ -131,26 +128,26 @@ def _ground_below(position: Floats, setting: Setting) -> Integers:
     return below
 
 
-def cells_of(coordinate: Floats, cells: int) -> Integers:
+def cells_of(coordinate: FloatArray, cells: int) -> IntArray:
     """Columns (or rows) in which coordinates lie; turning the map by half a turn turns them, too."""
     half = cells // 2
     column = np.where(coordinate >= 0.0, half + np.floor(coordinate), half - 1 - np.floor(-coordinate))
     return np.clip(column, 0, cells - 1).astype(np.int64)
 
 
-def highest_around(solid: Integers, reach: int) -> Integers:
+def highest_around(solid: IntArray, reach: int) -> IntArray:
     """Highest of the cells at most `reach` rows and columns away from each."""
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(solid, reach), (2 * reach + 1, 2 * reach + 1))
     return windows.max(axis=(-2, -1))  # type: ignore[no-any-return]
 
 
-def _percent_left(value: Floats, most: Floats) -> Integers:
+def _percent_left(value: FloatArray, most: FloatArray) -> IntArray:
     """Share in percent, rounded up: 0 only where nothing is left."""
-    percent: Floats = np.maximum(np.ceil(np.round(100.0 * value / most, 3)), value > 0.0)
+    percent: FloatArray = np.maximum(np.ceil(np.round(100.0 * value / most, 3)), value > 0.0)
     return percent.astype(np.int64)
 
 
-def to_whole(value: Floats) -> Integers:
+def to_whole(value: FloatArray) -> IntArray:
     """The nearest whole numbers."""
-    whole: Floats = np.rint(value)
+    whole: FloatArray = np.rint(value)
     return whole.astype(np.int64)

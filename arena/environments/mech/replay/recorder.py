@@ -66,7 +66,7 @@ class MechRecorder:
             self._env.on_decided = self._others_too
 
     def finish(self, players: tuple[str, str]) -> MechRecording:
-        """The recording of the match, which has ended."""
+        """Return the recording of the finished match."""
         header = self._ending.header(players)
         footage = {name: np.stack([picture[name] for picture in self._pictures]).astype(np.float64) for name in ARRAYS}
         return _develop(footage, header, self._env.config, self._battlefield)

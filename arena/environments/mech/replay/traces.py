@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from arena.environments.mech.replay.frames import Floats, Footage, to_whole
+from arena.arrays import FloatArray
+from arena.environments.mech.replay.frames import Footage, to_whole
 from arena.environments.spec import SIDES
 from arena.replay.mech.tables import Beams, Hits, Shells, Smoke
 
@@ -11,19 +12,19 @@ def read_shells(footage: Footage) -> Shells:
     """Every shell that is in the air in a frame."""
     frame, owner, slot = np.nonzero(footage["shell_reach"] > 0.0)
     place = to_whole(100.0 * footage["shell_position"][frame, owner, slot])
-    weapon = footage["shell_kind"][frame, owner, slot].astype(np.int64)
+    weapon = footage["shell_weapon"][frame, owner, slot].astype(np.int64)
     return Shells(frame, owner, slot, weapon, place[:, 0], place[:, 1], place[:, 2])
 
 
 def read_beams(footage: Footage) -> Beams:
     """Every hit of a hitscan weapon, but one a decision for each weapon of a mech."""
-    frame, shooter, weapon = np.nonzero(_after_start(footage["beams"] + 1.0))
-    return Beams(frame, shooter, weapon, footage["beams"][frame, shooter, weapon].astype(np.int64))
+    frame, shooter, weapon = np.nonzero(_after_start(footage["hitscan_hits"] + 1.0))
+    return Beams(frame, shooter, weapon, footage["hitscan_hits"][frame, shooter, weapon].astype(np.int64))
 
 
 def read_hits(footage: Footage) -> Hits:
     """Who lost how many hit points to whom; the ground is number -1. Rounded so that sums over time are exact."""
-    by_ground = footage["burnt"][:, np.newaxis, :]
+    by_ground = footage["terrain_damage"][:, np.newaxis, :]
     taken = np.concatenate([by_ground, footage["dealt"]], axis=1)
     tenths = np.diff(to_whole(10.0 * np.cumsum(_after_start(taken), axis=0)), axis=0, prepend=0)
     frame, shooter, target = np.nonzero(tenths)
@@ -43,7 +44,7 @@ def read_smoke(footage: Footage) -> Smoke:
     return Smoke(*columns)
 
 
-def _spans(left: Floats) -> list[tuple[int, int]]:
+def _spans(left: FloatArray) -> list[tuple[int, int]]:
     """First and last frame of every cloud that hung in a slot: what is left of its time falls until the next comes."""
     hangs = left > 0
     before = np.concatenate([[0], left[:-1]])
@@ -55,7 +56,7 @@ def _spans(left: Floats) -> list[tuple[int, int]]:
     ]
 
 
-def _after_start(values: Floats) -> Floats:
+def _after_start(values: FloatArray) -> FloatArray:
     """What decisions brought: nothing in frame 0, where arrays still hold the last decision of the match before."""
     cleared = values.copy()
     cleared[0] = 0

@@ -1,4 +1,4 @@
-"""What happens between mechs: the zone, beams, shells, smoke, blasts."""
+"""Effects between mechs: zone, beams, shells, smoke and blasts."""
 
 import math
 
@@ -16,14 +16,14 @@ PUFFS = (
     (-0.12, 0.46, 0.5),
     (0.3, 0.4, 0.4),
 )
-"""Places and sizes of a cloud's parts, over its radius."""
+"""Offsets and radii of a cloud's puffs, relative to its radius."""
 BLAST_S, INTERCEPT_S = 1.0, 0.5
 BLAST_RADIUS, INTERCEPT_RADIUS = 4.5, 5.5
-"""Metres."""
+"""Radii in metres."""
 
 
 def draw_zone(canvas: Canvas, scene: Scene, radius: float) -> None:
-    """A disc in the holder's colour with a ring of arcs; contested, they alternate."""
+    """Draw the zone: a disc in the holder's colour with a ring of arcs, alternating if contested."""
     pen, box = canvas.pen, round_box(canvas.spot(0.0, 0.0), radius * canvas.scale)
     tints = {"home": DEEP_TEAMS[0], "away": DEEP_TEAMS[1]}
     pen.ellipse(box, fill=glass(tints.get(scene.holder, NEUTRAL), 0.42 if scene.holder in tints else 0.13))
@@ -34,7 +34,7 @@ def draw_zone(canvas: Canvas, scene: Scene, radius: float) -> None:
 
 
 def draw_beam(canvas: Canvas, beam: Beam, scene: Scene) -> None:
-    """Light from one mech to another; a flamer's grows wider on the way."""
+    """Draw a beam from shooter to target; a flamer's widens with distance."""
     shooter, target = scene.mechs[beam.shooter], scene.mechs[beam.target]
     start, end = canvas.spot(shooter.x, shooter.y), canvas.spot(target.x, target.y)
     strength = 1.0 - 0.55 * scene.progress
@@ -51,7 +51,7 @@ def draw_beam(canvas: Canvas, beam: Beam, scene: Scene) -> None:
 
 
 def draw_shell(canvas: Canvas, shell: Shell) -> None:
-    """A shell with the way behind it."""
+    """Draw a shell with its trail."""
     here, there = canvas.spot(shell.x, shell.y), canvas.spot(shell.from_x, shell.from_y)
     pen, line, colour = canvas.pen, canvas.line, WEAPONS.get(shell.weapon, BLAST)
     if shell.weapon == "missile":
@@ -67,14 +67,14 @@ def draw_shell(canvas: Canvas, shell: Shell) -> None:
 
 
 def draw_smoke(canvas: Canvas, cloud: Cloud) -> None:
-    """A cloud of puffs."""
+    """Draw a cloud of puffs."""
     for across, up, size in PUFFS:
         spot = canvas.spot(cloud.x + SMOKE_RADIUS * across, cloud.y + SMOKE_RADIUS * up)
         canvas.pen.ellipse(round_box(spot, SMOKE_RADIUS * size * canvas.scale), fill=glass(SMOKE, 0.34 * cloud.density))
 
 
 def draw_impact(canvas: Canvas, scene: Scene, agent: int) -> None:
-    """Sparks on a mech that is being hit, the more the more it hurts."""
+    """Draw sparks on a mech that is hit, in proportion to the damage."""
     mech = scene.mechs[agent]
     x, y = canvas.spot(mech.x, mech.y)
     reach = (3.0 + 0.9 * math.sqrt(mech.hurt)) * canvas.line
@@ -89,7 +89,7 @@ def draw_impact(canvas: Canvas, scene: Scene, agent: int) -> None:
 
 
 def draw_blasts(canvas: Canvas, scene: Scene) -> None:
-    """Mechs that have just been destroyed, and missiles that have just been downed."""
+    """Draw recently destroyed mechs and intercepted missiles."""
     for age_s, event in scene.recent:
         if isinstance(event, Kill) and age_s < BLAST_S:
             _draw_blast(canvas, scene, event.mech, age_s / BLAST_S)

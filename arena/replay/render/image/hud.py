@@ -1,10 +1,10 @@
-"""What stands round the map: names and score above, rosters beside it, the last events below."""
+"""Head-up display around the map: names and score above, rosters at the side, latest events below."""
 
 from PIL import Image
 
 from arena.replay.header import SIDES
 from arena.replay.mech.frames import Flag
-from arena.replay.render.image.pen import MAP, Pen
+from arena.replay.render.image.canvas import MAP, Pen
 from arena.replay.render.interpolate import Interpolator
 from arena.replay.render.palette import BACKGROUND, FAINT, HEAT, INK, LOW, NEUTRAL, PANEL, TEAMS, TEXT, Colour, mix
 from arena.replay.render.scene import LOW_HP, Mech, Scene
@@ -14,21 +14,21 @@ from arena.replay.render.text import describe, describe_outcome, name_mech, writ
 TOP, RIGHT, BOTTOM = 74.0, 250.0, 86.0
 WIDTH = MAP + RIGHT
 EDGE, MIDDLE = 14.0, 74.0
-"""Left free at the edges, and on either side of the middle for the clock."""
+"""Margins at the edges, and on either side of the middle for the clock."""
 TICKER_LINES = 4
 TITLE, LARGEST_ROW = 24.0, 27.0
-"""Heights in a roster."""
+"""Row heights in a roster."""
 
 STATES = ((Flag.SHUTDOWN, "shut down"), (Flag.FALLEN, "fallen"), (Flag.LEGGED, "legless"), (Flag.SUPPRESSED, "pinned"))
-"""What a roster says of a living mech, the gravest first."""
+"""States of a living mech in a roster, most severe first."""
 
 
 class Hud:
-    """Draws everything but the map.
+    """Draws everything except the map.
 
     Attributes:
-        size: Of the whole picture, in pixels.
-        map_corner: Where the map goes.
+        size: Size of the whole image, in pixels.
+        map_corner: Position of the map.
     """
 
     def __init__(self, stage: Interpolator, map_size: int) -> None:
@@ -40,7 +40,7 @@ class Hud:
         self._base = self._draw_base()
 
     def draw(self, scene: Scene) -> Image.Image:
-        """Everything but the map, which is left empty."""
+        """Draw everything except the map, which is left empty."""
         picture = self._base.copy()
         pen = Pen(picture, self._unit)
         self._draw_score(pen, scene)
@@ -51,14 +51,14 @@ class Hud:
         return picture
 
     def draw_banner(self, picture: Image.Image) -> None:
-        """Who won, across the map."""
+        """Draw the winner across the map."""
         pen, parts = Pen(picture, self._unit), describe_outcome(self._header)
         width = sum(pen.measure(part.text, 26.0) for part in parts)
         pen.box(0.0, TOP + MAP / 2.0 - 34.0, MAP, 68.0, (*INK, 205))
         pen.write_parts((MAP - width) / 2.0, TOP + MAP / 2.0, parts, 26.0, TEXT)
 
     def _draw_base(self) -> Image.Image:
-        """What never changes."""
+        """Draw the static parts."""
         picture = Image.new("RGB", self.size, BACKGROUND)
         pen = Pen(picture, self._unit)
         pen.box(MAP, TOP, RIGHT, MAP, PANEL)
@@ -130,5 +130,5 @@ class Hud:
 
 
 def _even(pixels: float) -> int:
-    """A length that stays even when it is halved: films need even sizes."""
+    """Round a length such that half of it is even too, as video codecs require even sizes."""
     return 4 * round(pixels / 4.0)

@@ -1,11 +1,10 @@
-"""Mechs seen from above: hulls, wrecks, marks and bars."""
+"""Mechs from above: hulls, wrecks, marks and bars."""
 
 from PIL import ImageDraw
 
 from arena.replay.mech.battlefield import Hull
 from arena.replay.mech.frames import Flag
-from arena.replay.render.image.canvas import Canvas, Pixel, glass, round_box
-from arena.replay.render.image.pen import Font
+from arena.replay.render.image.canvas import Canvas, Font, Pixel, glass, round_box
 from arena.replay.render.image.shapes import MEDIUM, SHAPES, Shape, place
 from arena.replay.render.palette import ECCM, ECM, HEAT, INK, LOW, PAINT, SHUTDOWN, TEAMS, TEXT, WRECKAGE, Colour, mix
 from arena.replay.render.scene import LOW_HP, Mech
@@ -13,7 +12,7 @@ from arena.replay.render.scene import LOW_HP, Mech
 WARM = 0.5
 """Share of the heat capacity from which a mech glows."""
 BAR_WIDTH, BAR_HEIGHT = 22.0, 3.0
-"""Of the bar over a mech, in thin lines."""
+"""Size of the bar over a mech, in thin lines."""
 FALLEN_LENGTH = 0.65
 GLOW_RINGS = 6
 
@@ -29,7 +28,7 @@ class MechPainter:
         self._shape: Shape = SHAPES.get(mech.role, MEDIUM)
 
     def draw_wreck(self) -> None:
-        """What is left of a destroyed mech: a burnt-out hull, or a scorch mark where nothing is in the way."""
+        """Draw a destroyed mech: a burnt-out hull, or a scorch mark if it is no obstacle."""
         stands = Flag.WRECK in self._mech.flags
         tint = mix(WRECKAGE, TEAMS[self._mech.side], 0.45)
         if stands:
@@ -41,7 +40,7 @@ class MechPainter:
             self._pen.line(self._cross(0.5 if stands else 0.35, slope), fill=tint, width=self._width(1.5))
 
     def draw_body(self) -> None:
-        """A living mech: shadow, glow, hull in its team's colour."""
+        """Draw a living mech: shadow, glow and hull in the team's colour."""
         drop = self._line * (1.5 + self._mech.z)
         under = (self._centre[0] + drop, self._centre[1] + drop)
         self._pen.polygon(self._placed(self._shape.hull, under), fill=glass(INK, 0.4))
@@ -56,7 +55,7 @@ class MechPainter:
         self._pen.ellipse(round_box(cockpit, 0.22 * self._radius), fill=mix(colour, INK, 0.75))
 
     def draw_marks(self) -> None:
-        """What is true of it besides: painted, jamming, clearing, suppressed."""
+        """Draw status marks: painted, ECM and ECCM."""
         for flag, colour in ((Flag.ECM, ECM), (Flag.ECCM, ECCM)):
             if flag in self._mech.flags:
                 self._draw_broken_ring(1.75, colour)
@@ -64,7 +63,7 @@ class MechPainter:
             self._draw_brackets(1.6, PAINT)
 
     def draw_bar(self, font: Font) -> None:
-        """Hit points over it, and its class's letter."""
+        """Draw the bar of hit points and the class's letter."""
         line, (x, y) = self._line, self._centre
         width, height = BAR_WIDTH * line, BAR_HEIGHT * line
         left, top = x - width / 2.0, y - 1.35 * self._radius - 3.0 * height
@@ -93,7 +92,7 @@ class MechPainter:
         return mix(team, INK, 0.4) if Flag.FALLEN in self._mech.flags else team
 
     def _draw_glow(self) -> None:
-        """Heat as a red light from below."""
+        """Draw heat as a red glow."""
         strength = min(max((self._mech.heat - WARM) / (1.0 - WARM), 0.0), 1.2)
         for ring in range(GLOW_RINGS) if strength > 0.0 else ():
             radius = self._radius * (1.0 + 0.9 * (GLOW_RINGS - ring) / GLOW_RINGS)

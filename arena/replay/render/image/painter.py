@@ -1,28 +1,27 @@
-"""One moment of a match as a picture: the map with everything on it, and the board round it."""
+"""One moment of a match as an image: the map and the head-up display."""
 
 from PIL import Image
 
-from arena.replay.render.image.canvas import Canvas
+from arena.replay.render.image.canvas import Canvas, load_font
 from arena.replay.render.image.effects import draw_beam, draw_blasts, draw_impact, draw_shell, draw_smoke, draw_zone
 from arena.replay.render.image.ground import draw_ground
 from arena.replay.render.image.hud import Hud
 from arena.replay.render.image.mechs import MechPainter
-from arena.replay.render.image.pen import load_font
 from arena.replay.render.interpolate import Interpolator
 from arena.replay.render.scene import Scene
 
 OVERSAMPLING = 2
-"""Pictures are drawn so many times larger and scaled down: lines come out smooth."""
+"""Supersampling factor for antialiasing."""
 
 LABEL = 8.5
-"""Height of the letters on the map, in thin lines."""
+"""Height of labels on the map, in thin lines."""
 
 
 class Painter:
     """Draws the scenes of one recording; the map is a square of `map_size` pixels.
 
     Attributes:
-        size: Width and height of every picture, both even.
+        size: Width and height of every image, both even.
     """
 
     def __init__(self, stage: Interpolator, map_size: int) -> None:
@@ -33,7 +32,7 @@ class Painter:
         self.size = (width // OVERSAMPLING, height // OVERSAMPLING)
 
     def draw(self, moment: float) -> Image.Image:
-        """The picture of a moment, counted in frames."""
+        """Draw the image of a moment, counted in frames."""
         scene = self._stage.at(moment)
         picture = self._board.draw(scene)
         picture.paste(self._draw_map(scene), self._board.map_corner)

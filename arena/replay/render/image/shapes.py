@@ -1,4 +1,4 @@
-"""The shapes of the classes, seen from above: ahead is +x, left is +y, and half a hull's width is 1."""
+"""Shapes of the classes from above: ahead is +x, left is +y, and half a hull's width is 1."""
 
 import math
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ Outline = tuple[Point, ...]
 
 @dataclass(frozen=True)
 class Shape:
-    """How a class looks.
+    """Shape of a class.
 
     Attributes:
-        hull: Its outline.
+        hull: Outline.
         plates: Brighter parts on top of it.
-        barrels: Lines from where they start to their muzzle.
-        cockpit: Centre of its round cockpit.
+        barrels: Lines from base to muzzle.
+        cockpit: Centre of the round cockpit.
     """
 
     hull: Outline
@@ -25,7 +25,7 @@ class Shape:
 
 
 def _mirrored(right: Outline) -> Outline:
-    """A whole outline from its left half, listed from front to back."""
+    """Return a whole outline from its left half, listed from front to back."""
     return right + tuple((x, -y) for x, y in reversed(right))
 
 
@@ -59,11 +59,11 @@ HEAVY = Shape(
 )
 
 SHAPES = {"scout": SCOUT, "light": LIGHT, "medium": MEDIUM, "heavy": HEAVY}
-"""By class; others look like a medium."""
+"""Shapes by class; the default is the medium."""
 
 
 def place(outline: Outline, centre: Point, scale: float, angle: float) -> list[Point]:
-    """An outline in the picture, where y grows downwards."""
+    """Return an outline in image coordinates, where y points down."""
     cosine, sine = math.cos(angle), math.sin(angle)
     return [
         (centre[0] + scale * (x * cosine - y * sine), centre[1] - scale * (x * sine + y * cosine)) for x, y in outline

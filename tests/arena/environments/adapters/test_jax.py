@@ -16,7 +16,7 @@ import jax.numpy as jnp  # noqa: E402
 
 from arena.environments import declare, make  # noqa: E402
 from arena.environments.adapters.jax import factory, from_gymnax, from_jaxmarl, from_pgx  # noqa: E402
-from arena.environments.adapters.vector.declare import look_at  # noqa: E402
+from arena.environments.adapters.vector.declare import inspect_game  # noqa: E402
 from arena.environments.adapters.vector.env import TensorMatches  # noqa: E402
 from arena.play.series import play_series, resolve_policy  # noqa: E402
 
@@ -89,7 +89,7 @@ class SimpleState:
 
 
 def played(game, **options):
-    return TensorMatches(look_at("game", game), num_envs=E, device="cpu", seed=1, **options)
+    return TensorMatches(inspect_game("game", game), num_envs=E, device="cpu", seed=1, **options)
 
 
 def take(*actions):

@@ -11,7 +11,7 @@ from refused import refused
 from arena.environments import declare, make, make_baseline
 from arena.environments.adapters.openspiel import declare as layout
 from arena.environments.adapters.openspiel.library import TooLargeForTablesError, load_game
-from arena.environments.adapters.openspiel.probe import play_out
+from arena.environments.adapters.openspiel.probe import probe_game
 from arena.environments.adapters.openspiel.tabular_env import TabularGameEnv
 from arena.environments.adapters.openspiel.tree import AWAY, HOME
 from arena.environments.adapters.subprocess.env import SyncBatch
@@ -122,7 +122,7 @@ def test_a_game_that_is_larger_than_estimated_is_played_all_the_same(monkeypatch
 
 @pytest.mark.parametrize(("name", "histories"), [("kuhn_poker", 58), ("leduc_poker", 9457), ("tic_tac_toe", 549_946)])
 def test_histories_are_estimated_without_counting_them(name: str, histories: int):
-    assert play_out(load_game(f"openspiel:{name}")).histories == pytest.approx(histories, rel=0.5)
+    assert probe_game(load_game(f"openspiel:{name}")).histories == pytest.approx(histories, rel=0.5)
 
 
 def test_sides_wait_for_each_other_in_turns_and_act_together_otherwise():

@@ -215,7 +215,7 @@ def test_non_canonical_openspiel_names_are_rejected(name: str, values: tuple):
 
 @pytest.mark.parametrize(
     ("limits", "rule"),
-    [({"max_nodes": 9456}, "9,456 histories"), ({"max_floats": 28_079}, "28,079 floats in its information states")],
+    [({"max_nodes": 9456}, "9,456 histories"), ({"max_floats": 28_079}, "28,079 floats")],
 )
 def test_game_that_is_too_large_is_refused_by_the_limit(limits: dict[str, int], rule: str):
     game = load_game(LEDUC)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from arena.environments import declare, make
 from arena.environments.adapters.pettingzoo import HigherReturn, ReturnMargin, TwoSided
-from arena.environments.adapters.pettingzoo.declare import look_at
+from arena.environments.adapters.pettingzoo.declare import inspect_game
 from arena.environments.adapters.pettingzoo.library import find_game
 from arena.environments.adapters.sides import END, LIMIT
 from arena.environments.base import Observation, StepResult
@@ -254,7 +254,7 @@ def test_unknown_pettingzoo_names_are_rejected(name: str, values: tuple):
 @pytest.mark.parametrize(("cycles", "decisions"), [(7, 7), (0, 1000), (-1, 1000), (None, 1000), (np.inf, 1000)])
 def test_a_game_that_names_no_longest_match_has_the_usual_one(cycles: object, decisions: int):
     game = type("Wandering", (broken_walks.Walk,), {"max_cycles": cycles})
-    assert look_at("walk", TwoSided(game)).spec.max_decisions == decisions
+    assert inspect_game("walk", TwoSided(game)).spec.max_decisions == decisions
 
 
 def test_parameters_reach_the_game_and_are_part_of_its_name():
@@ -276,7 +276,7 @@ def test_missing_package_error_names_the_extra(monkeypatch: pytest.MonkeyPatch):
 )
 def test_a_mapping_names_every_agent_once(home: list[str], away: list[str]):
     with refused("invalid-game", "wolf_0", "wolf_1", "sheep_0"):
-        look_at("meadow", TwoSided(zoo_games.Meadow, home=home, away=away))
+        inspect_game("meadow", TwoSided(zoo_games.Meadow, home=home, away=away))
 
 
 def test_illegal_choices_are_refused_before_anything_is_played():
@@ -316,5 +316,5 @@ def test_signature_covers_spaces_and_parameters():
     names = ("zoo_games:short_meadow", MEADOW)
     assert len({declare(name).signature for name in names}) == 2
     scorings = (HigherReturn(), ReturnMargin(1.0), ReturnMargin(2.0))
-    specs = [look_at("relay", TwoSided(zoo_games.Relay, scoring=scoring)).spec for scoring in scorings]
+    specs = [inspect_game("relay", TwoSided(zoo_games.Relay, scoring=scoring)).spec for scoring in scorings]
     assert len({spec.signature for spec in specs}) == 3

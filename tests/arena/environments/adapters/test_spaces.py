@@ -14,10 +14,10 @@ from zoo_games import Duel
 from arena.environments import Channels, ChoiceBlock, ImageBlock, MemberMask, declare, make
 from arena.environments.adapters.match import SingleMatchGame
 from arena.environments.adapters.pettingzoo import TwoSided
-from arena.environments.adapters.pettingzoo.declare import look_at
+from arena.environments.adapters.pettingzoo.declare import inspect_game
 from arena.environments.adapters.pettingzoo.matches import open_match
 from arena.environments.adapters.spaces.actions import ActionDecoder, factors_of, heads_for
-from arena.environments.adapters.spaces.flatten import lay_out, parts_of
+from arena.environments.adapters.spaces.flatten import flatten_space, lay_out
 from arena.environments.adapters.spaces.observations import ObservationEncoder
 from arena.environments.adapters.subprocess.env import InProcess, SyncBatch
 from arena.play.series import play_series
@@ -27,11 +27,11 @@ BAZAAR = declare("space_games:bazaar")
 
 
 def blocks_of(space: spaces.Space, **channels: Channels):
-    return {part.block.name: part.block for part in parts_of(space, "left", channels)}
+    return {part.block.name: part.block for part in flatten_space(space, "left", channels)}
 
 
 def written(space: spaces.Space, observation) -> np.ndarray:
-    blocks, placed = lay_out({"left": parts_of(space, "left")})
+    blocks, placed = lay_out({"left": flatten_space(space, "left")})
     into = np.full(sum(block.size for block in blocks), np.nan, np.float32)
     ObservationEncoder(placed["left"], away=True).write(observation, into)
     return into
@@ -72,10 +72,10 @@ def test_a_box_without_bounds_is_no_image_and_a_named_one_must_have_them():
 def test_images_are_declared_by_the_game():
     small = spaces.Box(0, 255, (3, 5, 5), np.uint8)
     game = TwoSided(lambda: Duel(spaces.Discrete(2), seen=small), images={"observation": "first"})
-    (image, _) = look_at("small", game).spec.observation
+    (image, _) = inspect_game("small", game).spec.observation
     assert (image.channels, image.sides, image.depth) == (Channels.FIRST, (5, 5), 3)
     with refused("invalid-game", "first", "last"):
-        look_at("small", replace(game, images={"observation": "middle"}))
+        inspect_game("small", replace(game, images={"observation": "middle"}))
 
 
 def test_choices_of_many_are_numbers_and_of_few_a_place_for_each():
@@ -130,7 +130,7 @@ def test_cards_in_a_set_have_a_row_of_places_each_however_many_there_are():
 
 def test_sets_of_unlike_roles_keep_to_their_own_blocks():
     herd = spaces.Dict({"herd": spaces.Box(0, 1, (4, 2)), "herd_mask": spaces.MultiBinary(4)})
-    blocks, _ = lay_out({"dog": parts_of(herd, "dog"), "cat": parts_of(spaces.Discrete(2), "cat")})
+    blocks, _ = lay_out({"dog": flatten_space(herd, "dog"), "cat": flatten_space(spaces.Discrete(2), "cat")})
     assert [block.name for block in blocks] == ["dog.herd", "dog.herd_mask", "cat.observation", "away"]
     assert blocks[1].describes == ("dog.herd",)
 
@@ -139,14 +139,14 @@ def test_choice_refers_to_its_named_set_only():
     herds = {name: spaces.Box(0, 1, (3, 2)) for name in ("cows", "goats")}
     seen = spaces.Dict(herds | {f"{name}_mask": spaces.MultiBinary(3) for name in herds})
     game = TwoSided(lambda: Duel(spaces.Discrete(4), seen=seen), chosen_from={"action": "goats"})
-    sets = [block for block in look_at("herds", game).spec.observation if isinstance(block, MemberMask)]
+    sets = [block for block in inspect_game("herds", game).spec.observation if isinstance(block, MemberMask)]
     assert [(each.name, each.chosen_by) for each in sets] == [("cows_mask", ()), ("goats_mask", ("action",))]
 
 
 @pytest.mark.parametrize("chosen_from", [{"nobody": "units"}, {"target": "picture"}, {"ware_1": "units"}])
 def test_a_choice_of_a_set_that_there_is_not_is_refused(chosen_from):
     with refused("invalid-game", "price_1", 2, 5, "ware_0", "ware_1", 3):
-        look_at("bazaar", TwoSided(Bazaar, chosen_from=chosen_from))
+        inspect_game("bazaar", TwoSided(Bazaar, chosen_from=chosen_from))
 
 
 # actions
@@ -275,7 +275,7 @@ def test_mask_without_legal_option_is_rejected():
         def _infos(self):
             return {agent: {"action_mask": [0] * 14} for agent in self.agents}
 
-    declared = look_at("barred", TwoSided(Barred))
+    declared = inspect_game("barred", TwoSided(Barred))
     hosted = SingleMatchGame(declared.spec, partial(open_match, declared))
     env = SyncBatch(declared.spec, lambda rows: InProcess(hosted, rows), num_envs=1, device="cpu", seed=0)
     seen = env.reset().side(slice(0, 2))
@@ -289,7 +289,7 @@ def test_mask_of_wrong_size_error_names_the_game():
         def _infos(self):
             return {agent: {"action_mask": [1, 0]} for agent in self.agents}
 
-    declared = look_at("wrong", TwoSided(Wrong))
+    declared = inspect_game("wrong", TwoSided(Wrong))
     here = InProcess(SingleMatchGame(declared.spec, partial(open_match, declared)), 1)
     with refused("invalid-game", 2, 14):
         here.open()

@@ -17,7 +17,7 @@ from refused import assert_names, refused
 
 from arena.environments import make
 from arena.environments.adapters.subprocess.env import SyncBatch
-from arena.environments.base import AwaitedEnvironment, StepResult
+from arena.environments.base import AwaitedEnvironment, StepResult, supports
 from arena.policies.scripted import RandomPolicy
 from arena.seeding import derive
 
@@ -109,11 +109,11 @@ def played_on_demand(env: AwaitedEnvironment | SyncBatch) -> tuple[Callable[[], 
         rows = shown[0].side(slice(0, env.spec.num_agents))
         actions, _ = player.act(rows, (), rows.active, rng)
         taken.update({name: action.unflatten(0, (env.num_envs, -1)) for name, action in actions.items()})
-        if isinstance(env, AwaitedEnvironment):
+        if supports(env, AwaitedEnvironment):
             env.send(taken)
 
     def finish() -> StepResult:
-        step = env.receive() if isinstance(env, AwaitedEnvironment) else env.step(taken)
+        step = env.receive() if supports(env, AwaitedEnvironment) else env.step(taken)
         shown[0] = step.observation
         return step
 
@@ -198,7 +198,6 @@ def test_matches_of_a_dead_process_are_replayed_without_a_score(trap: Path, capl
         lost = next(played)
     (record,) = caplog.records
     assert cause in record.message
-    assert record.message.startswith("a process that plays matches ")
     assert ("tests/support/zoo_games.py" in record.message) is (way != "killed"), "the traceback says where"
     rows = lost.truncated
     assert 2 <= int(rows.sum()) <= 3

@@ -12,8 +12,8 @@ from refused import refused
 
 from arena.environments import declare
 from arena.environments.adapters.pettingzoo import TwoSided
-from arena.environments.adapters.pettingzoo.declare import look_at
-from arena.environments.adapters.vector import Opening, TensorGame
+from arena.environments.adapters.pettingzoo.declare import inspect_game
+from arena.environments.adapters.vector import Autoreset, TensorGame
 from arena.environments.adapters.vector import declare as tensors
 from arena.environments.spec import NAME_MAX, RoundsSpec
 
@@ -64,27 +64,27 @@ TEAMS = partial(zoo_games.Duel, Discrete(2), agents=("red_0", "red_1", "blue_0",
 
 @pytest.mark.parametrize("make", [RED_AND_BLUE, TEAMS, partial(zoo_games.Duel, Discrete(2))])
 def test_agents_with_equal_spaces_make_symmetric_sides(make: Callable[[], object]) -> None:
-    spec = look_at("game", TwoSided(make)).spec
+    spec = inspect_game("game", TwoSided(make)).spec
     assert spec.alike_sides is True
     assert spec.unlike_sides is None
 
 
 def test_game_can_declare_asymmetric_sides() -> None:
-    plain, unlike = (look_at("game", TwoSided(RED_AND_BLUE, alike_sides=alike)).spec for alike in (None, False))
+    plain, unlike = (inspect_game("game", TwoSided(RED_AND_BLUE, alike_sides=alike)).spec for alike in (None, False))
     assert unlike.unlike_sides == ("red", "blue")
     assert unlike.signature == plain.signature, "policies still meet"
     twins = partial(zoo_games.Duel, Discrete(2), agents=("agent_0", "agent_1"))
-    assert look_at("game", TwoSided(twins, alike_sides=False)).spec.unlike_sides == ("home", "away")
+    assert inspect_game("game", TwoSided(twins, alike_sides=False)).spec.unlike_sides == ("home", "away")
 
 
 @pytest.mark.parametrize("make", [zoo_games.Relay, zoo_games.Meadow])
 def test_sides_that_take_turns_or_have_other_spaces_are_unlike_by_themselves(make: Callable[[], object]) -> None:
-    assert look_at("game", TwoSided(make)).spec.unlike_sides is not None
+    assert inspect_game("game", TwoSided(make)).spec.unlike_sides is not None
 
 
 @pytest.mark.parametrize("make", [zoo_games.Relay, partial(zoo_games.Duel, Discrete(2))])
 def test_declaring_symmetric_sides_keeps_the_signature(make: Callable[[], object]) -> None:
-    told, plain = (look_at("game", TwoSided(make, alike_sides=alike)).spec for alike in (True, False))
+    told, plain = (inspect_game("game", TwoSided(make, alike_sides=alike)).spec for alike in (True, False))
     assert plain.unlike_sides is not None
     assert told.unlike_sides is None
     assert told.signature == plain.signature
@@ -100,7 +100,7 @@ def test_declaring_symmetric_sides_keeps_the_signature(make: Callable[[], object
 )
 def test_symmetric_sides_require_equal_agents(game: TwoSided) -> None:
     with refused("invalid-game", "alike_sides"):
-        look_at("game", game)
+        inspect_game("game", game)
 
 
 def test_symmetric_sides_require_equal_team_sizes() -> None:
@@ -126,7 +126,7 @@ class Still:
     ("game", "sides"),
     [
         (TensorGame(Still), None),
-        (TensorGame(Still, opening=Opening.NEXT_STEP), None),
+        (TensorGame(Still, autoreset=Autoreset.NEXT_STEP), None),
         (TensorGame(Still, turn_based=True), ("first", "second")),
         (TensorGame(Still, turn_based=True, alike_sides=True), None),
         (TensorGame(Still, agents_per_side=(2, 1)), ("2 player", "player")),
@@ -134,4 +134,4 @@ class Still:
     ],
 )
 def test_games_of_tensors_have_unlike_sides_where_they_take_turns(game: TensorGame, sides: object) -> None:
-    assert tensors.look_at("still", game).spec.unlike_sides == sides
+    assert tensors.inspect_game("still", game).spec.unlike_sides == sides

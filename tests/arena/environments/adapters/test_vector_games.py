@@ -11,7 +11,7 @@ from refused import refused
 from torch import Tensor
 
 from arena.environments import ImageBlock, MemberMask, declare, make
-from arena.environments.adapters.vector import Opening, ReturnMargin, TensorGame
+from arena.environments.adapters.vector import Autoreset, ReturnMargin, TensorGame
 from arena.environments.base import StepResult
 from arena.play.series import play_series, resolve_policy
 
@@ -322,7 +322,7 @@ def test_numbers_and_devices_that_make_no_sense_are_refused():
         TensorGame(Count).open("count", num_envs=1, device="cuda")
     with refused("invalid-input", 2):
         make(named(alone=Count), num_envs=1, processes=2)
-    assert TensorGame(Count, opening=Opening.NEXT_STEP).opening_of("count", None) is Opening.NEXT_STEP
+    assert TensorGame(Count, autoreset=Autoreset.NEXT_STEP).autoreset_of("count", None) is Autoreset.NEXT_STEP
 
 
 def test_pairs_meet_the_same_match_on_swapped_sides():

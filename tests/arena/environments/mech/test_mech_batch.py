@@ -64,7 +64,7 @@ def turned(vectors: torch.Tensor) -> torch.Tensor:
 def test_swapping_the_sides_turns_the_match_by_half_a_turn(config: MechConfig):
     rows = 6
     straight, other = build(config, rows), build(config, rows)
-    other.hulls["stream"].copy_(straight.hulls["stream"].roll(len(config.team)))
+    other.hulls["rng_id"].copy_(straight.hulls["rng_id"].roll(len(config.team)))
     seeds = torch.arange(rows)
     assert torch.equal(straight.reset(seeds).values, swapped(other.reset(seeds).values))
     for env in (straight, other):
@@ -118,7 +118,7 @@ def test_damage_dealt_equals_damage_taken(config: MechConfig):
         taken = before - env.arrays["hp"]
         assert float(taken.min()) >= 0.0
         assert float(env.arrays["hp"].min()) >= 0.0
-        dealt = env.arrays["dealt"].sum(dim=1) + env.arrays["burnt"]
+        dealt = env.arrays["dealt"].sum(dim=1) + env.arrays["terrain_damage"]
         torch.testing.assert_close(dealt, taken, atol=2e-4, rtol=0.0)
         killed = env.arrays["killed"].sum(dim=1)
         assert bool((killed <= 1.0 + 1e-5).all()), "shares of one death"

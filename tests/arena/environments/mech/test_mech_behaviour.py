@@ -21,7 +21,14 @@ def duel(decisions: list[dict[str, Any]]) -> tuple[dict[str, float], dict[str, f
     played = env.step(idle(env.spec))
     meter = meter_of(env)
     for number, told in enumerate(decisions):
-        written = {"acted": [True, True], "offered": 0.0, "dealt": 0.0, "beams": -1, "velocity": 0.0, "heat": 0.0}
+        written = {
+            "acted": [True, True],
+            "raw_damage": 0.0,
+            "dealt": 0.0,
+            "hitscan_hits": -1,
+            "velocity": 0.0,
+            "heat": 0.0,
+        }
         for name, value in (written | told).items():
             array = env.arrays[name]
             array.copy_(torch.as_tensor(value, dtype=array.dtype).expand_as(array))
@@ -44,8 +51,8 @@ def by_weapon(**damage: float) -> torch.Tensor:
 def test_damage_is_a_rate_of_the_living_and_shared_among_weapons():
     home, away = duel(
         [
-            {"offered": by_weapon(laser=14.0), "acted": [True, True]},
-            {"offered": by_weapon(laser=4.0, autocannon=6.0), "acted": [True, False]},
+            {"raw_damage": by_weapon(laser=14.0), "acted": [True, True]},
+            {"raw_damage": by_weapon(laser=4.0, autocannon=6.0), "acted": [True, False]},
         ]
     )
     assert home["damage_per_s"] == pytest.approx(24.0 / (2 * DECISION_S))
@@ -88,7 +95,7 @@ def test_place_speed_heat_and_posture_are_means_over_the_time_alive():
 def test_paint_is_counted_by_decisions_with_a_hit():
     painting = torch.full((1, 2, len(WEAPONS)), -1)
     painting[0, 1, WEAPON["painter"]] = 0
-    home, away = duel([{"beams": painting}, {"beams": painting}, {}])
+    home, away = duel([{"hitscan_hits": painting}, {"hitscan_hits": painting}, {}])
     assert home["paints_per_s"] == 0.0
     assert away["paints_per_s"] == pytest.approx(2 / (3 * DECISION_S))
 
@@ -103,7 +110,7 @@ def test_electronic_warfare_is_measured_for_its_carriers_only():
     assert 0 < int(carrying.sum()) < env.spec.num_agents
     env.arrays["acted"].fill_(True)
     env.arrays["ewar"].copy_(carrying[None] * torch.tensor([[1] * 5 + [2] * 5]))
-    env.arrays["downed"].copy_(firing[None] * torch.tensor([[3] * 5 + [0] * 5]))
+    env.arrays["intercepted"].copy_(firing[None] * torch.tensor([[3] * 5 + [0] * 5]))
     env.arrays["ended"].fill_(True)
     env.on_decided()
     home, away = (dict(zip(names, side, strict=True)) for side in meter.stepped({}, played)[0].tolist())

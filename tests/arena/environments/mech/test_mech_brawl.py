@@ -47,11 +47,11 @@ def test_all_lost_hit_points_are_dealt_or_burnt():
         result = env.step(random_orders(env, generator))
         assert not result.terminated.any()
         lost = before - env.arrays["hp"]
-        assert torch.allclose(lost, env.arrays["dealt"].sum(1) + env.arrays["burnt"], atol=1e-3)
+        assert torch.allclose(lost, env.arrays["dealt"].sum(1) + env.arrays["terrain_damage"], atol=1e-3)
         assert (lost >= 0.0).all()
         killed = env.arrays["killed"].sum(1) > 0.0
         assert torch.equal(killed, (before > 0.0) & (env.arrays["hp"] == 0.0))
-        offered += env.arrays["offered"].sum((0, 1))
+        offered += env.arrays["raw_damage"].sum((0, 1))
     assert (offered[: len(WEAPONS) - 1] > 0.0).all(), dict(zip(NAMES.values(), offered.tolist(), strict=False))
     assert offered[PAINTER] == 0.0
 
@@ -60,7 +60,7 @@ def test_all_lost_hit_points_are_dealt_or_burnt():
 def test_mirrored_fight_is_mirrored_bit_for_bit(pack: list[str]):
     env, generator = brawl(pack, num_envs=2), torch.Generator().manual_seed(0)
     swap = torch.cat([torch.arange(10, 20), torch.arange(10)])
-    env.hulls["stream"].copy_(env.hulls["rank"])
+    env.hulls["rng_id"].copy_(env.hulls["slot_in_team"])
     env.arrays["seeds"].fill_(7)
     env.arrays["position"][1] = env.arrays["position"][0, swap] * torch.tensor([-1.0, -1.0, 1.0])
     env.arrays["heading"][1] = -env.arrays["heading"][0, swap]

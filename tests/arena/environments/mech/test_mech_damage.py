@@ -25,7 +25,7 @@ def test_overkill_is_shared_in_proportion_to_damage():
     assert hp(env)[2] == 0.0
     assert env.arrays["dealt"][0, :2, 2].tolist() == [5.0, 5.0]
     assert env.arrays["killed"][0, :2, 2].tolist() == [0.5, 0.5]
-    assert env.arrays["offered"][0, :2, LASER].tolist() == [14.0, 14.0]
+    assert env.arrays["raw_damage"][0, :2, LASER].tolist() == [14.0, 14.0]
 
 
 def test_the_ground_takes_its_share_of_a_kill():
@@ -35,7 +35,7 @@ def test_the_ground_takes_its_share_of_a_kill():
     play(env, {0: ["primary"]})
 
     assert hp(env)[2] == 0.0
-    assert of(env, "burnt", 2) == pytest.approx(10.0 * 0.25 / 14.25)
+    assert of(env, "terrain_damage", 2) == pytest.approx(10.0 * 0.25 / 14.25)
     assert of(env, "dealt", 0, 2) == pytest.approx(10.0 * 14.0 / 14.25)
     assert of(env, "killed", 0, 2) == pytest.approx(14.0 / 14.25)
 

@@ -32,7 +32,7 @@ def test_missile_locks_on_painted_or_near_visible_targets(distance: float, paint
     play(env, {0: ["secondary"]})
 
     assert (of(env, "heat", 0) == 45.0) == locks
-    assert of(env, "shell_mark", 0, 0) == 3 or not locks
+    assert of(env, "shell_target", 0, 0) == 3 or not locks
 
 
 def test_paint_locks_through_walls_and_sight_does_not():
@@ -101,7 +101,7 @@ def test_an_anti_missile_system_downs_six_of_ten_missiles_that_come_near(x: floa
 
     downed = env.arrays["shell_reach"][:, 0, 0] == 0.0
     assert downed.float().mean().item() == pytest.approx(share, abs=0.04)
-    assert torch.equal(env.arrays["downed"][:, 2], downed.int())
+    assert torch.equal(env.arrays["intercepted"][:, 2], downed.int())
     assert env.arrays["ams_ticks"][:, 2].unique().tolist() == [AMS_TICKS - 4 if share else 0]
 
 
@@ -116,7 +116,7 @@ def test_an_anti_missile_system_tries_for_the_nearest_once_in_its_cooldown():
 
     play(env, {})
 
-    assert env.arrays["downed"].sum() > 0, "20 ticks later it tries again"
+    assert env.arrays["intercepted"].sum() > 0, "20 ticks later it tries again"
 
 
 @pytest.mark.parametrize(("name", "value"), [("hp", 0.0), ("heat", 131.0), ("ams_ticks", 20)])

@@ -136,10 +136,10 @@ def test_two_anti_missile_systems_may_try_for_the_same_missile():
         scene["shell_position"][0, 0] = torch.tensor([0.0, 0.0, 2.0])
         scene["shell_velocity"][0, 0] = torch.tensor([12.0, 0.0, 0.0])
         scene["shell_reach"][0, 0] = 20.0
-        scene["shell_kind"][0, 0], scene["shell_mark"][0, 0] = WEAPONS.index(MISSILE), 2
+        scene["shell_weapon"][0, 0], scene["shell_target"][0, 0] = WEAPONS.index(MISSILE), 2
         scene.play()
         assert bool((scene["ams_ticks"][2:] == AMS_TICKS - 4).all())
-        downed.add(tuple(scene["downed"][2:].tolist()))
+        downed.add(tuple(scene["intercepted"][2:].tolist()))
         if len(downed) == 4:
             break
 
@@ -252,7 +252,7 @@ def test_ground_slows_cools_heats_and_burns(monkeypatch, material: int, pace: fl
     assert speed(scene, 0) == pytest.approx(HEAVY.max_speed * DRAG * pace, rel=1e-5)
     assert float(scene["heat"][0]) == pytest.approx(heat, abs=1e-3)
     assert float(scene["hp"][0]) == pytest.approx(100.0 - hurt, abs=1e-4)
-    assert float(scene["burnt"][0]) == pytest.approx(hurt, abs=1e-4)
+    assert float(scene["terrain_damage"][0]) == pytest.approx(hurt, abs=1e-4)
 
 
 def test_hazards_do_not_affect_flying_mechs(monkeypatch):

@@ -87,7 +87,7 @@ def test_guns_aim_within_their_cones_and_else_fire_level_ahead(
     x, y, z = env.arrays["shell_velocity"][0, 0, slot].tolist()
     aimed = math.degrees(math.atan2(y, x))
     assert aimed == pytest.approx(angle if aims else 0.0, abs=1e-3)
-    assert of(env, "shell_mark", 0, slot) == (3 if aims else AHEAD)
+    assert of(env, "shell_target", 0, slot) == (3 if aims else AHEAD)
     if weapon == AUTOCANNON:
         assert (z < 0.0) == aims, "a scout is lower than a medium; straight ahead is level"
 

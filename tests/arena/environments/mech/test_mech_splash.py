@@ -28,7 +28,7 @@ def test_splash_falls_off_with_the_distance_and_pays_for_enemies_only():
     assert friend == pytest.approx(25.0 * (1.0 - 1.4 / 1.5), abs=0.2)
     assert enemy == pytest.approx(25.0 * (1.0 - 0.5 / 1.5), abs=0.2), "no rear, no paint bonus"
     assert rows(env, "dealt")[0] == pytest.approx([0.0, friend, 50.0, enemy], rel=1e-5)
-    assert of(env, "offered", 0, GAUSS) == pytest.approx(50.0 + enemy, rel=1e-5), "own side is not counted"
+    assert of(env, "raw_damage", 0, GAUSS) == pytest.approx(50.0 + enemy, rel=1e-5), "own side is not counted"
     assert component(env, "damage")[:2] == pytest.approx([(50.0 + enemy) / 100.0 * WEIGHTS.damage, 0.0], rel=1e-4)
     assert component(env, "hurt")[:2] == pytest.approx([0.0, -friend / 100.0 * WEIGHTS.hurt], rel=1e-4)
 
@@ -52,7 +52,7 @@ def test_close_splash_hurts_the_shooter_without_reward():
     own = 200.0 - hp(env)[0]
     assert own > 0.0
     assert of(env, "dealt", 0, 0) == pytest.approx(own, rel=1e-5)
-    assert of(env, "offered", 0, GAUSS) == 50.0
+    assert of(env, "raw_damage", 0, GAUSS) == 50.0
     assert component(env, "damage") == pytest.approx([50.0 / 100.0 * WEIGHTS.damage, 0.0], rel=1e-4)
     hurt = [-own / 100.0 * WEIGHTS.hurt, -50.0 / 100.0 * WEIGHTS.hurt]
     assert component(env, "hurt") == pytest.approx(hurt, rel=1e-4)

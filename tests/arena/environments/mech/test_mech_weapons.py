@@ -44,7 +44,7 @@ def test_a_hitscan_weapon_hits_within_its_range_and_arc_only(
 
     play(env, {0: [trigger]})
 
-    assert of(env, "beams", 0, weapon) == (1 if hits else -1)
+    assert of(env, "hitscan_hits", 0, weapon) == (1 if hits else -1)
     assert (of(env, "heat", 0) > 0.0) == hits, "who does not fire must not heat up"
     assert (of(env, "timers", 0, TIMERS.index(WEAPONS[weapon].timer)) > 0) == hits
 
@@ -52,11 +52,11 @@ def test_a_hitscan_weapon_hits_within_its_range_and_arc_only(
 def test_range_is_measured_between_centres_in_space():
     env = set_up([["scout", "heavy"]], {0: (0, 0, EAST), 3: (9.97, 0, WEST)})
     play(env, {0: ["primary"]})
-    assert of(env, "beams", 0, PAINTER) == -1, "9.97 m away and 1.1 m higher is more than 10 m"
+    assert of(env, "hitscan_hits", 0, PAINTER) == -1, "9.97 m away and 1.1 m higher is more than 10 m"
 
     env = set_up([["scout", "heavy"]], {0: (0, 0, EAST), 3: (9.93, 0, WEST)})
     play(env, {0: ["primary"]})
-    assert of(env, "beams", 0, PAINTER) == 3
+    assert of(env, "hitscan_hits", 0, PAINTER) == 3
 
 
 @pytest.mark.parametrize(("heading", "factor"), [(EAST, 1.5), (44.0, 1.5), (46.0, 1.0), (WEST, 1.0)])
@@ -86,7 +86,7 @@ def test_the_focus_is_hit_if_it_fits_and_else_the_nearest():
     for focus, expected in (({}, 3), ({0: 4}, 4), ({0: 5}, 3)):
         env = set_up(team, places)
         play(env, {0: ["primary"]}, focus)
-        assert of(env, "beams", 0, LASER) == expected
+        assert of(env, "hitscan_hits", 0, LASER) == expected
 
 
 def test_a_focus_that_dies_within_the_decision_is_shot_at_no_more():
@@ -102,7 +102,7 @@ def test_of_two_enemies_equally_near_the_one_with_the_lower_index_is_hit():
 
     play(env, {0: ["primary"]})
 
-    assert of(env, "beams", 0, LASER) == 2
+    assert of(env, "hitscan_hits", 0, LASER) == 2
 
 
 def test_lasers_need_clear_sight_and_guns_fire_without():
@@ -110,8 +110,8 @@ def test_lasers_need_clear_sight_and_guns_fire_without():
         env = set_up([["medium"]], {0: (0, 0, EAST), 1: (6, 0, WEST)})
         env.arrays["sight"][0, 0, 1] = seen
         play(env, {0: ["primary", "tertiary"]})
-        assert of(env, "beams", 0, LASER) == -1
-        assert of(env, "beams", 0, PAINTER) == -1
+        assert of(env, "hitscan_hits", 0, LASER) == -1
+        assert of(env, "hitscan_hits", 0, PAINTER) == -1
         assert of(env, "heat", 0) == 2 * 6.0, "two shots of the autocannon"
 
 
@@ -176,7 +176,7 @@ def test_fallen_mech_fires_beams_but_no_shells():
 
     play(env, {0: ["primary", "secondary", "tertiary"]})
 
-    assert of(env, "beams", 0, LASER) == 1
+    assert of(env, "hitscan_hits", 0, LASER) == 1
     assert of(env, "heat", 0) == 22.0
 
 

@@ -12,17 +12,24 @@ from refused import refused
 from stubborn import Always
 
 from arena.environments import RoundsSpec, baselines, declare, make, make_baseline, names
-from arena.environments.base import Actions, Environment, ItemisedEnvironment, Observation, ShapedEnvironment
+from arena.environments.base import (
+    Actions,
+    CountsBytes,
+    CurriculumEnvironment,
+    Environment,
+    ItemisedEnvironment,
+    Observation,
+    ShapedEnvironment,
+    supports,
+)
 from arena.environments.mech.replay.recorder import MechMatches
 from arena.environments.wrappers.counting import PURPOSE_ROUND
-from arena.environments.wrappers.rounds import play_in_rounds
+from arena.environments.wrappers.rounds import Rounds
 from arena.play.recording import RecordFirstMatch
 from arena.play.runner import play
 from arena.play.series import play_series, resolve_policy
-from arena.play.throughput import CountsBytes
 from arena.policies import ActorCritic, Architecture, save
 from arena.seeding import derive
-from trainer.rollout.curriculum import CurriculumEnvironment
 
 E = 6
 KUHN, LEDUC = "openspiel:kuhn_poker", "openspiel:leduc_poker"
@@ -125,7 +132,7 @@ def test_reset_forgets_the_rounds_that_were_played():
 
 
 def in_rounds(game: FakeGame, rounds: int) -> Environment:
-    return play_in_rounds(game, RoundsSpec.of(f"fake:rounds={rounds}", game.spec, rounds), seed=0)
+    return Rounds(game, RoundsSpec.of(f"fake:rounds={rounds}", game.spec, rounds), seed=0)
 
 
 def test_limit_that_cuts_a_round_does_not_end_the_match():
@@ -144,11 +151,11 @@ def test_rounds_forward_optional_capabilities():
     plain = make("mech-duel", num_envs=2)
 
     for kind in (ItemisedEnvironment, ShapedEnvironment, CurriculumEnvironment):
-        assert isinstance(duel, kind)
-        assert not isinstance(cards, kind)
+        assert supports(duel, kind)
+        assert not supports(cards, kind)
     assert duel.component_names == plain.component_names
     assert duel.shaping_gamma == plain.shaping_gamma
-    assert isinstance(duel, CountsBytes)
+    assert supports(duel, CountsBytes)
     assert duel.shared_bytes == plain.shared_bytes
     assert duel.own_bytes > plain.own_bytes
     assert not isinstance(duel, MechMatches), "a recording of mechs shows one round"

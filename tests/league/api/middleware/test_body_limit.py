@@ -75,7 +75,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 @ON_SQLITE
 def test_stalled_bodies_do_not_block_other_requests(serve: Serve) -> None:
     """Nor need their callers have a token: four of them shut all results out."""
-    http = serve(lanes={"results_running": 1, "results_waiting": 0, "leases_running": 1, "leases_waiting": 0})
+    http = serve(concurrency={"writes_running": 1, "writes_waiting": 0})
 
     async def test() -> None:
         for path in ("/api/v1/results", "/api/v1/leases"):
@@ -96,7 +96,7 @@ def test_an_upload_that_stops_coming_gives_its_turn_back_and_leaves_nothing(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.setattr("league.app._BODY_PAUSE_S", REST_S)
-    http, data = serve(lanes={"transfers_running": 1, "transfers_waiting": 0}), safetensors(1)
+    http, data = serve(concurrency={"slow_running": 1, "slow_waiting": 0}), safetensors(1)
     path = f"/api/v1/checkpoints/{sha256(data)}"
 
     async def test() -> None:

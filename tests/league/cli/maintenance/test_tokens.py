@@ -119,7 +119,7 @@ def test_false_reports_are_listed_and_cleared(command: Run, tmp_path: Path) -> N
     seen = {"reason": "damaged", "checked": True, "reported_at": now, "resolution": "refuted", "resolved_at": now}
     with database.write() as session:
         request = wire.LearnerCreate(name="main", role="main", environment="rps", signature="rps-1")
-        player_id = learners.get_or_create(session, Settings.load(home=tmp_path), request, OPEN, now).player_id
+        player_id = learners.register(session, Settings.load(home=tmp_path), request, OPEN, now).player_id
         session.add(Worker(id="one", name="one", kind="trainer", owner="laptop", **told))
         session.flush()
         session.add(UnplayableReport(worker_id="one", player_id=player_id, owner="laptop", **seen))
@@ -138,7 +138,7 @@ def test_a_learner_is_assigned_to_a_worker_token(command: Run, tmp_path: Path) -
     database = Database(settings.database_address)
     with database.write() as session:
         request = wire.LearnerCreate(name="main", role="main", environment="rps", signature="rps-1")
-        learners.get_or_create(session, settings, request, OPEN, datetime.now(UTC))
+        learners.register(session, settings, request, OPEN, datetime.now(UTC))
     database.close()
     told = command("token", "create", "desk", "--scope", "worker", "--home", tmp_path)
     assert_names(told.err, "main", "rps", "league token assign desk main --environment rps")
@@ -196,10 +196,10 @@ def test_a_file_of_something_else_is_left_alone(command: Run, tmp_path: Path) ->
     note.write_text("not a token\n")
     command("token", "create", "other", "--scope", "read", "--out", other, "--home", tmp_path)
     kept = other.read_text()
-    for file, says in ((note, "does not contain a token"), (other, "contains the token other")):
+    for file in (note, other):
         for how in (("create", "fleet", "--scope", "worker"), ("renew", "other")):
             if (file, how[0]) != (other, "renew"):
-                assert says in command("token", *how, "--out", file, "--home", tmp_path).one_line_error
+                assert_names(command("token", *how, "--out", file, "--home", tmp_path).one_line_error, file)
     assert (note.read_text(), other.read_text()) == ("not a token\n", kept)
 
 

@@ -62,13 +62,13 @@ def test_learner_of_an_open_league_is_assigned_to_the_new_token(settings: Settin
     database = Database(settings.database_address)
     request = wire.LearnerCreate(name="main", role="main", environment="rps", signature="rps-1")
     with database.write() as session:
-        learners.get_or_create(session, settings, request, OPEN, NOW)
+        learners.register(session, settings, request, OPEN, NOW)
     close(settings)
     secret = own_credential(settings, tmp_path / "token", "rps", "main")
     with database.write() as session:
         caller = tokens.authenticate(session, settings, secret, NOW)
-        assert learners.get_or_create(session, settings, request, caller, NOW).name == "main"
+        assert learners.register(session, settings, request, caller, NOW).name == "main"
         other = Principal("another", Scope.WORKER)
         with refused("forbidden", caller.name):
-            learners.get_or_create(session, settings, request, other, NOW)
+            learners.register(session, settings, request, other, NOW)
     database.close()

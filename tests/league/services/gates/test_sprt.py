@@ -9,7 +9,7 @@ from gate_scene import Two, judged, open_gate, outcome, play
 from league_history import play_periods, recomputed
 from league_scene import ON_SQLITE, Scene
 
-from arena.evaluation.sprt import SprtConfig, judge
+from arena.evaluation.sprt import SprtConfig, run_sprt
 from league import wire
 from league.db.engine import Database
 from league.services.gates.sprt import GateEvaluator
@@ -35,7 +35,7 @@ def test_the_verdict_falls_when_the_results_suffice_and_is_that_of_the_arithmeti
     scores = [0.5, score, 0.5] + [score] * 27
     play(scene, two[0], scores)
     (closed,) = judged(scene, database, time)
-    expected = judge(scores, SprtConfig(gate.elo0, gate.elo1))
+    expected = run_sprt(scores, SprtConfig(gate.elo0, gate.elo1))
     assert (closed.id, closed.state, closed.closed_at) == (gate.id, state, time.now)
     assert (closed.games, closed.counts) == (expected.stop.games, list(expected.stop.counts))
     assert closed.games < 60, "the last pairs count for nothing"
@@ -77,7 +77,7 @@ def test_pairs_are_judged_in_the_order_of_their_leases_and_not_of_arrival(
     assert judged(scene, database, time) == []
     scene.report(*(outcome(lease, two[0], 0.0) for lease in held), worker=scene.evaluator)
     (closed,) = judged(scene, database, time)
-    expected = judge([0.0] + [1.0] * 30, SprtConfig(gate.elo0, gate.elo1))
+    expected = run_sprt([0.0] + [1.0] * 30, SprtConfig(gate.elo0, gate.elo1))
     assert (closed.games, closed.llr) == (expected.stop.games, expected.stop.llr)
 
 
@@ -174,7 +174,7 @@ def test_more_pairs_are_leased_if_earlier_results_change(scene: Scene, two: Two,
     assert {lease.gate_id for lease in scene.rating_leases(2)} == {None}
     scene.report(*(outcome(lease, two[0], 0.0) for lease in held), worker=scene.evaluator)
     time.advance(10)
-    assert judge([0.0] * 3 + [1.0] * 13, SprtConfig(gate.elo0, gate.elo1)).stop.decision == "continue"
+    assert run_sprt([0.0] * 3 + [1.0] * 13, SprtConfig(gate.elo0, gate.elo1)).stop.decision == "continue"
     assert {lease.gate_id for lease in scene.rating_leases(2)} == {gate.id}
 
 

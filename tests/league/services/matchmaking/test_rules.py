@@ -11,7 +11,7 @@ from league_scene import ON_SQLITE, Scene, result, safetensors, seen_from_home, 
 from refused import assert_names, refused
 from sqlalchemy import event
 
-from arena.evaluation.nash_averaging import nash_mixture
+from arena.evaluation.nash_averaging import max_entropy_nash
 from arena.matchmaking import MatchmakingConfig
 from league import wire
 from league.client import LeagueClient
@@ -86,7 +86,7 @@ def test_nash_rule_uses_results_among_the_opponents(serve: Serve) -> None:
     table = scene.client.payoff()
     places = [[each.player_id for each in table.players].index(item.player_id) for item in preview.items]
     win_rates = np.array(table.win_rates)[np.ix_(places, places)]
-    assert list(weights(preview).values()) == pytest.approx(nash_mixture(win_rates), abs=1e-6)
+    assert list(weights(preview).values()) == pytest.approx(max_entropy_nash(win_rates), abs=1e-6)
     shown = {item.player_id: item.among for item in preview.items}
     for place, item in enumerate(preview.items):
         among = shown[item.player_id]

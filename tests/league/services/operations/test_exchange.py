@@ -145,7 +145,7 @@ def test_league_round_trips_through_the_other_database(archive: Path, other: Dat
     assert first == again
     members = {f"tables/{name}.jsonl" for name in inspect(other.engine).get_table_names()}
     assert members - {"tables/alembic_version.jsonl"} <= first.keys()
-    assert all(first[f"tables/{name}.jsonl"].count(b"\n") >= 4 for name in ("side_ratings", "side_payoffs"))
+    assert all(first[f"tables/{name}.jsonl"].count(b"\n") >= 4 for name in ("ratings", "side_payoffs"))
     assert sum(name.startswith("checkpoints/") for name in first) == 8
 
 

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result, safetensors, sha256
@@ -25,7 +24,6 @@ from league.errors import (
 )
 from league.services.workers import registration
 from league.services.workers.registration import Registration
-from league.settings import Settings
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -69,9 +67,9 @@ def test_two_instances_of_one_name_are_two_workers(scene: Scene) -> None:
 
 
 def test_a_worker_attaches_as_quickly_however_many_share_its_name(
-    database: Database, configure: Callable[..., Settings]
+    database: Database,
 ) -> None:
-    settings, rng, statements = configure(), np.random.default_rng(0), Counter[str]()
+    statements = Counter[str]()
 
     def attach(instance: str) -> str:
         request = wire.WorkerCreate(name="100%_a", kind="trainer", version="1", signatures=[], instance=instance)
@@ -79,9 +77,9 @@ def test_a_worker_attaches_as_quickly_however_many_share_its_name(
         with database.write() as session:
             event.listen(database.engine, "before_cursor_execute", note)
             ann = Principal("ann", Scope.WORKER)
-            (worker,) = registration.register(session, [Registration(request, ann, NOW, rng)], settings)
+            (worker,) = registration.register(session, [Registration(request, ann, NOW)])
             event.remove(database.engine, "before_cursor_execute", note)
-        return worker.name
+        return str(worker["name"])
 
     names = [attach(f"{place}") for place in range(20)]
     assert names == ["100%_a", *(f"100%_a #{number}" for number in range(2, 21))]

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from league_history import play_periods, recomputed
 from league_scene import ON_SQLITE, Scene, result
 from rich.console import Console
-from sqlalchemy import func, select, update
+from sqlalchemy import ColumnElement, func, select, update
 
 from arena.ratings.bradley_terry_config import RefitConfig
 from arena.ratings.glicko2 import START_DEVIATION
@@ -22,7 +22,7 @@ from league.cli.output import tables
 from league.cli.players import description
 from league.client import LeagueClient
 from league.db.engine import Database
-from league.db.models import Base, SidePayoff, SideRating
+from league.db.models import Base, Rating, SidePayoff
 from league.services.audit.log import Cause
 from league.services.matches.log import MatchArrays
 from league.services.operations import fork, integrity
@@ -78,9 +78,12 @@ def frozen(scene: Scene) -> list[wire.Player]:
     return [one for one in scene.client.players(scene.environment).items if one.kind != "learner"]
 
 
-def rows(database: Database, table: type[Base]) -> int:
+ON_SIDES = Rating.side.is_not(None)
+
+
+def rows(database: Database, table: type[Base], *which: ColumnElement[bool]) -> int:
     with database.read() as session:
-        return session.scalar(select(func.count()).select_from(table)) or 0
+        return session.scalar(select(func.count()).select_from(table).where(*which)) or 0
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------
@@ -151,7 +154,7 @@ def test_past_standings_show_the_sides_of_then(hunt: Scene, time: Any) -> None:
 @ON_SQLITE
 def test_no_side_ratings_are_stored_for_symmetric_games(scene: Scene, database: Database, time: Any) -> None:
     play_periods(scene, time, number=2)
-    assert rows(database, SideRating) == rows(database, SidePayoff) == 0
+    assert rows(database, Rating, ON_SIDES) == rows(database, SidePayoff) == 0
     assert all(one.sides == [] for one in scene.client.players(scene.environment).items)
     assert not any(period.config["unlike_sides"] for period in scene.client.periods().items)
 
@@ -219,7 +222,7 @@ def test_superiority_uses_the_stored_side_ratings(hunt: Scene, time: Any) -> Non
 
 def test_sides_are_reproduced_bit_for_bit(hunt: Scene, database: Database, time: Any) -> None:
     play_periods(hunt, time)
-    assert rows(database, SideRating) > 20
+    assert rows(database, Rating, ON_SIDES) > 20
     assert [told.differing for told in recomputed(database)] == [0]
 
 
@@ -227,8 +230,8 @@ def test_sides_are_reproduced_bit_for_bit(hunt: Scene, database: Database, time:
 @pytest.mark.parametrize(
     ("statement", "kinds"),
     [
-        (update(SideRating).where(SideRating.side == "home").values(rating=SideRating.rating + 1e-9), "rating at home"),
-        (update(SideRating).where(SideRating.side == "away").values(games=SideRating.games + 1), "rating away"),
+        (update(Rating).where(Rating.side == "home").values(rating=Rating.rating + 1e-9), "rating at home"),
+        (update(Rating).where(Rating.side == "away").values(games=Rating.games + 1), "rating away"),
         (update(SidePayoff).values(points=SidePayoff.points + 1.0), "side payoff"),
     ],
 )
@@ -312,7 +315,7 @@ def test_a_fork_has_the_sides_of_then(
     twin = Database(twin_database_url)
     there = Place(twin, DirectoryStore(tmp_path / "twin-checkpoints", 2**20))
     fork.fork(here, there, cut.id, tmp_path, Cause("test", "", time.now), lambda _what, _done, _of: None)
-    assert 0 < rows(twin, SideRating) < rows(database, SideRating)
+    assert 0 < rows(twin, Rating, ON_SIDES) < rows(database, Rating, ON_SIDES)
     assert [told.differing for told in recomputed(twin)] == [0]
     assert any(then.values())
     twin.close()

@@ -1,15 +1,15 @@
 """Workers that attach or beat at one moment are treated as if they came one after the other."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from zlib import crc32
 
-import numpy as np
 import pytest
+from league_scene import Scene
 from refused import refused
-from sqlalchemy import event, select
+from sqlalchemy import event, func, select
 from sqlalchemy.orm import Session
 
 from league import wire
@@ -22,7 +22,6 @@ from league.services.workers import registration as workers_registration
 from league.services.workers import service as workers
 from league.services.workers.heartbeats import Heartbeat
 from league.services.workers.registration import Registration
-from league.settings import Settings
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ANN, BOB = Principal("ann", Scope.WORKER), Principal("bob", Scope.WORKER)
@@ -35,12 +34,11 @@ def registration(name: str, instance: str | None, caller: Principal, *, later: b
     request = wire.WorkerCreate(
         name=name, kind="trainer", version="2" if later else "1", signatures=["y" if later else "x"], instance=instance
     )
-    seed = crc32(f"{name} {instance} {caller.name} {later}".encode())
-    return Registration(request, caller, NOW + timedelta(hours=later), np.random.default_rng(seed))
+    return Registration(request, caller, NOW + timedelta(hours=later))
 
 
-def register(session: Session, settings: Settings, *those: tuple[str, str | None, Principal], later: bool) -> list[Any]:
-    return workers_registration.register(session, [registration(*each, later=later) for each in those], settings)
+def register(session: Session, *those: tuple[str, str | None, Principal], later: bool) -> list[Any]:
+    return workers_registration.register(session, [registration(*each, later=later) for each in those])
 
 
 def table(session: Session) -> list[tuple[Any, ...]]:
@@ -58,39 +56,36 @@ def table(session: Session) -> list[tuple[Any, ...]]:
     ],
 )
 def test_together_workers_attach_as_one_by_one(
-    database: Database, configure: Callable[..., Settings], those: Sequence[tuple[str, str | None, Principal]]
+    database: Database, those: Sequence[tuple[str, str | None, Principal]]
 ) -> None:
-    settings = configure()
     with database.write() as session:
-        register(session, settings, *BEFORE, later=False)
+        register(session, *BEFORE, later=False)
         before = table(session)
         with session.begin_nested() as trial:
-            apart = [register(session, settings, each, later=True)[0] for each in those]
+            apart = [register(session, each, later=True)[0] for each in those]
             told = table(session)
             trial.rollback()
         assert table(session) == before
-        assert register(session, settings, *those, later=True) == apart
+        assert register(session, *those, later=True) == apart
         assert table(session) == told
 
 
 @pytest.mark.parametrize("taken", ["of-c", "of-d"])
 def test_an_instance_of_another_token_is_refused_also_where_it_was_claimed_a_moment_ago(
-    database: Database, configure: Callable[..., Settings], taken: str
+    database: Database, taken: str
 ) -> None:
     with database.write() as session:
-        register(session, configure(), *BEFORE, later=False)
+        register(session, *BEFORE, later=False)
     with refused("forbidden", "ann"), database.write() as session:
-        register(session, configure(), ("mine", taken, ANN), ("mine", taken, BOB), later=True)
+        register(session, ("mine", taken, ANN), ("mine", taken, BOB), later=True)
 
 
-def test_workers_that_come_back_take_as_many_statements_however_many_they_are(
-    database: Database, configure: Callable[..., Settings]
-) -> None:
+def test_workers_that_come_back_take_as_many_statements_however_many_they_are(database: Database) -> None:
     statements: Counter[int] = Counter()
     for count in (4, 40):
         these = [(f"w-{number}", f"i-{number}" if number % 2 else None, BOSS) for number in range(count)]
         with database.write() as session:
-            register(session, configure(), *these, later=False)
+            register(session, *these, later=False)
 
         def note(*_: object, count: int = count) -> None:
             statements[count] += 1
@@ -98,28 +93,26 @@ def test_workers_that_come_back_take_as_many_statements_however_many_they_are(
         with database.write() as session:
             session.connection()  # which begins the transaction
             event.listen(database.engine, "before_cursor_execute", note)
-            register(session, configure(), *these, later=True)
+            register(session, *these, later=True)
             event.remove(database.engine, "before_cursor_execute", note)
             assert {row.version for row in session.scalars(select(Worker))} == {"2"}
     assert statements[4] == statements[40] == (2 if database.sqlite else 3)  # PostgreSQL has a lock to take
 
 
 def beat(worker_id: str, caller: Principal, now: datetime) -> Heartbeat:
-    return Heartbeat(worker_id, [], caller, now, np.random.default_rng(0))
+    return Heartbeat(worker_id, [], caller, now)
 
 
-def test_heartbeats_share_a_statement_and_get_their_own_commands(
-    database: Database, configure: Callable[..., Settings]
-) -> None:
+def test_heartbeats_share_a_statement_and_get_their_own_commands(database: Database) -> None:
     with database.write() as session:
-        attached = register(session, configure(), *BEFORE, later=False)
-        workers.require(session, attached[1].id).command = "drain"
+        attached = register(session, *BEFORE, later=False)
+        workers.require(session, attached[1]["id"]).command = "drain"
     statements = []
-    beats = [beat(each.id, BOSS, NOW + timedelta(seconds=place)) for place, each in enumerate(attached)]
+    beats = [beat(each["id"], BOSS, NOW + timedelta(seconds=place)) for place, each in enumerate(attached)]
     with database.write() as session:
         session.connection()  # which begins the transaction
         event.listen(database.engine, "before_cursor_execute", lambda *_: statements.append(1))
-        told = heartbeats.record_heartbeats(session, [*beats, beats[0]], configure())
+        told = heartbeats.record_heartbeats(session, [*beats, beats[0]])
         assert len(statements) == 1
         assert [each.command for each in told] == ["continue", "drain", "continue", "continue", "continue", "continue"]
         assert set(session.scalars(select(Worker.seen_at))) == {NOW + timedelta(seconds=4)}
@@ -131,19 +124,35 @@ def test_heartbeats_share_a_statement_and_get_their_own_commands(
 )
 def test_a_refused_heartbeat_leaves_those_beside_it_alone(
     database: Database,
-    configure: Callable[..., Settings],
     caller: Principal,
     index: int | None,
     refusal: type[LeagueError],
 ) -> None:
     with database.write() as session:
-        attached = register(session, configure(), *BEFORE, later=False)
-    wanted = "nobody" if index is None else attached[index].id
-    beats = [beat(attached[2].id, ANN, NOW + timedelta(hours=1)), beat(wanted, caller, NOW + timedelta(hours=1))]
+        attached = register(session, *BEFORE, later=False)
+    wanted = "nobody" if index is None else attached[index]["id"]
+    beats = [beat(attached[2]["id"], ANN, NOW + timedelta(hours=1)), beat(wanted, caller, NOW + timedelta(hours=1))]
     with database.write() as session:
-        answer, found = heartbeats.record_heartbeats(session, beats, configure())
-    assert isinstance(answer, wire.HeartbeatAnswer)
+        answer, found = heartbeats.record_heartbeats(session, beats)
+    assert isinstance(answer, heartbeats.Orders)
     assert isinstance(found, refusal)
     with database.read() as session:
         seen = dict(session.execute(select(Worker.id, Worker.seen_at)).all())
-    assert [worker for worker, at in seen.items() if at > NOW] == [attached[2].id]
+    assert [worker for worker, at in seen.items() if at > NOW] == [attached[2]["id"]]
+
+
+def test_concurrent_workers_get_their_own_answers(scene: Scene, database: Database) -> None:
+    def call(number: int) -> str:
+        worker = scene.worker(f"crowd-{number}", "trainer")
+        if number % 3 == 0:
+            with refused("unknown-worker", f"ghost-{number}"):
+                scene.client.heartbeat(f"ghost-{number}")
+        progress = wire.LearnerProgress(learner_id=scene.learner.id, step=number)
+        assert scene.client.heartbeat(worker.id, wire.Heartbeat(learners=[progress])).command == "continue"
+        return worker.id
+
+    with ThreadPoolExecutor(12) as pool:
+        ids = list(pool.map(call, range(36)))
+    assert len(set(ids)) == 36
+    with database.read() as session:
+        assert session.scalar(select(func.count()).where(Worker.name.startswith("crowd-"))) == 36

@@ -23,7 +23,7 @@ def credit_assists(state: State, hulls: Hulls, env: int, mech: int) -> None:
     for shooter in range(first, first + state.hp.shape[1] // 2):
         if shooter != painter and hulls.pack[shooter] == hulls.pack[painter]:
             share += state.killed[env, shooter, mech]
-    state.booked[env, painter] = True
+    state.has_stats[env, painter] = True
     state.assists[env, painter, mech] = share
 
 
@@ -31,40 +31,41 @@ def credit_assists(state: State, hulls: Hulls, env: int, mech: int) -> None:
 def destroy(state: State, hulls: Hulls, tick: int, env: int, mech: int) -> None:
     """What becomes of the mech, just destroyed."""
     credit_assists(state, hulls, env, mech)
-    state.wreck[env, mech] = uniform(state.seeds[env], WRECK, tick, hulls.stream[mech]) < hulls.wreck_chance[mech]
+    state.wreck[env, mech] = uniform(state.seeds[env], WRECK, tick, hulls.rng_id[mech]) < hulls.wreck_chance[mech]
     state.velocity[env, mech] = wp.vec3(0.0, 0.0, 0.0)
 
 
 @device_function
-def wound(state: State, hulls: Hulls, tick: int, env: int, mech: int, total: float) -> None:
+def apply_damage(state: State, hulls: Hulls, tick: int, env: int, mech: int, total: float) -> None:
     """Take that much damage off the mech, as far as it has it, and book each shooter's share."""
     mechs = state.hp.shape[1]
     hp = state.hp[env, mech]
     taken = wp.min(total, hp)
+    # Enemies first: float addition depends on its order, and both sides must add up alike.
     for k in range(mechs):
         shooter = enemies_first(hulls, mechs, mech, k)
         damage = state.damage[env, shooter, mech]
         if damage > 0.0:
             share = damage / total
-            state.booked[env, shooter] = True
+            state.has_stats[env, shooter] = True
             state.dealt[env, shooter, mech] = state.dealt[env, shooter, mech] + taken * share
             state.hurt_from[env, mech] = state.hurt_from[env, mech] + damage * wp.normalize(
                 plane(state.position[env, shooter] - state.position[env, mech])
             )
             if total >= hp:
                 state.killed[env, shooter, mech] = share
-    state.burnt[env, mech] = state.burnt[env, mech] + taken * (state.burn[env, mech] / total)
+    state.terrain_damage[env, mech] = state.terrain_damage[env, mech] + taken * (state.burn[env, mech] / total)
     state.hp[env, mech] = hp - taken
     if total >= hp:
         destroy(state, hulls, tick, env, mech)
 
 
 @device_function
-def rock(state: State, env: int, mech: int, shake: float) -> None:
+def apply_stability_damage(state: State, env: int, mech: int, amount: float) -> None:
     """Take stability off the mech; it falls when nothing is left."""
     if state.fallen_ticks[env, mech] > 0:
         return
-    state.stability[env, mech] = wp.max(state.stability[env, mech] - shake, 0.0)
+    state.stability[env, mech] = wp.max(state.stability[env, mech] - amount, 0.0)
     if state.stability[env, mech] == 0.0:
         state.fallen_ticks[env, mech] = FALLEN_TICKS
         state.velocity[env, mech] = wp.vec3(0.0, 0.0, 0.0)
@@ -86,6 +87,7 @@ def paint(state: State, hulls: Hulls, env: int, mech: int) -> None:
     if painter < 0:
         return
     if state.painted_by[env, mech] < 0:
+        # Atomic on GPUs, where several targets of one painter are resolved at once.
         wp.atomic_add(state.paints, env, painter, 1)
         wp.atomic_add(state.paints, env, mech, -1)
     state.painted_by[env, mech] = painter
@@ -97,7 +99,7 @@ def was_hit(state: State, env: int, mech: int) -> bool:
     """Whether anybody hit the mech in this tick, with paint or with what hurts."""
     shooter = wp.int32(0)
     while shooter < state.hp.shape[1]:
-        if state.struck[env, shooter] and (
+        if state.has_hits[env, shooter] and (
             state.damage[env, shooter, mech] > 0.0 or state.shot[env, shooter, PAINTER] == mech
         ):
             return True
@@ -108,29 +110,30 @@ def was_hit(state: State, env: int, mech: int) -> bool:
 @device_function
 def resolve_mech(state: State, hulls: Hulls, arms: Arms, tick: int, env: int, mech: int) -> None:
     """Take what everybody and the ground did to the mech in this tick."""
+    # Most mechs are hit in no tick, so look before adding up.
     if state.hp[env, mech] <= 0.0 or (state.burn[env, mech] == 0.0 and not was_hit(state, env, mech)):
         return
     damage = wp.float32(state.burn[env, mech])
     legs = wp.float32(0.0)
-    shake = wp.float32(0.0)
+    stability_damage = wp.float32(0.0)
     painted = wp.bool(False)
     k = wp.int32(0)
     while k < state.hp.shape[1]:
         shooter = enemies_first(hulls, state.hp.shape[1], mech, k)
-        if state.struck[env, shooter]:
+        if state.has_hits[env, shooter]:
             damage += state.damage[env, shooter, mech]
             legs += state.leg_damage[env, shooter, mech]
-            shake += state.shake[env, shooter, mech]
+            stability_damage += state.stability_damage[env, shooter, mech]
             state.heat[env, mech] = state.heat[env, mech] + state.heating[env, shooter, mech]
             painted = painted or state.shot[env, shooter, PAINTER] == mech
-            if state.pinned[env, shooter, mech]:
+            if state.suppressed_now[env, shooter, mech]:
                 state.suppressed_ticks[env, mech] = SUPPRESSED_TICKS
         k += 1
     if damage > 0.0:
-        wound(state, hulls, tick, env, mech, damage)
+        apply_damage(state, hulls, tick, env, mech, damage)
     if legs > 0.0:
         state.leg_hp[env, mech] = wp.max(state.leg_hp[env, mech] - legs, 0.0)
-    if shake > 0.0:
-        rock(state, env, mech, shake)
+    if stability_damage > 0.0:
+        apply_stability_damage(state, env, mech, stability_damage)
     if painted:
         paint(state, hulls, env, mech)

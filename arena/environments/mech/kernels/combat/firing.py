@@ -5,7 +5,7 @@ import warp as wp
 from arena.environments.mech.config.constants import GRAVITY, LEG_HIT_BODY, LEG_HIT_CHANCE, MISSILE_LOFT
 from arena.environments.mech.config.weapons import SHELL_SLOTS
 from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
-from arena.environments.mech.kernels.combat.hits import clear_hits, direct_damage, hurt
+from arena.environments.mech.kernels.combat.hits import clear_hits, direct_damage, record_hit
 from arena.environments.mech.kernels.combat.projectiles import MISSILE_SPEED, fly_shell
 from arena.environments.mech.kernels.combat.targeting import AUTOCANNON, GAUSS, MISSILE
 from arena.environments.mech.kernels.geometry import centre, plane
@@ -16,16 +16,18 @@ wp.set_module_options(MODULE_OPTIONS)
 
 
 @device_function
-def beam(state: State, hulls: Hulls, arms: Arms, tick: int, env: int, mech: int, target: int, weapon: int) -> None:
+def fire_hitscan(
+    state: State, hulls: Hulls, arms: Arms, tick: int, env: int, mech: int, target: int, weapon: int
+) -> None:
     """Hit the target at once."""
     direction = wp.normalize(plane(state.position[env, target] - state.position[env, mech]))
     damage = wp.float32(direct_damage(state, hulls, arms, env, mech, target, weapon, direction))
-    if damage > 0.0 and uniform(state.seeds[env], LEG, tick, 8 * hulls.stream[mech] + weapon) < LEG_HIT_CHANCE:
+    if damage > 0.0 and uniform(state.seeds[env], LEG, tick, 8 * hulls.rng_id[mech] + weapon) < LEG_HIT_CHANCE:
         state.leg_damage[env, mech, target] = state.leg_damage[env, mech, target] + damage
         damage *= LEG_HIT_BODY
-    hurt(state, hulls, env, mech, target, weapon, damage, arms.shake[weapon])
+    record_hit(state, hulls, env, mech, target, weapon, damage, arms.stability_damage[weapon])
     state.heating[env, mech, target] = state.heating[env, mech, target] + arms.target_heat[weapon]
-    state.beams[env, mech, weapon] = target
+    state.hitscan_hits[env, mech, weapon] = target
 
 
 @device_function
@@ -54,7 +56,7 @@ def launch_velocity(state: State, arms: Arms, env: int, mech: int, weapon: int, 
 
 
 @device_function
-def launch(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, target: int, weapon: int) -> None:
+def launch_shell(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, target: int, weapon: int) -> None:
     """Put a shell into the air, at the target or, if that is AHEAD, level along the heading."""
     k = slot_of(state, env, mech, weapon)
     start = centre(state, hulls, env, mech)
@@ -68,8 +70,8 @@ def launch(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, target: 
             state.heading[env, mech][0], state.heading[env, mech][1], 0.0
         )
     state.shell_reach[env, mech, k] = arms.range[weapon]
-    state.shell_kind[env, mech, k] = weapon
-    state.shell_mark[env, mech, k] = target
+    state.shell_weapon[env, mech, k] = weapon
+    state.shell_target[env, mech, k] = target
 
 
 @device_function
@@ -81,9 +83,9 @@ def fire_weapons(state: State, hulls: Hulls, arms: Arms, tick: int, env: int, me
         target = state.shot[env, mech, weapon]
         if target != HOLD:
             if arms.speed[weapon] > 0.0:
-                launch(state, hulls, arms, env, mech, target, weapon)
+                launch_shell(state, hulls, arms, env, mech, target, weapon)
             else:
-                beam(state, hulls, arms, tick, env, mech, target, weapon)
+                fire_hitscan(state, hulls, arms, tick, env, mech, target, weapon)
             state.heat[env, mech] = state.heat[env, mech] + arms.heat[weapon]
             state.timers[env, mech, arms.timer[weapon]] = arms.cooldown_ticks[weapon]
         k += 1
@@ -95,7 +97,7 @@ def fire_mech(
     state: State, hulls: Hulls, arms: Arms, terrain: Terrain, field: Field, tick: int, env: int, mech: int
 ) -> None:
     """Fly the mech's shells, then fire its weapons; a new shell flies from the next tick on."""
-    if state.struck[env, mech]:
+    if state.has_hits[env, mech]:
         clear_hits(state, env, mech)
     k = wp.int32(0)
     while k < SHELL_SLOTS:

@@ -19,23 +19,23 @@ def clear_hits(state: State, env: int, shooter: int) -> None:
     while target < state.hp.shape[1]:
         state.damage[env, shooter, target] = 0.0
         state.leg_damage[env, shooter, target] = 0.0
-        state.shake[env, shooter, target] = 0.0
+        state.stability_damage[env, shooter, target] = 0.0
         state.heating[env, shooter, target] = 0.0
-        state.pinned[env, shooter, target] = False
+        state.suppressed_now[env, shooter, target] = False
         target += 1
-    state.struck[env, shooter] = False
+    state.has_hits[env, shooter] = False
 
 
 @device_function
-def hurt(
-    state: State, hulls: Hulls, env: int, shooter: int, target: int, weapon: int, damage: float, shake: float
+def record_hit(
+    state: State, hulls: Hulls, env: int, shooter: int, target: int, weapon: int, damage: float, stability_damage: float
 ) -> None:
     """Book what the shooter's weapon does to the target's body."""
-    state.struck[env, shooter] = True
+    state.has_hits[env, shooter] = True
     state.damage[env, shooter, target] = state.damage[env, shooter, target] + damage
-    state.shake[env, shooter, target] = state.shake[env, shooter, target] + shake
+    state.stability_damage[env, shooter, target] = state.stability_damage[env, shooter, target] + stability_damage
     if hulls.side[target] != hulls.side[shooter]:
-        state.offered[env, shooter, weapon] = state.offered[env, shooter, weapon] + damage
+        state.raw_damage[env, shooter, weapon] = state.raw_damage[env, shooter, weapon] + damage
 
 
 @device_function
@@ -52,7 +52,7 @@ def direct_damage(
 
 
 @device_function
-def burst(
+def splash(
     state: State,
     hulls: Hulls,
     arms: Arms,
@@ -73,6 +73,13 @@ def burst(
             apart = wp.max(wp.length(middle - point) - hulls.hit_radius[target], 0.0)
             if apart < radius and not ground_between(state, terrain, env, point, middle):
                 share = arms.splash_scale[weapon] * (1.0 - apart / radius)
-                hurt(
-                    state, hulls, env, shooter, target, weapon, share * arms.damage[weapon], share * arms.shake[weapon]
+                record_hit(
+                    state,
+                    hulls,
+                    env,
+                    shooter,
+                    target,
+                    weapon,
+                    share * arms.damage[weapon],
+                    share * arms.stability_damage[weapon],
                 )

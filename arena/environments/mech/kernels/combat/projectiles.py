@@ -7,7 +7,7 @@ from arena.environments.mech.config.constants import GRAVITY, MISSILE_BLEND, TIC
 from arena.environments.mech.config.weapons import MISSILE as MISSILE_WEAPON
 from arena.environments.mech.config.weapons import SHELL_SLOTS
 from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
-from arena.environments.mech.kernels.combat.hits import burst, direct_damage, hurt
+from arena.environments.mech.kernels.combat.hits import direct_damage, record_hit, splash
 from arena.environments.mech.kernels.combat.targeting import AUTOCANNON, GAUSS, MISSILE, first_enemy, may_reach
 from arena.environments.mech.kernels.geometry import centre, plane
 from arena.environments.mech.kernels.ground import on_map, solid_height
@@ -25,9 +25,9 @@ NEVER = 2.0
 
 
 @device_function
-def intercepted(state: State, hulls: Hulls, env: int, mech: int, slot: int) -> bool:
+def is_intercepted(state: State, hulls: Hulls, env: int, mech: int, slot: int) -> bool:
     """Whether an anti-missile system downs this shell in this tick."""
-    if state.shell_kind[env, mech, slot] != MISSILE:
+    if state.shell_weapon[env, mech, slot] != MISSILE:
         return False
     other = wp.int32(first_enemy(state, hulls, mech))
     end = other + state.hp.shape[1] // 2
@@ -42,11 +42,11 @@ def intercepted(state: State, hulls: Hulls, env: int, mech: int, slot: int) -> b
 def steer(state: State, hulls: Hulls, env: int, mech: int, slot: int) -> wp.vec3:
     """Velocity of a shell in this tick: gauss slugs fall, missiles turn to their mark."""
     velocity = state.shell_velocity[env, mech, slot]
-    kind = state.shell_kind[env, mech, slot]
+    kind = state.shell_weapon[env, mech, slot]
     if kind == GAUSS:
         return velocity - wp.vec3(0.0, 0.0, wp.static(GRAVITY * TICK_S))
     if kind == MISSILE:
-        mark = state.shell_mark[env, mech, slot]
+        mark = state.shell_target[env, mech, slot]
         if state.hp[env, mark] > 0.0:
             wanted = MISSILE_SPEED * wp.normalize(
                 centre(state, hulls, env, mark) - state.shell_position[env, mech, slot]
@@ -63,6 +63,7 @@ def meet_mech(
     """The first living enemy that a shell passes near enough, and where on its way that is; -1 and NEVER if none."""
     other = wp.int32(first_enemy(state, hulls, mech))
     end = other + state.hp.shape[1] // 2
+    # A shell at the end of its reach may not move at all: never divide by 0.
     scale = 1.0 / wp.max(length * length, 1.0e-12)
     met = wp.int32(-1)
     place = wp.float32(NEVER)
@@ -97,12 +98,14 @@ def meet_ground(
 
 
 @device_function
-def strike(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, other: int, weapon: int, way: wp.vec3) -> None:
+def record_shell_hit(
+    state: State, hulls: Hulls, arms: Arms, env: int, mech: int, other: int, weapon: int, way: wp.vec3
+) -> None:
     """Book a shell's direct hit."""
     damage = direct_damage(state, hulls, arms, env, mech, other, weapon, wp.normalize(plane(way)))
-    hurt(state, hulls, env, mech, other, weapon, damage, arms.shake[weapon])
+    record_hit(state, hulls, env, mech, other, weapon, damage, arms.stability_damage[weapon])
     if weapon == AUTOCANNON:
-        state.pinned[env, mech, other] = True
+        state.suppressed_now[env, mech, other] = True
 
 
 @device_function
@@ -111,10 +114,11 @@ def fly_shell(
 ) -> None:
     """Move shell k of the mech by a tick: into a mech or the ground, to the end of its reach, or on."""
     reach = state.shell_reach[env, mech, slot]
+    # Gone unless it flies on below: every other end of a shell leaves the slot free.
     state.shell_reach[env, mech, slot] = 0.0
-    if intercepted(state, hulls, env, mech, slot):
+    if is_intercepted(state, hulls, env, mech, slot):
         return
-    weapon = state.shell_kind[env, mech, slot]
+    weapon = state.shell_weapon[env, mech, slot]
     start = state.shell_position[env, mech, slot]
     velocity = steer(state, hulls, env, mech, slot)
     way = TICK_S * velocity
@@ -125,10 +129,10 @@ def fly_shell(
     met, place = meet_mech(state, hulls, env, mech, start, way, length)
     stopped = meet_ground(state, terrain, field, env, start, way, place)
     if stopped < NEVER:
-        burst(state, hulls, arms, terrain, env, mech, weapon, start + stopped * way, -1)
+        splash(state, hulls, arms, terrain, env, mech, weapon, start + stopped * way, -1)
     elif met >= 0:
-        strike(state, hulls, arms, env, mech, met, weapon, way)
-        burst(state, hulls, arms, terrain, env, mech, weapon, start + place * way, met)
+        record_shell_hit(state, hulls, arms, env, mech, met, weapon, way)
+        splash(state, hulls, arms, terrain, env, mech, weapon, start + place * way, met)
     else:
         state.shell_position[env, mech, slot] = start + way
         state.shell_velocity[env, mech, slot] = velocity

@@ -69,7 +69,9 @@ def in_arc(state: State, env: int, mech: int, way: wp.vec2, cosine: float) -> bo
 
 
 @device_function
-def fits(state: State, hulls: Hulls, env: int, mech: int, other: int, weapon: int, way: wp.vec3, cosine: float) -> bool:
+def can_target(
+    state: State, hulls: Hulls, env: int, mech: int, other: int, weapon: int, way: wp.vec3, cosine: float
+) -> bool:
     """Whether enemy, in range and that way off, is in the arc, and in clear sight or (missile) locked on."""
     if not in_arc(state, env, mech, plane(way), cosine):
         return False
@@ -82,7 +84,7 @@ def fits(state: State, hulls: Hulls, env: int, mech: int, other: int, weapon: in
 
 
 @device_function
-def fits_focus(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, weapon: int, cosine: float) -> bool:
+def can_target_focus(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, weapon: int, cosine: float) -> bool:
     """Whether the weapon can be aimed at the mech in focus."""
     focus = state.focus[env, mech]
     if focus < 0:
@@ -90,13 +92,13 @@ def fits_focus(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, weap
     if state.hp[env, focus] <= 0.0:
         return False
     way = centre(state, hulls, env, focus) - centre(state, hulls, env, mech)
-    return wp.length_sq(way) <= arms.range[weapon] * arms.range[weapon] and fits(
+    return wp.length_sq(way) <= arms.range[weapon] * arms.range[weapon] and can_target(
         state, hulls, env, mech, focus, weapon, way, cosine
     )
 
 
 @device_function
-def nearest_fit(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, weapon: int, cosine: float) -> int:
+def nearest_target(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, weapon: int, cosine: float) -> int:
     """The nearest enemy at whom the weapon can be aimed; -1 if there is none."""
     distance = arms.range[weapon]
     other = wp.int32(first_enemy(state, hulls, mech))
@@ -107,8 +109,9 @@ def nearest_fit(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, wea
         if may_reach(state.position[env, other] - state.position[env, mech], distance) and state.hp[env, other] > 0.0:
             way = centre(state, hulls, env, other) - centre(state, hulls, env, mech)
             apart = wp.length_sq(way)
+            # Equally near enemies: the lowest index, whatever the order of threads.
             nearer = apart < shortest or (apart == shortest and found < 0)
-            if nearer and fits(state, hulls, env, mech, other, weapon, way, cosine):
+            if nearer and can_target(state, hulls, env, mech, other, weapon, way, cosine):
                 found = other
                 shortest = apart
         other += 1
@@ -120,9 +123,9 @@ def aim(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, weapon: int
     """Whom a weapon that is ready fires at; AHEAD or HOLD where nobody fits."""
     gun = arms.speed[weapon] > 0.0 and weapon != MISSILE
     arc = arms.half_arc_cosine[weapon]
-    if fits_focus(state, hulls, arms, env, mech, weapon, wp.where(gun, FOCUS_COSINE, arc)):
+    if can_target_focus(state, hulls, arms, env, mech, weapon, wp.where(gun, FOCUS_COSINE, arc)):
         return state.focus[env, mech]
-    found = nearest_fit(state, hulls, arms, env, mech, weapon, wp.where(gun, NEAREST_COSINE, arc))
+    found = nearest_target(state, hulls, arms, env, mech, weapon, wp.where(gun, NEAREST_COSINE, arc))
     if found >= 0:
         return found
     return wp.where(gun, AHEAD, HOLD)
@@ -140,7 +143,7 @@ def nearest_missile(state: State, hulls: Hulls, env: int, mech: int) -> int:
         if hulls.trigger[other, MISSILE] >= 0:
             k = wp.int32(0)
             while k < SHELL_SLOTS:
-                if state.shell_reach[env, other, k] > 0.0 and state.shell_kind[env, other, k] == MISSILE:
+                if state.shell_reach[env, other, k] > 0.0 and state.shell_weapon[env, other, k] == MISSILE:
                     apart = wp.length_sq(state.shell_position[env, other, k] - start)
                     if apart < shortest or (apart == shortest and found < 0):
                         found = other * SHELL_SLOTS + k
@@ -157,16 +160,16 @@ def intercept(state: State, hulls: Hulls, tick: int, env: int, mech: int) -> int
     if missile < 0:
         return -1
     state.ams_ticks[env, mech] = AMS_TICKS
-    if uniform(state.seeds[env], AMS, tick, hulls.stream[mech]) >= AMS_CHANCE:
+    if uniform(state.seeds[env], AMS, tick, hulls.rng_id[mech]) >= AMS_CHANCE:
         return -1
-    state.downed[env, mech] = state.downed[env, mech] + 1
+    state.intercepted[env, mech] = state.intercepted[env, mech] + 1
     return missile
 
 
 @device_function
 def sense_mech(state: State, hulls: Hulls, arms: Arms, commands: Commands, tick: int, env: int, mech: int) -> None:
     """Choose what the mech fires at in this tick, and which missile its anti-missile system downs."""
-    armed = state.powered[env, mech] and state.heeded[env, mech]
+    armed = state.powered[env, mech] and state.fire_allowed[env, mech]
     fires = wp.bool(False)
     k = wp.int32(0)
     weapon = wp.int32(hulls.carried[mech, 0])

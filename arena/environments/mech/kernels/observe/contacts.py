@@ -8,14 +8,37 @@ from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
 from arena.environments.mech.kernels.columns import address, columns, flag, signed
 from arena.environments.mech.kernels.combat.targeting import painted_by_pack
 from arena.environments.mech.kernels.geometry import alive, clear_sight, enemies_first, plane, to_frame
-from arena.environments.mech.kernels.observe.noise import Streams, draw_errors, open_streams
-from arena.environments.mech.kernels.public_features import FEATURES, HEAT, HP, Contact, aspect_of
+from arena.environments.mech.kernels.public_features import FEATURES, HEAT, HP, Contact, public_features_of
 from arena.environments.mech.kernels.state import Field, Hulls, State
 from arena.environments.mech.kernels.vision import apart_squared
 from arena.environments.mech.observation_spec import CONTACT_FEATURES, SPEED_SCALE
-from arena.native.rng_kernels import pair_key
+from arena.native.rng_kernels import AHEAD_NOISE, absorb, mix, pair_key
 
 wp.set_module_options(MODULE_OPTIONS)
+
+Streams = wp.types.vector(length=4, dtype=wp.uint64)
+"""One state of the generator for each of AHEAD_NOISE, LEFT_NOISE, HP_NOISE and HEAT_NOISE."""
+
+
+@device_function
+def open_streams(seed: wp.int64, tick: int) -> Streams:
+    """What `uniform` has absorbed before the key: the same for all pairs of a tick."""
+    streams = Streams()
+    state = mix(wp.uint64(seed) + wp.uint64(0x9E3779B97F4A7C15))
+    for k in range(4):
+        streams[k] = absorb(absorb(state, wp.int64(AHEAD_NOISE + k)), wp.int64(tick))
+    return streams
+
+
+@device_function
+def draw_errors(streams: Streams, key: int) -> wp.vec4:
+    """Four numbers in [-1, 1) for a pair: 2 u - 1 with the u of `uniform`."""
+    errors = wp.vec4()
+    for k in range(4):
+        u = float(absorb(streams[k], wp.int64(key)) >> wp.uint64(40)) * wp.static(2.0**-24)
+        errors[k] = 2.0 * u - 1.0
+    return errors
+
 
 PER_SPEED = 1.0 / SPEED_SCALE
 Distances = wp.types.vector(length=MAX_CONTACTS, dtype=wp.float32)
@@ -65,6 +88,7 @@ def list_contacts(state: State, hulls: Hulls, env: int, mech: int) -> int:
         other = enemies_first(hulls, mechs, mech, k)
         if is_contact(state, hulls, env, mech, other):
             distance = apart_squared(state, env, mech, other)
+            # Insertion sort: the lists are short, and equal distances must keep their order on every device.
             slot = wp.int32(used)
             while slot > first and far[slot - 1] > distance:
                 if slot < slots:
@@ -101,6 +125,7 @@ def write_course(
     contact[VELOCITY_AHEAD] = signed(motion[0])
     contact[VELOCITY_LEFT] = signed(motion[1])
     contact[VELOCITY_UP] = signed(velocity[2])
+    # The bound keeps mechs at the same place from a division by 0.
     contact[CLOSING] = signed(-wp.dot(velocity, apart) / wp.max(distance, 1.0e-6))
     contact[FACING_AHEAD] = signed(facing[0])
     contact[FACING_LEFT] = signed(facing[1])
@@ -109,8 +134,8 @@ def write_course(
 @device_function
 def write_errors(contact: wp.array[wp.float32], state: State, env: int, other: int, errors: wp.vec4) -> None:
     """Hit points and heat with their noise."""
-    contact[HP] = wp.clamp(state.aspect[env, other, HP] + CONDITION_NOISE * errors[2], 0.0, 1.0)
-    contact[HEAT] = wp.clamp(state.aspect[env, other, HEAT] + CONDITION_NOISE * errors[3], 0.0, 2.0)
+    contact[HP] = wp.clamp(state.public_features[env, other, HP] + CONDITION_NOISE * errors[2], 0.0, 1.0)
+    contact[HEAT] = wp.clamp(state.public_features[env, other, HEAT] + CONDITION_NOISE * errors[3], 0.0, 2.0)
 
 
 @device_function
@@ -125,7 +150,7 @@ def write_contact(
     streams: Streams,
     blur: float,
 ) -> None:
-    """What the mech perceives of the other mech beside its aspect; an enemy is off by `blur`, 1 - fidelity."""
+    """What the mech perceives of the other mech beside its public features; an enemy is off by `blur`, 1 - fidelity."""
     apart = state.position[env, other] - state.position[env, mech]
     distance = wp.length(apart)
     place = to_frame(plane(apart), state.heading[env, mech])
@@ -135,7 +160,7 @@ def write_contact(
         contact[PAINTED] = flag(painted_by_pack(state, hulls, env, mech, other))
         contact[FOCUS] = flag(state.focus[env, mech] == other)
         if blur > 0.0:
-            errors = draw_errors(streams, pair_key(hulls.stream[mech], hulls.stream[other])) * blur
+            errors = draw_errors(streams, pair_key(hulls.rng_id[mech], hulls.rng_id[other])) * blur
             place += wp.vec2(errors[0], errors[1]) * (POSITION_NOISE * distance)
             write_errors(contact, state, env, other, errors)
     write_place(contact, field, wp.vec3(place[0], place[1], apart[2]))
@@ -151,7 +176,7 @@ def write_contacts(state: State, hulls: Hulls, field: Field, row: wp.array[wp.fl
     contacts = wp.array(ptr=address(row, field.column_contacts), shape=(used,), dtype=Contact)
     for slot in range(used):
         other = state.contact[env, mech, slot]
-        contacts[slot] = aspect_of(state, env, other)
+        contacts[slot] = public_features_of(state, env, other)
         column = field.column_contacts + FEATURES * slot
         contact = wp.array(ptr=address(row, column), shape=(FEATURES,), dtype=wp.float32)
         write_contact(contact, state, hulls, field, env, mech, other, streams, blur)

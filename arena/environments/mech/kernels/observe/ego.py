@@ -3,8 +3,8 @@
 import warp as wp
 
 from arena.environments.mech.config.chassis import CLASSES, STABILITY
-from arena.environments.mech.config.constants import AMS_TICKS, CRITICAL_HEAT
-from arena.environments.mech.config.weapons import TIMERS
+from arena.environments.mech.config.constants import AMS_TICKS, CRITICAL_HEAT, TARGETED_RANGE
+from arena.environments.mech.config.weapons import SHELL_SLOTS, TIMERS
 from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
 from arena.environments.mech.kernels.columns import (
     CONDITION,
@@ -20,15 +20,57 @@ from arena.environments.mech.kernels.columns import (
     share,
     signed,
 )
-from arena.environments.mech.kernels.geometry import plane, shut_down, to_frame
-from arena.environments.mech.kernels.ground import route_step, way
-from arena.environments.mech.kernels.observe.threats import hunted, targeted, under_fire
+from arena.environments.mech.kernels.combat.targeting import MISSILE
+from arena.environments.mech.kernels.geometry import alive, clear_sight, plane, shut_down, to_frame
+from arena.environments.mech.kernels.ground import path_length, route_step
 from arena.environments.mech.kernels.public_features import IN_ZONE
 from arena.environments.mech.kernels.state import Field, Hulls, State, Terrain
-from arena.environments.mech.kernels.vision import ECCM, ECM
+from arena.environments.mech.kernels.vision import ECCM, ECM, apart_squared
 from arena.environments.mech.observation_spec import CONDITION_FEATURES, HULL_FEATURES, SPEED_SCALE
 
 wp.set_module_options(MODULE_OPTIONS)
+
+
+@device_function
+def under_fire(state: State, env: int, mech: int) -> bool:
+    """Whether a mech lost hit points in the last decision."""
+    hurt = wp.bool(state.terrain_damage[env, mech] > 0.0)
+    other = wp.int32(0)
+    while other < state.hp.shape[1]:
+        hurt = hurt or (state.has_stats[env, other] and state.dealt[env, other, mech] > 0.0)
+        other += 1
+    return hurt
+
+
+@device_function
+def targeted(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> bool:
+    """Whether a living enemy is near, in clear sight."""
+    other = wp.int32(field.team_size * (1 - hulls.side[mech]))
+    end = other + field.team_size
+    while other < end:
+        near = clear_sight(state, env, mech, other) and apart_squared(state, env, mech, other) <= wp.static(
+            TARGETED_RANGE**2
+        )
+        if near and alive(state, env, other):
+            return True
+        other += 1
+    return False
+
+
+@device_function
+def hunted(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> bool:
+    """Whether an enemy's missile is on its way to a mech."""
+    other = wp.int32(field.team_size * (1 - hulls.side[mech]))
+    end = other + field.team_size
+    while other < end:
+        if hulls.trigger[other, MISSILE] >= 0:
+            for slot in range(SHELL_SLOTS):
+                flies = state.shell_reach[env, other, slot] > 0.0 and state.shell_weapon[env, other, slot] == MISSILE
+                if flies and state.shell_target[env, other, slot] == mech:
+                    return True
+        other += 1
+    return False
+
 
 HP, LEG_HP, STANDING, SHUTDOWN, HEAT_CRITICAL, FALLEN, LEGGED = columns(
     CONDITION, CONDITION_FEATURES, "hp leg_hp stability shutdown heat_critical fallen legged"
@@ -37,7 +79,7 @@ UNDER_FIRE, TARGETED, PAINTED, INBOUND, SUPPRESSED, HOLDS, OWN_ECM, OWN_ECCM = c
     CONDITION, CONDITION_FEATURES, "under_fire targeted painted missile_inbound suppressed in_zone ecm eccm"
 )
 FIRST_TIMER, AMS_TIMER = columns(CONDITION, CONDITION_FEATURES, f"{TIMERS[0]}_timer ams_timer")
-FIRST_KIND, SLOTS, RANGE, FIDELITY = columns(HULL, HULL_FEATURES, f"{next(iter(CLASSES))} slots range fidelity")
+FIRST_CHASSIS, SLOTS, RANGE, FIDELITY = columns(HULL, HULL_FEATURES, f"{next(iter(CLASSES))} slots range fidelity")
 MOST_SLOTS = 20.0
 LEAST_RANGE, RANGE_SPAN = 0.8, 0.7
 
@@ -59,7 +101,7 @@ def write_condition(state: State, hulls: Hulls, field: Field, row: wp.array[wp.f
     row[PAINTED] = flag(state.painted_ticks[env, mech] > 0)
     row[INBOUND] = flag(hunted(state, hulls, field, env, mech))
     row[SUPPRESSED] = flag(state.suppressed_ticks[env, mech] > 0)
-    row[HOLDS] = state.aspect[env, mech, IN_ZONE]
+    row[HOLDS] = state.public_features[env, mech, IN_ZONE]
     row[OWN_ECM] = flag(state.ewar[env, mech] == ECM)
     row[OWN_ECCM] = flag(state.ewar[env, mech] == ECCM)
     for k in range(wp.static(len(TIMERS))):
@@ -71,7 +113,7 @@ def write_condition(state: State, hulls: Hulls, field: Field, row: wp.array[wp.f
 def write_hull(hulls: Hulls, row: wp.array[wp.float32], mech: int) -> None:
     """Block hull."""
     for k in range(wp.static(len(CLASSES))):
-        row[FIRST_KIND + k] = flag(hulls.kind[mech] == k)
+        row[FIRST_CHASSIS + k] = flag(hulls.chassis[mech] == k)
     row[SLOTS] = share(float(hulls.slots[mech]), MOST_SLOTS)
     row[RANGE] = share(hulls.range_factor[mech] - LEAST_RANGE, RANGE_SPAN)
     row[FIDELITY] = hulls.fidelity[mech]
@@ -104,7 +146,7 @@ def write_zone(state: State, terrain: Terrain, field: Field, row: wp.array[wp.fl
     row[ZONE + 2] = share(state.zone_radius[env], side)
     row[ZONE + 3] = signed(step[0])
     row[ZONE + 4] = signed(step[1])
-    row[ZONE + 5] = share(way(state, terrain, env, position) - state.zone_radius[env], 2.0 * side)
+    row[ZONE + 5] = share(path_length(state, terrain, env, position) - state.zone_radius[env], 2.0 * side)
 
 
 @device_function

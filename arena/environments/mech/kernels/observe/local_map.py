@@ -42,6 +42,7 @@ def write_line(
     k = wp.int32(0)
     while k < LOCAL_MAP_CELLS:
         inside = wp.max(fine_cell(x), fine_cell(y)) < terrain.cells
+        # Cell 0 outside the map: both branches of `where` are evaluated, and reads must stay in bounds.
         cell = wp.where(inside, fine_cell(y) * terrain.cells + fine_cell(x), 0)
         rise = wp.min((float(heights[cell]) - feet) / LOCAL_MAP_RISE, 1.0)
         found = wp.where(rise > 0.0, rise, SURFACE[int(materials[cell])])

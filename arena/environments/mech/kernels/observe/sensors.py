@@ -67,7 +67,7 @@ def write_panel(state: State, hulls: Hulls, field: Field, row: wp.array[wp.float
         if alive(state, env, own + rank):
             friends += 1
             mates += wp.where(hulls.pack[own + rank] == hulls.pack[mech] and own + rank != mech, 1, 0)
-            holding += wp.where(state.aspect[env, own + rank, IN_ZONE] > 0.0, 1, 0)
+            holding += wp.where(state.public_features[env, own + rank, IN_ZONE] > 0.0, 1, 0)
         if alive(state, env, other + rank):
             enemies += 1
             seen += wp.where(state.seen[env, mech, other + rank], 1, 0)

@@ -7,7 +7,7 @@ from arena.environments.mech.config.constants import COMM_SIZE
 from arena.environments.mech.kernels import MODULE_OPTIONS, device_function
 from arena.environments.mech.kernels.columns import address, columns, signed
 from arena.environments.mech.kernels.geometry import alive, plane, to_frame
-from arena.environments.mech.kernels.public_features import FALLEN, FIRST_KIND, HEAT, HP, SHUTDOWN
+from arena.environments.mech.kernels.public_features import FALLEN, FIRST_CHASSIS, HEAT, HP, SHUTDOWN
 from arena.environments.mech.kernels.state import Field, Hulls, State
 from arena.environments.mech.observation_spec import MATE_FEATURES
 
@@ -32,16 +32,16 @@ def write_mate(mate: wp.array[wp.float32], state: State, field: Field, env: int,
     mate[UP] = signed(apart[2] * per_diagonal)
     mate[FACING_AHEAD] = signed(facing[0])
     mate[FACING_LEFT] = signed(facing[1])
-    mate[MATE_HP] = state.aspect[env, other, HP]
-    mate[MATE_HEAT] = state.aspect[env, other, HEAT]
-    mate[MATE_FALLEN] = state.aspect[env, other, FALLEN]
-    mate[MATE_SHUTDOWN] = state.aspect[env, other, SHUTDOWN]
+    mate[MATE_HP] = state.public_features[env, other, HP]
+    mate[MATE_HEAT] = state.public_features[env, other, HEAT]
+    mate[MATE_FALLEN] = state.public_features[env, other, FALLEN]
+    mate[MATE_SHUTDOWN] = state.public_features[env, other, SHUTDOWN]
     for k in range(wp.static(len(CLASSES))):
-        mate[MATE_KIND + k] = state.aspect[env, other, FIRST_KIND + k]
+        mate[MATE_KIND + k] = state.public_features[env, other, FIRST_CHASSIS + k]
 
 
 @device_function
-def words_of(state: State, env: int, other: int) -> Words:
+def message_of(state: State, env: int, other: int) -> Words:
     """What the other mech said last."""
     return wp.array(ptr=state.comm[env, other].ptr, shape=(1,), dtype=Words)[0]
 
@@ -66,6 +66,6 @@ def write_pack(state: State, hulls: Hulls, field: Field, row: wp.array[wp.float3
                     mech,
                     other,
                 )
-                words[slot] = words_of(state, env, other)
+                words[slot] = message_of(state, env, other)
                 row[field.column_pack_mask + slot] = 1.0
             slot += 1
