@@ -41,6 +41,7 @@ from league.api.routers import (
     workers,
 )
 from league.api.state import AppState
+from league.api.token_cache import TokenCache
 from league.background import process as background_process
 from league.background.leases import ExpireLeasesTask
 from league.background.process import BackgroundProcess
@@ -90,7 +91,8 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
         news=EventFeed(settings.events_poll_s / 2, time.monotonic),
         census=WorkerCount(),
         metrics=Metrics(),
-        callers=RateLimiter(settings.rate_per_s, settings.rate_burst, settings.token_memory_s),
+        rate_limiter=RateLimiter(settings.rate_per_s, settings.rate_burst),
+        tokens=TokenCache(settings.token_memory_s),
         ending=threading.Event(),
         streams=WeakSet(),
         rng=np.random.default_rng(),

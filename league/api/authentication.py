@@ -57,12 +57,12 @@ async def identify(request: Request, league: AppState, secret: str | None, now: 
     try:
         principal = await find_principal(league, secret, now)
     except UnauthenticatedError:
-        league.callers.admit(address, None, now, REFUSED_COST)
+        league.rate_limiter.admit(address, None, now, REFUSED_COST)
         raise
     if principal is OPEN:
         _refuse_foreign_page(request)
     kind = request_class(request.method, request.scope["path"])
-    league.callers.admit(address if principal is OPEN else f"token {principal.name!r}", kind, now)
+    league.rate_limiter.admit(address if principal is OPEN else f"token {principal.name!r}", kind, now)
     return principal
 
 
@@ -73,18 +73,14 @@ async def find_principal(league: AppState, secret: str | None, now: datetime) ->
         UnauthenticatedError: No valid token has it.
     """
     key = None if secret is None else digest(secret)
-    principal = league.callers.recall(key, now)
-    if principal is None:
-        principal = await league.callers.ask_once(key, partial(run_in_threadpool, _authenticate, league, secret, now))
-        league.callers.remember(key, principal, now)
-    return principal
+    return await league.tokens.find(key, now, partial(run_in_threadpool, _authenticate, league, secret, now))
 
 
 def _authenticate(league: AppState, secret: str | None, now: datetime) -> Principal:
     """Ask the database, and write down now and then that a token was used."""
     with league.database.autocommit_read() as session:
         principal = tokens.authenticate(session.connection(), league.settings, secret, now)
-    if principal is not OPEN and league.callers.use_to_note(principal.name, now):
+    if principal is not OPEN and league.tokens.is_note_due(principal.name, now):
         with league.database.write() as session:
             tokens.note_use(session, principal.name, now)
     return principal

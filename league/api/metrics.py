@@ -1,15 +1,14 @@
 """Prometheus metrics: counted in this process, or read from the database when they are asked for."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPMethod
-from threading import Lock
 from time import perf_counter
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
 from sqlalchemy import Connection, Engine, event
 
 from league.db.engine import Database
+from league.recent_value import RecentValue
 from league.services.operations import population_counts
 from league.services.operations.population_counts import PopulationCounts
 from league.settings import Settings
@@ -74,8 +73,7 @@ class Metrics:
             registry=self.registry,
         )
         self._connections = Gauge("league_database_connections", "Connections that are in use.", registry=self.registry)
-        self._rendering = Lock()
-        self._rendered: _Rendered | None = None
+        self._rendered = RecentValue[bytes]()
 
     def watch(self, database: Database) -> None:
         """Time every statement of a database, and count its connections in use."""
@@ -94,13 +92,14 @@ class Metrics:
 
         Callers that come together wait for one computation.
         """
-        with self._rendering:
-            if self._rendered is None or not self._rendered.fresh(settings.metrics_cache_s, now):
-                with database.read() as session:
-                    counts = population_counts.count(session, settings.metrics_environments_max, now)
-                self._show(counts)
-                self._rendered = _Rendered(generate_latest(self.registry), now)
-            return self._rendered.text
+
+        def render() -> bytes:
+            with database.read() as session:
+                counts = population_counts.count(session, settings.metrics_environments_max, now)
+            self._show(counts)
+            return generate_latest(self.registry)
+
+        return self._rendered.get(None, now, timedelta(seconds=settings.metrics_cache_s), render)
 
     def _show(self, counts: PopulationCounts) -> None:
         self._players.clear()
@@ -115,18 +114,6 @@ class Metrics:
             gauge.clear()
             for environment, value in by_environment.items():
                 gauge.labels(environment).set(value)
-
-
-@dataclass(frozen=True)
-class _Rendered:
-    """Metrics as text, and when they were computed."""
-
-    text: bytes
-    at: datetime
-
-    def fresh(self, lasts_s: float, now: datetime) -> bool:
-        """Return whether the text may be sent again, also to a call that came earlier and waited for a later one."""
-        return abs(now - self.at) < timedelta(seconds=lasts_s)
 
 
 class _StatementClock:

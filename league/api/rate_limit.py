@@ -1,8 +1,4 @@
-"""Rate limit by token bucket, and the cache of tokens: who callers are, and when a token's use was noted.
-
-Whose a secret is, it remembers for `memory_s` only: that a token was revoked, or the first one made, takes effect
-within that time. To ask the database at every call would double what a heartbeat costs. A secret that is nobody's is
-asked about every time.
+"""Rate limit by token bucket.
 
 Each caller has a token bucket per request class: it holds `burst` calls, refills at `per_s`, and a call that finds it
 empty is refused. A caller that reads too much can therefore still report. Each process counts for itself.
@@ -10,21 +6,16 @@ empty is refused. A caller that reads too much can therefore still report. Each 
 Source: the token bucket of RFC 2697, with one rate.
 """
 
-import asyncio
 import math
 import threading
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from league.auth import Principal
 from league.errors import RateLimitedError
 from league.request_class import RequestClass
 
 REFUSED_COST = 100
 """A call with an invalid token counts as so many, which slows down attempts to guess tokens."""
-
-NOTE_EVERY = timedelta(minutes=10)
 
 _CALLERS_MAX = 10_000
 
@@ -39,53 +30,24 @@ class _Bucket:
 
 
 class RateLimiter:
-    """The callers of one process.
+    """Token buckets of the callers of one process.
 
     Args:
-        per_s: Calls a second that a caller may make for ever.
-        burst: Calls that it may make at once.
-        memory_s: How long it is remembered who has a secret.
+        per_s: Sustained calls per second of a caller.
+        burst: Size of a bucket in calls.
     """
 
-    def __init__(self, per_s: float, burst: int, memory_s: float) -> None:
+    def __init__(self, per_s: float, burst: int) -> None:
         self._per_s = per_s
         self._burst = float(burst)
-        self._memory = timedelta(seconds=memory_s)
-        self._known: dict[str | None, tuple[Principal, datetime, datetime]] = {}
-        self._asked: dict[str | None, asyncio.Future[Principal]] = {}
         self._buckets: dict[_Count, _Bucket] = {}
-        self._noted: dict[str, datetime] = {}
         self._lock = threading.Lock()
-
-    def recall(self, digest: str | None, now: datetime) -> Principal | None:
-        """Return who has a secret, None being no secret at all; None where the database must be asked."""
-        principal, since, until = self._known.get(digest, (None, now, now))
-        return principal if since <= now < until else None  # a clock that is set back makes nothing last longer
-
-    def remember(self, digest: str | None, principal: Principal, now: datetime) -> None:
-        """Keep who has a secret for a while, and no longer than its token lasts."""
-        until = now + self._memory
-        until = until if principal.expires_at is None else min(until, principal.expires_at)
-        self._known[digest] = principal, now, until
-
-    async def ask_once(self, digest: str | None, ask: Callable[[], Awaitable[Principal]]) -> Principal:
-        """Ask who has a secret; calls that come meanwhile wait for the same answer, if answers last at all.
-
-        Otherwise each time that a memory ends, all calls under way would ask.
-        """
-        if not self._memory:
-            return await ask()
-        asked = self._asked.get(digest)
-        if asked is None:
-            asked = self._asked[digest] = asyncio.ensure_future(ask())
-            asked.add_done_callback(lambda _: self._asked.pop(digest))
-        return await asyncio.shield(asked)  # who is cut off does not take the answer from the others
 
     def admit(self, caller: str, request_class: RequestClass | None, now: datetime, cost: int = 1) -> None:
         """Count a call in its class; those without one are counted together.
 
         Raises:
-            RateLimitedError: The caller made too many of late; `retry_after_s` says how long to wait.
+            RateLimitedError: The bucket is empty; `retry_after_s` says how long to wait.
         """
         with self._lock:
             bucket = self._filled((caller, request_class), now)
@@ -100,15 +62,6 @@ class RateLimiter:
         )
         error.retry_after_s = max(1, math.ceil(wait_s))
         raise error
-
-    def use_to_note(self, token: str, now: datetime) -> bool:
-        """Say whether the use of a token is due to be written down, as it is every ten minutes."""
-        with self._lock:
-            noted = self._noted.get(token)
-            due = noted is None or not timedelta(0) <= now - noted < NOTE_EVERY  # the clock may have been set back
-            if due:
-                self._noted[token] = now
-        return due
 
     def _filled(self, count: _Count, now: datetime) -> _Bucket:
         bucket = self._buckets.get(count)

@@ -9,6 +9,7 @@ import numpy as np
 from league.api.event_feed import EventFeed
 from league.api.metrics import Metrics
 from league.api.rate_limit import RateLimiter
+from league.api.token_cache import TokenCache
 from league.db.engine import Database
 from league.services.gates.sprt import GateEvaluator
 from league.services.matchmaking.lease_cache import LeaseCache
@@ -47,7 +48,8 @@ class AppState:
     news: EventFeed
     census: WorkerCount
     metrics: Metrics
-    callers: RateLimiter
+    rate_limiter: RateLimiter
+    tokens: TokenCache
     ending: threading.Event
     streams: WeakSet[Stream]
     rng: np.random.Generator

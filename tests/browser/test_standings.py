@@ -85,7 +85,7 @@ def test_the_champion_is_marked_whatever_the_width(visit: Callable[..., Any], se
     assert badge["x"] + badge["width"] <= cell["x"] + cell["width"]
 
 
-def test_the_rest_of_the_table_comes_as_a_reader_scrolls(visit: Callable[..., Any], served: Any) -> None:
+def test_table_loads_more_rows_on_scrolling(visit: Callable[..., Any], served: Any) -> None:
     page = visit("/?show=all")
     assert page.locator(ROW).count() == 100
     for shown in (200, served.league.players):

@@ -16,7 +16,7 @@ export VIRTUAL_ENV=$work/venv OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 "$work/tools/bin/pip" install --quiet uv
 uv=$work/tools/bin/uv
 "$uv" venv --quiet --python "${PYTHON:-python3}" "$VIRTUAL_ENV"
-extras=(server train postgres s3 pettingzoo openspiel)
+extras=(server train postgres s3 onnx pettingzoo mpe2 magent2 openspiel jax)
 "$uv" pip compile --quiet "${options[@]}" --resolution lowest-direct --no-deps --no-header --no-annotate \
     "${extras[@]/#/--extra=}" "$checkout/pyproject.toml" --output-file "$work/lowest.txt"
 # Tools of the tests come at their newest: nothing depends on their lower bounds.

@@ -70,7 +70,7 @@ def test_a_line_that_a_crash_cut_short_is_removed(tmp_path):
     assert path.read_bytes() == b""
 
 
-def test_a_growing_file_goes_on_where_it_ended(tmp_path):
+def test_appended_file_resumes_at_its_end(tmp_path):
     for record in (b"a", b"b"):
         file = AppendFile(tmp_path / "file")
         file.add(record)

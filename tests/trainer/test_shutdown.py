@@ -96,7 +96,7 @@ def test_a_parents_death_is_signalled_once():
 
 @pytest.mark.integration
 @pytest.mark.parametrize("number", SIGNALS)
-def test_the_first_signal_lets_the_process_leave_by_itself(number):
+def test_first_signal_requests_a_graceful_stop(number):
     status, said, _ = leave(start(WATCHFUL), number)
     assert (status, said[0].partition(":")[0], said[1:]) == (0, number.name, ["saved"])
 
@@ -119,7 +119,7 @@ def test_native_code_that_ignores_signals_is_ended_in_time():
     assert time.monotonic() - began >= 0.5
 
 
-def test_the_end_comes_before_supervisors_kill():
+def test_shutdown_deadline_precedes_the_kill_of_supervisors():
     assert GRACE_S < LEAVE_WITHIN_S < 10.0
 
 

@@ -51,7 +51,8 @@ from league.services.matches.pair_records import PairRecords
 from league.services.operations import export, import_
 from league.services.operations.archive import ArchiveReader, Manifest, Progress
 from league.services.operations.export import View
-from league.services.ratings import rated_players, sides, sides_store
+from league.services.ratings import rated_players, sides
+from league.services.ratings import store as rating_store
 from league.services.ratings.period import RatingConfig
 from league.storage.base import CheckpointStore
 
@@ -180,7 +181,9 @@ def view_of(session: Session, cut: Cut) -> View:
         "periods": _rows(Period, periods),
         "ratings": _rows(Rating, Rating.period_id.in_(select(Period.id).where(periods))),
         "payoffs": _sorted(row for name, (of_pairs, _) in records.items() for row in of_pairs.rows(name)),
-        "side_payoffs": _sorted(row for name, (_, apart) in records.items() for row in sides_store.rows(apart, name)),
+        "side_payoffs": _sorted(
+            row for name, (_, apart) in records.items() for row in rating_store.side_rows(apart, name)
+        ),
         "champions": _rows(Champion, Champion.since <= at),
         "checkpoints": _rows(Checkpoint, Checkpoint.sha256.in_(published)),
         "events": _rows(Event, Event.created_at <= at),

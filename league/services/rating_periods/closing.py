@@ -30,7 +30,7 @@ from league.services.population import cache as population_cache
 from league.services.population.cache import Population, Version
 from league.services.promotion import rules as promotion_rules
 from league.services.rating_periods.queries import newest, to_wire
-from league.services.ratings import input_version, sides, sides_store, store
+from league.services.ratings import input_version, sides, store
 from league.services.ratings import state as rating_state
 from league.services.ratings.input_version import InputVersion
 from league.services.ratings.period import PlayerRating, RatingConfig, Roster
@@ -211,7 +211,7 @@ def _draft(session: Session, settings: Settings, environment: str, watermark: in
     )
     present = population_cache.version(session)
     by_side = (
-        sides_store.rows(closing.sides.records.among(sides.seated(games)), environment) if rule.unlike_sides else ()
+        store.side_rows(closing.sides.records.among(sides.seated(games)), environment) if rule.unlike_sides else ()
     )
     not_before = _not_before(session, environment, last, end)
     return _PreparedPeriod(
@@ -240,7 +240,7 @@ def _write(
     session.flush()
     store.write(session, period.id, draft.closing.entries, draft.closing.sides.entries)
     pair_records.write(session, draft.payoffs)
-    sides_store.write(session, draft.side_payoffs)
+    store.write_side_records(session, draft.side_payoffs)
     false_reports.refute(session, environment, draft.after, draft.last_match_id, now)
     if draft.population is not None:
         everybody = draft.population if unchanged else population_cache.load(session, environment)
@@ -273,4 +273,4 @@ def _ledger(session: Session, environment: str, version: int) -> RatingState:
     if last_fit is not None:
         fitted = rating_state.games_of_frozen(store.read(session, environment, last_fit))
     entries, records = store.read(session, environment), pair_records.read(session, environment)
-    return RatingState(entries, records, fitted, sides_store.read(session, environment))
+    return RatingState(entries, records, fitted, store.read_sides(session, environment))

@@ -18,7 +18,7 @@ from league.services.matches.log import MatchArrays
 from league.services.matches.pair_records import PairRecords
 from league.services.rating_periods import closing as rating_periods_closing
 from league.services.rating_periods.differences import Difference, Differences, Kind, Row, Rows
-from league.services.ratings import initial_ratings, sides_store, store
+from league.services.ratings import initial_ratings, store
 from league.services.ratings import state as rating_state
 from league.services.ratings.initial_ratings import Inheritance
 from league.services.ratings.input_version import InputVersion, compute_then_commit
@@ -169,7 +169,7 @@ def _audit(session: Session, environment: str) -> _Audit:
             ratings += len(step.closing.entries)
     found.compare("start", None, _starts({player: roster.newcomers[player] for player in moved}), _starts(moved))
     records = _right("payoff", pair_records.read(session, environment), state.records, found)
-    kept = sides_store.read_records(session, environment)
+    kept = store.read_side_records(session, environment)
     side_records = _right("side payoff", kept, state.sides.records, found)
     outcome = Rebuilt(environment, count, ratings, found.count, found.first)
     return _Audit(inputs, outcome, corrections, moved, records, side_records)
@@ -230,7 +230,7 @@ def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -
     if audit.records is not None:
         pair_records.rewrite(session, environment, audit.records)
     if audit.side_records is not None:
-        sides_store.rewrite(session, environment, audit.side_records)
+        store.rewrite_side_records(session, environment, audit.side_records)
     audit_log.record(
         session,
         "rebuild",

@@ -24,7 +24,7 @@ from league.services.player_names import display_name
 from league.services.rating_periods import closing
 from league.services.rating_periods import queries as period_queries
 from league.services.rating_periods.rebuild import Cut, Step, replay
-from league.services.ratings import input_version, rated_players, sides_store, store
+from league.services.ratings import input_version, rated_players, store
 from league.services.ratings.input_version import InputVersion
 from league.services.ratings.period import PlayerRating, RatingConfig, Roster, as_ratings
 from league.services.ratings.sides import SideState
@@ -286,7 +286,7 @@ def _write(session: Session, environment: str, rerated: _Rerated, actor: str, re
         session.flush()
         store.write(session, period.id, entries, sides.entries)
     pair_records.rewrite(session, environment, rerated.records)
-    sides_store.rewrite(session, environment, rerated.sides[-1].records)
+    store.rewrite_side_records(session, environment, rerated.sides[-1].records)
     last = rerated.periods[-1]
     audit_log.record(
         session,

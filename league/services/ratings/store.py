@@ -1,18 +1,27 @@
-"""Storage of ratings, overall and by side, as rating periods read and append them."""
+"""Storage of ratings, overall and by side, and of pair records by side, as rating periods read and write them.
 
-from collections.abc import Iterator, Mapping
+Pair records of players are in `league.services.matches.pair_records`.
+"""
 
-from sqlalchemy import insert, select
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
-from league.db.models import Player, Rating
+from league.db import bulk_insert
+from league.db.arrays import read_columns
+from league.db.models import Player, Rating, SidePayoff
+from league.services.matches.pair_records import PairRecords
 from league.services.ratings import rated_players
 from league.services.ratings.period import PlayerRating
 from league.services.ratings.side_ratings import is_last
-from league.services.ratings.sides import owner, seat_of
+from league.services.ratings.sides import SideState, away_seats, owner, seat_of
 from league.wire import Side
 
 NUMBERS = Rating.rating, Rating.deviation, Rating.volatility, Rating.games, Rating.score
+_PAYOFFS = ("home_id", "away_id", "matches", "games", "points", "wins", "draws", "losses")
 
 
 def read(session: Session, environment: str, as_of: int | None = None) -> dict[int, PlayerRating]:
@@ -22,12 +31,21 @@ def read(session: Session, environment: str, as_of: int | None = None) -> dict[i
     return {row.id: PlayerRating(*row[1:]) for row in rows}
 
 
-def read_sides(session: Session, environment: str) -> dict[int, PlayerRating]:
-    """Return the seats that periods have rated, after the last one."""
+def read_sides(session: Session, environment: str) -> SideState:
+    """Return the ratings and pair records of seats after the last closed period."""
     query = select(Rating.player_id, Rating.side, Player.kind, *NUMBERS)
     query = query.join(Player, Player.id == Rating.player_id).where(Player.environment == environment, is_last())
     rows = session.connection().execute(query)
-    return {seat_of(row.player_id, row.side): PlayerRating(*row[2:]) for row in rows}
+    entries = {seat_of(row.player_id, row.side): PlayerRating(*row[2:]) for row in rows}
+    return SideState(entries, read_side_records(session, environment))
+
+
+def read_side_records(session: Session, environment: str) -> PairRecords:
+    """Return the records of pairs of seats up to the last closed period."""
+    query = select(*(getattr(SidePayoff, name) for name in _PAYOFFS)).where(SidePayoff.environment == environment)
+    query = query.order_by(SidePayoff.home_id, SidePayoff.away_id)
+    home, away, matches, *numbers = read_columns(session, query, len(_PAYOFFS))
+    return PairRecords(home.astype(np.int64), away_seats(away.astype(np.int64)), matches.astype(np.int64), *numbers)
 
 
 def by_side(
@@ -60,3 +78,27 @@ def write(
     ]
     if rows:
         session.execute(insert(Rating), rows)
+
+
+def side_rows(records: PairRecords, environment: str) -> list[dict[str, Any]]:
+    """Return records of pairs of seats as rows of the table."""
+    return [
+        {
+            "home_id": row["low_id"],
+            "away_id": owner(row["high_id"])[0],
+            **{name: row[name] for name in ("environment", *_PAYOFFS[2:])},
+        }
+        for row in records.rows(environment)
+    ]
+
+
+def write_side_records(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert or update records, as `side_rows` returns them."""
+    key = SidePayoff.home_id, SidePayoff.away_id
+    bulk_insert.put(session, SidePayoff, rows, key=key, fixed=(SidePayoff.environment,))
+
+
+def rewrite_side_records(session: Session, environment: str, records: PairRecords) -> None:
+    """Replace all records of an environment."""
+    session.execute(delete(SidePayoff).where(SidePayoff.environment == environment))
+    write_side_records(session, side_rows(records, environment))

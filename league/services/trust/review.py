@@ -1,6 +1,5 @@
 """Review of workers: how their results fit the other workers' results of the same pairings."""
 
-import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.db.models import Match, Period, Player, Quarantine, Refusal, Worker
 from league.pagination import Page, paginate
+from league.recent_value import RecentValue
 from league.services.environments import lookup as environments
 from league.services.matches import counting
 from league.services.population import cache as population_cache
-from league.services.population.cache import Version
 from league.services.trust import statistics as worker_statistics
 from league.services.trust.statistics import Fit, Reports
 from league.services.workers import service as workers
@@ -82,23 +81,12 @@ class _Review:
     checks: Sequence[wire.WorkerCheck]
 
 
-class ReviewCache:
-    """What the last matches said of all workers at the last look, for whoever looks again soon after.
-
-    A look takes tenths of a second, and every open page of workers asks for one again and again.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: tuple[Version, datetime, _Seen] | None = None
+class ReviewCache(RecentValue[_Seen]):
+    """The last review of all workers, which takes tenths of a second; every open page of workers polls it."""
 
     def look(self, session: Session, settings: Settings, now: datetime) -> _Seen:
-        """Return the last look, or a new one where that is `LASTS` old or something but matches has come since."""
-        present = population_cache.version(session)
-        with self._lock:
-            if self._kept is None or self._kept[0] != present or not timedelta(0) <= now - self._kept[1] < LASTS:
-                self._kept = present, now, _look(session, settings)
-            return self._kept[2]
+        """Return the last review, or a new one if that is `LASTS` old or something but matches has come since."""
+        return self.get(population_cache.version(session), now, LASTS, lambda: _look(session, settings))
 
 
 def list_workers(

@@ -231,7 +231,7 @@ def test_out_of_memory_is_a_one_line_error(capsys: pytest.CaptureFixture[str], m
     assert err.count("\n") == 1
 
 
-def test_more_matches_than_any_memory_holds_are_bad_usage(capsys: pytest.CaptureFixture[str]):
+def test_match_count_beyond_any_memory_is_bad_usage(capsys: pytest.CaptureFixture[str]):
     code, _, err = run(capsys, "bench", "--environment", "mech-duel", "--num-envs", "100000000000")
 
     assert code == 2

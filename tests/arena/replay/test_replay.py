@@ -33,7 +33,7 @@ def written(tmp_path: Path) -> Path:
     return path
 
 
-def test_recording_of_mechs_comes_back_as_it_was(written: Path):
+def test_mech_recording_round_trips(written: Path):
     recording, back = make_recording(), read_recording(written)
 
     for part in ("frames", "shells", "beams", "hits", "smoke"):

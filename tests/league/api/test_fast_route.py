@@ -122,7 +122,7 @@ def test_a_defect_is_a_problem_either_way(http: TestClient, monkeypatch: pytest.
 
 def test_invalid_body_is_counted_once(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
-    monkeypatch.setattr(http.app.state.league.callers, "admit", lambda *given: seen.append(given))
+    monkeypatch.setattr(http.app.state.league.rate_limiter, "admit", lambda *given: seen.append(given))
     assert send(http, WORKERS, {}, STRAIGHT)[0] == 422
     assert len(seen) == 1
 

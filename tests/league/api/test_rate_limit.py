@@ -10,6 +10,7 @@ from league_scene import ON_SQLITE, Scene, result
 from refused import refused
 
 from league.api.rate_limit import REFUSED_COST, RateLimiter
+from league.api.token_cache import TokenCache
 from league.client import LeagueClient, patience_of
 from league.db.engine import Database
 from league.errors import (
@@ -22,7 +23,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def test_a_caller_may_call_at_its_rate_after_a_burst_and_others_are_not_slowed() -> None:
-    callers = RateLimiter(per_s=2.0, burst=10, memory_s=0.0)
+    callers = RateLimiter(per_s=2.0, burst=10)
     for _ in range(10):
         callers.admit("ann", "reads", NOW)
     with refused("rate-limited", "ann", 2, 10) as refusal:
@@ -56,7 +57,7 @@ def test_rate_limited_reader_can_still_send_heartbeats_and_results(
 
 
 def test_waiting_for_retry_after_is_sufficient() -> None:
-    callers = RateLimiter(per_s=0.3, burst=1, memory_s=0.0)
+    callers = RateLimiter(per_s=0.3, burst=1)
     now = NOW
     callers.admit("ann", "reads", now)
     for _ in range(20):
@@ -67,7 +68,7 @@ def test_waiting_for_retry_after_is_sufficient() -> None:
 
 
 def test_a_call_dearer_than_the_burst_needs_the_whole_of_it() -> None:
-    callers = RateLimiter(per_s=1.0, burst=3, memory_s=0.0)
+    callers = RateLimiter(per_s=1.0, burst=3)
     callers.admit("ann", "reads", NOW, cost=100)
     with pytest.raises(RateLimitedError) as refusal:
         callers.admit("ann", "reads", NOW, cost=100)
@@ -76,7 +77,7 @@ def test_a_call_dearer_than_the_burst_needs_the_whole_of_it() -> None:
 
 
 def test_idle_callers_are_forgotten() -> None:
-    callers = RateLimiter(per_s=1.0, burst=3, memory_s=0.0)
+    callers = RateLimiter(per_s=1.0, burst=3)
     for number in range(10_000):
         callers.admit(f"address {number}", "reads", NOW)
     callers.admit("address again", "reads", NOW + timedelta(hours=1))
@@ -114,6 +115,6 @@ def test_guessing_tokens_is_rate_limited_but_valid_tokens_are_not(
 
 
 def test_uses_of_a_token_are_noted_every_ten_minutes_also_where_the_clock_was_set_back() -> None:
-    callers = RateLimiter(per_s=1.0, burst=3, memory_s=0.0)
+    cache = TokenCache(memory_s=0.0)
     moments = [NOW + timedelta(minutes=minutes) for minutes in (0, 9, 10, -1430, -1429)]
-    assert [callers.use_to_note("ann", moment) for moment in moments] == [True, False, True, True, False]
+    assert [cache.is_note_due("ann", moment) for moment in moments] == [True, False, True, True, False]

@@ -119,7 +119,7 @@ def test_every_epoch_sees_the_policy_of_the_one_before(play, never, monkeypatch)
     assert metrics["losses/rejected_steps"] == 0.0
 
 
-def test_updates_end_with_the_epoch_that_went_too_far(play, never, monkeypatch):
+def test_update_stops_after_the_epoch_beyond_the_kl_limit(play, never, monkeypatch):
     played = play(algorithm={"name": "vtrace"}, ppo={"update_epochs": 3, "target_kl": 1e-12})
     learner = make_algorithm(played.learner.config, played.game.spec)
     monkeypatch.setattr(learner, "_corrected_targets", pytest.fail)

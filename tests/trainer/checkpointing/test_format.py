@@ -14,7 +14,7 @@ from trainer.errors import StateError
 from trainer.ppo.optim.optimizer import MOMENTS
 
 
-def test_a_state_comes_back_as_it_was_saved(tmp_path):
+def test_state_round_trips(tmp_path):
     tensors = {"a": torch.randn(3, 2), "b": torch.tensor(5, dtype=torch.int64), "c": torch.tensor(0.1).double()}
     counters = {"steps": 7, "leases": {"pending": [[1, None]]}}
     state.save(tmp_path / "state", tensors, counters)
@@ -85,7 +85,7 @@ def test_a_state_with_numbers_that_are_not_finite_is_refused_by_the_tensors_name
 
 
 @pytest.mark.holds("H1")
-def test_no_changed_bit_of_a_state_goes_unnoticed(tmp_path):
+def test_any_changed_bit_of_a_state_is_detected(tmp_path):
     path = tmp_path / "state"
     state.save(path, {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(True)}, {"steps": 7})
     whole = path.read_bytes()
@@ -126,7 +126,7 @@ def test_a_digest_depends_on_everything():
 
 
 @pytest.mark.holds("D5", "H4")
-def test_a_learner_comes_back_with_everything_that_learning_changed(play, never):
+def test_restored_learner_has_all_changed_state(play, never):
     one, other = play(), play(run={"seed": 5})
     for _ in range(2):
         one.learner.learn(one.collect(), never)

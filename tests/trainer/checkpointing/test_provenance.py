@@ -16,7 +16,7 @@ def read(folder):
     return json.loads((folder / FILE).read_text())
 
 
-def test_every_session_is_added_with_its_times_and_how_far_it_came(tmp_path):
+def test_every_session_is_recorded_with_times_and_progress(tmp_path):
     for number in range(3):
         provenance = Provenance(tmp_path, DiskRetry(print))
         begun = NOW + timedelta(hours=number)

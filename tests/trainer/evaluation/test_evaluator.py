@@ -425,9 +425,10 @@ def test_unplayed_leases_are_released_at_the_end(worker_of, client, retrying_cli
     worker.run()
     assert len(granted) * 3 > worker.matches
     played = {match.lease_id for match in matches_of(client)}
-    for each in granted:
-        if each.lease_id not in played:
-            assert client.explain_lease(each.lease_id).released_at is not None
+    unplayed = [each for each in granted if each.lease_id not in played]
+    assert unplayed
+    for each in unplayed[:20]:
+        assert client.explain_lease(each.lease_id).released_at is not None
 
 
 def test_evaluator_prints_at_its_end_how_many_results_wait(worker_of, client, retrying_client, transport):
@@ -525,7 +526,7 @@ def test_quarantine_is_printed_once_with_reason_and_remedy(worker_of, client, re
 def test_pairs_that_cannot_be_played_are_given_back(worker_of, client, retrying_client):
     publish(client, retrying_client, [1, 2])
     output = io.StringIO()
-    worker, _ = worker_of(rounds=600, console=Console(file=output, width=500))
+    worker, _ = worker_of(rounds=200, console=Console(file=output, width=500))
     released = []
     membership = worker._session
     release = membership.release

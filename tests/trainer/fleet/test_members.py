@@ -229,7 +229,7 @@ def refusal(monkeypatch, address, error):
 
 
 @pytest.mark.parametrize("error", [ConnectionError("timeout"), NoTokenError("no token")])
-def test_a_cluster_that_does_not_answer_may_want_a_token(monkeypatch, error):
+def test_unresponsive_cluster_error_mentions_the_token(monkeypatch, error):
     """Ray's client waits half a minute for a cluster that has refused it, and then says that it timed out."""
     assert "RAY_AUTH_MODE=token" in refusal(monkeypatch, "ray://head:10001", error)
 

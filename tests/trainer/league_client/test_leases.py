@@ -153,7 +153,7 @@ def test_an_environment_that_has_come_to_self_play_or_left_it_begins_with_new_ma
     assert [swapped.next_match(row).self_play_match for row in (0, 1)] == [True, False]
 
 
-def test_self_play_meets_the_live_weights(book_of, league):
+def test_self_play_uses_the_live_weights(book_of, league):
     league.seats = [LEARNER]
     assert book_of().next_match(0).opponent is LIVE
 

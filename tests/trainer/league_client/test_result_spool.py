@@ -252,7 +252,7 @@ def test_a_result_that_the_league_will_not_have_is_set_aside_and_the_others_are_
     assert "the league rejected 2 results" in caplog.text
 
 
-def test_a_refused_batch_waits_where_the_league_goes_away_in_the_middle_of_it(opened, tmp_path, server):
+def test_rejected_batch_is_kept_if_the_league_becomes_unavailable(opened, tmp_path, server):
     def fickle(results):
         if len(results) > 2:
             raise TooLargeError("body", "it has too many bytes", "send less")

@@ -106,7 +106,7 @@ def test_exploiter_takes_a_snapshot_and_is_reset(worker_of, client, tmp_path):
     assert (learner.resets, steps) == (2, [128, 256])
 
 
-def test_a_main_goes_on_from_its_snapshot(worker_of, client):
+def test_main_continues_from_its_snapshot(worker_of, client):
     config = rps("run.total_timesteps=192", *PACE)
     worker = worker_of(client, config)
     worker.run()

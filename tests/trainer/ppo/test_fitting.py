@@ -53,7 +53,7 @@ def test_rollout_and_update_agree_in_every_chunk(settings):
 @pytest.mark.parametrize(
     "settings", [NETWORKS["all kinds"], NETWORKS["a module with a memory"]], ids=["all kinds", "a module"]
 )
-def test_a_short_run_meets_its_snapshots_and_can_be_played_with(worker_of, client, tmp_path, monkeypatch, settings):
+def test_short_run_plays_its_snapshots_and_can_be_loaded(worker_of, client, tmp_path, monkeypatch, settings):
     worker = worker_of(client, config_of(*settings, "run.total_timesteps=192", "environment.self_play=0.25"))
     worker.run()
     assert worker.learner.steps == 192
@@ -69,7 +69,7 @@ def test_a_short_run_meets_its_snapshots_and_can_be_played_with(worker_of, clien
     assert len(play_series(GAME, trained, random, matches=2, seed=0).matches) == 2
 
 
-def test_a_learner_of_every_kind_comes_back_from_its_state():
+def test_every_kind_of_learner_is_restored_from_its_state():
     for settings in NETWORKS.values():
         one, other = (Learner(config_of(*settings, f"run.seed={seed}"), BAZAAR) for seed in (0, 1))
         rollout = one.allocate()

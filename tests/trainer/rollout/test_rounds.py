@@ -118,7 +118,7 @@ def test_opponent_and_side_stay_for_all_rounds_of_a_match(config):
     assert len(finished) == E * 36 // (2 * ROUNDS)
 
 
-def test_a_round_that_a_limit_cut_off_is_bootstrapped_and_the_match_goes_on(config):
+def test_truncated_round_is_bootstrapped_and_the_match_continues(config):
     """Rounds of 2 decisions, each cut off: the learner values what it would have seen next."""
     game = FakeGame(E, length=lambda seed: 2, limited=lambda seed: True)
     collected, finished, _ = play(in_rounds(game), config(), lambda matches: matches)

@@ -229,7 +229,7 @@ def test_a_signal_in_the_middle_of_a_slow_call_saves_and_leaves(tmp_path, start,
 
 @pytest.mark.timeout(COMPILING_S)
 @pytest.mark.parametrize(("moment", "wait_s"), [("opening", 1.0), ("first rollout", 2.0), ("update 1 ", 0.5)])
-def test_a_signal_in_a_large_run_leaves_in_time_whatever_goes_on(tmp_path, start, league, moment, wait_s):
+def test_large_run_stops_in_time_after_a_signal(tmp_path, start, league, moment, wait_s):
     """Opening, perhaps with a compilation, a long rollout, or a long update of twenty mechs in each of 64 matches."""
     large = ["environment.num_envs=64", "rollout.num_steps=64", "ppo.num_minibatches=4", "ppo.update_epochs=8"]
     settings = [word for each in large for word in ("--set", each)]

@@ -325,7 +325,7 @@ def test_numbers_and_devices_that_make_no_sense_are_refused():
     assert TensorGame(Count, autoreset=Autoreset.NEXT_STEP).autoreset_of("count", None) is Autoreset.NEXT_STEP
 
 
-def test_pairs_meet_the_same_match_on_swapped_sides():
+def test_pairs_play_the_same_match_on_swapped_sides():
     name = named(paired=Count)
     random = resolve_policy(name, "random")
     series = play_series(name, random, random, matches=8, seed=0)

@@ -109,7 +109,7 @@ def test_winner_table(arrays: dict, score: float, reason: str):
     assert component(scene, "win") == [(2 * score - 1) * WEIGHTS.win * home, (1 - 2 * score) * WEIGHTS.win * away]
 
 
-def test_match_goes_on_while_nothing_is_decided():
+def test_match_continues_while_undecided():
     scene = start(DUEL, {0: at(-20, 0), 1: at(20, 0)}, decision=LIMIT - 2, zone_s=[49.0, 49.0], hp=[1.0, 1.0])
 
     step = scene.play()

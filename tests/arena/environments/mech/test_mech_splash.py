@@ -78,7 +78,7 @@ def test_walls_shield_from_splash():
         assert hp(env)[6] == pytest.approx(left, abs=1e-3)
 
 
-def test_a_missile_that_meets_a_wall_bursts_there():
+def test_missile_bursts_at_a_wall():
     env = set_up([["heavy", "scout", "scout"]], {4: (3.6, 0, WEST)}, terrain=Terrain.BROKEN)
     build_wall(env, 5, 6)
     shell_at(env, 0, 0, MISSILE, [4.8, 2.0, 1.2], [12.0, 0.0, 0.0])

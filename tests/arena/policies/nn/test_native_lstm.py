@@ -172,7 +172,7 @@ def test_other_widths_go_through_torch(units):
     assert not cores.has_native_lstm(units)
 
 
-def test_where_there_is_no_warp_everything_goes_through_torch(monkeypatch):
+def test_without_warp_torch_is_used(monkeypatch):
     cores._load_native.cache_clear()
     monkeypatch.delitem(sys.modules, "arena.policies.nn.native_lstm")
     monkeypatch.delitem(sys.modules, "arena.native.warp")

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE
 from refused import refused
 
-from league.api.rate_limit import NOTE_EVERY
+from league.api.token_cache import NOTE_EVERY
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import (

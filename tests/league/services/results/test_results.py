@@ -107,7 +107,7 @@ def test_the_same_key_twice_in_one_batch_counts_once(scene: Scene) -> None:
 def test_resending_after_a_lost_response_is_a_duplicate(scene: Scene, http: TestClient) -> None:
     class LosesAnswers(httpx2.BaseTransport):
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-            http.send(request)
+            http.request(request.method, str(request.url), content=request.read(), headers=dict(request.headers))
             raise httpx2.ReadError("connection reset")
 
     (lease,) = scene.opponent_leases(1)

@@ -67,9 +67,7 @@ def full_between(worker, disk, first, last):
 
 
 @pytest.mark.holds("H1")
-def test_training_goes_on_while_the_disk_is_full_and_everything_is_written_afterwards(
-    worker_of, client, disk, tmp_path
-):
+def test_training_continues_on_a_full_disk_and_writes_everything_later(worker_of, client, disk, tmp_path):
     told = []
     worker = worker_of(client, rps("run.total_timesteps=768"), lines=told)
     full_between(worker, disk, 3, 9)

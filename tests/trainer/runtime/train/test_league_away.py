@@ -7,7 +7,7 @@ from small_runs import logged, rps, same_results, spooled
 from league.api.middleware import protocol_version
 
 
-def test_training_goes_on_while_the_league_is_away_and_loses_nothing(worker_of, client, transport, tmp_path, outside):
+def test_training_continues_without_the_league_and_loses_nothing(worker_of, client, transport, tmp_path, outside):
     worker = worker_of(client, rps("run.total_timesteps=1280", "league.snapshot_every_steps=320"))
     learn = worker.learner.learn
 

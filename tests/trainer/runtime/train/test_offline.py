@@ -26,7 +26,7 @@ def snapshots(folder):
     return sorted(folder.glob("*.safetensors"))
 
 
-def test_an_offline_run_meets_itself_and_its_own_snapshots(worker_of, nowhere, tmp_path):
+def test_offline_run_plays_itself_and_its_own_snapshots(worker_of, nowhere, tmp_path):
     worker = worker_of(nowhere, rps("run.total_timesteps=512", *SETTINGS), offline=True)
     met, take = set(), worker.session.collector._on_match
 
@@ -54,7 +54,7 @@ def test_an_offline_run_leaves_no_results_and_no_membership_behind(worker_of, no
     assert metrics[-1]["charts/episodes"] == 256
 
 
-def test_an_offline_run_goes_on_offline(worker_of, nowhere, tmp_path):
+def test_offline_run_resumes_offline(worker_of, nowhere, tmp_path):
     worker_of(nowhere, rps("run.total_timesteps=256", *SETTINGS), offline=True).run()
     lines = []
     again = worker_of(nowhere, rps("run.total_timesteps=512", *SETTINGS), lines=lines, offline=True)

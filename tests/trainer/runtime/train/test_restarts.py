@@ -23,7 +23,7 @@ def progress_of(client, step):
     return wire.Heartbeat(learners=[wire.LearnerProgress(learner_id=learner, step=step, metrics={})])
 
 
-def test_a_restart_goes_on_where_the_run_stopped(worker_of, client, tmp_path):
+def test_restart_resumes_the_run(worker_of, client, tmp_path):
     worker_of(client, rps("run.total_timesteps=256")).run()
     lines = []
     again = worker_of(client, rps("run.total_timesteps=512"), lines=lines)
@@ -86,7 +86,7 @@ def test_snapshot_undone_by_a_crash_is_not_published(worker_of, client, tmp_path
     assert_names(caplog.text, "dropped", 256)
 
 
-def test_a_snapshot_is_published_once_a_restart_goes_on_from_it(worker_of, client, tmp_path):
+def test_snapshot_is_published_after_a_restart_resumed_from_it(worker_of, client, tmp_path):
     worker = worker_of(client, rps("run.total_timesteps=384", "league.snapshot_every_steps=128"))
     publish, saved = client.publish, {}
 
