@@ -4,16 +4,15 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from arena.replay.columns import Differences, Plain
-from arena.replay.limits import require
+from arena.replay.columns import Differences, Plain, require
 
 SLOTS = 3
-"""Shells that one mech can have in the air."""
+"""Most shells of one mech in the air."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of equally long columns, in the order of their frames."""
+    """Columns of equal length with rows ordered by frame."""
 
     frame: Differences
 
@@ -23,14 +22,14 @@ class Table:
         require(bool(np.all(np.diff(self.frame) >= 0)), f"rows of {type(self).__name__} are out of order")
 
     def rows(self, frame: int) -> slice:
-        """Which rows belong to a frame."""
+        """Return the rows of a frame."""
         first, last = np.searchsorted(self.frame, (frame, frame + 1))
         return slice(int(first), int(last))
 
 
 @dataclass(frozen=True)
 class Shells(Table):
-    """Shells in the air: whose, in which of its slots, from which weapon, where."""
+    """Shells in the air: owner, slot, weapon and position."""
 
     owner: Plain
     slot: Plain
@@ -51,7 +50,7 @@ class Beams(Table):
 
 @dataclass(frozen=True)
 class Hits(Table):
-    """Damage in the decision before the frame, by any weapon; a shooter of -1 is the ground."""
+    """Damage in the decision before the frame, by any weapon; shooter -1 is the ground."""
 
     shooter: Plain
     target: Plain
@@ -60,7 +59,7 @@ class Hits(Table):
 
 @dataclass(frozen=True)
 class Smoke(Table):
-    """Clouds: from `frame` on, up to and with frame `last`."""
+    """Smoke clouds, from `frame` to `last` inclusive."""
 
     last: Plain
     side: Plain
