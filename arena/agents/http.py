@@ -51,7 +51,7 @@ class HttpActor(Conversation):
             try:
                 return messages.decode(self._post(body, limit_s))
             except _STALE:
-                if not kept:
+                if not kept:  # only an idle connection can be stale: an error on a new one is final
                     raise
                 self.close()
                 return messages.decode(self._post(body, limit_s))

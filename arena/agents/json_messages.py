@@ -112,7 +112,7 @@ def decode(line: bytes) -> dict[str, Any]:
     """
     try:
         answer = json.loads(line)
-    except (ValueError, RecursionError) as error:  # the second: brackets within brackets without end
+    except (ValueError, RecursionError) as error:  # RecursionError: deeply nested brackets
         raise ExternalPolicyError(
             f"it wrote {truncate(repr(line[:200]))} instead of a JSON object: write nothing else to stdout"
         ) from error

@@ -33,7 +33,7 @@ class PythonAgent:
         """See `ExternalAgent.act`."""
         try:
             answered = self._answer(batch)
-        except (Exception, SystemExit) as error:  # whatever another's code raises
+        except (Exception, SystemExit) as error:  # user code may raise anything
             raise ExternalPolicyError(f"it failed with {type(error).__name__}: {truncate(error)}") from error
         actions, memory = answered if isinstance(answered, tuple) and len(answered) == _PAIR else (answered, ())
         if not isinstance(actions, Mapping):
@@ -60,7 +60,7 @@ def open_callable(path: str, spec: EnvironmentSpec) -> PythonAgent:
         make: Callable[[EnvironmentSpec], Any] = found
         try:
             found = make(spec)
-        except (Exception, SystemExit) as error:  # whatever another's code raises
+        except (Exception, SystemExit) as error:  # user code may raise anything
             raise ExternalPolicyError(
                 f"{path}(game) failed with {type(error).__name__}: {truncate(error)}; a class is made with the game"
             ) from error
@@ -76,18 +76,18 @@ def _things(memory: object) -> Sequence[Any]:
     if memory is None:
         return NO_MEMORY
     if isinstance(memory, Iterable) and not isinstance(memory, Mapping | str | bytes):
-        with suppress(TypeError):  # an array of no axis says that it has things, and has none
+        with suppress(TypeError):  # a zero-dimensional array is Iterable but cannot be iterated
             return tuple(memory)
     raise ExternalPolicyError(
         f"it gave {truncate(repr(memory))} as memory: return a list with one item per agent, or None"
     )
 
 
-def _find(path: str) -> Any:  # noqa: ANN401  whatever has that name
+def _find(path: str) -> Any:  # noqa: ANN401  any object
     name, _, attribute = path.partition(":")
     try:
         module = import_user_module(name)
-    except (Exception, SystemExit) as error:  # whatever another's code raises while it loads
+    except (Exception, SystemExit) as error:  # user code may raise anything on import
         raise ExternalPolicyError(
             f"{path} does not load ({type(error).__name__}: {truncate(error)}): use an importable module"
         ) from error

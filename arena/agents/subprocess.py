@@ -37,7 +37,11 @@ class ProcessActor(Conversation):
 
     def __init__(self, command: str, spec: EnvironmentSpec, *, start_s: float, answer_s: float) -> None:
         self._process = _start(command)
+        # Pipes have no time limits: a thread reads, and the caller waits for the thread with a time limit.
+        # Pipes have no time limits: a thread reads, and the caller waits for the thread with a time limit.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="policy")
+        # also runs at garbage collection and at interpreter exit
+        # also runs at garbage collection and at interpreter exit
         self._finish = weakref.finalize(self, _end, self._process, self._thread)
         super().__init__(spec, start_s=start_s, answer_s=answer_s)
 

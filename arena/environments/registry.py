@@ -42,16 +42,11 @@ class Entry:
     hosted: bool
 
 
-# Over 2,000 side-swapped matches (seed 1) lieutenant scores against
-#
-#                      mech-duel    mech-pack    mech-company
-#     lieutenant-half     0.9940       0.9565          0.9550
-#     random              0.9938       1.0000          1.0000
-#     turret              1.0000       1.0000          1.0000
-#
-# and lieutenant-half scores 0.99 or more against random and turret. By 1500 - 400 log10(s / (1 - s)) lieutenant-half
-# belongs at 612, 963 and 969, random at 619 in duels, and the others out of sight. They are held at 1000 and at 800,
-# where the scale still tells weak players apart.
+# Over 2,000 side-swapped matches (seed 1) lieutenant scores against mech-duel mech-pack mech-company lieutenant-half
+# 0.9940 0.9565 0.9550 random 0.9938 1.0000 1.0000 turret 1.0000 1.0000 1.0000 and lieutenant-half scores 0.99 or more
+# against random and turret. By 1500 - 400 log10(s / (1 - s)) lieutenant-half would be rated 612, 963 and 969, random at
+# 619 in duels, and the others far below. They are anchored at 1000 and 800 instead, where the scale still separates
+# weak players.
 _MECH_BASELINES = (
     Baseline("random", 800.0),
     Baseline("lieutenant", 1500.0),
@@ -139,7 +134,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "mpe2": Family(_PETTINGZOO, ("mpe2",), ("mpe2:simple_tag_v3",)),
     "magent2": Family(_PETTINGZOO, ("magent2",), ()),
-    "pgx": Family(_JAX, ("jax", "pgx"), ()),  # none is listed: a list that names one would load JAX
+    "pgx": Family(_JAX, ("jax", "pgx"), ()),  # none is listed, because a list with one would import JAX
     "gymnax": Family(_JAX, ("jax", "gymnax"), ()),
     "jaxmarl": Family(_JAX, ("jax", "jaxmarl"), ()),
 }
@@ -307,7 +302,7 @@ def _entry(name: str) -> Entry:
     return entry
 
 
-def _resolve(path: str, game: str) -> Any:  # noqa: ANN401  whatever the registered path names
+def _resolve(path: str, game: str) -> Any:  # noqa: ANN401  any factory
     module, _, attribute = path.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)

@@ -66,7 +66,7 @@ class SeededBatch:
         self.next_seeds.copy_(torch.where(rows, drawn, self.next_seeds))
 
     def _zeros(self, dtype: torch.dtype, *shape: int) -> Tensor:
-        """Allocate zeros (E, *shape)."""
+        """Allocate zeros `(E, *shape)`."""
         return torch.zeros(self.num_envs, *shape, dtype=dtype, device=self.device)
 
     def _open_all(self, seeds: Int[Tensor, " E"] | None) -> None:

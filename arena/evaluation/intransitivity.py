@@ -87,7 +87,7 @@ def _p_values(counts: WinCounts) -> FloatArray:
 
 def _triples(beats: BoolArray) -> int:
     edges = beats.astype(np.float64)
-    return round(float(((edges @ edges) * edges.T).sum()) / 3.0)
+    return round(float(((edges @ edges) * edges.T).sum()) / 3.0)  # a 3-cycle is counted from each of its players
 
 
 def _groups(beats: BoolArray) -> tuple[tuple[int, ...], ...]:

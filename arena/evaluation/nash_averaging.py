@@ -15,9 +15,10 @@ from scipy.sparse import csc_array, hstack, vstack
 
 from arena.arrays import FloatArray
 
-_SYMMETRY = 1e-6  # how far x_ij + x_ji may be from 1
+_SYMMETRY = 1e-6  # tolerance of x_ij + x_ji = 1
 _TOLERANCE = 1e-9  # of the conic solver, in win rates and probabilities
-_NOTHING = 1e-7  # a lead over a mixture that is none: players a hair's breadth from even would leave no mixture else
+# tolerance of a lead over the mixture: with exactly 0, players almost even with it would leave no feasible mixture
+_NOTHING = 1e-7
 
 
 def max_entropy_nash(win_rate: ArrayLike) -> FloatArray:
@@ -44,7 +45,7 @@ def max_entropy_nash(win_rate: ArrayLike) -> FloatArray:
     if not mixture.size:
         return mixture
     share = _any_equilibrium(lead)
-    inside = share > -(lead @ share)
+    inside = share > -(lead @ share)  # strict complementarity: exactly one of share and loss is positive
     mixture[inside] = _most_even(lead[:, inside], share[inside])
     return mixture
 

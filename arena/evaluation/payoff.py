@@ -16,7 +16,7 @@ from arena.ratings.glicko2 import Ratings, expected_score
 DECAY = 0.99
 PRIOR_GAMES = 8.0
 
-_ODDS_MARGIN = 1e-6  # a win rate is kept this far from 0 and 1 before its log-odds are taken
+_ODDS_MARGIN = 1e-6  # win rates are clipped to this distance from 0 and 1 before taking log-odds
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +87,7 @@ def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *,
     weight = _fading_weights(place, fading, decay)
 
     def total(values: FloatArray | BoolArray) -> FloatArray:
+        # bincount of empty arrays returns integers even with float weights
         return np.bincount(place, weights=weight * values, minlength=cells).astype(np.float64, copy=False)
 
     return WinCounts(
@@ -266,6 +267,8 @@ def _log_odds(rate: FloatArray) -> FloatArray:
 def _fading_weights(cell: IntArray, learning: BoolArray, decay: float) -> FloatArray:
     """Return (M,) weights decay^(later learning games in the same cell)."""
     weight = np.ones(cell.size)
+    # only games of cells with learning games need the sort below
+    # only games of cells with learning games need the sort below
     fades = (np.bincount(cell, weights=learning) > 0.0)[cell]
     own, learned_in = cell[fades], learning[fades]
     order = np.argsort(own, kind="stable")

@@ -36,7 +36,7 @@ Decision = Literal["accept", "reject", "continue"]
 ELO_LIMIT = 1000.0
 """Limit of elo estimates, in points."""
 
-_EMPTY_CELL = 1e-3  # games counted where there were fewer, so that every value stays possible
+_EMPTY_CELL = 1e-3  # minimum count of each cell, so that every score has a positive probability
 _KINDS_OF_COUNTS = (3, 5)
 _CONFIDENCE = 0.95
 
@@ -211,7 +211,8 @@ def estimate(counts: ArrayLike, config: SprtConfig) -> EloEstimate:
     jumps = _jumps(n, config.elo0, config.elo1)
     llr = float(n @ jumps)
     place = min(max(llr, config.lower), config.upper)
-    time = float(n.sum()) * (place / llr if place != llr else 1.0)  # of a test past a bound: when it was there
+    # past a bound: the time at which the test crossed it
+    time = float(n.sum()) * (place / llr if place != llr else 1.0)
 
     def below(tilt: float) -> float:
         share = _tilted(n, tilt)
@@ -242,7 +243,7 @@ def _tilt(n: FloatArray, elo: float) -> float:
 
 def _crossing(below: Callable[[float], float], level: float, ends: tuple[float, float]) -> float:
     """Return the point at which an increasing function reaches a level, or the nearer end of the range."""
-    from scipy.optimize import brentq  # here, because every command would wait for the import
+    from scipy.optimize import brentq  # lazy import: it would delay every command
 
     low, high = ends
     if below(low) >= level:

@@ -231,6 +231,8 @@ def draw(distribution: Distribution, count: int, rng: np.random.Generator) -> Op
     opponents = distribution.probabilities.size
     shares = [branch.share * branch.weights for branch in distribution.branches]
     edges = np.cumsum(np.concatenate(([distribution.self_play], *shares)))
+    # Rounding can give exactly 1, which lies behind the last edge.
+    # Rounding can give exactly 1, which lies behind the last edge.
     points = np.minimum((np.arange(count) + rng.random()) / count, np.nextafter(1.0, 0.0))
     taken = rng.permutation(np.searchsorted(edges / edges[-1], points, side="right"))
 

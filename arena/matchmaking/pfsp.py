@@ -12,7 +12,7 @@ from arena.arrays import FloatArray, finite_column, share_column
 
 WinRateWeighting = Literal["hard", "variance", "linear", "capped", "uniform"]
 
-WEIGHT_FLOOR = 1e-10  # weights that sum to less say nothing: uniform instead
+WEIGHT_FLOOR = 1e-10  # a smaller sum carries no information: uniform instead
 
 _DISTANCE_MAX = 1e150  # in sigmas; its square is finite
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from arena.arrays import BoolArray, FloatArray, IntArray, finite_column
 
-if TYPE_CHECKING:  # scipy is imported where it is used: every command would wait for it
+if TYPE_CHECKING:  # lazy import: scipy would delay every command
     from scipy.sparse import csr_array
 
 
@@ -169,6 +169,8 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Pool, count: int, rng: np
     met = waiting.met
     pairs: list[tuple[int, int]] = []
     while len(pairs) < count:
+        # Players with the same games and deviation are served in random order.
+        # Players with the same games and deviation are served in random order.
         order = np.lexsort((rng.random(waiting.games.size), -waiting.deviation, waiting.games))
         first = order[~waiting.anchor[order]]
         one_round = _pair_neighbours(sample(), first, met, count - len(pairs))

@@ -268,7 +268,7 @@ def _preferring(config: MatchmakingConfig, given: Mapping[str, Any]) -> Matchmak
     return replace(config, **({"mixture": ()} | chosen if "weighting" in chosen else chosen))
 
 
-# --- when ------------------------------------------------------------------------------------------------------------
+# --- snapshots -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ def decide(rule: SnapshotRule, role: Role, steps: int, against: OpponentTable, c
     return Decision(reset=chance < rule.reset, reason=reason)
 
 
-# --- whom ------------------------------------------------------------------------------------------------------------
+# --- opponents -------------------------------------------------------------------------------------------------------
 
 
 def role_distribution(against: OpponentTable, candidates: Candidates, rules: RoleRules) -> Distribution:
@@ -372,7 +372,8 @@ def _mixed(against: OpponentTable, branches: list[Branch]) -> Distribution:
 
 def _main_branches(against: OpponentTable, candidates: Candidates, rules: Main) -> list[Branch]:
     config, rivals = rules.matchmaking, against.rival_mains.size
-    of_rivals = config.self_play_share * rivals / (1 + rivals)  # the learner is one of the mains
+    # the learner itself is one of the mains, so self-play includes it
+    of_rivals = config.self_play_share * rivals / (1 + rivals)
     not_pfsp = config.self_play_share + rules.verification_share
     everybody = opponent_distribution(candidates, replace(config, self_play_share=not_pfsp)).branches
     weakness = _verification_branch(against, rules)
@@ -412,7 +413,8 @@ def _forgotten_past(against: OpponentTable) -> BoolArray:
     """
     own = np.flatnonzero(against.lineage == against.own)
     in_order = own[np.argsort(against.step[own], kind="stable")]
-    easier = np.flatnonzero(np.diff(against.win_rates[in_order]) > 0.0)  # the later of two is beaten more often
+    # the win rate against the later of two is higher
+    easier = np.flatnonzero(np.diff(against.win_rates[in_order]) > 0.0)
     past = np.zeros(against.win_rates.size, dtype=np.bool_)
     past[in_order[: easier[-1] + 2 if easier.size else 0]] = True
     return past

@@ -148,7 +148,7 @@ class Rule:
         """
         try:
             weights = np.asarray(self.weigh(candidates), dtype=np.float64)
-        except Exception as error:  # whatever somebody's own rule raises
+        except Exception as error:  # a custom rule may raise anything
             raise ValueError(f"rule {self.name!r} failed: {type(error).__name__}: {error}") from error
         wanted = candidates.ratings.shape
         if weights.shape != wanted:
@@ -245,19 +245,20 @@ def _nash(candidates: Candidates) -> FloatArray:
     return _mixture(between.astype(np.float64, copy=False).tobytes(), candidates.ratings.size)
 
 
-@lru_cache(maxsize=2)  # learners of one league have the same opponents
+@lru_cache(maxsize=2)  # learners of one league share their opponents
 def _mixture(between: bytes, players: int) -> FloatArray:
-    from arena.evaluation.nash_averaging import max_entropy_nash  # its solvers take a quarter of a second to load
+    # lazy import: its solvers take a quarter of a second to load
+    from arena.evaluation.nash_averaging import max_entropy_nash
 
     mixture = max_entropy_nash(np.frombuffer(between).reshape(players, players))
-    mixture.flags.writeable = False
+    mixture.flags.writeable = False  # the cache returns the same array to all callers
     return mixture
 
 
 def _forgotten(candidates: Candidates) -> FloatArray:
     if candidates.pasts is None:
         return np.zeros_like(candidates.ratings)
-    from arena.evaluation.forgetting import forgetting  # as do its statistics
+    from arena.evaluation.forgetting import forgetting  # lazy import, as above
 
     return forgetting(candidates.pasts.earlier, candidates.pasts.recent).weights
 

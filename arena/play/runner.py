@@ -267,8 +267,10 @@ class _Schedule:
                 reason = self._env.spec.reasons[int(outcome.reason[row])]
                 decisions = int(outcome.decisions[row])
                 played = MatchResult(float(outcome.score[row]), reason, decisions, self._seeds[index])
-                self._results.setdefault(index, played)
+                self._results.setdefault(index, played)  # a forfeit is recorded before the match ends
                 self._playing[row] = index + self._env.num_envs
+                # the next match has just been opened, so this seeds the one after it
+                # the next match has just been opened, so this seeds the one after it
                 self._assign(row, index + 2 * self._env.num_envs)
         return len(self._results) - before
 

@@ -57,22 +57,25 @@ USUAL = RefitConfig()
 _STEP_TOLERANCE = 1e-9  # 2e-7 points
 _LEARNING_ROUNDS = 20
 _LEARNING_TOLERANCE = 0.02
-_DENSE_MAX = 1_000  # players; up to there a factorisation takes less than conjugate gradients' many small calls
-_PROBED = 40_000  # steps times probes: they leave an error of 0.7 % in the sum of variances
+# players; below this a dense factorisation is faster than the many small calls of conjugate gradients
+_DENSE_MAX = 1_000
+_PROBED = 40_000  # steps times probes; leaves an error of 0.7 % in the sum of variances
 _PROBES_MIN, _PROBES_MAX = 2, 16
 _PROBE_TOLERANCE = 1e-3
 _ROUGHLY = 1e-3
 _SOLVER_TOLERANCE = 1e-10
-_NEWTON_STEPS = 200  # from near the top it takes about five
-_STEP_MAX = 8.0  # 1,400 points: where a start is so far off that nothing bends, Newton's step would leave the world
+_NEWTON_STEPS = 200  # close to the mode it takes about five
+_STEP_MAX = 8.0  # 1,400 points; limits Newton's step where a distant start leaves almost no curvature
 _HALVINGS = 60
 _MIDDLE = START_RATING / SCALE
-_START_MAX = 50.0  # 8,700 points from there
-_CURVATURE_FLOOR = 1e-12  # of a pair 4,800 points apart
-_VARIANCE_FLOOR = 0.01  # of a game, 800 points apart: one upset farther off is no proof that pairs differ
+_START_MAX = 50.0  # 8,700 points from the middle
+_CURVATURE_FLOOR = 1e-12  # of a pair 4,800 points apart; keeps the Hessian positive definite
+# of a game between players 800 points apart: a single upset beyond that must not suggest overdispersion
+_VARIANCE_FLOOR = 0.01
 _CORRELATION_MAX = 0.9
 
-_one_at_a_time = threading.Lock()  # the number of threads is the process's, not the caller's
+# the BLAS thread limit applies to the whole process, so only one fit may change it at a time
+_one_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +171,8 @@ def fit(
     _require(results, given, pinned, descent)
     theta = given / SCALE
     free = np.flatnonzero(~pinned)
-    free = free[np.argsort(given[free], kind="stable")]  # neighbours have played: their numbers lie near each other
+    # players close in rating have played each other: sorting reduces the bandwidth
+    free = free[np.argsort(given[free], kind="stable")]
     variance = np.zeros(given.size)
     if not free.size:
         return Fit(given, variance, np.zeros_like)
@@ -308,7 +312,7 @@ def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: Int
     rule = f"a parent is one of the {players} players, or -1 for none"
     refuse("parent", parent, (parent < NO_PARENT) | (parent >= players), rule)
     ancestor = parent
-    for _ in range(players.bit_length()):  # twice as far up every time
+    for _ in range(players.bit_length()):  # pointer jumping: doubles the distance to the ancestor
         ancestor = np.where(ancestor == NO_PARENT, NO_PARENT, ancestor[ancestor])
     refuse("parent", parent, ancestor != NO_PARENT, "a player cannot descend from itself")
 
@@ -370,7 +374,7 @@ def _probes(child: IntArray, parent: IntArray, players: int) -> FloatArray:
     count = min(child.size, max(_PROBES_MIN, min(_PROBES_MAX, _PROBED // max(child.size, 1))))
     if child.size <= count:
         weights = np.eye(child.size)
-    else:  # the same for the same players, in every process
+    else:  # a fixed seed: the same players get the same probes in every process
         signs = np.random.default_rng(0).integers(0, 2, (count, child.size))
         weights = np.where(signs == 1, 1.0, -1.0) / np.sqrt(count)
     between = [_differences(child, parent, each, players) for each in weights]
@@ -440,6 +444,7 @@ def _differences(plus: IntArray, minus: IntArray, values: FloatArray, size: int)
 
 
 def _sums(place: IntArray, values: FloatArray, size: int) -> FloatArray:
+    # bincount of empty arrays returns integers even with float weights
     return np.bincount(place, weights=values, minlength=size).astype(np.float64, copy=False)
 
 
@@ -479,7 +484,7 @@ def _newton_ascent(
                 break
             step *= 0.5
         else:
-            return  # no step rises above rounding: this is the top
+            return  # no step improves the log-posterior beyond rounding: this is the mode
         theta[:], height = tried, risen
         if np.abs(step).max() < tolerance:
             return

@@ -44,7 +44,7 @@ _BLOCK = 16  # columns per block, so that a block fits a core's cache
 _UNSURE = 0.06  # relative standard error of a variance above which it is solved for exactly
 _ROUGHLY, _NEARLY = 0.01, 1e-4  # solver tolerances: for the deflation basis, and for estimates
 _STEPS = 5_000
-_TINY = np.finfo(np.float64).tiny
+_TINY = np.finfo(np.float64).tiny  # avoids 0 / 0 for columns that have already converged
 
 
 @dataclass(frozen=True, eq=False)

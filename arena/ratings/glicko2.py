@@ -304,6 +304,7 @@ def _evidence(ratings: Ratings, rows: Rows) -> tuple[FloatArray, FloatArray]:
 def _games_of(rows: Rows, players: int) -> FloatArray:
     """Count the games of each player against others, (P,)."""
     pair, _, games, times = rows
+    # bincount of empty arrays returns integers even with float weights
     counts: FloatArray = np.bincount(pair.ravel(), np.tile(games * times, 2), players).astype(np.float64, copy=False)
     return counts
 

@@ -56,7 +56,7 @@ class PairRecords:
     def _pair_slope(self, lead: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return gradient and information of each pair, (K,), at a lead; accurate even if E rounds to 0 or 1."""
         logit = np.clip(self.weight * lead, -_LOGIT_MAX, _LOGIT_MAX)
-        ahead, x = logit >= 0.0, np.exp(-np.abs(logit))
+        ahead, x = logit >= 0.0, np.exp(-np.abs(logit))  # the sign is split off, so that exp cannot overflow
         surprise = np.where(ahead, self.won * x - self.lost, self.won - self.lost * x) / (1.0 + x)
         information = (self.won + self.lost) * x / np.square(1.0 + x)
         return self.weight * surprise, np.square(self.weight) * information

@@ -107,7 +107,7 @@ def _illinois(low: FloatArray, high: FloatArray, surprise: FloatArray, log_start
         if not active.size:
             break
         slope = f_b - f_a
-        secant = b - f_b * (b - a) / np.where(slope == 0.0, np.inf, slope)
+        secant = b - f_b * (b - a) / np.where(slope == 0.0, np.inf, slope)  # a slope of 0 leaves the point at b
         c = 0.5 * (a + b) if step % 8 == 7 else secant
         f_c = _balance(c, surprise[active], log_start[active], tau)
         crossed = f_c * f_b <= 0.0

@@ -37,7 +37,7 @@ class AmbiguousWorkerError(LeagueError):
 
 @app.command("list", epilog="Example: league worker list --json")
 def list_workers(as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None) -> None:
-    """List workers and flag those with suspicious recent results (docs/reference/results-protocol.md)."""
+    """List workers and flag those with suspicious recent results (docs/guides/operate/workers.md)."""
     with connect(url, token) as client:
         rows = _all_workers(client)
     if as_json:

@@ -77,7 +77,7 @@ def fleet(
 
     Ray restarts processes that die, and they resume from their run folders, which all machines must share. Ctrl-C
     ends the fleet: trainers save and exit, and the same command resumes. The fleet also ends when all trainers have
-    finished. See docs/guides/train/fleet.md.
+    finished. See docs/guides/train/scale-out.md.
     """
     if as_json and not dry_run:
         raise ConfigError("--json prints the result of a dry run: give --dry-run too, or leave --json out")

@@ -167,7 +167,7 @@ class LeagueSettings(StrictModel):
 class RoleSettings(StrictModel):
     """Rules of the learner's role; the league's value holds for each that is left out.
 
-    See docs/guides/train/roles.md.
+    See docs/concepts/matchmaking.md.
     """
 
     snapshot_steps: int | None = Field(None, ge=0)
@@ -181,7 +181,7 @@ class RoleSettings(StrictModel):
     self_play_share: float | None = Field(None, ge=0.0, le=1.0)
     """Share of a main's leases against itself and other mains, environment.self_play aside."""
     weighting: str | None = Field(None)
-    """Weighting of opponents; see docs/guides/judge/own-matchmaking-rule.md."""
+    """Weighting of opponents; see docs/concepts/matchmaking.md."""
     power: float | None = Field(None, ge=0.0)
     """Exponent of the weighting hard."""
     uniform_share: float | None = Field(None, ge=0.0, le=1.0)

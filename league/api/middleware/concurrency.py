@@ -1,6 +1,6 @@
 """Back-pressure: a call runs, waits in a bounded queue, or is rejected at once with the time to come back.
 
-The contract is in docs/guides/judge/own-matchmaking-rule.md.
+The contract is in docs/reference/results-protocol.md.
 """
 
 import asyncio

@@ -68,8 +68,8 @@ _JSON: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
     "/{match_id}/replay",
     response_class=Response,
     responses={
-        200: {"description": "The recording; see docs/guides/judge/replays.md", "content": _JSON},
-        _NOT_MODIFIED: {"description": "The caller already has it"},
+        200: {"description": "The recording; see docs/reference/formats.md", "content": _JSON},
+        _NOT_MODIFIED: {"description": "The caller has it"},
     },
 )
 def get_replay(match_id: Id, request: Request, league: Running, _: Reader) -> Response:

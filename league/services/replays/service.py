@@ -74,7 +74,7 @@ def require_size(config: ReplayConfig, size_bytes: int) -> None:
 
 
 def read_header(config: ReplayConfig, match_id: int, data: bytes) -> Header:
-    """Return the header of a recording after validating it against the format of docs/guides/judge/replays.md.
+    """Return the header of a recording after validating it against the format of docs/reference/formats.md.
 
     Raises:
         RefusedReplayError: The recording is invalid.

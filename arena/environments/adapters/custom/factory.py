@@ -27,6 +27,6 @@ def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int
         raise InputError(f"{name} steps a whole batch itself, so it cannot use {processes} processes: omit them")
     if factory is None:
         return TensorMatches(declared_tensors(name), num_envs=num_envs, device=device, seed=seed)
-    spec_of_custom(name)  # refuses what is called otherwise
+    spec_of_custom(name)  # checks that the spec has this name
     env: Environment = factory(name, num_envs=num_envs, device=device, seed=seed)
     return env

@@ -29,7 +29,7 @@ def spec_of_custom(name: str) -> EnvironmentSpec:
         ArenaError: The object is not a game, or has no two sides.
     """
     found = find(name)
-    scripted_players(name)  # refuses what are none
+    scripted_players(name)  # validates them
     if as_tensor_game(found) is not None:
         return declared_tensors(name).spec
     factory = batch_factory(found)

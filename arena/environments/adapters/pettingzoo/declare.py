@@ -144,7 +144,7 @@ def _listed(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name} of {size}" for name, size in sizes.items()) or "there are none"
 
 
-def _is_sequential(name: str, env: Any) -> bool:  # noqa: ANN401  whatever was made
+def _is_sequential(name: str, env: Any) -> bool:  # noqa: ANN401  any game object
     """Return whether the environment is AEC rather than parallel."""
     common = ("possible_agents", "observation_space", "action_space", "reset", "step")
     if missing := [each for each in common if not hasattr(env, each)]:
@@ -206,7 +206,7 @@ def _longest(name: str, game: TwoSided, env: Any, decisions_per_cycle: int) -> i
     limit = game.max_decisions
     if limit is None:
         cycles = getattr(env.unwrapped, "max_cycles", None) if hasattr(env, "unwrapped") else None
-        if not isinstance(cycles, int) or cycles < 1:  # some games say 0 or -1 where nothing ends them
+        if not isinstance(cycles, int) or cycles < 1:  # some games use 0 or -1 for no limit
             cycles = DEFAULT_DECISIONS
         return cycles * decisions_per_cycle
     if limit < 1:

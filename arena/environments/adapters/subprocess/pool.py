@@ -87,6 +87,8 @@ class _Worker:
                 stdout=STDERR,
                 pass_fds=(theirs.fileno(), self._task.memory),
                 start_new_session=True,
+                # the worker must find the same modules as this process
+                # the worker must find the same modules as this process
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
         self._orders = Connection(ours.detach())
@@ -209,7 +211,7 @@ class Workers:
         task = Task(opener, spec.name, spec.signature, num_envs, 0, num_envs, memory)
         borders = [number * num_envs // count for number in range(count + 1)]
         self.each = [_Worker(replace(task, first=a, last=b)) for a, b in itertools.pairwise(borders)]
-        weakref.finalize(self, _stop, self.each, memory)
+        weakref.finalize(self, _stop, self.each, memory)  # also runs at garbage collection and at interpreter exit
         for worker in self.each:
             try:
                 worker.ready()

@@ -15,7 +15,7 @@ def create(size_bytes: int) -> int:
         descriptor = os.memfd_create("echelon-league")
     else:
         descriptor, path = tempfile.mkstemp()
-        Path(path).unlink()
+        Path(path).unlink()  # the descriptor stays valid without a name
     try:
         os.ftruncate(descriptor, size_bytes)
     except BaseException:

@@ -92,7 +92,7 @@ def _answered(orders: Connection, work: Callable[[], Result]) -> Result:
     """Run a command and report its completion; on failure send the traceback and exit."""
     try:
         result = work()
-    except BaseException:  # noqa: BLE001  whatever a game raises, `sys.exit` too: whoever waits for it has to hear of it
+    except BaseException:  # noqa: BLE001  user code may raise anything, `sys.exit` too: whoever waits for it has to hear of it
         orders.send_bytes(traceback.format_exc().encode())
         sys.exit(1)
     orders.send_bytes(DONE)
@@ -114,7 +114,7 @@ def _make_rows(task: Task) -> Rows:
 def _leave_with_parent(descriptor: int) -> None:
     """Exit at once if the other end of the socket is closed, even during a step."""
     hung_up = select.poll()
-    hung_up.register(descriptor, 0)  # asks for nothing but what is always told: errors, and that it is closed
+    hung_up.register(descriptor, 0)  # no events requested: errors and hang-ups are always reported
     hung_up.poll(WAIT_FOREVER_MS)
     os._exit(0)
 

@@ -62,7 +62,7 @@ def inspect_game(name: str, game: TensorGame) -> Declared:
             observation=(*parts.values(), ObservationBlock("away", (1,), 0.0, 1.0)),
             heads=heads_for({"player": factors}, masked=_masks_actions(name, game, made, autoreset)),
             max_decisions=_longest(name, game, made),
-            # whoever waits for its row to be opened has no turn: rewards and ends still belong to its last one
+            # agents in a row that waits for its reset have no turn: rewards and ends still belong to their last one
             turn_based=game.turn_based or autoreset is Autoreset.NEXT_STEP,
             reproducible=game.reproducible and autoreset is Autoreset.DISABLED,
             limit_decides=False,
@@ -79,7 +79,7 @@ def inspect_game(name: str, game: TensorGame) -> Declared:
     )
 
 
-def split(name: str, told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN401  what `reset` returned
+def split(name: str, told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN401  result of `reset`
     """Return observations and info of a reset; the info is empty if the game omits it.
 
     Raises:
@@ -91,7 +91,7 @@ def split(name: str, told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN40
     return seen, info_of(name, "reset", info)
 
 
-def info_of(name: str, call: str, info: Any) -> Mapping[str, Any]:  # noqa: ANN401  whatever the game returned
+def info_of(name: str, call: str, info: Any) -> Mapping[str, Any]:  # noqa: ANN401  any value
     """Return the info of a call.
 
     Raises:
@@ -115,7 +115,7 @@ def _alike_sides(game: TensorGame) -> bool | None:
     return True if not game.turn_based and len(set(game.agents_per_side)) == 1 else None
 
 
-def _longest(name: str, game: TensorGame, made: Any) -> int:  # noqa: ANN401  whatever the maker made
+def _longest(name: str, game: TensorGame, made: Any) -> int:  # noqa: ANN401  any game object
     """Return the longest match, in decisions."""
     said = game.max_decisions or getattr(made, "max_decisions", DEFAULT_DECISIONS)
     if isinstance(said, bool) or not isinstance(said, SupportsIndex) or operator.index(said) < 1:

@@ -181,7 +181,7 @@ class TensorMatches(SeededBatch):
         score[ended] = torch.tensor(scores, dtype=torch.float64, device=self.device)
         return score
 
-    def _see(self, told: Any, info: Mapping[str, Any]) -> Observation:  # noqa: ANN401  whatever the game shows
+    def _see(self, told: Any, info: Mapping[str, Any]) -> Observation:  # noqa: ANN401  any observation
         values, masks = self._flat(told), {}
         masked = [head for head in self.spec.heads if head.masked]
         active = torch.ones(self._shape, dtype=torch.bool, device=self.device)
@@ -209,7 +209,7 @@ class TensorMatches(SeededBatch):
             parts.append(flat.reshape(shape))
         return torch.cat([*parts, self._away], dim=-1)
 
-    def _part(self, told: Any, key: str) -> Any:  # noqa: ANN401  whatever the game shows
+    def _part(self, told: Any, key: str) -> Any:  # noqa: ANN401  any observation
         """Return the entry of an observation or info that was present at declaration."""
         if isinstance(told, Mapping) and key in told:
             return told[key]
@@ -225,10 +225,10 @@ class TensorMatches(SeededBatch):
             raise GameError(f"{self.spec.name} returns {what} of shape {tuple(taken.shape)}: give {shape}")
         return taken.to(kind, copy=True)
 
-    def _truths(self, mask: Any, shape: tuple[int, ...]) -> Bool[Tensor, "E N K"]:  # noqa: ANN401  whatever it gives
+    def _truths(self, mask: Any, shape: tuple[int, ...]) -> Bool[Tensor, "E N K"]:  # noqa: ANN401  any value
         """Return an action mask as booleans."""
         taken = self._tensor(mask, ACTION_MASK)
-        if taken.numel() and taken.element_size() > 1:  # most masks are of bytes, which nobody adds to logits
+        if taken.numel() and taken.element_size() > 1:  # most masks are bytes, which cannot be additive logits
             try:
                 require_no_addend(float(taken.min()))
             except ArenaError as error:

@@ -73,7 +73,7 @@ class TensorGame:
         """Whether the constructor takes a device, which means that the game uses tensors."""
         return "device" in inspect.signature(self.make).parameters
 
-    def open(self, name: str, *, num_envs: int, device: str) -> Any:  # noqa: ANN401  whatever the reader makes
+    def open(self, name: str, *, num_envs: int, device: str) -> Any:  # noqa: ANN401  any game object
         """Create the game.
 
         Raises:
@@ -109,7 +109,7 @@ class TensorGame:
         return known[value]
 
 
-def as_tensor_game(found: Any) -> TensorGame | None:  # noqa: ANN401  whatever stands behind a name
+def as_tensor_game(found: Any) -> TensorGame | None:  # noqa: ANN401  any object
     """Return a `TensorGame`, or a callable with `num_envs` but not `name`, as a vector game; None for others."""
     if isinstance(found, TensorGame):
         return found
