@@ -111,7 +111,7 @@ class Side:
 
 
 def _rows(session: Any, table: type[Base]) -> list[tuple[Any, ...]]:
-    columns = [column for column in table.__table__.columns if column.name != "id"]  # of rows that are written again
+    columns = [column for column in table.__table__.columns if column is not Rating.__table__.c.id]  # only counts rows
     return sorted((tuple(row) for row in session.execute(select(*columns))), key=repr)
 
 
