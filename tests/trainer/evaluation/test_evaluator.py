@@ -526,7 +526,7 @@ def test_quarantine_is_printed_once_with_reason_and_remedy(worker_of, client, re
 def test_pairs_that_cannot_be_played_are_given_back(worker_of, client, retrying_client):
     publish(client, retrying_client, [1, 2])
     output = io.StringIO()
-    worker, _ = worker_of(rounds=200, console=Console(file=output, width=500))
+    worker, _ = worker_of(rounds=600, console=Console(file=output, width=500))
     released = []
     membership = worker._session
     release = membership.release
