@@ -4,7 +4,8 @@ A command line imports numerics, databases or torch in some of its commands. Wit
 all of these imports, `--version` included. See "Lazily loading subcommands" in click's documentation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -15,6 +16,7 @@ from typer.main import get_group
 if TYPE_CHECKING:  # typer's own copy of click, whose classes it does not export
     from typer._click.core import Command, Context
     from typer._click.formatting import HelpFormatter
+    from typer._click.shell_completion import CompletionItem
 
 
 class LazyCommand(NamedTuple):
@@ -23,10 +25,12 @@ class LazyCommand(NamedTuple):
     Attributes:
         path: `MODULE:NAME` of the `typer.Typer` that has the command, or that is the group.
         help: First paragraph of its help, for the list of all commands.
+        panel: Title of the box that shows it in this list, None for the default box.
     """
 
     path: str
     help: str
+    panel: str | None = None
 
 
 class LazyGroup(TyperGroup):
@@ -37,7 +41,9 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - those of typer
         super().__init__(**attributes)
-        self.commands = {name: TyperCommand(name, help=entry.help) for name, entry in self.lazy.items()}
+        self.commands = {
+            name: TyperCommand(name, help=entry.help, rich_help_panel=entry.panel) for name, entry in self.lazy.items()
+        }
 
     def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
         """Import a command; for the list of all commands, return a placeholder with its help instead."""
@@ -52,9 +58,20 @@ class LazyGroup(TyperGroup):
 
     def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
         """Print the help with the list of all commands."""
+        with self._placeholders():
+            super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: "Context", incomplete: str) -> "list[CompletionItem]":
+        """Return the options and commands that begin with an incomplete word."""
+        with self._placeholders():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextmanager
+    def _placeholders(self) -> Iterator[None]:
+        """Make `get_command` return placeholders."""
         self._listing = True
         try:
-            super().format_help(ctx, formatter)
+            yield
         finally:
             self._listing = False
 

@@ -14,7 +14,7 @@ def _print(asked: bool) -> None:
 
 def show_version(
     _asked: Annotated[
-        bool, typer.Option("--version", callback=_print, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", callback=_print, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Take `--version` where a command's own options stand."""

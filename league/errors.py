@@ -213,7 +213,7 @@ class RefusedReplayError(LeagueError):
 def reason(found: Mapping[str, Any]) -> str:
     """Return the reason of a validation error, given one of its `errors()`."""
     if found.get("type") == "union_tag_not_found":
-        return f"it lacks the field {found['ctx']['discriminator']}, which selects its kind"
+        return f"it has no field {found['ctx']['discriminator']}, which selects its kind"
     text = str(found["ctx"]["error"] if found.get("type") == "value_error" else found["msg"])
     return text[:1].lower() + text[1:]
 

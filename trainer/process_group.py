@@ -118,7 +118,7 @@ class TorchProcessGroup(ProcessGroup):
         except RuntimeError as error:
             reason = SOURCE_PREFIX.sub("", str(error).strip()).partition("\n")[0].partition(". ")[0]
             raise RankLostError(
-                f"rank {self.rank} cannot continue: another rank is gone or does not answer. Saved state and "
+                f"rank {self.rank} cannot continue: another rank has exited or does not respond. Saved state and "
                 "delivered results are intact: restart all ranks (torchrun --max-restarts does), or raise "
                 f"run.ranks_timeout_s ({reason})"
             ) from error

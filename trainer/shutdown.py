@@ -120,7 +120,7 @@ class ShutdownSignals:
         self._log(f"{signal.Signals(number).name}: saving before exit; send it again to exit at once")
         if self._in_call:
             self._in_call = False
-            raise CallCutShortError("a signal came during a call to the league")
+            raise CallCutShortError("a signal arrived during a call to the league")
 
     def _pause(self, seconds: float) -> None:
         self._requested.wait(seconds)

@@ -58,12 +58,12 @@ class HttpActor(Conversation):
         except TimeoutError as error:
             self.close()
             raise ExternalPolicyError(
-                f"it took longer than {limit_s:g} s to answer the {message['type']}: make it faster, or allow it more"
+                f"it took longer than {limit_s:g} s to respond to {message['type']}: make it faster, or raise --timeout"
             ) from error
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise ExternalPolicyError(
-                f"it cannot be asked ({truncate(error) or type(error).__name__}): see that it listens there"
+                f"it cannot be reached ({truncate(error) or type(error).__name__}): check that it listens there"
             ) from error
 
     def _post(self, body: bytes, limit_s: float) -> bytes:
@@ -107,7 +107,7 @@ def _split(address: str) -> SplitResult:
         parts = urlsplit(address)
         _ = parts.port
     except ValueError as error:
-        raise ExternalPolicyError(f"{address} is no address ({error}): write http://HOST:PORT/PATH") from error
+        raise ExternalPolicyError(f"{address} is not an address ({error}): write http://HOST:PORT/PATH") from error
     if not parts.hostname:
-        raise ExternalPolicyError(f"{address} names no host: write http://HOST:PORT/PATH")
+        raise ExternalPolicyError(f"{address} has no host: write http://HOST:PORT/PATH")
     return parts

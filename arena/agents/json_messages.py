@@ -55,8 +55,8 @@ def read_hello(answer: Mapping[str, Any]) -> str | None:
     """
     if answer.get("protocol") != PROTOCOL:
         raise ExternalPolicyError(
-            f"it answered the hello with protocol {truncate(json.dumps(answer.get('protocol')))}: this arena speaks "
-            f"{PROTOCOL}, and an answer must say that it does"
+            f"it answered the hello with protocol {truncate(json.dumps(answer.get('protocol')))}: this version "
+            f"requires protocol {PROTOCOL}"
         )
     identity = answer.get("identity")
     return identity if isinstance(identity, str) else None
@@ -100,8 +100,7 @@ def encode(message: Mapping[str, Any]) -> bytes:
         return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
     except (ValueError, RecursionError) as error:  # NaN, which JSON does not have; the second as in `decode`
         raise ExternalPolicyError(
-            f"what it gave to remember is no JSON ({truncate(error)}): let it be of finite numbers, text, lists, "
-            "objects"
+            f"its memory is not JSON ({truncate(error)}): let it be of finite numbers, text, lists, objects"
         ) from error
 
 
@@ -115,7 +114,7 @@ def decode(line: bytes) -> dict[str, Any]:
         answer = json.loads(line)
     except (ValueError, RecursionError) as error:  # RecursionError: deeply nested brackets
         raise ExternalPolicyError(
-            f"it wrote {truncate(repr(line[:200]))} where a JSON object was due: write nothing else there"
+            f"it wrote {truncate(repr(line[:200]))} instead of a JSON object: write nothing else to stdout"
         ) from error
     if not isinstance(answer, dict):
         raise ExternalPolicyError(f"it answered {truncate(answer)}: an answer is a JSON object")

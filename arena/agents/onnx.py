@@ -88,8 +88,8 @@ class OnnxActor:
         missing = [f"{NEXT}{name}" for name in self._start if f"{NEXT}{name}" not in outputs]
         if missing:
             raise ExternalPolicyError(
-                f"{path} has the inputs {sorted(self._start)} and no output {missing}: every input but "
-                f"{sorted(shapes)} is memory, and the output {NEXT!r} and its name is what it becomes"
+                f"{path} has the inputs {sorted(self._start)} and no output {missing}: every input "
+                f"except {sorted(shapes)} is memory and needs an output with its name after {NEXT!r}"
             )
         heads = {name for head in spec.heads for name in (head.name, f"{head.name}{LOGITS}")}
         self._heads = [name for name in outputs if name in heads]
@@ -103,12 +103,12 @@ class OnnxActor:
         wanted = [*self._heads, *(f"{NEXT}{name}" for name in self._start)]
         try:
             found = dict(zip(wanted, self._session.run(wanted, feed), strict=True))
-        except Exception as error:  # its exceptions have no common base class
+        except Exception as error:  # its classes have no base of their own
             raise ExternalPolicyError(f"the model failed: {truncate(error)}") from error
         memory = {name: found[f"{NEXT}{name}"] for name in self._start}
         unlike = [name for name, value in memory.items() if value.shape != (len(batch), *self._start[name].shape)]
         if unlike:
-            raise ExternalPolicyError(f"memory {unlike} comes out in another shape than it goes in: keep it as it is")
+            raise ExternalPolicyError(f"memory {unlike} has another output shape than input shape: make them equal")
         return Reply({name: found[name] for name in self._heads}, split_memory(memory, len(batch)) if memory else ())
 
     def close(self) -> None:
@@ -126,8 +126,8 @@ def _session(path: Path) -> Any:  # noqa: ANN401  the library has no types
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its exceptions have no common base class
-        raise ExternalPolicyError(f"{path} is no ONNX model that can be run: {truncate(error)}") from error
+    except Exception as error:  # its classes have no base of their own
+        raise ExternalPolicyError(f"{path} is not a valid ONNX model: {truncate(error)}") from error
 
 
 def _type_of(path: Path, one: Any) -> Any:  # noqa: ANN401
@@ -140,7 +140,7 @@ def _require_shape(path: Path, name: str, shape: Sequence[Any], size: int | None
     """Check that an input has a dynamic agent axis and the game's size; None for memory of any size."""
     if len(shape) == 0 or isinstance(shape[0], int):
         raise ExternalPolicyError(
-            f"{path}: input {name!r} has shape {list(shape)}: its first axis is of agents and must be dynamic"
+            f"{path}: input {name!r} has shape {list(shape)}: its first axis counts agents and must be dynamic"
         )
     inner = tuple(shape[1:])
     if size is None and not all(isinstance(each, int) for each in inner):

@@ -92,4 +92,4 @@ def _actor(spec: EnvironmentSpec, name: str, patience: Timeouts) -> ExternalAgen
 
             return open_callable(name, spec)
         case None:
-            raise ExternalPolicyError(f"it is none of {FORMS}")
+            raise ExternalPolicyError(f"it is not one of {FORMS}")

@@ -41,7 +41,7 @@ def first_faults(say: Callable[[str], None], most: int = 3) -> Callable[[str], N
         nonlocal told
         told += 1
         if told <= most:
-            say(f"forfeit: {fault}" + ("; further ones are not told" if told == most else ""))
+            say(f"forfeit: {fault}" + ("; further ones are not printed" if told == most else ""))
 
     return tell
 
@@ -145,7 +145,7 @@ def _batch(observation: Observation, memory: NDArray[np.object_]) -> Batch:
 def _require_whole_memory(memory: Sequence[Any], agents: int) -> None:
     if len(memory) not in (0, agents):
         raise ExternalPolicyError(
-            f"it gave {len(memory)} agents something to remember of {agents}: give each one thing, or none at all"
+            f"it returned memory for {len(memory)} of {agents} agents: return one item per agent, or None"
         )
 
 

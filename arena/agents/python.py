@@ -38,7 +38,7 @@ class PythonAgent:
         actions, memory = answered if isinstance(answered, tuple) and len(answered) == _PAIR else (answered, ())
         if not isinstance(actions, Mapping):
             raise ExternalPolicyError(
-                f"it returned {truncate(repr(answered))}: return actions by head, or those and what to remember"
+                f"it returned {truncate(repr(answered))}: return actions by head, or a tuple of actions and memory"
             )
         return Reply(actions, _things(memory))
 
@@ -66,7 +66,7 @@ def open_callable(path: str, spec: EnvironmentSpec) -> PythonAgent:
             ) from error
     if not callable(found):
         raise ExternalPolicyError(
-            f"{path} is {truncate(repr(found))}, which cannot be called: name what answers a batch"
+            f"{path} is {truncate(repr(found))}, which is not callable: name a callable for a batch"
         )
     return PythonAgent(found)
 
@@ -79,7 +79,7 @@ def _things(memory: object) -> Sequence[Any]:
         with suppress(TypeError):  # a zero-dimensional array is Iterable but cannot be iterated
             return tuple(memory)
     raise ExternalPolicyError(
-        f"it gave {truncate(repr(memory))} to remember: return one thing for each agent in a list, or None for nothing"
+        f"it gave {truncate(repr(memory))} as memory: return a list with one item per agent, or None"
     )
 
 
@@ -89,8 +89,10 @@ def _find(path: str) -> Any:  # noqa: ANN401  any object
         module = import_user_module(name)
     except (Exception, SystemExit) as error:  # user code may raise anything on import
         raise ExternalPolicyError(
-            f"{path} does not load ({type(error).__name__}: {truncate(error)}): name a module that Python finds here"
+            f"{path} does not load ({type(error).__name__}: {truncate(error)}): use an importable module"
         ) from error
     if not hasattr(module, attribute):
-        raise ExternalPolicyError(f"{path}: module {name} has no {attribute!r}; name what answers a batch")
+        raise ExternalPolicyError(
+            f"{path}: module {name} has no {attribute!r}; name a callable that returns actions for a batch"
+        )
     return getattr(module, attribute)

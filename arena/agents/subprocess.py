@@ -51,7 +51,7 @@ class ProcessActor(Conversation):
 
     def _exchange(self, message: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
         if not self._finish.alive:
-            raise ExternalPolicyError("its process was ended before: open it again")
+            raise ExternalPolicyError("its process has ended: open it again")
         asked = self._thread.submit(_ask, self._process, messages.encode(message))
         try:
             line = asked.result(limit_s)
@@ -59,7 +59,7 @@ class ProcessActor(Conversation):
             _kill(self._process)  # unblocks the thread, which is reading from it
             self.close()
             raise ExternalPolicyError(
-                f"it took longer than {limit_s:g} s to answer the {message['type']}: make it faster, or allow it more"
+                f"it took longer than {limit_s:g} s to respond to {message['type']}: make it faster, or raise --timeout"
             ) from error
         except BaseException:  # interrupted while the thread may still be writing
             _kill(self._process)
@@ -74,7 +74,7 @@ class ProcessActor(Conversation):
             return f"it wrote a line of more than {messages.ANSWER_MAX_BYTES} bytes: an answer is shorter"
         self.close()
         code = self._process.returncode
-        return f"its process ended ({_told(code)}) instead of answering: what it wrote to its standard error says why"
+        return f"its process ended ({_told(code)}) instead of responding: see its standard error"
 
 
 def _start(command: str) -> "subprocess.Popen[bytes]":

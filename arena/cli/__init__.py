@@ -13,6 +13,7 @@ from arena.cli import check_env as verify
 from arena.errors import ArenaError, MissingPackageError, UnknownEnvironmentError, UnknownPolicyError
 from arena.exit_status import BAD_CONFIGURATION, BAD_USAGE, FAILURE
 from arena.extras import named_extra
+from arena.help_format import markup_mode
 from arena.version import show_version
 
 _STATUSES: dict[type[ArenaError], int] = {
@@ -26,7 +27,6 @@ app = typer.Typer(
     help="The games of the league: look at them, play matches and tournaments, watch recordings, measure speed.",
     epilog="Example: arena match lieutenant random --environment mech-duel --matches 200",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.callback()(show_version)
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Exits with 0, with 2 for bad usage such as an unknown name, with 78 if a package is not installed, and with 1 for
     any other error.
     """
+    app.rich_markup_mode = markup_mode()
     try:
         app(arguments)
     except ArenaError as error:

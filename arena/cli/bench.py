@@ -22,16 +22,18 @@ NUM_ENVS_MAX = 2**24
 @app.command(epilog="Example: arena bench --environment mech-duel --num-envs 1024 --threads 1 --json")
 def bench(
     environment: EnvironmentName,
-    num_envs: Annotated[int, typer.Option("--num-envs", min=1, max=NUM_ENVS_MAX, help="Matches at once.")] = 256,
+    num_envs: Annotated[
+        int, typer.Option("--num-envs", min=1, max=NUM_ENVS_MAX, help="Number of parallel matches.")
+    ] = 256,
     threads: Annotated[
         int, typer.Option("--threads", min=1, max=THREADS_MAX, help="Threads of tensor operations.")
     ] = 1,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:INDEX.")] = "cpu",
     as_json: AsJson = False,
 ) -> None:
-    """Measure how fast an environment steps under random actions, and how much memory a match takes.
+    """Measure the speed of an environment with random actions, and its memory per match.
 
-    On the CPU: per CPU second of the stepping thread; on a GPU: per second. The median of five repeats counts.
+    Rates are per CPU second of the stepping thread, or per second on a GPU: the median of five repeats.
     """
     import torch
 
@@ -45,7 +47,7 @@ def bench(
         if "memory" not in str(error):
             raise
         raise InputError(
-            f"{num_envs} matches of {environment} do not fit the memory of {device}: give fewer"
+            f"{num_envs} matches of {environment} do not fit into the memory of {device}: use fewer"
         ) from error
     on_gpu = env.device.type == "cuda"
 
@@ -82,4 +84,4 @@ def bench(
     sizes = (f"{size / 1000:,.1f} kB" for size in (memory.state, memory.observation, memory.shared))
     table.add_row(environment, str(num_envs), str(env.device), *speeds, *sizes)
     stdout().print(table)
-    stdout().print("State and what is observed: of one match. Shared: once for all of them, such as maps.")
+    stdout().print("State and observation are per match. Shared memory, such as maps, is for all matches.")

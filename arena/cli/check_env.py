@@ -30,9 +30,9 @@ app = typer.Typer()
 @app.command(epilog="Example: arena verify mypackage.mygame:make --matches 200")
 def verify(
     environment: Annotated[
-        str, typer.Argument(metavar="ENVIRONMENT", help="The game, as --environment of other commands takes it.")
+        str, typer.Argument(metavar="ENVIRONMENT", help="Environment, as in --environment of other commands.")
     ],
-    matches: Annotated[int, typer.Option("--matches", min=1, help="Matches between players that act at random.")] = 100,
+    matches: Annotated[int, typer.Option("--matches", min=1, help="Number of matches between random players.")] = 100,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:

@@ -18,10 +18,10 @@ app = typer.Typer()
 
 @app.command(epilog="Example: arena environments --json")
 def environments(as_json: AsJson = False) -> None:
-    """List the games at hand: teams, observation blocks, action heads, baselines, length and signature.
+    """List installed environments: teams, observation blocks, action heads, baselines, length and signature.
 
-    Commands take others too: any game of a family (openspiel:, pettingzoo:, mpe2:, magent2:, pgx:, gymnax:, jaxmarl:),
-    a game of your own as MODULE:CALLABLE, and matches of N rounds of any of them as NAME:rounds=N.
+    You can also use any game of a library (openspiel:, pettingzoo:, mpe2:, magent2:, pgx:, gymnax:, jaxmarl:) and your
+    own game as MODULE:CALLABLE. NAME:rounds=N is a match of N rounds.
     """
     with game_stdout_to_stderr():
         specs = list(declare_all(leave_out=partial(typer.echo, err=True)))

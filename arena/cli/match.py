@@ -36,16 +36,18 @@ Record = Annotated[
         "--record",
         metavar="FILE",
         dir_okay=False,
-        help="Record the first match, with A at home, for `arena replay`; such as first.replay.json.gz.",
+        help="Record the first match, with A at home, for `arena replay`.",
     ),
 ]
 
 Processes = Annotated[
     int,
-    typer.Option("--processes", min=0, max=256, help="Processes that step a game which plays one match at a time."),
+    typer.Option(
+        "--processes", min=0, max=256, help="Number of processes for an environment that plays one match at a time."
+    ),
 ]
 Greedy = Annotated[
-    bool, typer.Option("--greedy", help="Networks do what they hold for best, and draw nothing; others play on.")
+    bool, typer.Option("--greedy", help="Networks take the most probable action (argmax). Other players do not change.")
 ]
 
 
@@ -63,10 +65,10 @@ def match(
     modules: Modules = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play A against B, each seed once on either side, and print A's mean score with its 95 % interval.
+    """Play A against B, each seed on both sides, and print A's mean score with its 95 % interval.
 
-    Where sides are unlike, A's score on each of them is printed, too. Where neither the game nor a player draws
-    anything, one match on either side says all.
+    If the sides differ, the command also prints A's score on each side. If neither the game nor a player is random, it
+    plays one match per side.
     """
     # Imported here, as in every command: torch would cost `--help` its start-up time.
     from arena.environments import declare, make
@@ -86,7 +88,7 @@ def match(
         drawn = spec.chance is not False or not all(isinstance(each, GreedyPolicy) for each in players)
         certain = matches >= SIDES and not drawn
         if certain and matches > SIDES:
-            typer.echo(f"nothing is left to chance: {SIDES} matches, one on either side, say all", err=True)
+            typer.echo(f"the match is deterministic: {SIDES} matches, one per side, are enough", err=True)
             matches = SIDES
         with progress(f"{a} v {b}", matches) as on:
             start = time.perf_counter()
@@ -107,7 +109,7 @@ def match(
         stdout().print(_tabulate(played))
     if record is not None and film is not None:
         if series.matches[0].reason == FORFEIT:
-            typer.echo(f"the first match was forfeited and is not recorded: {record} is not written", err=True)
+            typer.echo(f"the first match was forfeited, so {record} is not written", err=True)
         else:
             _save(record, film, (a, b))
 

@@ -11,25 +11,28 @@ if TYPE_CHECKING:
 OWN_PLAYER_HELP = "A baseline of the environment, or the path of a checkpoint or of a run folder."
 PLAYER_HELP = (
     "A baseline of the environment, the path of a checkpoint or of a run folder, or a policy from outside: "
-    "MODULE:ATTRIBUTE, FILE.onnx, process:COMMAND or an http address; see docs/guides/games/external-players.md."
+    "MODULE:ATTRIBUTE, FILE.onnx, process:COMMAND or an http address (docs/guides/games/external-players.md)."
 )
 ANSWER_S = 10.0
 
 EnvironmentName = Annotated[
-    str, typer.Option("--environment", help="The game; `arena environments` lists them. NAME:rounds=N plays N rounds.")
+    str,
+    typer.Option("--environment", help="Environment. `arena environments` lists them. NAME:rounds=N plays N rounds."),
 ]
-Matches = Annotated[int, typer.Option("--matches", min=1, help="Matches between two players; sides swap in pairs.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="What all seeds are derived from.")]
+Matches = Annotated[
+    int, typer.Option("--matches", min=1, help="Number of matches between two players. Sides swap in pairs.")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed from which all other seeds are derived.")]
 AnswerSeconds = Annotated[
     float,
-    typer.Option("--answer-s", min=0.001, help="Seconds that a process or server may take for an answer."),
+    typer.Option("--timeout", min=0.001, help="Maximum time in seconds for a response of a process or server."),
 ]
 Modules = Annotated[
     list[str] | None,
     typer.Option(
         "--module",
         metavar="MODULE:CLASS",
-        help="A network module of yours, which is code, that checkpoints may ask for; may be repeated.",
+        help="Your own network module, which checkpoints may use. It is code. May be repeated.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

@@ -26,17 +26,17 @@ PILLOW, PYAV = ("PIL", "Pillow", "train"), ("av", "PyAV", "video")
 FORMATS = {".gif": (PILLOW,), ".mp4": (PILLOW, PYAV)}
 """By suffix: the modules that are needed, what they are called, and the extras that install them."""
 
-RecordingFile = Annotated[Path, typer.Argument(metavar="FILE", help="What `arena match --record` wrote.")]
-Speed = Annotated[float, typer.Option("--speed", min=0.1, max=100.0, help="Times real time.")]
-First = Annotated[int, typer.Option("--from", min=0, metavar="DECISION", help="Play or film from here.")]
-Last = Annotated[int | None, typer.Option("--to", min=1, metavar="DECISION", help="Play or film up to here.")]
+RecordingFile = Annotated[Path, typer.Argument(metavar="FILE", help="Recording of `arena match --record`.")]
+Speed = Annotated[float, typer.Option("--speed", min=0.1, max=100.0, help="Speed relative to real time.")]
+First = Annotated[int, typer.Option("--from", min=0, metavar="DECISION", help="First decision.")]
+Last = Annotated[int | None, typer.Option("--to", min=1, metavar="DECISION", help="Last decision.")]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", dir_okay=False, help="Write a moving picture: FILE.gif or FILE.mp4."),
+    typer.Option("--out", metavar="FILE", dir_okay=False, help="Write an animation: FILE.gif or FILE.mp4."),
 ]
-PicturesPerS = Annotated[int, typer.Option("--fps", min=1, max=50, help="Pictures a second, with --out.")]
+PicturesPerS = Annotated[int, typer.Option("--fps", min=1, max=50, help="Frames per second, with --out.")]
 Size = Annotated[int, typer.Option("--size", min=160, max=2160, help="Edge of the map in pixels, with --out.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print all but the frames as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON without the frames.")]
 
 
 @app.command(epilog="Example: arena replay first.replay.json.gz --out first.gif --speed 2")
@@ -113,7 +113,7 @@ def _write_film(
 ) -> None:
     if not isinstance(recording, MechRecording):
         raise typer.BadParameter(
-            f"{out}: a match of {recording.header.environment} has no picture; leave --out away to read its decisions",
+            f"{out}: a match of {recording.header.environment} has no animation; omit --out to read its decisions",
             param_hint="--out",
         )
     from arena.replay.render.interpolate import Interpolator
@@ -126,5 +126,5 @@ def _write_film(
     try:
         write_atomically(out, data)
     except OSError as error:
-        raise ArenaError(f"cannot write {out}: {error.strerror}; name a file elsewhere") from error
+        raise ArenaError(f"cannot write {out}: {error.strerror}; choose another file") from error
     typer.echo(f"wrote {out}: {len(film.moments)} pictures, {len(data) / 1e6:.1f} MB", err=True)

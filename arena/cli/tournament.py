@@ -32,15 +32,15 @@ def tournament(
     modules: Modules = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play a round robin and print who scored what against whom, and Glicko-2 ratings.
+    """Play a round robin and print the score of each pair, and Glicko-2 ratings.
 
-    Everybody starts at 1500; each round of side-swapped pairs is one rating period.
+    All players start at 1500. Each round of side-swapped pairs is one rating period.
     """
     from arena.play.series import open_players
     from arena.play.tournament import play_tournament
 
     if len(set(players)) < max(2, len(players)):
-        raise typer.BadParameter(f"{' '.join(players)}: give at least two players, each once")
+        raise typer.BadParameter(f"{' '.join(players)}: give at least two different players")
     prepare_torch(threads=1)
     trust(modules)
     total = matches * len(players) * (len(players) - 1) // 2

@@ -46,174 +46,175 @@ class Check:
 
 SPECIFICATION = Check(
     "specification",
-    "what an environment declares is complete and without contradiction, and is the same with every make",
-    "mend the spec; arena/environments/spec.py says what each field means",
+    "the spec of an environment is complete, consistent, and the same each time it is created",
+    "correct the spec: arena/environments/spec.py describes each field",
 )
 SIGNATURE = Check(
     "signature",
-    "two processes that make the environment declare the same: players meet by its signature alone",
+    "two processes that create the environment get the same spec, because only its signature decides which "
+    "players can meet",
     "declare nothing that depends on the process, such as the order of a set, a path, the time or a counter",
 )
 ANSWERS = Check(
-    "answers",
-    "a process of its own can open matches and play decisions of them, each within the limit",
-    "mend what the traceback names; what a game needs has to be there wherever it is made",
+    "responds",
+    "another process can open matches and play decisions, each within the time limit",
+    "fix the error in the traceback, and make everything that the game needs available where it is created",
 )
 LAYOUT = Check(
     "layout",
-    "observations have the shapes that the spec declares: values float32, masks and active bool, on the environment's "
-    "device",
-    "build them by spec.num_agents, spec.observation_size and the heads that are masked",
+    "observations have the shapes of the spec: values are float32, masks and active are bool, all on the "
+    "environment's device",
+    "allocate them with spec.num_agents, spec.observation_size and the masked heads",
 )
 RANGES = Check(
     "ranges",
-    "every entry of an observation is a finite number within its block's low and high; a choice is a whole number",
-    "widen the block's bounds, or scale or clip what is shown",
+    "every number of an observation is finite and within low and high of its block, and choices are whole numbers",
+    "widen the bounds of the block, or scale or clip the observation",
 )
 OPTIONS = Check(
     "legal options",
-    "whoever acts has at least one legal option of every categorical head",
-    "allow an option that does nothing, or let the agent be inactive; in a mask 1 is legal and 0 is not",
+    "every active agent has at least one legal option of every categorical head",
+    "allow an option without effect, or mark the agent as inactive (in a mask 1 is legal and 0 is not)",
 )
 ABSENT = Check(
-    "absent agents",
-    "who does not act, being dead or waiting for its turn, is shown zeros and has nothing to choose, until it acts "
-    "again; only the final observation may show it more",
-    "set its values to 0 and its masks to false, but for at most one option that does nothing",
+    "inactive agents",
+    "an agent that does not act, because it is dead or waits for its turn, observes zeros and has no legal "
+    "options, except in the final observation",
+    "set its values to 0 and its masks to false, except for at most one option without effect",
 )
 RETURNING = Check(
-    "who has left",
-    "where sides do not move in turns, an agent that has become inactive stays so until the episode ends: its memory "
-    "is not cleared",
-    "give whoever comes new a place that nobody had in this match; or declare turn_based if it only waits",
+    "returning agents",
+    "in games without turns, an inactive agent stays inactive until the episode ends, because its recurrent state"
+    " is not reset",
+    "give a new agent an index that is unused in this match, or declare turn_based if the agent only waits",
 )
 OWN_SIDE = Check(
     "own side",
-    "where sides are unlike, what an agent is shown tells which of them it plays",
-    "show every agent an entry that is 0 at home and 1 away; nothing has to be done where it is to play alike there",
+    "if the sides differ, each agent can observe which side it plays",
+    "add an entry to the observation that is 0 at home and 1 away, unless agents should play both sides alike",
 )
 ACCEPTED = Check(
     "legal actions",
-    "every action that the masks allow is taken, and the match goes on or ends",
-    "mend the step, or forbid the action in the mask",
+    "step accepts every action that the masks allow, and the match continues or ends",
+    "correct step, or forbid the action in the mask",
 )
 REWARDS = Check(
     "rewards",
     "rewards are finite float32 of shape (E, N)",
-    "mend the reward: a division by zero or an overflow gives such numbers",
+    "correct the reward: look for a division by zero or an overflow",
 )
 ZERO_SUM = Check(
     "zero-sum",
-    "where the spec says zero_sum, the rewards of a match add up to 0 over all its agents",
-    "pay the one side what the other loses, or say zero_sum=False",
+    "if the spec has zero_sum, the rewards of a match sum to 0 over all its agents",
+    "give one side the negative reward of the other, or set zero_sum=False",
 )
 ENDS = Check(
     "ends",
     "a match ends within max_decisions, either terminated or truncated",
-    "end it by the game's rules or cut it off at the limit, never both; or declare the longest match",
+    "end it by the rules of the game or truncate it at the limit, never both, or declare a higher max_decisions",
 )
 OUTCOMES = Check(
     "outcomes",
-    "where a match is over its outcome says home's score in [0, 1] and a reason of the spec; elsewhere it says 0.5 and "
-    "reason 0",
-    "write the outcome where a match ends, and only there",
+    "the outcome of a finished match has a score of home in [0, 1] and a reason of the spec, other rows have 0.5 "
+    "and reason 0",
+    "write the outcome when a match ends, and only then",
 )
 LENGTHS = Check(
     "lengths",
-    "an outcome counts the decisions of the match so far, the last one among them",
-    "count every step of a row from its match's first, and begin again with the next match",
+    "an outcome counts the decisions of its match, including the last one",
+    "count every step of a row since the start of its match, and restart with the next match",
 )
 FINAL = Check(
     "final observation",
-    "final_observation is the match's own last one where an episode has ended, and the observation elsewhere; where a "
-    "limit cut it off, somebody is active in it",
-    "look at the match before the row is opened anew",
+    "final_observation is the last observation of the match if its episode has ended, otherwise the current one, "
+    "and after a truncation at least one agent in it is active",
+    "observe the match before the row starts the next one",
 )
 SEEDS = Check(
     "seeds",
-    "a row opens by the seed that stands in next_seeds when its match ends, or that reset is given, and says it in "
-    "seeds",
-    "take the seed at the end of the match, and draw the next one after it, as SeededRows does",
+    "a row starts a match with its seed in next_seeds at the end of the previous match, or the seed given to "
+    "reset, and reports it in seeds",
+    "take the seed at the end of the match and draw the next one after that, as SeededRows does",
 )
 KEPT = Check(
-    "kept results",
-    "what reset and step return belongs to the caller: a later step does not change it",
-    "return copies, not views of what is stepped on",
+    "returned arrays",
+    "a later step does not change arrays that reset and step have returned",
+    "return copies, not views of the state",
 )
 REPEATS = Check(
     "repeats",
-    "the same seeds and the same actions give the same match to the last bit",
-    "draw all chance from the seed of the match, and none from the clock, the process or a generator that all share; "
-    "or declare reproducible=False",
+    "the same seeds and actions give the same match bit for bit",
+    "derive all randomness from the seed of the match, not from the clock, the process or a shared generator, or "
+    "declare reproducible=False",
 )
 ROWS = Check(
     "rows",
-    "a match does not depend on its row, on the rows beside it, or on the seed that the environment was made with",
-    "keep every match's state in its own row, and derive all chance from the match's seed",
+    "a match does not depend on its row, on other rows or on the seed with which the environment was created",
+    "store the state of each match in its own row, and derive all randomness from the seed of the match",
 )
 RESET = Check(
     "reset",
-    "a match that is opened after another one, by reset or by itself, is the one that a new environment opens",
-    "set back everything that belongs to a match when it is opened",
+    "a match that starts after another one, with or without reset, equals the same match in a new environment",
+    "reset the whole state of a match when it starts",
 )
 NEXT_MATCH = Check(
     "next match",
-    "a match and its final observation do not depend on the match that its row plays next",
-    "look at the match before the row is opened anew, and draw nothing from the next seed before that",
+    "a match and its final observation do not depend on the next match of its row",
+    "observe the match before the row starts the next one, and draw nothing from the next seed before that",
 )
 PROCESSES = Check(
     "processes",
-    "what is played does not depend on how many processes step it",
-    "keep nothing in modules or files that one match leaves for another",
+    "a match does not depend on the number of processes that step it",
+    "leave no state of one match for another in modules or files",
 )
 IGNORED = Check(
-    "actions of absent",
-    "what inactive agents are given as their actions changes nothing",
-    "leave out the actions of agents that are not active",
+    "actions of inactive agents",
+    "the actions of inactive agents have no effect",
+    "ignore the actions of agents that are not active",
 )
 CHANCE = Check(
     "chance",
-    "matches of different seeds differ where the spec says chance=True, and are the same where it says chance=False",
-    "draw the game's chance from the seed that it is reset by, and nowhere else; or say otherwise",
+    "matches with different seeds differ if the spec has chance=True and are equal if it has chance=False",
+    "derive the randomness of the game only from the seed of reset, or correct the spec",
 )
 ILLEGAL = Check(
     "illegal actions",
-    "an action that the mask forbids, or that is no option, is refused with InvalidActionError and changes nothing, or "
-    "the game's rules say what it does",
-    "check actions before the first is carried out, as arena/environments/adapters/subprocess/env.py does",
+    "step raises InvalidActionError for a masked or nonexistent option and changes nothing, or the rules of the "
+    "game define its effect",
+    "validate all actions before the first takes effect, as arena/environments/adapters/subprocess/env.py does",
 )
 REFUSALS = Check(
-    "wrong calls",
-    "seeds below 0 or of another number, a step before the first reset, and actions with a head too few or of another "
-    "shape are refused with ArenaError",
-    "derive from SeededRows of arena/environments/seeded.py, which refuses them",
+    "invalid calls",
+    "a negative seed, a wrong number of seeds, a step before the first reset, a missing head and an action of a "
+    "wrong shape raise ArenaError",
+    "derive from SeededRows of arena/environments/seeded.py, which checks this",
 )
 STEP_LIMIT = Check(
     "step limit",
-    "some matches end by the game's rules: one that a limit cuts off is scored as it stands, and learned from as if it "
-    "went on",
-    "let the game end matches (terminated), or give it a longer limit; where the limit is a rule of the game, let it "
-    "terminate there, or say limit_decides=True. Nothing has to be done where only players at random get nowhere",
+    "at least some matches end by the rules of the game: a truncated match is scored as it is and treated as "
+    "unfinished in training",
+    "let the game end matches (terminated), or raise its limit. If the limit is a rule of the game, terminate "
+    "there or declare limit_decides=True. Nothing is wrong if only random players never finish",
 )
 SIDES = Check(
     "sides",
-    "between players of the same strength like sides are level, or one of them has an advantage, such as the first "
-    "move",
-    "if one side has an advantage by the rules, give TwoSided or TensorGame alike_sides=False, so that players are "
-    "rated on each side. If sides should be level, try more --matches and another --seed (of level games one in twenty "
-    "is warned of by chance), and then mend the game. Rated matches swap sides on the same seeds either way",
+    "between equally strong players, like sides score the same, unless one of them has an advantage such as the "
+    "first move",
+    "if one side has an advantage by the rules, pass alike_sides=False to TwoSided or TensorGame, so that players"
+    " are rated per side. Otherwise try more --matches and another --seed (one in twenty balanced games gets this"
+    " warning by chance), then correct the game. Rated matches swap sides in any case",
 )
 SCORES = Check(
     "scores and rewards",
-    "who wins earns more: players learn from rewards, and are rated by scores",
-    "look whether sides or signs are mixed up, and whether the reward pays for what wins",
+    "the winner earns more reward: players learn from rewards but are rated by scores",
+    "check whether sides or signs are swapped, and whether the reward is for winning",
 )
 CONTAINED = Check(
-    "keeps to itself",
-    "playing writes no files but temporary ones, unpickles nothing, opens no connection, starts no process and leaves "
-    "no thread behind for which programs would wait at their end",
-    "load what is needed when the module is imported or the game is made, and write nothing while it is played; let "
-    "threads be daemons",
+    "side effects",
+    "a match writes only temporary files, unpickles nothing, opens no connection, starts no process and leaves no"
+    " thread that blocks the exit of the program",
+    "load everything when the module is imported or the game is created, write nothing during matches, and make "
+    "threads daemons",
 )
 SPEED = Check("speed", "", "")
 

@@ -34,7 +34,7 @@ class Determinism:
 
     Attributes:
         make: Makes the environment.
-        seed: What all seeds are derived from.
+        seed: Seed from which all other seeds are derived.
         decisions: Most decisions of a comparison.
     """
 
@@ -46,14 +46,14 @@ class Determinism:
         """A row for each way of playing them again."""
         one = self._open(0)
         if not one.spec.reproducible:
-            why = "it declares that matches do not repeat"
+            why = "it declares reproducible=False"
             repeating = checks.LATER[: checks.LATER.index(checks.CHANCE)]
             yield from (check.not_applicable(why) for check in repeating)
             return
         yield _judge(checks.REPEATS, self._again, f"{ROWS_COMPARED} matches, played twice")
-        yield _judge(checks.ROWS, self._elsewhere, "in another order, by another seed of the environment, and alone")
-        yield _judge(checks.RESET, self._afterwards, "after a match that was broken off, and after one that had ended")
-        yield _judge(checks.NEXT_MATCH, self._otherwise, "with other matches behind them")
+        yield _judge(checks.ROWS, self._elsewhere, "in another order, with another seed of the environment, and alone")
+        yield _judge(checks.RESET, self._afterwards, "after an unfinished match, and after a finished one")
+        yield _judge(checks.NEXT_MATCH, self._otherwise, "with other matches after them")
         yield self._in_processes(one)
         yield self._with_other_actions(one)
 
@@ -62,7 +62,7 @@ class Determinism:
         try:
             differ = self._differ_by_seed()
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises
-            return checks.CHANCE.failed(describe(error), "while it was played by other seeds")
+            return checks.CHANCE.failed(describe(error), "with other seeds")
         said = "other seeds, same actions: " + ("other matches" if differ else "the same matches")
         match self._open(0).spec.chance, differ:
             case (False, True):
@@ -71,7 +71,7 @@ class Determinism:
                 return checks.CHANCE.warned(f"it declares chance; {said}")
             case (None, False):
                 return checks.CHANCE.not_applicable(
-                    f"{said}. Right for a game without chance; else it ignores its seeds"
+                    f"{said}. This is correct for a game without chance, otherwise it ignores its seeds"
                 )
         return checks.CHANCE.passed(said)
 
@@ -131,7 +131,7 @@ class Determinism:
 
     def _in_processes(self, one: Environment) -> Finding:
         if not plays_single_matches(one):
-            return checks.PROCESSES.not_applicable("it steps a whole batch by itself")
+            return checks.PROCESSES.not_applicable("it steps a whole batch itself")
         said = f"0 and {MOST_PROCESSES} processes"
         hosted = partial(self._open, 0, processes=MOST_PROCESSES, step_limit_s=WAITING_S)
         return _judge(checks.PROCESSES, lambda: self._compare(self._open(0), hosted()), said)
@@ -150,9 +150,7 @@ class Determinism:
             }
 
         compare = partial(self._compare, perturb=perturb)
-        return _judge(
-            checks.IGNORED, lambda: compare(self._open(0), self._open(0)), "drawn anew, also beyond the masks"
-        )
+        return _judge(checks.IGNORED, lambda: compare(self._open(0), self._open(0)), "drawn again, also masked ones")
 
     def _differ_by_seed(self) -> bool:
         one, other = self._open(0), self._open(0)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from arena.conformance.step_checks import parts_of, tensors_of
+from arena.conformance.step_checks import OBSERVATIONS, parts_of, tensors_of
 from arena.conformance.transitions import draw, unlike
 from arena.environments.base import Actions, Environment, Observation
 from arena.environments.spec import EnvironmentSpec
@@ -23,7 +23,7 @@ class Difference(NamedTuple):
     """The first thing that is not the same.
 
     Attributes:
-        seen: What it is in the one and in the other.
+        seen: What it is in one and in the other.
         where: In which match and decision.
     """
 
@@ -85,7 +85,7 @@ class Lockstep:
             pairs = [
                 (name, mine, theirs)
                 for (name, mine), (_, theirs) in zip(tensors_of(step), tensors_of(again), strict=True)
-                if not (bool(ends.any()) and name.startswith("what agents see"))
+                if not (bool(ends.any()) and name.startswith(OBSERVATIONS))
             ]
             if found := self._differ(pairs, compared, decision):
                 return found
@@ -105,7 +105,7 @@ class Lockstep:
             differs &= compared.view(-1, *(1,) * (differs.dim() - 1))
             if bool(differs.any()):
                 place = differs.nonzero()[0].tolist()
-                seen = f"{name}{_place(self._one.spec, name, place[1:])}: {_value(mine[tuple(place)])} in the one and "
+                seen = f"{name}{_place(self._one.spec, name, place[1:])}: {_value(mine[tuple(place)])} in one and "
                 row = int(self._rows[place[0]])
                 where = f"match of row {row} (seed {int(self._seeds[row])}), "
                 when = f"decision {decision}" if decision else "as it was opened"

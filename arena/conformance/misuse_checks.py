@@ -44,7 +44,7 @@ def try_illegal_actions(repeating: Determinism, *, in_range: bool) -> Finding:
                 return row
     if not refused and not taken:
         return checks.ILLEGAL.not_applicable("no action is illegal")
-    said = (("refused", refused), ("taken by the game's rules", taken))
+    said = (("refused", refused), ("accepted by the game's rules", taken))
     return checks.ILLEGAL.passed("; ".join(f"{became}: {', '.join(what)}" for became, what in said if what))
 
 
@@ -58,7 +58,7 @@ def try_wrong_calls(repeating: Determinism) -> Finding:
         "a seed below 0": lambda: env.reset(seeds - seeds - 1),
         "seeds for fewer rows": lambda: env.reset(seeds[:-1]),
         f"actions without head {head.name!r}": lambda: _after_reset(env, seeds, _without(actions, head.name)),
-        "actions with a head too many": lambda: _after_reset(env, seeds, {**actions, "another": actions[head.name]}),
+        "actions with an additional head": lambda: _after_reset(env, seeds, {**actions, "another": actions[head.name]}),
         f"actions of fewer rows in head {head.name!r}": lambda: _after_reset(
             env, seeds, {**actions, head.name: actions[head.name][:-1]}
         ),
@@ -70,7 +70,7 @@ def try_wrong_calls(repeating: Determinism) -> Finding:
             continue
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever it raises instead
             return checks.REFUSALS.failed(f"{what} raises {describe(error)}")
-        return checks.REFUSALS.failed(f"{what} is taken without a word")
+        return checks.REFUSALS.failed(f"{what} is accepted silently")
     return checks.REFUSALS.passed(f"{len(calls)} kinds of them")
 
 
@@ -126,11 +126,11 @@ def _after_refusal(
         twins = Lockstep(one[0], other[0], range(ROWS_COMPARED))
         found = twins.compare(one[1], other[1], rng, decisions=repeating.decisions)
     except (Exception, SystemExit) as error:  # noqa: BLE001  as above
-        return checks.ILLEGAL.failed(f"after {what} was refused, legal actions raise {describe(error)}", where)
+        return checks.ILLEGAL.failed(f"after {what} was rejected, legal actions raise {describe(error)}", where)
     return (
         None
         if found is None
-        else checks.ILLEGAL.failed(f"{what} was refused, and changed the match: {found.seen}", where)
+        else checks.ILLEGAL.failed(f"{what} was rejected but changed the match: {found.seen}", where)
     )
 
 
@@ -140,7 +140,7 @@ def _after_taking(moment: Transition, what: str, where: str, *, in_range: bool) 
     glance = ObservationBatch(moment.env, moment.step.observation, everywhere)
     seen = (misplaced(glance) or out_of_range(glance)) if in_range else None
     fault = seen or wrong_rewards(moment) or wrong_outcomes(moment)
-    return None if fault is None else checks.ILLEGAL.failed(f"{what} was taken, and then: {fault.seen}", where)
+    return None if fault is None else checks.ILLEGAL.failed(f"{what} was accepted, and then: {fault.seen}", where)
 
 
 def _wrong_choices(head: ActionHead) -> Iterator[tuple[str, Spoil]]:

@@ -18,7 +18,7 @@ def misplaced(glance: ObservationBatch) -> Fault | None:
     agents = (glance.env.num_envs, spec.num_agents)
     masked = {head.name: head.size for head in spec.heads if head.masked}
     if seen.masks.keys() != masked.keys():
-        return Fault(f"masks are of heads {sorted(seen.masks)}, and masked are {sorted(masked)}")
+        return Fault(f"the masks are for heads {sorted(seen.masks)}, but the masked heads are {sorted(masked)}")
     expected = {
         "values": (seen.values, (*agents, spec.observation_size), torch.float32),
         "active": (seen.active, agents, torch.bool),
@@ -26,7 +26,7 @@ def misplaced(glance: ObservationBatch) -> Fault | None:
     }
     for name, (tensor, shape, kind) in expected.items():
         if not isinstance(tensor, Tensor):
-            return Fault(f"{name} is a {type(tensor).__name__}: a tensor is needed")
+            return Fault(f"{name} is a {type(tensor).__name__}: it must be a tensor")
         if tuple(tensor.shape) != shape or tensor.dtype is not kind or tensor.device != glance.env.device:
             return Fault(
                 f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}: {kind} of {shape} on "
@@ -49,7 +49,7 @@ def out_of_range(glance: ObservationBatch) -> Fault | None:
     value = f"{float(seen.values[place]):g}"
     needed = " and whole" if bool(whole[column]) else ""
     within = f"[{float(low[column]):g}, {float(high[column]):g}]{needed}"
-    return Fault(f"{spec.name_entry(column)} is {value}: declared is {within}", row, agent)
+    return Fault(f"{spec.name_entry(column)} is {value}: the spec declares {within}", row, agent)
 
 
 def without_options(glance: ObservationBatch) -> Fault | None:
@@ -58,7 +58,7 @@ def without_options(glance: ObservationBatch) -> Fault | None:
         if head.masked and head.kind is HeadKind.CATEGORICAL:
             nothing = glance.observation.active & ~glance.observation.masks[head.name].any(dim=-1)
             if place := first(nothing & glance.rows[:, None]):
-                return Fault(f"it acts, and no option of head {head.name!r} is legal", *place)
+                return Fault(f"it is active, but no option of head {head.name!r} is legal", *place)
     return None
 
 
@@ -68,13 +68,13 @@ def shown_to_absent(glance: ObservationBatch) -> Fault | None:
     if place := first((seen.values != 0.0) & absent[..., None]):
         row, agent, column = place
         value = float(seen.values[place])
-        return Fault(f"it does not act, and {glance.env.spec.name_entry(column)} is {value:g}", row, agent)
+        return Fault(f"it is inactive, but {glance.env.spec.name_entry(column)} is {value:g}", row, agent)
     for head in glance.env.spec.heads:
         if head.masked:
             most = int(head.kind is HeadKind.CATEGORICAL)  # one that does nothing may stay
             open_to = seen.masks[head.name].sum(dim=-1)
             if place := first((open_to > most) & absent):
-                return Fault(f"it does not act, and head {head.name!r} has {int(open_to[place])} open", *place)
+                return Fault(f"it is inactive, but head {head.name!r} has {int(open_to[place])} legal options", *place)
     return None
 
 
@@ -90,7 +90,7 @@ class NoReactivation:
         before = ~moment.before.active if self._gone is None else self._gone
         back = first(before & active & ~ended) if not moment.env.spec.turn_based else None
         self._gone = torch.where(ended, ~active, before | ~active)
-        return None if back is None else Fault("it acts again after it was inactive", *back)
+        return None if back is None else Fault("it is active again after it was inactive", *back)
 
 
 class SideIsObservable:
@@ -108,7 +108,7 @@ class SideIsObservable:
             away = agent >= spec.agents_per_side[0]
             sight = before.values[row, agent].cpu().numpy().tobytes()
             if sight in self._shown[not away]:
-                return Fault("it is shown to the last number what an agent of the other side was shown", row, agent)
+                return Fault("its observation equals one of an agent of the other side", row, agent)
             self._shown[away].add(sight)
         return None
 
@@ -132,7 +132,7 @@ class Tried:
 
     def __str__(self) -> str:
         """How many were chosen, of how many."""
-        return "; ".join(self._told()) or "no head has options; all was drawn from what is declared"
+        return "; ".join(self._told()) or "no head is categorical; actions were drawn from the declared ranges"
 
     def _told(self) -> Iterator[str]:
         for name, legal in self._legal.items():

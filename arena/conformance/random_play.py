@@ -87,7 +87,7 @@ class Played:
         if rule in self.faults:
             fault = self.faults[rule]
             if rule is checks.ZERO_SUM and not spec.zero_sum:
-                return rule.info("rewards need not add up to 0, and do not")
+                return rule.info("rewards do not sum to 0 and need not")
             return rule.warned(*fault) if rule in WARNINGS else rule.failed(*fault)
         if why := _without_meaning(rule, spec):
             return rule.not_applicable(why)
@@ -95,7 +95,7 @@ class Played:
             broken = next(each.name for each in self.faults if each in STOPPING)
             return rule.not_reached(f"no fault before {broken!r} was broken")
         if rule is checks.ZERO_SUM and not spec.zero_sum:
-            return rule.info("rewards need not add up to 0, and did: zero_sum=True would say so")
+            return rule.info("rewards sum to 0 but need not: declare zero_sum=True")
         return rule.passed(self._said(rule, spec))
 
     def _said(self, rule: checks.Check, spec: EnvironmentSpec) -> str:
@@ -106,7 +106,7 @@ class Played:
             lengths = [result.decisions for result in self.results]
             cut = sum(result.cut for result in self.results)
             most = f"{spec.max_decisions:,} at most"
-            return f"{min(lengths):,} to {max(lengths):,} decisions ({most}); {cut} of {len(lengths)} cut off"
+            return f"{min(lengths):,} to {max(lengths):,} decisions ({most}); {cut} of {len(lengths)} truncated"
         if rule is checks.OUTCOMES:
             reasons = Counter(result.reason for result in self.results).most_common()
             return ", ".join(f"{reason} {count}" for reason, count in reasons)
@@ -193,7 +193,7 @@ class RandomPlay:
         try:
             return self._env.reset(seeds)
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises: that is what is asked here
-            self.played.faults[checks.ACCEPTED] = (describe(error), "when its matches were opened")
+            self.played.faults[checks.ACCEPTED] = (describe(error), "when its matches started")
             return None
 
     def _sees(self, observation: Observation, rows: Tensor, looks: Sequence[tuple[checks.Check, Look]]) -> bool:
@@ -213,7 +213,7 @@ class RandomPlay:
         try:
             step = env.step(actions)
         except InvalidActionError as error:
-            journal.note(checks.ACCEPTED, Fault(f"legal actions were refused: {error}"))
+            journal.note(checks.ACCEPTED, Fault(f"legal actions were rejected: {error}"))
         except (Exception, SystemExit) as error:  # noqa: BLE001  as above
             journal.note(checks.ACCEPTED, Fault("; ".join([describe(error), *getattr(error, "__notes__", [])])))
         else:

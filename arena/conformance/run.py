@@ -46,7 +46,7 @@ def verify(name: str, *, matches: int, seed: int, progress: Progress) -> Report:
     Args:
         name: Of the environment; see `arena.environments.make`.
         matches: How many are played at random, at least 1.
-        seed: What all seeds are derived from.
+        seed: Seed from which all other seeds are derived.
         progress: Shows how far it is.
 
     Raises:
@@ -77,7 +77,7 @@ class _Verification:
         except ArenaError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises when it is made
-            rows = [checks.SPECIFICATION.failed(f"it cannot be made: {describe(error)}")]
+            rows = [checks.SPECIFICATION.failed(f"it cannot be created: {describe(error)}")]
         yield from rows
         if any(row.broken for row in rows):
             yield from _not_reached((*checks.PLAYED, *checks.LATER), rows)
@@ -100,13 +100,13 @@ class _Verification:
         with self._progress("what it declares", 1) as advance:
             again = [declare(self._name), make(self._name, num_envs=1, seed=self._seed + 1).spec]
             if faults := faults_of(spec):
-                more = f", and {len(faults) - 1} more like it" if len(faults) > 1 else ""
+                more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
                 yield checks.SPECIFICATION.failed(f"{faults[0]}{more}")
                 return
             for one, other in pairwise([spec, *again]):
                 if one != other:
                     yield checks.SPECIFICATION.failed(
-                        f"it declares something else when it is made again: {_unlike(one, other)}"
+                        f"its spec differs when it is created again: {_unlike(one, other)}"
                     )
                     return
             self._signature = spec.signature
@@ -117,10 +117,10 @@ class _Verification:
     def _answers(self, env: Environment) -> Finding:
         """Let a process play it first: one that crashes or never answers does no harm there."""
         if not plays_single_matches(env):
-            return checks.ANSWERS.not_applicable("it steps a whole batch by itself, in this process")
+            return checks.ANSWERS.not_applicable("it steps a whole batch itself, in this process")
         rng = torch.Generator().manual_seed(self._seed)
         rows, decisions = 2, min(MOST_COMPARED, env.spec.max_decisions)
-        with self._progress("a process of its own", decisions) as advance:
+        with self._progress("another process", decisions) as advance:
             try:
                 hosted = make(self._name, num_envs=rows, seed=self._seed, processes=1, step_limit_s=WAITING_S)
                 shown = hosted.reset()
@@ -130,7 +130,7 @@ class _Verification:
                     advance(1)
             except (Exception, SystemExit) as error:  # noqa: BLE001  as above
                 return checks.ANSWERS.failed(_cause_of(error))
-        return checks.ANSWERS.passed(f"{decisions:,} decisions of {rows} matches in a process of its own")
+        return checks.ANSWERS.passed(f"{decisions:,} decisions of {rows} matches in another process")
 
     def _play(self, spec: EnvironmentSpec) -> Played:
         rows = min(MAX_ROWS, -(-self._matches // 2))
@@ -161,7 +161,7 @@ class _Verification:
         yield _guarded(checks.CONTAINED, partial(self._contained, repeating))
         rate = played.decisions / played.stepping_s
         yield checks.SPEED.info(
-            f"{rate:,.0f} decisions a second of {min(MAX_ROWS, -(-self._matches // 2))} matches at once"
+            f"{rate:,.0f} decisions per second of {min(MAX_ROWS, -(-self._matches // 2))} parallel matches"
         )
 
     def _contained(self, repeating: Determinism) -> Finding:
@@ -176,13 +176,13 @@ class _Verification:
 def judge_limit(spec: EnvironmentSpec, results: list[Result]) -> Finding:
     """Whether matches come to an end of their own."""
     if spec.limit_decides:
-        return checks.STEP_LIMIT.not_applicable("its limit decides its matches")
+        return checks.STEP_LIMIT.not_applicable("its limit decides matches")
     by_rules = sum(not result.cut for result in results)
     if by_rules:
         return checks.STEP_LIMIT.passed(f"{by_rules} of {len(results)} matches ended by the game's rules")
     lengths = [result.decisions for result in results]
     return checks.STEP_LIMIT.warned(
-        f"all {len(results)} matches were cut off, after {min(lengths):,} to {max(lengths):,} decisions"
+        f"all {len(results)} matches were truncated, after {min(lengths):,} to {max(lengths):,} decisions"
     )
 
 
@@ -192,7 +192,7 @@ def judge_sides(spec: EnvironmentSpec, results: list[Result]) -> Finding:
     low, high = score_interval(score, len(results))
     said = f"home scores {score:.3f} ({low:.3f} to {high:.3f}) of {len(results)} matches of equal players"
     if spec.unlike_sides is not None:
-        return checks.SIDES.not_applicable(f"{' and '.join(spec.unlike_sides)} are rated each on its own; {said}")
+        return checks.SIDES.not_applicable(f"{' and '.join(spec.unlike_sides)} are rated separately; {said}")
     return checks.SIDES.passed(said) if low <= LEVEL <= high else checks.SIDES.warned(said)
 
 
@@ -200,9 +200,11 @@ def judge_scores(results: list[Result]) -> Finding:
     """Whether who wins earns more."""
     telling = [result for result in results if result.score != LEVEL and result.margin != 0.0]
     if len(telling) < TELLING:
-        return checks.SCORES.not_applicable(f"only {len(telling)} of {len(results)} matches were won and paid unlike")
+        return checks.SCORES.not_applicable(
+            f"only {len(telling)} of {len(results)} matches had a winner and unequal rewards"
+        )
     agreeing = sum((result.score > LEVEL) == (result.margin > 0.0) for result in telling)
-    said = f"who won earned more in {agreeing} of {len(telling)} matches"
+    said = f"the winner earned more in {agreeing} of {len(telling)} matches"
     _, high = score_interval(agreeing / len(telling), len(telling))
     return checks.SCORES.passed(said) if high >= LEVEL else checks.SCORES.warned(said)
 
@@ -227,14 +229,14 @@ def _guarded(rule: checks.Check, check: Callable[[], Finding]) -> Finding:
 def _not_reached(rules: tuple[checks.Check, ...], rows: list[Finding]) -> Iterator[Finding]:
     """Rows of what cannot be looked at, since something was broken before."""
     broken = next(row.check for row in rows if row.broken)
-    yield from (rule.not_reached(f"{broken!r} is broken") for rule in rules)
+    yield from (rule.not_reached(f"{broken!r} failed") for rule in rules)
 
 
 def _summary(spec: EnvironmentSpec) -> str:
     home, away = spec.agents_per_side
     heads = ", ".join(f"{head.name} {head.kind} {head.size}" for head in spec.heads)
     apart = spec.unlike_sides
-    sides = "sides alike" if apart is None else f"sides rated apart ({' and '.join(apart)})"
+    sides = "sides alike" if apart is None else f"sides rated separately ({' and '.join(apart)})"
     return f"{home} v {away} agents, {sides}, {spec.observation_size:,} floats, {heads}"
 
 

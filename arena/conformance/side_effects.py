@@ -83,9 +83,9 @@ def judge(deeds: list[str], threads: set[threading.Thread]) -> Finding:
     """What is said of deeds, and of threads that were started."""
     found = [*deeds, *(f"leaves thread {each.name} behind" for each in sorted(threads, key=str))]
     if not found:
-        return checks.CONTAINED.passed("no file, no pickle, no connection, no process (of what Python code does)")
-    others = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
-    return checks.CONTAINED.failed(f"while it is played it {found[0]}{others}")
+        return checks.CONTAINED.passed("no file, no pickle, no connection, no process (by Python code)")
+    others = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return checks.CONTAINED.failed(f"during a match it {found[0]}{others}")
 
 
 def _writes(path: Any, mode: Any, flags: Any) -> bool:  # noqa: ANN401  whatever was opened

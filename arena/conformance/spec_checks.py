@@ -56,7 +56,7 @@ def compare_with_fresh_processes(spec: EnvironmentSpec) -> Finding:
         if signature != spec.signature:
             _end(started)
             return checks.SIGNATURE.failed(f"it is {spec.signature} here and {signature} in a new process")
-    return checks.SIGNATURE.passed(f"{spec.signature}, in {len(started)} new processes as here")
+    return checks.SIGNATURE.passed(f"{spec.signature}, in {len(started)} new processes too")
 
 
 def _end(processes: Sequence["subprocess.Popen[str]"]) -> None:
@@ -67,25 +67,25 @@ def _end(processes: Sequence["subprocess.Popen[str]"]) -> None:
 
 def _faults_of_agents(spec: EnvironmentSpec) -> Iterator[str]:
     if not isinstance(spec.name, str) or not spec.name:
-        yield f"its name is {spec.name!r}: a text that is not empty is needed"
+        yield f"its name is {spec.name!r}: it must be a non-empty text"
     if len(spec.agents_per_side) != spec.sides or not all(_counts(agents) for agents in spec.agents_per_side):
-        yield f"agents_per_side is {spec.agents_per_side!r}: two whole numbers of at least 1 are needed"
+        yield f"agents_per_side is {spec.agents_per_side!r}: it must be two integers of at least 1"
     elif len(spec.roles) != spec.num_agents:
         yield f"it has {spec.num_agents} agents and {len(spec.roles)} roles: each agent needs one"
     for role in spec.roles:
         if not isinstance(role, str) or not role:
-            yield f"a role is {role!r}: a text that is not empty is needed"
+            yield f"a role is {role!r}: it must be a non-empty text"
 
 
 def _faults_of_blocks(spec: EnvironmentSpec) -> Iterator[str]:
     if not spec.observation:
-        yield "its observation has no block: one at least is needed"
+        yield "its observation has no block: it needs at least one"
     yield from _twice("block", [block.name for block in spec.observation])
     for block in spec.observation:
         if not block.shape or not all(_counts(size) for size in block.shape):
-            yield f"block {block.name!r} has shape {block.shape!r}: axes of at least 1 are needed"
+            yield f"block {block.name!r} has shape {block.shape!r}: axes must be at least 1"
         if math.isnan(block.low) or math.isnan(block.high) or block.low > block.high:
-            yield f"block {block.name!r} lies within [{block.low}, {block.high}]: low may not be above high"
+            yield f"block {block.name!r} is in [{block.low}, {block.high}]: low must not be above high"
         if isinstance(block, MemberMask):
             yield from _faults_of_members(spec, block)
 
@@ -103,30 +103,30 @@ def _faults_of_members(spec: EnvironmentSpec, mask: MemberMask) -> Iterator[str]
 
 def _faults_of_heads(spec: EnvironmentSpec) -> Iterator[str]:
     if not spec.heads:
-        yield "it has no action head: one at least is needed"
+        yield "it has no action head: it needs at least one"
     yield from _twice("head", [head.name for head in spec.heads])
     for head in spec.heads:
         if head.kind not in set(HeadKind):
-            yield f"head {head.name!r} is of kind {head.kind!r}: gaussian, bernoulli or categorical is needed"
+            yield f"head {head.name!r} is of kind {head.kind!r}: it must be gaussian, bernoulli or categorical"
         if not _counts(head.size):
             yield f"head {head.name!r} has size {head.size!r}: at least 1 is needed"
 
 
 def _faults_of_ends(spec: EnvironmentSpec) -> Iterator[str]:
     if not _counts(spec.max_decisions):
-        yield f"max_decisions is {spec.max_decisions!r}: a whole number of at least 1 is needed"
+        yield f"max_decisions is {spec.max_decisions!r}: it must be an integer of at least 1"
     if not spec.reasons:
-        yield "it has no reasons: one at least is needed for a match to end"
+        yield "it has no reasons: a match needs at least one to end"
     yield from _twice("reason", spec.reasons)
     try:
         json.dumps(dict(spec.rules), allow_nan=False)
     except (TypeError, ValueError) as error:
-        yield f"its rules cannot be written as JSON ({error}): texts, numbers, lists and mappings are needed"
+        yield f"its rules cannot be written as JSON ({error}): use text, numbers, lists and mappings"
 
 
 def _twice(what: str, names: Sequence[str]) -> Iterator[str]:
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f"{what} {name!r} is declared {names.count(name)} times: names have to differ"
+        yield f"{what} {name!r} is declared {names.count(name)} times: names must differ"
 
 
 def _counts(number: object) -> bool:

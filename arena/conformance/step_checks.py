@@ -12,12 +12,15 @@ NOBODY_WINS = 0.5
 ZERO_SUM_TOLERANCE = 1e-4
 """A sum of rewards is 0 within this share of their sizes: float32 rounds."""
 
+OBSERVATIONS = "observations: "
+"""Prefix of the names of a step's observations in `tensors_of`."""
+
 
 def wrong_rewards(moment: Transition) -> Fault | None:
     """Rewards that are no finite float32 of every agent."""
     reward, shape = moment.step.reward, (moment.env.num_envs, moment.env.spec.num_agents)
     if tuple(reward.shape) != shape or reward.dtype is not torch.float32:
-        return Fault(f"rewards are {reward.dtype} of shape {tuple(reward.shape)}: torch.float32 of {shape} is the rule")
+        return Fault(f"rewards are {reward.dtype} of shape {tuple(reward.shape)}: torch.float32 of {shape} is required")
     place = first(~torch.isfinite(reward))
     return None if place is None else Fault(f"its reward is {float(reward[place])}", *place)
 
@@ -36,7 +39,7 @@ class UnequalSums:
         self._sum = total if self._sum is None else self._sum + total
         self._size = size if self._size is None else self._size + size
         place = first(over & (self._sum.abs() > ZERO_SUM_TOLERANCE * (1.0 + self._size)))
-        fault = None if place is None else Fault(f"its rewards add up to {float(self._sum[place]):g}", *place)
+        fault = None if place is None else Fault(f"its rewards sum to {float(self._sum[place]):g}", *place)
         self._sum, self._size = self._sum.masked_fill(over, 0.0), self._size.masked_fill(over, 0.0)
         return fault
 
@@ -46,13 +49,13 @@ def wrong_ends(moment: Transition) -> Fault | None:
     step, shape, limit = moment.step, (moment.env.num_envs,), moment.env.spec.max_decisions
     for name, flag in (("terminated", step.terminated), ("truncated", step.truncated), ("over", step.over)):
         if tuple(flag.shape) != shape or flag.dtype is not torch.bool:
-            return Fault(f"{name} is {flag.dtype} of shape {tuple(flag.shape)}: torch.bool of {shape} is the rule")
+            return Fault(f"{name} is {flag.dtype} of shape {tuple(flag.shape)}: torch.bool of {shape} is required")
     if place := first(step.terminated & step.truncated):
         return Fault("it is both terminated and truncated", *place)
     if place := first(step.over & ~step.ended):
-        return Fault("the match is over, and its last episode goes on", *place)
+        return Fault("the match is over, but its last episode continues", *place)
     if place := first(~step.over & (moment.lengths >= limit)):
-        return Fault(f"it goes on after {int(moment.lengths[place]):,} decisions: max_decisions is {limit:,}", *place)
+        return Fault(f"it continues after {int(moment.lengths[place]):,} decisions: max_decisions is {limit:,}", *place)
     return None
 
 
@@ -63,13 +66,13 @@ def wrong_outcomes(moment: Transition) -> Fault | None:
     kinds = ((("score", score), torch.float64), (("reason", reason), torch.int64))
     for (name, tensor), kind in kinds:
         if tuple(tensor.shape) != shape or tensor.dtype is not kind:
-            return Fault(f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}: {kind} of {shape} is the rule")
+            return Fault(f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}: {kind} of {shape} is required")
     if place := first(over & ~((score >= 0.0) & (score <= 1.0))):
         return Fault(f"home's score is {float(score[place]):g}", *place)
     if place := first(over & ((reason < 0) | (reason >= reasons))):
         return Fault(f"its reason is {int(reason[place])}: the spec has {reasons}, from 0", *place)
     if place := first(~over & ((score != NOBODY_WINS) | (reason != 0))):
-        return Fault(f"it goes on, and says score {float(score[place]):g} and reason {int(reason[place])}", *place)
+        return Fault(f"it continues, but has score {float(score[place]):g} and reason {int(reason[place])}", *place)
     return None
 
 
@@ -77,11 +80,11 @@ def wrong_lengths(moment: Transition) -> Fault | None:
     """Matches that are over and say another length than was counted."""
     said = moment.step.outcome.decisions
     if tuple(said.shape) != (moment.env.num_envs,) or said.dtype is not torch.int64:
-        return Fault(f"decisions are {said.dtype} of shape {tuple(said.shape)}: torch.int64 for each match is the rule")
+        return Fault(f"decisions are {said.dtype} of shape {tuple(said.shape)}: torch.int64 for each match is required")
     place = first(moment.step.over & (said != moment.lengths))
     if place is None:
         return None
-    return Fault(f"it says {int(said[place])} decisions: it had {int(moment.lengths[place])}", *place)
+    return Fault(f"it reports {int(said[place])} decisions, but had {int(moment.lengths[place])}", *place)
 
 
 class FinalObservation:
@@ -102,10 +105,10 @@ class FinalObservation:
         for name, one, other in _pairs(final, after):
             differs = unlike(one, other).flatten(1).any(dim=1) & ~step.ended
             if place := first(differs):
-                return Fault(f"the episode goes on, and {name} differ from those of the observation", *place)
+                return Fault(f"the episode continues, but {name} differ from the observation", *place)
         cut = step.truncated & step.over & ~final.active.any(dim=1)
         if place := first(cut):
-            return Fault("it was cut off, and nobody is active in its final observation", *place)
+            return Fault("it was truncated, but no agent is active in its final observation", *place)
         return self._look_for_openings(moment)
 
     def _look_for_openings(self, moment: Transition) -> Fault | None:
@@ -131,8 +134,8 @@ def wrong_seeds(moment: Transition) -> Fault | None:
     if place is None:
         return None
     row = place[0]
-    when = "the next match was opened by" if bool(moment.step.over[row]) else "it goes on, and seeds now says"
-    return Fault(f"{when} {int(now[row])}: {int(due[row])} was due", row)
+    when = "the next match started with seed" if bool(moment.step.over[row]) else "it continues, but seeds has"
+    return Fault(f"{when} {int(now[row])}: expected {int(due[row])}", row)
 
 
 class NoAliasing:
@@ -145,14 +148,14 @@ class NoAliasing:
         """Look whether what came of the decision before is still what it was."""
         for name, tensor, copy in self._last:
             if place := first(unlike(tensor, copy)):
-                return Fault(f"{name} of the decision before have changed", place[0])
+                return Fault(f"{name} of the previous decision have changed", place[0])
         self._last = [(name, tensor, tensor.clone()) for name, tensor in tensors_of(moment.step)]
         return None
 
 
 def tensors_of(step: StepResult) -> list[tuple[str, Tensor]]:
     """Everything that came of a decision, with what it is called; each has an axis of rows in front."""
-    sights = (("what agents see: ", step.observation), ("the final observation: ", step.final_observation))
+    sights = ((OBSERVATIONS, step.observation), ("the final observation: ", step.final_observation))
     return [
         *((f"{whose}{name}", tensor) for whose, seen in sights for name, tensor in parts_of(seen)),
         ("rewards", step.reward),

@@ -68,6 +68,5 @@ def _refusal(env: Environment, what: str, row: int, step: StepResult | None, fir
     else:
         where += f", decision {int(step.outcome.decisions[row])}"
     return GameError(
-        f"{env.spec.name} {what}, in {where}; every number must be finite: mend the game, and see what else "
-        "`arena verify` says of it"
+        f"{env.spec.name} {what}, in {where}; every number must be finite: fix the game, then run `arena verify`"
     )

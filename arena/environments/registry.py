@@ -240,7 +240,7 @@ def make(
     game, rounds = split_rounds(name)
     entry = _entry(game)
     if processes and not entry.hosted:
-        raise InputError(f"{game} steps a whole batch by itself, and was given {processes} processes: leave them out")
+        raise InputError(f"{game} steps a whole batch itself, so it cannot use {processes} processes: omit them")
     factory = cast("Callable[..., Environment]", _resolve(entry.factory, game))
     told = {"processes": processes, "step_limit_s": step_limit_s} if entry.hosted else {}
     env = factory(game, num_envs=num_envs, device=device, seed=seed, **told)

@@ -207,7 +207,7 @@ class EnvironmentSpec:
     def __post_init__(self) -> None:
         if self.alike_sides and len(set(self.agents_per_side)) > 1:
             raise GameError(
-                f"{self.name} is said to have alike sides, and its agents_per_side are {self.agents_per_side}: leave "
+                f"{self.name} has alike sides, but its agents_per_side are {self.agents_per_side}: leave "
                 "alike_sides out, or give both sides as many"
             )
 

@@ -38,7 +38,7 @@ class Samples:
                 f"matches, total and squares have shapes {shapes}: pass a row a player, a column a measure"
             )
         if not all(np.isfinite(each).all() for each in (self.matches, self.total, self.squares)):
-            raise ValueError("matches, total or squares are not finite: leave out what is unknown, with 0 matches")
+            raise ValueError("matches, total or squares are not finite: use 0 matches for unknown measures")
 
 
 @dataclass(frozen=True, eq=False)

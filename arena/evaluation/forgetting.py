@@ -65,7 +65,7 @@ def forgetting(
     if not 0.0 <= margin < 1.0:
         raise ValueError(f"margin is {margin}: it must be in [0, 1)")
     if not 0.0 < significance < 1.0:
-        raise ValueError(f"significance is {significance}: it must be in (0, 1); 0.05 is usual")
+        raise ValueError(f"significance is {significance}: it must be in (0, 1); 0.05 is typical")
     before, before_variance = beta_moments(earlier)
     now, now_variance = beta_moments(recent)
     drop = before - now

@@ -59,7 +59,7 @@ def significant_cycles(counts: WinCounts, *, significance: float = SIGNIFICANCE)
     if games.ndim != 2 or games.shape[0] != games.shape[1]:
         raise ValueError(f"counts have shape {games.shape}: pass one row and one column per player")
     if not 0.0 < significance < 1.0:
-        raise ValueError(f"significance is {significance}: it must be in (0, 1); 0.01 is usual")
+        raise ValueError(f"significance is {significance}: it must be in (0, 1); 0.01 is typical")
     p_value = _p_values(counts)
     beats = (p_value < significance) & (counts.points > 0.5 * games)
     groups = _groups(beats)

@@ -119,7 +119,7 @@ def _lead(win_rate: ArrayLike) -> FloatArray:
     wrong = np.argwhere(~((x >= 0.0) & (x <= 1.0)))
     if wrong.size:
         i, j = wrong[0]
-        raise ValueError(f"win_rate[{i}, {j}] is {x[i, j]}: a win rate lies in [0, 1]")
+        raise ValueError(f"win_rate[{i}, {j}] is {x[i, j]}: a win rate must be in [0, 1]")
     apart = np.argwhere(np.abs(x + x.T - 1.0) > _SYMMETRY)
     if apart.size:
         i, j = apart[0]

@@ -112,7 +112,7 @@ def win_rates(counts: WinCounts, expected: ArrayLike, *, prior_games: float = PR
         prior_games: n0, weight of the prediction in games, > 0.
     """
     if not 0.0 < prior_games < np.inf:
-        raise ValueError(f"prior_games is {prior_games}: it must be finite and above 0; 8 is usual")
+        raise ValueError(f"prior_games is {prior_games}: it must be finite and above 0; 8 is typical")
     prior = np.asarray(expected, dtype=np.float64)
     surplus = counts.points - counts.games * prior
     return np.clip(prior + surplus / (counts.games + prior_games), 0.0, 1.0)
@@ -288,10 +288,10 @@ def _columns(cell: ArrayLike, score: ArrayLike, learning: ArrayLike) -> tuple[In
         raise ValueError(
             f"columns have shapes {place.shape}, {points.shape} and {fading.shape}: pass one value per game"
         )
-    refuse("score", points, ~((points >= 0.0) & (points <= 1.0)), "a score lies in [0, 1]")
+    refuse("score", points, ~((points >= 0.0) & (points <= 1.0)), "a score must be in [0, 1]")
     return place, points, fading
 
 
 def _require_decay(decay: float) -> None:
     if not 0.0 < decay <= 1.0:
-        raise ValueError(f"decay is {decay}: it must be in (0, 1]; 0.99 is usual, 1 never forgets")
+        raise ValueError(f"decay is {decay}: it must be in (0, 1]; 0.99 is typical, 1 never forgets")

@@ -34,13 +34,13 @@ class RedundancyConfig:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.win_rate_distance < 1.0:
-            raise ValueError(f"win_rate_distance is {self.win_rate_distance}: it must be in (0, 1); 0.1 is usual")
+            raise ValueError(f"win_rate_distance is {self.win_rate_distance}: it must be in (0, 1); 0.1 is typical")
         if not 0.0 < self.fingerprint_distance < np.inf:
             raise ValueError(
-                f"fingerprint_distance is {self.fingerprint_distance}: it must be finite and above 0; 0.25 is usual"
+                f"fingerprint_distance is {self.fingerprint_distance}: it must be finite and above 0; 0.25 is typical"
             )
         if self.least_opponents < 1:
-            raise ValueError(f"least_opponents is {self.least_opponents}: it must be 1 or more; 5 is usual")
+            raise ValueError(f"least_opponents is {self.least_opponents}: it must be 1 or more; 5 is typical")
 
 
 @dataclass(frozen=True)

@@ -71,9 +71,9 @@ class SprtConfig:
         for name in ("alpha", "beta"):
             share = getattr(self, name)
             if not 0.0 < share < 0.5:
-                raise ValueError(f"{name} is {share}: it must be in (0, 0.5); 0.05 is usual")
+                raise ValueError(f"{name} is {share}: it must be in (0, 0.5); 0.05 is typical")
         if self.least_games < 0:
-            raise ValueError(f"least_games is {self.least_games}: it must be 0 or more; 20 is usual")
+            raise ValueError(f"least_games is {self.least_games}: it must be 0 or more; 20 is typical")
 
     @property
     def lower(self) -> float:

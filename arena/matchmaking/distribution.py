@@ -297,7 +297,7 @@ def _mixed(weights: FloatArray, kin: IntArray, uniform_share: float) -> FloatArr
 def _require_mixture(mixture: tuple[tuple[str, float], ...]) -> None:
     names = [name for name, _ in mixture]
     if len(set(names)) < len(names):
-        raise ValueError(f"mixture names {', '.join(names)}: each rule may stand in it once")
+        raise ValueError(f"mixture names {', '.join(names)}: each rule may occur once")
     for name, share in mixture:
         if not 0.0 < share < np.inf:
             raise ValueError(f"mixture gives {name!r} the share {share}: a share must be finite and above 0")

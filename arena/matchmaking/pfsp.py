@@ -104,16 +104,16 @@ def _require_weighting(weighting: str, known: tuple[str, ...]) -> None:
 def require_power(power: float) -> None:
     """Validate the exponent of the weighting "hard"."""
     if not 0.0 <= power < np.inf:
-        raise ValueError(f"power is {power}: it must be finite and 0 or more; 2 is usual")
+        raise ValueError(f"power is {power}: it must be finite and 0 or more; 2 is typical")
 
 
 def require_share(name: str, share: float) -> None:
     """Validate a share or win rate."""
     if not 0.0 <= share <= 1.0:
-        raise ValueError(f"{name} is {share}: it lies in [0, 1]")
+        raise ValueError(f"{name} is {share}: it must be in [0, 1]")
 
 
 def require_sigma(name: str, sigma: float) -> None:
     """Validate the width of the skill kernel."""
     if not 0.0 < sigma < np.inf:
-        raise ValueError(f"{name} is {sigma}: it must be finite and above 0; 200 is usual")
+        raise ValueError(f"{name} is {sigma}: it must be finite and above 0; 200 is typical")

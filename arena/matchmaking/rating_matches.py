@@ -191,7 +191,7 @@ def _factor(covariance: FloatArray) -> FloatArray:
     factor = np.zeros_like(covariance)
     unsure = np.flatnonzero(covariance.diagonal() > 0.0)
     if not (np.isfinite(covariance).all() and (covariance == covariance.T).all()):
-        raise ValueError("covariance is not finite or not symmetric: pass that of a fit")
+        raise ValueError("covariance is not finite or not symmetric: pass PosteriorRatings.covariance")
     try:
         factor[np.ix_(unsure, unsure)] = cholesky(covariance[np.ix_(unsure, unsure)], lower=True)
     except np.linalg.LinAlgError as error:

@@ -302,15 +302,15 @@ def decide(rule: SnapshotRule, role: Role, steps: int, against: OpponentTable, c
     mains_count = role == "main_exploiter"
     win_rates = against.recent_win_rates[against.rival_mains] if mains_count else against.win_rates
     least = float(win_rates.min(initial=1.0))
-    whom = f"{'mains' if mains_count else 'players'} that count: {win_rates.size}"
-    hardest = f", the hardest beaten in {least:.1%}" if win_rates.size else ""
+    relevant = f"{win_rates.size} relevant {'mains' if mains_count else 'players'}"
+    lowest = f" (lowest win rate: {least:.1%})" if win_rates.size else ""
     if win_rates.size and least > rule.win_rate:
-        reason = f"it beats all in over {rule.win_rate:.0%}"
+        reason = f"win rate above {rule.win_rate:.0%} against all {relevant}{lowest}"
     elif steps >= rule.limit:
-        reason = f"{steps} steps since the last snapshot, the limit being {rule.limit}"
+        reason = f"{steps} steps since the last snapshot (limit: {rule.limit}); {relevant}{lowest}"
     else:
         return None
-    return Decision(reset=chance < rule.reset, reason=f"{reason}; {whom}{hardest}")
+    return Decision(reset=chance < rule.reset, reason=reason)
 
 
 # --- opponents -------------------------------------------------------------------------------------------------------
@@ -390,16 +390,16 @@ def _mains_branch(against: OpponentTable, share: float, live_above: float) -> Br
             chosen = np.flatnonzero(against.lineage == against.lineage[place])
         weights[chosen] += pfsp_weights(against.win_rates[chosen], "variance") / rivals.size
         met[chosen] = True
-    wanted = f"mains as they are now that it beats more than {live_above:.0%} of the time, else their snapshots"
-    return _branch(MAINS, share, "a main as likely as another, its snapshots by variance", weights, met, wanted)
+    wanted = f"current mains with a win rate above {live_above:.0%}, otherwise their snapshots"
+    return _branch(MAINS, share, "all mains equally, their snapshots by variance", weights, met, wanted)
 
 
 def _verification_branch(against: OpponentTable, rules: Main) -> Branch:
     weak = against.exploiter & (against.win_rates < rules.exploiter_below)
-    wanted = f"exploiters' snapshots that it beats less than {rules.exploiter_below:.0%} of the time"
+    wanted = f"exploiters' snapshots with a win rate below {rules.exploiter_below:.0%}"
     if not weak.any():
         weak = _forgotten_past(against) & (against.win_rates < rules.past_below)
-        wanted = f"own snapshots that it beats less than {rules.past_below:.0%} of the time, the newest left out"
+        wanted = f"own snapshots with a win rate below {rules.past_below:.0%}, without the newest"
     weights = np.zeros_like(against.win_rates)
     power = rules.matchmaking.power
     weights[weak] = pfsp_weights(against.win_rates[weak], "hard", power)

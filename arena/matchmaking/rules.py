@@ -176,29 +176,37 @@ def find_rule(name: str, *, power: float = 2.0, skill_sigma: float = 200.0) -> R
     rules = (
         Rule(
             "hard",
-            f"(1 - win rate)^{power:g}: who beats the learner",
+            f"(1 - win rate)^{power:g}: players that defeat the learner",
             partial(_by_win_rate, weighting="hard", power=power),
             nothing,
         ),
         Rule(
             "variance",
-            "win rate x (1 - win rate): who is even with the learner",
+            "win rate x (1 - win rate): players as strong as the learner",
             partial(_by_win_rate, weighting="variance"),
             nothing,
         ),
-        Rule("linear", "1 - win rate: who beats the learner", partial(_by_win_rate, weighting="linear"), nothing),
+        Rule(
+            "linear",
+            "1 - win rate: players that defeat the learner",
+            partial(_by_win_rate, weighting="linear"),
+            nothing,
+        ),
         Rule(
             "capped",
-            "min(0.5, 1 - win rate): who beats the learner, all stronger ones alike",
+            "min(0.5, 1 - win rate): like linear, but equal for all stronger players",
             partial(_by_win_rate, weighting="capped"),
             nothing,
         ),
-        Rule("uniform", "everybody alike", partial(_by_win_rate, weighting="uniform"), nothing),
+        Rule("uniform", "equal for all players", partial(_by_win_rate, weighting="uniform"), nothing),
         Rule("skill", f"nearness of rating, sigma {skill_sigma:g}", partial(_skill, sigma=skill_sigma), nothing),
+        Rule("nash", "share in the Nash mixture of the opponents", _nash, frozenset(["between"])),
         Rule(
-            "nash", "share in the opponents' Nash mixture: whom nobody among them beats", _nash, frozenset(["between"])
+            "forgotten",
+            "lost win rate: players that the learner used to defeat more often",
+            _forgotten,
+            frozenset(["pasts"]),
         ),
-        Rule("forgotten", "lost win rate: whom the learner used to beat more often", _forgotten, frozenset(["pasts"])),
     )
     return next((rule for rule in rules if rule.name == name), None) or _installed(
         name, tuple(rule.name for rule in rules)

@@ -216,7 +216,7 @@ def _check_format(metadata: Mapping[str, str], source: str) -> None:
             "upgrade echelon-league"
         )
     if missing := {"environment", "signature", "architecture"} - metadata.keys():
-        raise CheckpointError(f"{source} lacks metadata {', '.join(sorted(missing))}: export it again")
+        raise CheckpointError(f"{source} has no metadata {', '.join(sorted(missing))}: export it again")
 
 
 def _require_fit(network: torch.nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:

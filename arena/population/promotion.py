@@ -62,11 +62,11 @@ class PromotionConfig:
         if self.capacity < 1:
             raise ValueError(f"capacity is {self.capacity}: a league keeps at least one commander")
         if not 0.0 < self.superiority < 1.0:
-            raise ValueError(f"superiority is {self.superiority}: it must be in (0, 1); 0.95 is usual")
+            raise ValueError(f"superiority is {self.superiority}: it must be in (0, 1); 0.95 is typical")
         if not 0.5 < self.succession < 1.0:
-            raise ValueError(f"succession is {self.succession}: it must be in (0.5, 1); 0.99 is usual")
+            raise ValueError(f"succession is {self.succession}: it must be in (0.5, 1); 0.99 is typical")
         if not 0.0 <= self.least_win_rate <= 1.0:
-            raise ValueError(f"least_win_rate is {self.least_win_rate}: a win rate lies in [0, 1]")
+            raise ValueError(f"least_win_rate is {self.least_win_rate}: a win rate must be in [0, 1]")
         if self.least_games < 0 or not self.least_pair_games >= 0.0:
             raise ValueError(
                 f"least_games is {self.least_games} and least_pair_games {self.least_pair_games}: "
@@ -75,7 +75,7 @@ class PromotionConfig:
         if self.gate not in GATES:
             raise ValueError(f"gate is {self.gate!r}: it must be one of {', '.join(GATES)}")
         if not 0.0 < self.gate_share <= 1.0:
-            raise ValueError(f"gate_share is {self.gate_share}: it must be in (0, 1]; 0.5 is usual")
+            raise ValueError(f"gate_share is {self.gate_share}: it must be in (0, 1]; 0.5 is typical")
         SprtConfig(self.gate_elo0, self.gate_elo1)
 
 
@@ -238,7 +238,7 @@ def retirements(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]
             player=int(player),
             approved=True,
             reason=f"{config.capacity + surplus} commanders for {config.capacity} places, "
-            f"and its conservative rating {floor[player]:.0f} is the lowest of those who may leave",
+            f"lowest conservative rating of those that may retire: {floor[player]:.0f}",
         )
         for player in leaving
     )
@@ -267,7 +267,7 @@ def succession(roster: Roster, config: PromotionConfig) -> Decision | None:
     player = int(ready[np.argmax(floor[ready])])
     champions = np.flatnonzero(roster.champion)
     if not champions.size:
-        reason = f"nobody was champion; its conservative rating {floor[player]:.0f} is the commanders' highest"
+        reason = f"there was no champion; highest conservative rating of all commanders: {floor[player]:.0f}"
         return Decision(player, approved=True, reason=reason)
     return _judge_against_champion(player, int(champions[0]), roster, config)
 
@@ -290,7 +290,7 @@ def _judge_by_chance(player: int, rival: str, chance: float, least: float) -> De
 def _judge(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
     games = int(roster.games[player])
     if games < config.least_games:
-        return Decision(player, approved=False, reason=f"{games} of the {config.least_games} games it needs")
+        return Decision(player, approved=False, reason=f"{games} of the {config.least_games} required games")
     if len(commanders) < config.capacity:
         return _judge_for_free_place(player, len(commanders), roster, config)
     return _judge_against_commanders(player, commanders, roster, config)
@@ -307,13 +307,13 @@ def _judge_for_free_place(player: int, taken: int, roster: Roster, config: Promo
     if not decision.approved and champions.size:
         instead = _judge_against_champion(player, int(champions[0]), roster, config)
         decision = instead if instead.approved else decision
-    return replace(decision, reason=f"{decision.reason}; {taken} of {config.capacity} places were taken")
+    return replace(decision, reason=f"{decision.reason}; {taken} of {config.capacity} places taken")
 
 
 def _judge_against_median(player: int, roster: Roster, config: PromotionConfig) -> Decision:
     others = np.delete(roster.ratings.rating, player)
     if not others.size:
-        return Decision(player, approved=False, reason="there is no other frozen player to be better than")
+        return Decision(player, approved=False, reason="there is no other frozen player to compare with")
     median = float(np.median(others))
     chance = superiority(float(roster.ratings.rating[player]), float(roster.ratings.deviation[player]), median)
     return _judge_by_chance(player, f"the median frozen player at {median:.0f}", chance, config.superiority)

@@ -314,7 +314,7 @@ def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: Int
     ancestor = parent
     for _ in range(players.bit_length()):  # pointer jumping: doubles the distance to the ancestor
         ancestor = np.where(ancestor == NO_PARENT, NO_PARENT, ancestor[ancestor])
-    refuse("parent", parent, ancestor != NO_PARENT, "nobody descends from itself")
+    refuse("parent", parent, ancestor != NO_PARENT, "a player cannot descend from itself")
 
 
 def _pairs(results: Results, anchor: BoolArray) -> PairCounts:

@@ -31,10 +31,12 @@ class RefitConfig:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.growth < math.inf:
-            raise ValueError(f"growth is {self.growth}: it must be finite and 0 or more; 0.2 is usual")
+            raise ValueError(f"growth is {self.growth}: it must be finite and 0 or more; 0.2 is typical")
         if not 0.0 < self.prior_deviation < math.inf:
-            raise ValueError(f"prior_deviation is {self.prior_deviation}: it must be finite and above 0; 2000 is usual")
+            raise ValueError(
+                f"prior_deviation is {self.prior_deviation}: it must be finite and above 0; 2000 is typical"
+            )
         if not 0.0 < self.parent_draws < math.inf:
-            raise ValueError(f"parent_draws is {self.parent_draws}: it must be finite and above 0; 3 is usual")
+            raise ValueError(f"parent_draws is {self.parent_draws}: it must be finite and above 0; 3 is typical")
         if not 0.0 < self.parent_weight < math.inf:
-            raise ValueError(f"parent_weight is {self.parent_weight}: it must be finite and above 0; 4 is usual")
+            raise ValueError(f"parent_weight is {self.parent_weight}: it must be finite and above 0; 4 is typical")

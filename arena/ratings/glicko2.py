@@ -100,9 +100,9 @@ class Results:
         home = integer_column("home", self.home, None, 0, "a player index counts from 0")
         away = integer_column("away", self.away, home.size, 0, "a player index counts from 0")
         score = finite_column("score", self.score, home.size)
-        games = integer_column("games", self.games, home.size, 1, "a row stands for at least one game; leave it out")
+        games = integer_column("games", self.games, home.size, 1, "a row needs at least one game; omit it")
         wrong = (score < 0.0) | (score > 1.0)
-        refuse("score", score, wrong, "home's mean score lies in [0, 1]; a win is 1, a draw 0.5, a loss 0")
+        refuse("score", score, wrong, "home's mean score must be in [0, 1]; a win is 1, a draw 0.5, a loss 0")
         object.__setattr__(self, "home", home)
         object.__setattr__(self, "away", away)
         object.__setattr__(self, "score", score)
@@ -243,13 +243,13 @@ def _kinds(kinds: ArrayLike | None, players: int) -> IntArray:
 
 def _require_limits(tau: float, deviation_floor: float, deviation_cap: float, volatility_cap: float) -> None:
     if not 0.0 < tau <= TAU_MAX:
-        raise ValueError(f"tau is {tau}: it must be in (0, {TAU_MAX:g}]; 0.5 is usual")
+        raise ValueError(f"tau is {tau}: it must be in (0, {TAU_MAX:g}]; 0.5 is typical")
     if not 0.0 <= deviation_floor <= deviation_cap:
         raise ValueError(
             f"deviation_floor is {deviation_floor} and deviation_cap {deviation_cap}: pass 0 <= floor <= cap"
         )
     if not volatility_cap > 0.0:
-        raise ValueError(f"volatility_cap is {volatility_cap}: it must be above 0; 0.1 is usual, inf is no cap")
+        raise ValueError(f"volatility_cap is {volatility_cap}: it must be above 0; 0.1 is typical, inf means no cap")
 
 
 def _require_burst_games(burst_games: int) -> None:

@@ -51,7 +51,7 @@ def write_recording(path: str | Path, recording: Recording) -> int:
     try:
         write_atomically(Path(path), data)
     except OSError as error:
-        raise RecordingError(f"cannot write the recording {path}: {error.strerror}; name a file elsewhere") from error
+        raise RecordingError(f"cannot write the recording {path}: {error.strerror}; choose another file") from error
     return len(data)
 
 
@@ -109,7 +109,7 @@ def _read(file: IO[bytes], name: str, most_bytes: int) -> Recording:
     try:
         parsed = from_json(text, allow_inf_nan=False)
     except ValueError as error:
-        raise RecordingError(f"{name} is not a recording: it holds no JSON ({error}); {WAY_OUT}") from error
+        raise RecordingError(f"{name} is not a recording: it is not JSON ({error}); {WAY_OUT}") from error
     _require_version(name, parsed)
     try:
         return _RECORDINGS.validate_json(text, strict=True)
@@ -128,7 +128,7 @@ def _decompress(file: IO[bytes], name: str, most_bytes: int) -> bytes:
         with gzip.open(file) as unpacked:
             text = unpacked.read(most_bytes + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise RecordingError(f"{name} is not a recording: it is no whole gzip file; {WAY_OUT}") from error
+        raise RecordingError(f"{name} is not a recording: it is not a complete gzip file; {WAY_OUT}") from error
     if len(text) > most_bytes:
         raise RecordingError(f"{name} is not a recording: it unpacks to more than {most_bytes} bytes; {WAY_OUT}")
     return text
@@ -137,7 +137,7 @@ def _decompress(file: IO[bytes], name: str, most_bytes: int) -> bytes:
 def _require_version(name: str, parsed: Any) -> None:  # noqa: ANN401  any content
     header = parsed.get("header") if isinstance(parsed, dict) else None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise RecordingError(f"{name} is not a recording: its header does not say {FORMAT}; {WAY_OUT}")
+        raise RecordingError(f"{name} is not a recording: its header does not have {FORMAT}; {WAY_OUT}")
     if header.get("version") != VERSION:
         raise RecordingError(
             f"{name} is a recording of version {str(header.get('version'))[:20]}: this release reads {VERSION}; "

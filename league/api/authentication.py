@@ -40,8 +40,8 @@ def require_scope(principal: Principal, scope: Scope) -> None:
         ForbiddenError: Its scope is a lesser one.
     """
     if principal.scope < scope:
-        rule = f"its scope is {principal.scope.word}, the call needs {scope.word}"
-        way_out = f"make a token with `league token create NAME --scope {scope.word}`"
+        rule = f"its scope is {principal.scope.word}, but the call requires {scope.word}"
+        way_out = f"create a token with `league token create NAME --scope {scope.word}`"
         raise ForbiddenError(f"of token {principal.name!r}", rule, way_out)
 
 
@@ -121,6 +121,6 @@ def _hostname(url: str) -> str:
 
 
 def _foreign(call: str) -> ForbiddenError:
-    rule = "an open server takes calls from this machine only"
-    way_out = "call it 127.0.0.1, or close it with `league token create NAME --scope admin` and send that token"
+    rule = "without tokens the server accepts calls from this machine only"
+    way_out = "call it at 127.0.0.1, or create a token with `league token create NAME --scope admin` and send it"
     return ForbiddenError(call, rule, way_out)

@@ -36,13 +36,13 @@ async def timepiece() -> Callable[[], Awaitable[datetime]]:
 Running = Annotated[AppState, Depends(running_league)]
 Secret = Annotated[str | None, Depends(secret_of)]
 Now = Annotated[datetime, Depends(clock)]
-Id = Annotated[int, Path(ge=1, lt=ID_LIMIT, description="Id, as lists show it")]
-Word = Annotated[str, Path(pattern=TEXT, description="Id, as its creation returned it")]
+Id = Annotated[int, Path(ge=1, lt=ID_LIMIT, description="Id, as shown in lists")]
+Word = Annotated[str, Path(pattern=TEXT, description="Id, as returned when it was created")]
 Filter = Annotated[str | None, Query(pattern=TEXT, description="Name of an environment")]
 PlayerFilter = Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="Id of a player")]
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="Most items of the page")]
-After = Annotated[int, Query(ge=0, lt=ID_LIMIT, description="`next_cursor` of the page before")]
-Before = Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="`next_cursor` of the page before")]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="Maximum number of items")]
+After = Annotated[int, Query(ge=0, lt=ID_LIMIT, description="`next_cursor` of the previous page")]
+Before = Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="`next_cursor` of the previous page")]
 
 
 async def standing_permission(

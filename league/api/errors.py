@@ -33,7 +33,7 @@ _SERVICE_UNAVAILABLE = 503
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _NO_METHOD = 405
 _NO_ROUTE = (404, _NO_METHOD)
-_WAY_OUT = "see /docs for what the call takes"
+_WAY_OUT = "see /docs for its parameters"
 _UNREADABLE = {RecursionError: "its JSON nests too deeply", UnicodeDecodeError: "it is not UTF-8"}
 """Why the framework could not read a body, beside what is no JSON."""
 
@@ -102,7 +102,7 @@ def to_league_error(request: Request, error: Exception) -> LeagueError:
     if isinstance(error, HTTPException):
         return _refused(request, error)
     if isinstance(error, ClientDisconnect):
-        return InvalidRequestError("body", "the caller went away before its end", "send it again")
+        return InvalidRequestError("body", "the client disconnected before the end of the body", "send it again")
     if isinstance(error, OperationalError | PoolTimeoutError) or _is_cut_off(error):
         return _unavailable(request, error)
     return _defect(request, error)
@@ -140,7 +140,7 @@ async def _refused_by_framework(request: Request, error: Exception) -> JSONRespo
     if not isinstance(error, HTTPException) or error.status_code not in _NO_ROUTE:
         return await _answer(request, error)
     call, rule = f"{request.method} {request.url.path}", str(error.detail).lower()
-    answer = response(UnknownRouteError(call, rule, "see /docs for the calls there are"), {"status": error.status_code})
+    answer = response(UnknownRouteError(call, rule, "see /docs for all calls"), {"status": error.status_code})
     answer.status_code = error.status_code
     answer.headers.update(error.headers or {})
     if error.status_code == _NO_METHOD:
@@ -163,11 +163,11 @@ def _is_cut_off(error: Exception) -> bool:
 def _unavailable(request: Request, error: Exception) -> LeagueError:
     log.error("%s %s: %s", request.method, request.url.path, error)
     cause = str(getattr(error, "orig", error)).strip().splitlines()[0]
-    return DatabaseUnavailableError(request.url.path, redact(cause), "send the call again in a while")
+    return DatabaseUnavailableError(request.url.path, redact(cause), "send the call again later")
 
 
 def _defect(request: Request, error: Exception) -> LeagueError:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    rule = f"{type(error).__name__} in the server; nothing of the call was kept"
-    way_out = f"send it again; if it stays, report it with what the server's log has of request {request_id.get()}"
+    rule = f"{type(error).__name__} in the server; the call had no effect"
+    way_out = f"send it again; if it fails again, report it with the server's log of request {request_id.get()}"
     return InternalError(f"{request.method} {request.url.path}", rule, way_out)

@@ -24,19 +24,19 @@ _UNREADY = 503
 
 @router.get("/healthz")
 async def get_liveness() -> wire.Health:
-    """Say that the process answers."""
+    """Return that the process responds."""
     return wire.Health(status="ok", checks={})
 
 
 @router.get("/readyz", responses={_UNREADY: {"model": wire.Health}})
 def get_readiness(league: Running, request: Request, response: Response) -> wire.Health:
-    """Say whether database, schema and store are fit for work, and if not, why; also whether books are kept.
+    """Return whether database, schema, store and background process work.
 
-    Where they are not, calls are answered all the same, and another server may keep them. Anybody may ask, so that
-    where the database and the store are, and who may use them, stands in the log alone.
+    If only the background process is down, the status stays 200: calls still work and another server may run the
+    tasks. The call needs no token, so only the log names the database and the store.
     """
     background = request.app.state.background
-    books = {"books": _OK if background is None else background.state}
+    tasks = {"background": _OK if background is None else background.state}
     failures = {
         "database": _failure(lambda: _ask(league.database)),
         "schema": _failure(lambda: schema.check(league.database)),
@@ -45,10 +45,10 @@ def get_readiness(league: Running, request: Request, response: Response) -> wire
     checks = {name: _OK if error is None else _told(error, league.database) for name, error in failures.items()}
     wrong = [_line(error) for error in failures.values() if error is not None]
     if not wrong:
-        return wire.Health(status="ok", checks=checks | books)
+        return wire.Health(status="ok", checks=checks | tasks)
     log.warning("not ready: %s", "; ".join(wrong))
     response.status_code = _UNREADY
-    return wire.Health(status="unready", checks=checks | books)
+    return wire.Health(status="unready", checks=checks | tasks)
 
 
 def _failure(check: Callable[[], None]) -> Exception | None:
@@ -63,7 +63,7 @@ def _failure(check: Callable[[], None]) -> Exception | None:
 def _told(error: Exception, database: Database) -> str:
     """Say what anybody may hear of it: neither where anything is nor, of a store, what its service says of itself."""
     if isinstance(error, StoreUnavailableError):
-        return f"{error.title}: {error.rule.partition(' (')[0]}; the server's log says where and why"
+        return f"{error.title}: {error.rule.partition(' (')[0]}; see the server's log"
     return api_errors.redact(_line(error).replace(str(database), "the database"))
 
 

@@ -30,14 +30,14 @@ class Metrics:
         )
         self.seconds = Histogram(
             "league_request_seconds",
-            "Time from a request to the end of its answer.",
+            "Time from a request to the end of its response.",
             ("method", "route"),
             buckets=LATENCY_BUCKETS_S,
             registry=self.registry,
         )
         self.leases = Counter("league_leases", "Leases granted.", ("kind",), registry=self.registry)
         self.settled = Counter(
-            "league_leases_settled", "Leases swept after their end.", ("state",), registry=self.registry
+            "league_leases_settled", "Expired leases that were closed.", ("state",), registry=self.registry
         )
         self.results = Counter("league_results", "Results answered.", ("status",), registry=self.registry)
         self.refused = Counter(
@@ -49,26 +49,26 @@ class Metrics:
         self.waiting = Gauge("league_calls_waiting", "Queued calls.", ("request_class",), registry=self.registry)
         self._environments = Gauge(
             "league_environments",
-            "Environments; those that were not played for longest are together as environment=(others).",
+            "Environments. The least recently played ones are combined as environment=(others).",
             registry=self.registry,
         )
         self._players = Gauge("league_players", "Players.", ("environment", "kind", "standing"), registry=self.registry)
         self._periods = Gauge("league_periods", "Closed rating periods.", ("environment",), registry=self.registry)
         self._lag_s = Gauge(
             "league_period_lag_seconds",
-            "Age of the oldest match that is to be rated and no rating period has taken in; 0 where there is none.",
+            "Age of the oldest match that is not in a rating period yet, or 0.",
             ("environment",),
             registry=self.registry,
         )
         self._regressions = Gauge(
             "league_regressions",
-            "Snapshots that a main learner used to beat and now loses to.",
+            "Snapshots that a main learner used to defeat and now loses to.",
             ("environment",),
             registry=self.registry,
         )
         self._statements = Summary(
             "league_database_seconds",
-            "Time of statements, waiting for the database's locks included.",
+            "Time of statements, including the wait for database locks.",
             ("transaction",),
             registry=self.registry,
         )

@@ -12,19 +12,19 @@ TAGS = [
     {"name": name, "description": text}
     for name, text in (
         ("results", "Report finished matches."),
-        ("matchmaking", "Lease opponents, and see how they are drawn."),
-        ("workers", "Attach processes that play."),
-        ("learners", "Lineages that are trained, and their curves."),
+        ("matchmaking", "Lease opponents and see how they are drawn."),
+        ("workers", "Register workers."),
+        ("learners", "Register learners and read their curves."),
         ("checkpoints", "Upload and download weights."),
         ("players", "Publish, find, promote and retire players."),
-        ("champion", "The best player of each environment, by decision."),
+        ("champion", "Choose the best player of each environment."),
         ("gates", "Sequential tests of two frozen players."),
-        ("standings", "The league table, now and in the past."),
+        ("standings", "Standings, now and after past rating periods."),
         ("analysis", "Payoffs, superiority, regressions and redundancy."),
         ("rating periods", "Close and list rating periods."),
         ("matches", "The match log and recordings."),
-        ("events", "What happens in the league."),
-        ("environments", "The games of the league."),
+        ("events", "Events of the league."),
+        ("environments", "Environments of the league."),
         ("health", "Liveness, readiness, metrics and the caller's token."),
     )
 ]
@@ -33,11 +33,11 @@ _REF = "#/components"
 _PROBLEM = {"content": {MEDIA_TYPE: {"schema": {"$ref": f"{_REF}/schemas/Problem"}}}}
 _LATER = {"headers": {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}}
 _ERRORS = {
-    "default": ("Problem", {"description": "Refused (4XX) or failed (5XX), and why", **_PROBLEM}),
+    "default": ("Problem", {"description": "Rejected (4XX) or failed (5XX), with the reason", **_PROBLEM}),
     "429": ("Limited", {"description": "Too many calls of this token or address", **_PROBLEM, **_LATER}),
     "503": ("Busy", {"description": "The server is busy or has no database", **_PROBLEM, **_LATER}),
 }
-_LOCATION = {"description": "Path of what was created", "schema": {"type": "string"}}
+_LOCATION = {"description": "Path of the created object", "schema": {"type": "string"}}
 
 _UNUSED = "HTTPValidationError", "ValidationError", "UnreadableResult"
 

@@ -56,7 +56,7 @@ class RateLimiter:
                 return
             wait_s = (min(cost, self._burst) - bucket.calls) / self._per_s
         kind = "" if request_class is None else f" in the class {request_class}"
-        rule = f"this server takes {self._per_s:g} calls a second of one caller{kind}, and {self._burst:g} at once"
+        rule = f"it accepts {self._per_s:g} calls per second from one caller{kind}, with bursts of {self._burst:g}"
         error = RateLimitedError(
             f"from {caller}", rule, "call again later, send larger batches, or raise LEAGUE_RATE_PER_S"
         )

@@ -46,7 +46,7 @@ class RetentionTask(PeriodicTask):
             deleted += part
             if self.interrupted(PAUSE_S):
                 return
-        log.info("pruned %d leases, %d refused results, %d draws", deleted.leases, deleted.refusals, deleted.draws)
+        log.info("pruned %d leases, %d rejected results, %d draws", deleted.leases, deleted.refusals, deleted.draws)
 
 
 class ReplayRetentionTask(PeriodicTask):

@@ -1,4 +1,4 @@
-"""`league superiority` and `league regressions`."""
+"""`league player superiority` and `league player regressions`."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -15,7 +15,7 @@ from league.client import DEFAULT_URL
 app = typer.Typer()
 
 
-@app.command(epilog="Example: league superiority --environment mech-duel --limit 10")
+@app.command(epilog="Example: league player superiority --environment mech-duel --limit 10")
 def superiority(
     environment: Environment = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="Number of players, strongest first.")] = 20,
@@ -55,16 +55,16 @@ def superiority_grid(order: wire.Superiority) -> Grid:
     )
 
 
-@app.command(epilog="Example: league regressions --environment mech-duel")
+@app.command(epilog="Example: league player regressions --environment mech-duel")
 def regressions(
     environment: AnyEnvironment = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """List main learners that lose to snapshots that they used to beat.
+    """List main learners that lose to snapshots that they used to defeat.
 
-    `league log` shows when the server found each of them.
+    `league admin log` shows when the server found each of them.
     """
     with connect(url, token) as client:
         page = client.regressions(environment)

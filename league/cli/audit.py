@@ -1,4 +1,4 @@
-"""`league log`: print the audit log."""
+"""`league admin log`: print the audit log."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated
@@ -16,7 +16,7 @@ app = typer.Typer()
 _NOTHING_LOGGED = "no matching events; --periods includes closed rating periods"
 
 
-@app.command(epilog="Example: league log 7")
+@app.command(epilog="Example: league admin log 7")
 def log(
     player: Annotated[
         str | None, typer.Argument(metavar="[PLAYER]", help="Only events of this player: its id, call sign or name.")
@@ -30,7 +30,7 @@ def log(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Print the audit log, newest first: who changed what, when and why."""
+    """Print the audit log, newest first: each change with its time, author and reason."""
     with connect(url, token) as client:
         player_id = None if player is None else find_player(client, player).id
         page = client.log(environment, player_id, kind, periods=periods, limit=limit, cursor=cursor)

@@ -1,4 +1,4 @@
-"""`league fingerprint`: compare how players behave."""
+"""`league player compare`: compare how players behave."""
 
 from typing import Annotated
 
@@ -15,8 +15,8 @@ app = typer.Typer()
 _NOT_MEASURED = "no measurements up to the last rating period; `trainer evaluate` takes them"
 
 
-@app.command(epilog="Example: league fingerprint main-5 main-6")
-def fingerprint(
+@app.command("compare", epilog="Example: league player compare main-5 main-6")
+def compare(
     player: PlayerArgument,
     other: Annotated[
         str | None, typer.Argument(metavar="[OTHER]", help="Player to compare with: its id, call sign or name.")

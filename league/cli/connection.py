@@ -30,18 +30,18 @@ Token = Annotated[
         "--token",
         envvar=TOKEN,
         show_envvar=True,
-        help="Bearer token; LEAGUE_TOKEN_FILE names a file with it. Not needed without authentication.",
+        help="Bearer token, or set LEAGUE_TOKEN_FILE to a file with it. Not needed without authentication.",
     ),
 ]
 Environment = Annotated[
-    str | None, typer.Option("--environment", help="Environment; optional if the league has only one.")
+    str | None, typer.Option("--environment", help="Environment. Optional if the league has only one.")
 ]
 AnyEnvironment = Annotated[str | None, typer.Option("--environment", help="Only this environment.", show_default="all")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 PlayerArgument = Annotated[str, typer.Argument(metavar="PLAYER", help="A player's id, exact call sign or exact name.")]
 
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Most rows to print.")]
-Cursor = Annotated[str | None, typer.Option("--cursor", help="Continue where an earlier list ended.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of rows.")]
+Cursor = Annotated[str | None, typer.Option("--cursor", help="Continue after a previous page: its next cursor.")]
 
 Row = TypeVar("Row")
 
@@ -64,7 +64,7 @@ def moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError) as error:
-        raise typer.BadParameter(f"{text!r} is not an ISO 8601 time; for example 2030-01-31T12:00") from error
+        raise typer.BadParameter(f"{text!r} is not an ISO 8601 time. Example: 2030-01-31T12:00") from error
 
 
 def pages(fetch: Callable[[str | None], wire.Page[Row]]) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""`league gate` and `league gates`: sequential tests of whether one frozen player is better than another."""
+"""`league gate`: sequential tests of whether one frozen player is better than another."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -6,26 +6,29 @@ from typing import Annotated
 import typer
 
 from league import wire
-from league.cli.connection import AsJson, Cursor, Environment, Token, Url, connect, find_player, pages
+from league.cli.connection import AsJson, Cursor, Environment, Token, Url, connect, find_player
 from league.cli.output import tables
 from league.cli.output.gate_progress import await_verdict, described, lead
 from league.cli.output.grid import Grid
 from league.cli.output.tables import NONE, moment
-from league.client import DEFAULT_URL, LeagueClient
-from league.errors import UnknownGateError
+from league.client import DEFAULT_URL
 
-app = typer.Typer()
+app = typer.Typer(help="Test whether a candidate is better than the champion (SPRT).", no_args_is_help=True)
 
 REJECTED = 3
 UNDECIDED = 4
-"""Exit codes of `league gate` without an accepted candidate."""
+"""Exit codes of `league gate open` without an accepted candidate."""
+
+
+Reason = Annotated[str, typer.Option("--reason", help="Reason, stored in the audit log.")]
 
 
 @app.command(
-    epilog="Example: league gate 12 7 --elo0 0 --elo1 20\n\n"
-    f"Exits with 0 if the candidate is accepted, {REJECTED} if it is rejected, {UNDECIDED} without a verdict."
+    "open",
+    epilog="Example: league gate open 12 7 --elo0 0 --elo1 20\n\n"
+    f"Exits with 0 if the candidate is accepted, {REJECTED} if it is rejected, {UNDECIDED} without a verdict.",
 )
-def gate(
+def open_gate(
     candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help="A snapshot's id, call sign or name.")],
     champion: Annotated[
         str | None,
@@ -36,14 +39,13 @@ def gate(
     alpha: Annotated[float, typer.Option("--alpha", help="Probability of accepting at --elo0 (type I error).")] = 0.05,
     beta: Annotated[float, typer.Option("--beta", help="Probability of rejecting at --elo1 (type II error).")] = 0.05,
     least_games: Annotated[
-        int, typer.Option("--least-games", min=0, max=10**9, help="Minimum number of games before a verdict.")
+        int, typer.Option("--min-games", min=0, max=10**9, help="Minimum number of games before a verdict.")
     ] = 20,
     timeout_s: Annotated[
         float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="Maximum wait.", show_default="none")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Start a new test after a verdict.")] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the open test instead.")] = False,
-    reason: Annotated[str, typer.Option("--reason", help="Reason, stored in the audit log.")] = "",
+    reason: Reason = "",
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
@@ -53,6 +55,7 @@ def gate(
     The attached evaluators (`trainer evaluate`) play pairs of games with the same seed and swapped sides, until the
     test (SPRT) decides between a lead of --elo0 and a lead of --elo1. Gates have priority over other evaluation. The
     test runs on the server: Ctrl-C leaves it open, and the same command attaches to it again. Its games are not rated.
+    `league gate cancel` ends it without a verdict.
     """
     with connect(url, token) as client:
         one = find_player(client, candidate)
@@ -68,17 +71,17 @@ def gate(
             reason=reason,
             again=again,
         )
-        found = _cancelled(client, request) if cancel else await_verdict(client, client.gate(request), timeout_s)
+        found = await_verdict(client, client.gate(request), timeout_s)
     if as_json:
         tables.show_json(found)
     else:
         tables.show(described(found))
-    if not cancel and found.state != "accepted":
+    if found.state != "accepted":
         raise typer.Exit(REJECTED if found.state == "rejected" else UNDECIDED)
 
 
-@app.command("gates", epilog="Example: league gates --state open")
-def gates_command(
+@app.command("list", epilog="Example: league gate list --state open")
+def list_gates(
     environment: Environment = None,
     state: Annotated[wire.GateState | None, typer.Option("--state", help="Only gates in this state.")] = None,
     player: Annotated[str | None, typer.Option("--player", help="Only of this player.", show_default="all")] = None,
@@ -95,6 +98,23 @@ def gates_command(
     tables.show_page(page, as_json, grid(page.items))
 
 
+@app.command(epilog='Example: league gate cancel 3 --reason "wrong candidate"')
+def cancel(
+    gate: Annotated[int, typer.Argument(metavar="GATE", min=1, max=2**63 - 1, help="An open gate's id.")],
+    reason: Reason = "",
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Cancel an open gate without a verdict."""
+    with connect(url, token) as client:
+        found = client.cancel_gate(gate, reason)
+    if as_json:
+        tables.show_json(found)
+    else:
+        tables.show(described(found))
+
+
 def grid(rows: Sequence[wire.Gate]) -> Grid:
     """Return a table of gates."""
     return Grid(
@@ -107,23 +127,5 @@ def grid(rows: Sequence[wire.Gate]) -> Grid:
             ]
             for row in rows
         ],
-        "no gates; `league gate CANDIDATE CHAMPION` opens one",
+        "no gates; `league gate open CANDIDATE` opens one",
     )
-
-
-def _cancelled(client: LeagueClient, test: wire.GateCreate) -> wire.Gate:
-    """Cancel the open gate of a test.
-
-    Raises:
-        UnknownGateError: No gate of this test is open.
-    """
-    wanted = test.model_dump(exclude={"reason", "again"})
-    for gate in pages(lambda cursor: client.gates(state="open", player_id=test.candidate_id, cursor=cursor)):
-        own = gate.model_dump() | {
-            "candidate_id": gate.candidate.player_id,
-            "champion_id": gate.champion.player_id,
-        }
-        if wanted.items() <= own.items():
-            return client.cancel_gate(gate.id, test.reason)
-    value = f"of player {test.candidate_id} against {test.champion_id}, {test.elo0:g} or {test.elo1:g}"
-    raise UnknownGateError(value, "no gate of this test is open", "`league gates --state open` lists the open gates")

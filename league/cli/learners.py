@@ -1,4 +1,4 @@
-"""`league learners` and `league metrics`."""
+"""`league learner list` and `league learner metrics`."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -20,13 +20,13 @@ TREND_POINTS = 40
 """Width of a trend line (sparkline), in points."""
 
 Which = Annotated[
-    str, typer.Argument(metavar="LEARNER", help="A learner's name, or its id as listed by `league learners`.")
+    str, typer.Argument(metavar="LEARNER", help="A learner's name, or its id as listed by `league learner list`.")
 ]
-Names = Annotated[list[str] | None, typer.Option("--name", help="Only this metric; may be repeated.")]
+Names = Annotated[list[str] | None, typer.Option("--name", help="Only this metric. May be repeated.")]
 
 
-@app.command(epilog="Example: league learners --environment mech-duel")
-def learners(
+@app.command("list", epilog="Example: league learner list --environment mech-duel")
+def list_learners(
     environment: Environment = None,
     limit: Limit = 100,
     cursor: Cursor = None,
@@ -43,7 +43,7 @@ def learners(
     tables.show_page(page, as_json, tables.learners(page.items))
 
 
-@app.command(epilog="Example: league metrics main --name losses/approx_kl --name charts/episodic_return")
+@app.command(epilog="Example: league learner metrics main --name losses/approx_kl --name charts/episodic_return")
 def metrics(
     learner: Which,
     names: Names = None,
@@ -75,7 +75,7 @@ def _find(client: LeagueClient, which: str, environment: str | None) -> wire.Lea
     learners = list(pages(lambda cursor: client.learners(environment, limit=1000, cursor=cursor)))
     found = [each for each in learners if each.name == which] or [each for each in learners if str(each.id) == which]
     if not found:
-        raise UnknownLearnerError(which, "no learner has this name or id", "`league learners` lists them all")
+        raise UnknownLearnerError(which, "no learner has this name or id", "`league learner list` lists them all")
     if len(found) > 1:
         rule = f"learners of {environments.described(sorted({each.environment for each in found}))} have this name"
         raise InvalidRequestError(which, rule, "add --environment, or use its id")
@@ -93,7 +93,7 @@ def metrics_grid(learner: wire.Learner, curves: wire.TrainingCurves) -> Grid:
     return Grid(
         [[], ["metric"], ["last", "min", "max"], ["trend"]],
         rows,
-        "no such metric reported yet; `league learners --json` lists the names",
+        "no such metric reported yet; `league learner list --json` lists the names",
         f"{learner.name} of {learner.environment}, {span}",
     )
 

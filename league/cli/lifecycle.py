@@ -43,7 +43,7 @@ def promote(
 def retire(
     player: PlayerArgument, reason: Reason = "", as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
 ) -> None:
-    """Retire a snapshot; its matches and ratings stay."""
+    """Retire a snapshot. Its matches and ratings stay."""
     _change(LeagueClient.retire, player, reason, as_json, url, token)
 
 
@@ -63,8 +63,10 @@ def quarantine(
     _change(LeagueClient.quarantine, player, reason, as_json, url, token)
 
 
-@app.command(epilog='Example: league dismiss 7 --reason "it plays on every other machine"')
-def dismiss(
+@app.command(
+    "dismiss-reports", epilog='Example: league player dismiss-reports 7 --reason "it plays on every other machine"'
+)
+def dismiss_reports(
     player: PlayerArgument, reason: Reason = "", as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
 ) -> None:
     """Dismiss false reports that a snapshot cannot be played.
@@ -107,7 +109,7 @@ def _set_champion(key: str, reason: str, as_json: bool, url: str, token: str | N
         tables.show(f"champion of {after.environment}: {old} -> {tables.display_name(after.player)}")
 
 
-@app.command("retire-redundant", epilog="Example: league retire-redundant --dry-run")
+@app.command("retire-redundant", epilog="Example: league player retire-redundant --dry-run")
 def retire_redundant(
     environment: AnyEnvironment = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the snapshots and change nothing.")] = False,

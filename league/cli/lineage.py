@@ -1,4 +1,4 @@
-"""`league lineage`: print a player's ancestors, or draw all snapshots of its learner."""
+"""`league player lineage`: print a player's ancestors, or draw all snapshots of its learner."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -28,7 +28,7 @@ class NoDescentError(LeagueError):
 _CHANGES = ("promote", "retire", "reinstate", "quarantine")
 
 
-@app.command(epilog="Example: league lineage main --out lineage.svg")
+@app.command(epilog="Example: league player lineage main --out lineage.svg")
 def lineage(
     player: PlayerArgument,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of generations.")] = 50,

@@ -25,7 +25,7 @@ Rows = Annotated[
 _NAMED_MAX = 5  # players listed per filter
 
 
-@app.command(epilog="Example: league opponents main")
+@app.command(epilog="Example: league learner opponents main")
 def opponents(
     learner: Learner, limit: Rows = 20, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
 ) -> None:
@@ -42,9 +42,9 @@ def opponents(
         tables.show(f"{player.name} of {preview.environment}: opponent distribution", *_tables(preview, limit))
 
 
-@app.command("lease", epilog="Example: league lease 19b0c2f1a3e4d5c6b7a8f9e")
+@app.command("lease", epilog="Example: league match lease 19b0c2f1a3e4d5c6b7a8f9e")
 def lease_command(
-    lease: Annotated[str, typer.Argument(metavar="LEASE", help="A lease's id; matches store it.")],
+    lease: Annotated[str, typer.Argument(metavar="LEASE", help="A lease's id, as shown with a match.")],
     limit: Rows = 20,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,

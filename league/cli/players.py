@@ -1,4 +1,4 @@
-"""`league standings`, `league champion`, `league players` and `league show`."""
+"""`league standings`, `league environment champion`, `league players` and `league show`."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -54,7 +54,7 @@ def standings(
         tables.show(champion_line(champion))
 
 
-@app.command(epilog="Example: league champion --environment mech-duel --history")
+@app.command(epilog="Example: league environment champion --environment mech-duel --history")
 def champion(
     environment: Environment = None,
     history: Annotated[bool, typer.Option("--history", help="List all champions with date and reason.")] = False,

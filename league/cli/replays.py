@@ -1,4 +1,4 @@
-"""`league replay`: fetch the recording of a match."""
+"""`league match replay`: fetch the recording of a match."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from league.errors import ConfigurationError
 app = typer.Typer()
 
 
-@app.command(epilog="Example: league replay 4711 --out match.replay.json.gz")
+@app.command(epilog="Example: league match replay 4711 --out match.replay.json.gz")
 def replay(
     match_id: Annotated[int, typer.Argument(metavar="MATCH", min=1, help="A match's id.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", dir_okay=False, help="File to write.")],

@@ -42,7 +42,7 @@ Host = Annotated[
 Port = Annotated[
     int | None,
     typer.Option(
-        "--port", envvar="LEAGUE_PORT", min=0, max=65535, help="TCP port; 0 chooses a free one.", show_default="8000"
+        "--port", envvar="LEAGUE_PORT", min=0, max=65535, help="TCP port. 0 selects a free one.", show_default="8000"
     ),
 ]
 

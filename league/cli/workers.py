@@ -1,4 +1,4 @@
-"""`league workers`: list, quarantine, reinstate and command workers."""
+"""`league worker`: list, quarantine, reinstate and command workers."""
 
 from collections.abc import Iterable
 from typing import Annotated, ClassVar
@@ -14,7 +14,7 @@ from league.errors import LeagueError, UnknownWorkerError
 
 app = typer.Typer(
     help="List, quarantine, reinstate and command workers.",
-    invoke_without_command=True,
+    no_args_is_help=True,
 )
 
 RATING_PATIENCE_S = 900.0
@@ -23,7 +23,7 @@ RATING_PATIENCE_S = 900.0
 Which = Annotated[str, typer.Argument(metavar="WORKER", help="A worker's exact name, or its id.")]
 Reason = Annotated[str, typer.Option("--reason", help="Reason, stored in the audit log.")]
 Since = Annotated[
-    str, typer.Option("--since", help="Time of the first bad result, ISO 8601; local time without a zone.")
+    str, typer.Option("--since", help="Time of the first bad result, as ISO 8601. Without a zone it is local time.")
 ]
 
 
@@ -35,11 +35,9 @@ class AmbiguousWorkerError(LeagueError):
     status: ClassVar[int] = 409
 
 
-@app.callback(epilog="Example: league workers --json")
-def workers(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None) -> None:
-    """List workers and flag those with suspicious recent results (docs/reference/results-protocol.md)."""
-    if context.invoked_subcommand is not None:
-        return
+@app.command("list", epilog="Example: league worker list --json")
+def list_workers(as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None) -> None:
+    """List workers and flag those with suspicious recent results (docs/guides/operate/workers.md)."""
     with connect(url, token) as client:
         rows = _all_workers(client)
     if as_json:
@@ -49,7 +47,7 @@ def workers(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_
 
 
 @app.command(
-    epilog='Example: league workers quarantine trainer-main-mech-duel --since 2030-01-31T12:00 --reason "broken build"'
+    epilog='Example: league worker quarantine trainer-main-mech-duel --since 2030-01-31T12:00 --reason "broken build"'
 )
 def quarantine(
     worker: Which,
@@ -70,7 +68,7 @@ def quarantine(
         tables.show(f"{found.name}: results since {imposed.since.astimezone():%Y-%m-%d %H:%M:%S} do not count")
 
 
-@app.command(epilog='Example: league workers reinstate trainer-main-mech-duel --restore --reason "a false alarm"')
+@app.command(epilog='Example: league worker reinstate trainer-main-mech-duel --restore --reason "a false alarm"')
 def reinstate(
     worker: Which,
     reason: Reason = "",
@@ -81,7 +79,7 @@ def reinstate(
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Lift a worker's quarantine; with --restore its excluded results count again and ratings are recomputed."""
+    """Lift a worker's quarantine. With --restore its excluded results count again and ratings are recomputed."""
     with connect(url, token, RATING_PATIENCE_S) as client:
         found = _find(client, worker)
         lifted = client.reinstate_worker(found.id, reason, restore=restore)
@@ -91,18 +89,18 @@ def reinstate(
         tables.show(f"{found.name}: {'all its results count' if restore else 'its results count from now on'}")
 
 
-@app.command(epilog='Example: league workers command trainer-main-mech-duel drain --reason "the machine is needed"')
+@app.command(epilog='Example: league worker command trainer-main-mech-duel drain --reason "the machine is needed"')
 def command(
     worker: Which,
     requested: Annotated[
-        wire.Command, typer.Argument(metavar="COMMAND", help="drain or stop: exit; continue: cancel that.")
+        wire.Command, typer.Argument(metavar="COMMAND", help="drain or stop makes it exit, continue cancels that.")
     ],
     reason: Reason = "",
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Send a command to a worker with its next heartbeat; a worker that exits first finishes its matches."""
+    """Send a command to a worker with its next heartbeat. A worker that exits first finishes its matches."""
     with connect(url, token) as client:
         found = client.command_worker(_find(client, worker).id, requested, reason)
     if as_json:
@@ -118,7 +116,7 @@ def _all_workers(client: LeagueClient) -> list[wire.ListedWorker]:
 def _find(client: LeagueClient, which: str) -> wire.ListedWorker:
     found = client.workers(name=which).items or [worker for worker in _all_workers(client) if worker.id == which]
     if not found:
-        raise UnknownWorkerError(which, "no worker has this name or id", "`league workers` lists them all")
+        raise UnknownWorkerError(which, "no worker has this name or id", "`league worker list` lists them all")
     if len(found) > 1:
         ids = ", ".join(f"{worker.id} ({worker.kind})" for worker in found)
         raise AmbiguousWorkerError(which, f"workers {ids} have this name", "use the id of one of them")

@@ -85,7 +85,7 @@ def revisions() -> tuple[str, ...]:
 def _refuse_newer(database: Database, connection: Connection) -> None:
     current = _current(connection)
     if current is not None and current not in revisions():
-        rule = f"this version knows revisions up to {head()}"
+        rule = f"this version supports revisions up to {head()}"
         raise NewerDatabaseError(f"{database} at revision {current}", rule, "install the version that created it")
 
 

@@ -100,7 +100,7 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     """Interface to listen on; any but loopback requires a token."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    """TCP port; 0 chooses a free one."""
+    """TCP port. 0 selects a free one."""
     home: Path = Path("var")
     """Folder of the league's data."""
     log_level: Level = "info"

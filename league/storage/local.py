@@ -103,7 +103,7 @@ class DirectoryStore:
         known, until = self._trusted.get(sha256, (None, now))
         if known != fingerprint or not now < until <= now + _TRUST:  # the clock may have been set back
             if not self.sound(sha256):
-                raise unknown(sha256, "its stored bytes were damaged and are set aside")
+                raise unknown(sha256, "its stored bytes were damaged and have been moved aside")
             self._trust(sha256, fingerprint, now + _TRUST)
         return self._path(sha256)
 
@@ -179,7 +179,7 @@ class DirectoryStore:
         found = self._hash(sha256)
         if found == sha256:
             return True
-        log.error("checkpoint %s is damaged: its bytes hash to %s; set aside as %s", sha256, found, _DAMAGED)
+        log.error("checkpoint %s is damaged: its bytes hash to %s; moved to %s", sha256, found, _DAMAGED)
         with self._access("written"):
             self._path(sha256).replace(self._path(sha256 + _DAMAGED))
         return False

@@ -56,7 +56,7 @@ def find_header_fault(header: Header) -> str | None:
 def _find_mismatch(own: Mapping[str, StoredTensor], expected: Mapping[str, tuple[int, ...]]) -> str | None:
     for name, shape in expected.items():
         if name not in own:
-            return f"it lacks {name}, which its architecture requires"
+            return f"it has no {name}, which its architecture requires"
         if own[name].shape != shape:
             return f"{name} has shape {own[name].shape}, but its architecture requires {shape}"
     return None

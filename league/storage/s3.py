@@ -184,7 +184,7 @@ class S3Store:
             if found == sha256:
                 return True
             aside = self._aside(sha256)
-            log.error("checkpoint %s is damaged: its bytes hash to %s; set aside as %s", sha256, found, aside)
+            log.error("checkpoint %s is damaged: its bytes hash to %s; moved to %s", sha256, found, aside)
             self._bucket.copy(key, aside)
             self._bucket.delete(key)
         return False

@@ -108,7 +108,7 @@ def _check_cover(tensors: dict[str, Any], size: int) -> dict[str, StoredTensor]:
     for name, tensor in sorted(tensors.items(), key=lambda entry: entry[1]["data_offsets"]):
         begin, end = tensor["data_offsets"]
         if type(begin) is not int or type(end) is not int:
-            raise TypeError(f"tensor {name!r} lies at {begin!r} to {end!r}")
+            raise TypeError(f"tensor {name!r} is at {begin!r} to {end!r}")
         if begin != reached or end - begin != _tensor_bytes(name, tensor):
             raise ValueError(f"tensor {name!r} at bytes {begin} to {end} leaves a gap, overlaps or has another size")
         reached = end

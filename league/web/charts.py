@@ -11,7 +11,7 @@ class Chart:
     Attributes:
         key: Names the chart on the page.
         title: Above it.
-        about: What it shows and what is usual.
+        about: What it shows and what is typical.
         names: Metrics that are drawn, with their labels; `*` stands for any word, which is the label.
         usual: Where it is in most runs that learn; None where that cannot be said.
         share: Whether values are shares from 0 to 1.

@@ -106,8 +106,10 @@ def require_own_page(request: Request) -> None:
     host = request.headers.get("host")
     own = site == "same-origin" if site is not None else origin is not None and _place(origin) == host
     if not own:
-        rule = "the forms of the dashboard are sent by its own pages only"
-        raise ForbiddenError(f"from {origin or 'nowhere'!r:.120}", rule, "use the page, or the calls under /api/v1")
+        rule = "only the dashboard itself may send its forms"
+        raise ForbiddenError(
+            f"from {origin or 'an unknown page'!r:.120}", rule, "use the page, or the calls under /api/v1"
+        )
 
 
 def _secret(request: Request) -> str | None:

@@ -113,7 +113,7 @@ def against(
         drawn = _drawn(session, league, visit, asked)
     places = [place for place, each in enumerate(drawn.players) if each.id == player]
     if not places:
-        raise UnknownPlayerError(player, "it is not among the players of the map", "show more of them")
+        raise UnknownPlayerError(player, "the matrix does not show it", "show more of them")
     row = [_against(drawn, places[0], place) for place in range(len(drawn.players)) if place != places[0]]
     return visit.part("_payoff_against.html", player=drawn.players[places[0]], row=row)
 

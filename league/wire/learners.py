@@ -17,7 +17,7 @@ SideName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\
 
 
 class RoleNumbers(Request):
-    """Numbers of a learner's role that replace the defaults; see docs/guides/train/roles.md. Null keeps the default."""
+    """Numbers of a learner's role (docs/concepts/matchmaking.md); null keeps the default."""
 
     snapshot_steps: Step | None = None
     """Fewest steps between snapshots."""

@@ -47,7 +47,7 @@ class Behaviour(Request):
             raise ValueError("measures have different names")
         if not len(self.measures) == len(self.home) == len(self.away):
             sizes = f"{len(self.measures)} measures, {len(self.home)} values of home, {len(self.away)} of away"
-            raise ValueError(f"each measure has a value of each side, or null; these are {sizes}")
+            raise ValueError(f"each measure needs a value or null for each side, but there are {sizes}")
         return self
 
 
@@ -141,7 +141,7 @@ def _unreadable(item: object, error: ValidationError) -> UnreadableResult:
         lease_id=lease_id if isinstance(lease_id, str) and storable_lease_id(lease_id) else "",
         sequence=sequence if type(sequence) is int else -1,
         content=repr(item),
-        detail=f"unreadable result: {place}={first['input']!a:.120}: {reason(first)}; see /docs for what a result is",
+        detail=f"unreadable result: {place}={first['input']!a:.120}: {reason(first)}; see /docs for the fields",
     )
 
 

@@ -186,7 +186,7 @@ def run_evaluator(
 ) -> Outcome:
     """Let an evaluator play for a while, then end it on a network that works."""
     log = folder.with_suffix(".log")
-    command = [sys.executable, "-m", "trainer", "evaluate", "--league", url, "--run", str(folder)]
+    command = [sys.executable, "-m", "trainer", "evaluate", "--url", url, "--run", str(folder)]
     command += ["--environment", options.environment, "--duty", str(options.duty), "--name", folder.name]
     command += [] if options.num_envs is None else ["--num-envs", str(options.num_envs)]
     proxy.calls.clear()

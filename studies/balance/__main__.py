@@ -1,4 +1,4 @@
-"""How balanced the mech arena is: who wins, why, and what does the damage, as Markdown for `docs/reference/mech-arena.md`.
+"""How balanced the mech arena is: who wins, why, and what does the damage, as Markdown for its README.
 
     python -m studies.balance
 

@@ -83,24 +83,29 @@ def group_of(program):
     return typer.main.get_group(import_module(APPS[program]).app)
 
 
-@pytest.mark.parametrize(
-    ("program", "name"), [(program, name) for program in APPS for name in group_of(program).commands]
-)
-def test_the_list_shows_the_first_paragraph_of_each_commands_own_help(program, name):
-    group = group_of(program)
-    assert isinstance(group, LazyGroup)
-    own = group.get_command(typer.Context(group), name).help
-    assert group.lazy[name].help == " ".join(own.partition("\n\n")[0].split())
+def lazy_groups(group):
+    """Return a lazy group and all lazy groups inside it."""
+    own = [group.get_command(typer.Context(group), name) for name in group.lazy]
+    return [group, *(deeper for each in own if isinstance(each, LazyGroup) for deeper in lazy_groups(each))]
 
 
 @pytest.mark.parametrize("program", APPS)
-def test_every_command_of_an_imported_module_is_in_the_list(program):
-    group = group_of(program)
-    for entry in group.lazy.values():
+def test_each_list_shows_the_first_paragraph_of_its_commands_help(program):
+    for group in lazy_groups(group_of(program)):
+        for name, entry in group.lazy.items():
+            own = group.get_command(typer.Context(group), name).help
+            assert entry.help == " ".join(own.partition("\n\n")[0].split())
+
+
+@pytest.mark.parametrize("program", APPS)
+def test_every_command_of_an_imported_module_is_in_a_list(program):
+    groups = lazy_groups(group_of(program))
+    listed = {name for group in groups for name in group.lazy}
+    for entry in (entry for group in groups for entry in group.lazy.values()):
         module, _, name = entry.path.partition(":")
         app = getattr(import_module(module), name)
         if not app.info.help:
-            assert typer.main.get_group(app).commands.keys() <= group.lazy.keys()
+            assert typer.main.get_group(app).commands.keys() <= listed
 
 
 @pytest.mark.integration

@@ -147,5 +147,5 @@ def test_a_running_league_is_saved_and_restored(
     for name, value in kept.restored.items():
         monkeypatch.setenv(f"LEAGUE_{name.upper()}", str(value))
     with pytest.raises(SystemExit) as ended:
-        main(["check"])
+        main(["admin", "check"])
     assert not ended.value.code, capsys.readouterr().out

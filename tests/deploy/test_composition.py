@@ -272,7 +272,7 @@ def test_prometheus_has_a_token_of_its_own_that_may_read() -> None:
 
 def test_workers_read_the_token_that_the_job_writes() -> None:
     command = SERVICES["tokens"]["command"]
-    written = command[command.index("--to") + 1]
+    written = command[command.index("--out") + 1]
     assert {variables_of(name)["LEAGUE_TOKEN_FILE"] for name in WORKERS} == {written}
     for name, mode in (("tokens", ""), *((worker, ":ro") for worker in WORKERS)):
         assert f"home:{Path(written).parent}{mode}" in SERVICES[name]["volumes"]

@@ -123,7 +123,7 @@ def test_variables_are_settings_and_files_are_mounted(monkeypatch: pytest.Monkey
 
 def test_the_token_that_the_job_makes_is_the_one_that_workers_read() -> None:
     command = job_commands()["migrate"]
-    written = command[command.index("--to") + 1]
+    written = command[command.index("--out") + 1]
     for worker in named("StatefulSet").values():
         variables = {each["name"]: each["value"] for each in worker["spec"]["template"]["spec"]["containers"][0]["env"]}
         assert variables["LEAGUE_TOKEN_FILE"] == written

@@ -118,7 +118,7 @@ def test_every_source_that_is_named_is_provisioned() -> None:
 
 
 def test_every_alert_is_in_the_operations_guide() -> None:
-    guide = (ROOT / "docs/guides/operate" / "operations.md").read_text()
+    guide = (ROOT / "docs/guides/operate" / "monitor.md").read_text()
     for rule in rules():
         assert f"`{rule['alert']}`" in guide, rule["alert"]
         assert rule["annotations"]["summary"].endswith(".")

@@ -42,6 +42,13 @@ def up(port: Annotated[int, Option(help="Port that nobody uses.")]) -> None:
     assert sorted(offence.split("'")[1] for offence in prose.offences(sentences)) == ["nobody", "refused", "what"]
 
 
+def test_unknown_terms_and_pages_without_you_are_faults() -> None:
+    sentences = prose.page_sentences(f"A *learner* meets *snapshots* and a *zorble*. {'Words go on. ' * 70}")
+    faults = list(prose.page_faults("docs/guides/some.md", sentences))
+    assert [fault.split("'")[1] for fault in faults] == ["zorble", "you"]
+    assert not list(prose.page_faults("docs/contributing/some.md", sentences))
+
+
 def test_measures_count_words_per_thousand() -> None:
     sentences = prose.page_sentences("You can do this. For example, you can run it; what else.")
     words, you, example, what, *_ = prose.measures(sentences)

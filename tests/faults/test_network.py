@@ -72,7 +72,7 @@ def test_a_signal_over_a_network_that_works_again_leaves_no_result_behind(
     league, run = serve(), tmp_path / "run"
     settings = ("environment.num_envs=8", "rollout.num_steps=8", "rollout.bptt_horizon=8", "league.lease_budget=4")
     words = [word for each in settings for word in ("--set", each)]
-    where = ("--league", league.url, "--run", str(run), "--environment", "rps")
+    where = ("--url", league.url, "--run", str(run), "--environment", "rps")
     trainer = Command("trainer", ["trainer", "run", *where, *words], {}, run.with_suffix(".log"))
     with LeagueClient(league.url) as client:
         trainer.start()

@@ -151,6 +151,6 @@ def listening(servers: Sequence[Command]) -> list[Address]:
 
 def trains(role: str, url: str, folder: Path) -> list[str]:
     settings = (*SMALL, *PACE, "league.snapshot_every_steps=2000", "league.timeout_s=5")
-    where = ("--league", url, "--run", str(folder / role), "--environment", ENVIRONMENT)
+    where = ("--url", url, "--run", str(folder / role), "--environment", ENVIRONMENT)
     learner = ("--learner", role.replace("_", "-"), "--role", role)
     return ["trainer", "run", *where, *learner, *(word for each in settings for word in ("--set", each))]

@@ -42,7 +42,7 @@ def test_a_trainer_on_a_bad_line_loses_no_match_and_none_of_its_leases(host: str
     ):
         settings = (*SMALL, *PACE, "league.snapshot_every_steps=2000", "league.timeout_s=5")
         words = [word for each in settings for word in ("--set", each)]
-        where = ("--league", road.url, "--run", str(tmp_path / "run"), "--environment", ENVIRONMENT)
+        where = ("--url", road.url, "--run", str(tmp_path / "run"), "--environment", ENVIRONMENT)
         secret, log = {"LEAGUE_TOKEN": token}, tmp_path / "trainer.log"
         trainer = Command("trainer", ["trainer", "run", *where, *words], secret, log, host)
 

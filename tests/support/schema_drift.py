@@ -13,7 +13,7 @@ UNCHECKED = {"fk_leases_away_id_players", "fk_leases_home_id_players", "fk_lease
 
 
 def differences(connection: Connection) -> list[Any]:
-    """Compare them; the references that only `league check` checks must be missing."""
+    """Compare them; the references that only `league admin check` checks must be missing."""
     context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
     found = compare_metadata(context, Base.metadata)
     assert _checks(inspect(connection)) == {

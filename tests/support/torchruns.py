@@ -78,7 +78,7 @@ class Agents:
 def torchrun(tmp_path, url, *options, machines=ONE_MACHINE, settings=()):
     log = tmp_path / "torchrun.log"
     learning = [word for each in (*RPS, *PACE, *settings) for word in ("--set", each)]
-    trainer = ["trainer", "run", "--league", url, "--environment", "rps", "--run", str(tmp_path / "run"), *learning]
+    trainer = ["trainer", "run", "--url", url, "--environment", "rps", "--run", str(tmp_path / "run"), *learning]
     command = [sys.executable, "-m", "torch.distributed.run", "--shutdown-timeout", "60", *options]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LEAGUE_")}
     environment[OWN_STORE] = "1"

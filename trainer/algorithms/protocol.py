@@ -103,7 +103,7 @@ def make_algorithm(config: TrainerConfig, spec: EnvironmentSpec, ranks: ProcessG
     if not isinstance(algorithm, Algorithm):
         missing = sorted(member for member in _members() if not hasattr(algorithm, member))
         raise ConfigError(
-            f"algorithm.name names {name!r}, which lacks {', '.join(missing)}: derive it from "
+            f"algorithm.name names {name!r}, which has no {', '.join(missing)}: derive it from "
             "trainer.ppo.learner:Learner, or add them as trainer.algorithms.Algorithm describes them"
         )
     return algorithm

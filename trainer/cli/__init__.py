@@ -11,6 +11,7 @@ import typer
 from arena.errors import ArenaError, MissingPackageError, NetworkModuleError, UnknownEnvironmentError
 from arena.exit_status import BAD_CONFIGURATION, BAD_USAGE, FAILURE, TRY_LATER
 from arena.extras import named_extra
+from arena.help_format import markup_mode
 from league.errors import (
     ConfigurationError,
     LeagueError,
@@ -47,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         from trainer.cli.commands import app  # here, so that a missing package ends as one line too
 
+        app.rich_markup_mode = markup_mode()
         app(arguments)
     except (LeagueError, ArenaError, TrainerError) as error:
         _refuse(error)

@@ -18,10 +18,10 @@ ITERATIONS = 5
 app = typer.Typer()
 
 
-@app.command()
+@app.command(epilog="Example: trainer bench --environment mech-company --opponents 16 --set environment.num_envs=256")
 def bench(
     environment: Annotated[
-        str, typer.Option("--environment", help="Environment; `synthetic` costs almost nothing to step.")
+        str, typer.Option("--environment", help="Environment. `synthetic` takes almost no time per step.")
     ] = SYNTHETIC,
     consistency: Annotated[
         bool,
@@ -29,11 +29,18 @@ def bench(
     ] = False,
     opponents: Annotated[
         int | None,
-        typer.Option("--opponents", min=0, help="Different frozen opponents [default: the learner's live weights]."),
+        typer.Option(
+            "--opponents",
+            min=0,
+            help="Number of different frozen opponents.",
+            show_default="the learner's live weights",
+        ),
     ] = None,
     iterations: Annotated[
         int | None,
-        typer.Option("--iterations", min=1, help=f"Iterations; medians are printed [default: {ITERATIONS}]."),
+        typer.Option(
+            "--iterations", min=1, help="Iterations. The command prints medians.", show_default=str(ITERATIONS)
+        ),
     ] = None,
     config_file: ConfigFile = None,
     overrides: Overrides = None,
@@ -44,12 +51,15 @@ def bench(
 
     It also measures the parts of a rollout, and needs no league. If several threads step environments, the seconds of
     arena, acting and opponents are their mean.
-
-    Example: trainer bench --environment mech-company --opponents 16 --set environment.num_envs=256
     """
     for option, value, other, idle in (
         ("--iterations", iterations, "--consistency", consistency),
-        ("--opponents", opponents, f"--environment {SYNTHETIC}, whose other side never acts", environment == SYNTHETIC),
+        (
+            "--opponents",
+            opponents,
+            f"--environment {SYNTHETIC}, which has no opponents that act",
+            environment == SYNTHETIC,
+        ),
     ):
         if value is not None and idle:
             raise ConfigError(f"{option} {value} changes nothing with {other}: leave one of them out")

@@ -7,6 +7,7 @@ from arena.version import show_version
 
 COMMANDS = {
     "run": LazyCommand("trainer.cli.run:app", "Train one learner, in a league or offline."),
+    "settings": LazyCommand("trainer.cli.settings:app", "List the settings of a run with their values and defaults."),
     "evaluate": LazyCommand("trainer.cli.evaluate:app", "Play rating matches for the league."),
     "fleet": LazyCommand("trainer.cli.fleet:app", "Run trainers and evaluators on a Ray cluster."),
     "enter": LazyCommand("trainer.cli.enter:app", "Enter your own policy as a rated player."),
@@ -20,9 +21,7 @@ app = typer.Typer(
     cls=lazy_group(COMMANDS),
     help="Recurrent PPO for a self-play league.",
     epilog="Example: trainer run --environment mech-duel",
-    rich_markup_mode=None,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.callback()(show_version)

@@ -12,7 +12,7 @@ from trainer.monitoring.report import doctor as reports
 app = typer.Typer()
 
 
-@app.command()
+@app.command(epilog="Example: trainer doctor var/runs/mech-duel/main")
 def doctor(
     run_folder: Annotated[
         Path, typer.Argument(metavar="RUN", help="Run folder of `trainer run`, running or finished.")
@@ -21,11 +21,9 @@ def doctor(
 ) -> None:
     """Report the problems of a run.
 
-    For each problem it prints when it occurred and what to try.
+    For each problem it prints the time and a remedy.
 
     Exits with 0 without problems or with hints only, with 1 after a problem, and with 2 if RUN is not a run folder.
-
-    Example: trainer doctor var/runs/mech-duel/main
     """
     report = reports.diagnose(run_folder)
     if as_json:

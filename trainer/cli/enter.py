@@ -40,15 +40,15 @@ def _policy_name(policy: str) -> str:
     return policy
 
 
-@app.command()
+@app.command(epilog="Example: trainer enter --environment rps --name stone --policy mybots:stone")
 def enter(
-    environment: Annotated[str, typer.Option("--environment", help="Game that the player plays.")],
+    environment: Annotated[str, typer.Option("--environment", help="Environment that the player plays.")],
     name: Annotated[
         str,
         typer.Option(
             "--name",
             callback=options.name_checker(LEARNER_NAME_MAX),
-            help="Name of the player; one name for each policy.",
+            help="Name of the player. Use one name per policy.",
         ),
     ],
     policy: Annotated[
@@ -57,19 +57,23 @@ def enter(
             "--policy",
             metavar="POLICY",
             callback=_policy_name,
-            help=f"Policy: {FORMS}; see docs/guides/games/external-players.md.",
+            help=f"Policy: {FORMS}. See docs/guides/games/external-players.md.",
         ),
     ],
     league: options.League = DEFAULT_URL,
     token: options.Token = None,
     matches: Annotated[
-        int | None, typer.Option("--matches", min=1, help="Stop after this many [default: play until stopped].")
+        int | None, typer.Option("--matches", min=1, help="Stop after this many matches.", show_default="none")
     ] = None,
     answer_s: Annotated[
-        float, typer.Option("--answer-s", min=0.001, help="Seconds that a process or server may take for an answer.")
+        float,
+        typer.Option(
+            "--timeout", min=0.001, metavar="SECONDS", help="Maximum time for a response of a process or server."
+        ),
     ] = USUAL.answer_s,
     start_s: Annotated[
-        float, typer.Option("--start-s", min=0.001, help="Seconds that it may take to start.")
+        float,
+        typer.Option("--start-timeout", min=0.001, metavar="SECONDS", help="Maximum time for its first response."),
     ] = USUAL.start_s,
     run_folder: options.RunFolder = None,
     duty: options.Duty = 1.0,
@@ -83,8 +87,6 @@ def enter(
     """Enter your own policy as a rated player.
 
     The command plays the rating matches of the policy. The same name continues as the same player.
-
-    Example: trainer enter --environment rps --name stone --policy mybots:stone
     """
     allow_modules(modules or ())
     console = make_console()

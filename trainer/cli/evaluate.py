@@ -26,13 +26,15 @@ from trainer.shutdown import ShutdownSignals
 app = typer.Typer()
 
 
-@app.command()
+@app.command(epilog="Example: trainer evaluate --environment mech-duel --duty 1")
 def evaluate(
     league: options.League = DEFAULT_URL,
     token: options.Token = None,
     environment: Annotated[
         list[str] | None,
-        typer.Option("--environment", help="Game to play; may be repeated [default: all that are installed]."),
+        typer.Option(
+            "--environment", help="Environment to play. May be repeated.", show_default="all that are installed"
+        ),
     ] = None,
     name: Annotated[
         str,
@@ -50,7 +52,7 @@ def evaluate(
             "--processes",
             min=0,
             max=256,
-            help="Worker processes of each game with one match per instance (PettingZoo).",
+            help="Worker processes of each environment that plays one match at a time (PettingZoo).",
         ),
     ] = 0,
     record_every_s: options.RecordEvery = 60.0,
@@ -58,10 +60,7 @@ def evaluate(
     disk_cache_bytes: options.DiskCacheBytes = 2 * 2**30,
     memory_cache_bytes: options.MemoryCacheBytes = 256 * 2**20,
 ) -> None:
-    """Play rating matches for the league.
-
-    Example: trainer evaluate --environment mech-duel --duty 1
-    """
+    """Play rating matches for the league."""
     allow_modules(modules or ())
     console = make_console()
     signals = ShutdownSignals(console.print)

@@ -41,9 +41,9 @@ def _roles(text: str) -> tuple[Role, ...]:
     return roles
 
 
-@app.command()
+@app.command(epilog="Example: trainer fleet --environment mech-duel --trainers 4 --evaluators 2 --gpus-per-trainer 1")
 def fleet(
-    environment: Annotated[str, typer.Option("--environment", help="Game to train and play.")],
+    environment: Annotated[str, typer.Option("--environment", help="Environment to train on.")],
     league: League = DEFAULT_URL,
     token: Token = None,
     trainers: Annotated[int, typer.Option("--trainers", min=0, help="Number of learners.")] = 1,
@@ -56,22 +56,28 @@ def fleet(
         typer.Option("--gpus-per-trainer", min=0.0, max=1e6, help="GPUs of each trainer, with one rank for each GPU."),
     ] = 0.0,
     roles: Annotated[
-        str, typer.Option("--roles", help="Roles of the learners, in turn: main,main_exploiter,league_exploiter.")
+        str,
+        typer.Option("--roles", help="Roles of the learners, in turn, such as main,main_exploiter,league_exploiter."),
     ] = "main",
-    prefix: Annotated[str, typer.Option("--prefix", help="Prefix of all names, for a second fleet of a league.")] = "",
-    runs: Annotated[Path | None, typer.Option("--runs", help="Run folders [default: $LEAGUE_HOME/runs].")] = None,
-    address: Annotated[str | None, typer.Option("--address", help="Ray cluster: ray://HOST:10001 or auto.")] = None,
+    prefix: Annotated[
+        str, typer.Option("--prefix", help="Prefix of all names, for a second fleet in the same league.")
+    ] = "",
+    runs: Annotated[
+        Path | None, typer.Option("--runs", metavar="DIR", help="Run folders.", show_default="$LEAGUE_HOME/runs")
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option("--address", help="Ray cluster: ray://HOST:10001 or auto.", show_default="this machine"),
+    ] = None,
     overrides: Overrides = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, then stop; needs no Ray.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, then stop. Needs no Ray.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with --dry-run.")] = False,
 ) -> None:
     """Run trainers and evaluators on a Ray cluster.
 
-    Without --address, the cluster is this machine. Ray restarts members that die, and they resume from their
-    run folders, which all machines must share. Ctrl-C ends the fleet: trainers save and exit, and the same command
-    resumes. It ends by itself after its trainers. See docs/guides/train/fleet.md.
-
-    Example: trainer fleet --environment mech-duel --trainers 4 --evaluators 2 --gpus-per-trainer 1 --address auto
+    Ray restarts processes that die, and they resume from their run folders, which all machines must share. Ctrl-C
+    ends the fleet: trainers save and exit, and the same command resumes. The fleet also ends when all trainers have
+    finished. See docs/guides/train/scale-out.md.
     """
     if as_json and not dry_run:
         raise ConfigError("--json prints the result of a dry run: give --dry-run too, or leave --json out")
@@ -121,4 +127,4 @@ def _show(members: Sequence[Member], address: str | None, *, as_json: bool) -> N
         return
     Console(markup=False, emoji=False).print(table)
     if obstacle is not None:
-        typer.echo(f"it would not start: {obstacle}")
+        typer.echo(f"this fleet cannot start: {obstacle}")

@@ -20,7 +20,7 @@ from trainer.checkpointing import format as state
 from trainer.checkpointing.resume import load_settings
 from trainer.checkpointing.run_directory import RunDirectory
 from trainer.cli.clients import answers, connect, make_console, make_retrying_client, names_league, version
-from trainer.cli.options import ConfigFile, League, Modules, Overrides, Preset, RunFolder, Token
+from trainer.cli.options import SETTINGS_VARIABLE, ConfigFile, League, Modules, Overrides, Preset, RunFolder, Token
 from trainer.config import loading as settings
 from trainer.config.schema import EnvironmentSettings, LeagueSettings, TrainerConfig
 from trainer.distributed.follower import Follower
@@ -35,25 +35,25 @@ from trainer.shutdown import ShutdownSignals
 
 DRY_RUN_WIDTH = 100
 
-SETTINGS_VARIABLE = "TRAINER_SET"
-"""Settings of every trainer, also of those that `league up` starts; for example, to shorten a trial."""
-
-SETTINGS_HELP = (
-    f"Settings, from --preset, then --config FILE, then the variable {SETTINGS_VARIABLE} (as --set, separated by "
-    "spaces), then --set. An environment's preset changes some of these defaults: --dry-run shows the result.\n\n\b\n"
-) + settings.settings_help().replace("\n\n", "\n\n\b\n")
-
 app = typer.Typer()
 
 
-@app.command(epilog=SETTINGS_HELP)
+_EXAMPLES = (
+    "Example: trainer run --environment mech-duel --learner second --set ppo.normalized_ent_coef=0.02",
+    "Example: trainer run --run var/runs/mech-duel/second --resume",
+    "Example: torchrun --standalone --nproc-per-node 2 -m trainer run --set run.device=cuda",
+)
+
+
+@app.command(epilog="\n\n".join(_EXAMPLES))
 def run(
     league: League = DEFAULT_URL,
     token: Token = None,
     environment: Annotated[
-        str | None, typer.Option("--environment", help="Game to train on; its preset is the base of all settings.")
+        str | None,
+        typer.Option("--environment", help="Environment to train on. Its preset is the base of all settings."),
     ] = None,
-    learner: Annotated[str | None, typer.Option("--learner", help="Name of the trained lineage.")] = None,
+    learner: Annotated[str | None, typer.Option("--learner", help="Name of the learner to train.")] = None,
     role: Annotated[str | None, typer.Option("--role", help="main, main_exploiter or league_exploiter.")] = None,
     run_folder: RunFolder = None,
     config_file: ConfigFile = None,
@@ -67,7 +67,7 @@ def run(
     ] = False,
     modules: Modules = None,
     wandb: Annotated[
-        bool, typer.Option("--wandb", help="Log to Weights & Biases too; needs echelon-league[track].")
+        bool, typer.Option("--wandb", help="Also log to Weights & Biases. Requires echelon-league[track].")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the resolved settings, sizes and memory, then stop.")
@@ -76,26 +76,16 @@ def run(
 ) -> None:
     """Train one learner, in a league or offline.
 
-    It trains against the league's population. Without a league it trains offline by self-play.
+    The league is the one at --url or LEAGUE_URL, or the one that runs on the home folder. If you name none and no
+    server responds at the default address, the learner trains offline against itself and its own snapshots. Start the
+    command again with --url to publish these snapshots and to join the league.
 
-    A league is named by --league, by LEAGUE_URL, or by the address that a running server left in the home folder. If
-    none is named and no server answers at the default address, the learner trains offline: against itself and its own
-    snapshots, which stay in the run folder. Start the command again with --league URL to publish them and to join that
-    league.
+    The same command continues from the saved state in the run folder and prints the settings that changed. With
+    --resume, the settings of the run folder apply, changed by the options that you give.
 
-    The same command continues from the saved state in the run folder, and prints the settings that changed. With
-    --resume, the settings are those of the run folder and the options given here, and a folder without a saved state
-    is rejected.
-
-    Example: trainer run --environment mech-duel --learner second --set ppo.normalized_ent_coef=0.02
-
-    Several GPUs learn as one under torchrun: see docs/guides/train/scale-out.md.
-
-    Example: trainer run --run var/runs/mech-duel/second --resume
-
-    Example: trainer run --environment mech-company --preset gpu
-
-    Example: torchrun --standalone --nproc-per-node 2 -m trainer run --environment mech-duel --set run.device=cuda
+    Later settings win: the environment's preset, --preset, --config, the variable TRAINER_SET (like --set, separated
+    by spaces), --set. `trainer settings` lists all settings. Under torchrun, several GPUs train one learner
+    (docs/guides/train/scale-out.md).
     """
     if as_json and not dry_run:
         raise ConfigError("--json prints the result of a dry run: give --dry-run too, or leave --json out")
@@ -170,7 +160,7 @@ def _needs_no_league(config: TrainerConfig, folder: RunDirectory) -> bool:
 def _offline_notice(league: str, folder: RunDirectory) -> str:
     return (
         f"no league answers at {league}: training offline by self-play; snapshots go to {folder.snapshots}, the newest "
-        f"weights to {folder.policy}; to join a league, start this command again with --league URL"
+        f"weights to {folder.policy}; to join a league, start this command again with --url URL"
     )
 
 

@@ -89,7 +89,9 @@ class AlgorithmSettings(StrictModel):
     """Choice of the learning algorithm."""
 
     name: str = Field(
-        "ppo", min_length=1, description="ppo, vtrace, or MODULE:CLASS of your own algorithm (docs/guides/train/run.md)"
+        "ppo",
+        min_length=1,
+        description="ppo, vtrace, or MODULE:CLASS of your own algorithm (docs/guides/train/own-algorithm.md)",
     )
     options: dict[str, bool | int | float | str] = Field(
         {},

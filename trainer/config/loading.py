@@ -1,17 +1,16 @@
 """Loading settings: presets, then one TOML file, then `--set section.key=value`.
 
 `runtime.py` has the sections about the run and its league, `algorithm.py` those about the network and PPO. Every key
-has a default, a range and a description, from which `trainer run --help` is generated.
+has a default, a range and a description, which `trainer settings` lists.
 """
 
 import difflib
-import textwrap
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -20,11 +19,27 @@ from trainer.config.messages import Schema, describe_bounds, explain, to_toml_va
 from trainer.config.schema import EnvironmentSettings, LeagueSettings, StrictModel, TrainerConfig
 from trainer.errors import ConfigError
 
-HELP_WIDTH = 76
-"""Columns of the settings in `--help`, which typer indents."""
-
 Settings = dict[str, dict[str, Any]]
 """Raw settings: {section: {key: value}}."""
+
+
+class Setting(NamedTuple):
+    """A setting of a run.
+
+    Attributes:
+        name: `section.key`.
+        value: Its value.
+        default: Its default without presets; None if it depends on other settings.
+        bounds: Bounds of a number, such as `>= 0, < 1`.
+        about: Its description.
+    """
+
+    name: str
+    value: Any
+    default: Any
+    bounds: str
+    about: str
+
 
 EXPLOITERS = ("main_exploiter", "league_exploiter")
 """Roles that do not play themselves."""
@@ -189,17 +204,23 @@ def setting_schemas() -> dict[str, dict[str, Schema]]:
     return schemas
 
 
-def settings_help() -> str:
-    """Describe every setting for `--help`: its default, its range and its purpose."""
-    lines = []
-    for section, schemas in setting_schemas().items():
-        title = (sections()[section].__doc__ or "").splitlines()[0]
-        lines += ["", *_wrap(f"[{section}] {title}", "")]
-        for key, schema in schemas.items():
-            bounds = f" ({bounds})" if (bounds := describe_bounds(schema)) else ""
-            default = f" = {to_toml_value(schema['default'])}" if schema["default"] is not None else ""
-            lines += _wrap(f"{section}.{key}{default}{bounds}: {schema['description']}", "  ")
-    return "\n".join(lines).strip()
+def list_settings(config: TrainerConfig, section: str | None = None) -> list[Setting]:
+    """Describe the settings of one section, or of all.
+
+    Raises:
+        ConfigError: The section does not exist.
+    """
+    schemas = setting_schemas()
+    if section is not None and section not in schemas:
+        raise ConfigError(_unknown("section", section, schemas))
+    values = config.model_dump(mode="json")
+    return [
+        Setting(
+            f"{name}.{key}", values[name][key], schema["default"], describe_bounds(schema), str(schema["description"])
+        )
+        for name in ([section] if section else schemas)
+        for key, schema in schemas[name].items()
+    ]
 
 
 def to_toml(config: TrainerConfig) -> str:
@@ -231,7 +252,7 @@ def _check_keys(settings: Mapping[str, Any]) -> None:
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
     nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)
-    return f"unknown {kind} {name!r}: the nearest is {nearest[0]!r}; `trainer run --help` lists all"
+    return f"unknown {kind} {name!r}: the nearest is {nearest[0]!r}; `trainer settings` lists all"
 
 
 def _parse_value(text: str) -> Any:  # noqa: ANN401  any TOML value
@@ -239,8 +260,3 @@ def _parse_value(text: str) -> Any:  # noqa: ANN401  any TOML value
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
-
-
-def _wrap(line: str, indent: str) -> list[str]:
-    """Wrap a line at HELP_WIDTH; further lines are indented more."""
-    return textwrap.wrap(line, HELP_WIDTH, initial_indent=indent, subsequent_indent=f"{indent}    ")

@@ -143,7 +143,7 @@ class LeagueSettings(StrictModel):
     timeout_s: float = Field(5.0, gt=0.0)
     """Timeout of a request to the league, in seconds."""
     connect_s: float = Field(60.0, ge=0.0)
-    """Seconds that the first start waits for the league named by --league or LEAGUE_URL."""
+    """Seconds that the first start waits for the league named by --url or LEAGUE_URL."""
     backoff_max_s: float = Field(60.0, gt=0.0)
     """Longest back-off between two attempts of a request, in seconds."""
     disk_cache_bytes: int = Field(2 * 2**30, ge=0)
@@ -167,7 +167,7 @@ class LeagueSettings(StrictModel):
 class RoleSettings(StrictModel):
     """Rules of the learner's role; the league's value holds for each that is left out.
 
-    See docs/guides/train/roles.md.
+    See docs/concepts/matchmaking.md.
     """
 
     snapshot_steps: int | None = Field(None, ge=0)
@@ -181,7 +181,7 @@ class RoleSettings(StrictModel):
     self_play_share: float | None = Field(None, ge=0.0, le=1.0)
     """Share of a main's leases against itself and other mains, environment.self_play aside."""
     weighting: str | None = Field(None)
-    """Weighting of opponents; see docs/guides/judge/own-matchmaking-rule.md."""
+    """Weighting of opponents; see docs/concepts/matchmaking.md."""
     power: float | None = Field(None, ge=0.0)
     """Exponent of the weighting hard."""
     uniform_share: float | None = Field(None, ge=0.0, le=1.0)

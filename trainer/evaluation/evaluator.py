@@ -221,7 +221,7 @@ class EvaluationWorker:
         return delivery
 
     def _deliver(self, report: Report) -> bool:
-        return self._disk.write("how far results are delivered", lambda: self._spool.deliver(report))
+        return self._disk.write("the delivery state of results", lambda: self._spool.deliver(report))
 
     def _report(self, results: list[wire.Result]) -> wire.ResultBatchAnswer | None:
         answer = self._session.report(results)

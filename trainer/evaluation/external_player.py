@@ -92,7 +92,7 @@ class ExternalPlayerSession(EvaluatorSession):
         try:
             return self._submit("leases", lambda client: client.lease(own))
         except StandingConflictError as error:
-            raise ExternalPlayerError(f"{self._entry.name} is out of play: {error}") from error
+            raise ExternalPlayerError(f"{self._entry.name} is no longer active: {error}") from error
 
     def _register_player(self, client: LeagueClient, worker: wire.Worker) -> None:
         request = wire.ExternalCreate(

@@ -91,7 +91,7 @@ class Fleet:
         self._update(stopping=False)
         signals_before, deadline_s = self._signals.count, time.monotonic() + GRACE_S
         if _running(self._members):
-            self._log("the fleet ends: trainers save and leave (Ctrl-C again kills them) ...")
+            self._log("stopping the fleet: trainers save and exit (Ctrl-C again kills them) ...")
         for each in _running(self._members):
             each.supervisor.stop()
         while _running(self._members) and self._signals.count == signals_before and time.monotonic() < deadline_s:
@@ -99,7 +99,7 @@ class Fleet:
             time.sleep(POLL_S / 5)
         for each in _running(self._members):
             each.state = "failed"
-            self._log(f"{each.member.name} still runs and is killed")
+            self._log(f"{each.member.name} is still running and will be killed")
             each.supervisor.kill()
 
 

@@ -161,7 +161,7 @@ def check_nodes(surveys: Mapping[str, NodeSurvey], version: str, league: str) ->
     """
     if len(surveys) > 1 and urlsplit(league).hostname in ("127.0.0.1", "localhost", "::1"):
         raise ConfigError(
-            f"--league {league} is another machine on each of the cluster's {len(surveys)} nodes: give the name by "
+            f"--url {league} is another machine on each of the cluster's {len(surveys)} nodes: give the name by "
             "which all of them reach the server"
         )
     begun = frozenset[str]().union(*(begun for _, begun in surveys.values()))
@@ -187,11 +187,11 @@ def _check(spec: FleetSpec) -> None:
     gpus = spec.resources.gpus
     if gpus > 1 and not gpus.is_integer():
         raise ConfigError(
-            f"--gpus-per-trainer {gpus:g} is neither a part of one GPU nor a whole number of them: give {int(gpus)} "
+            f"--gpus-per-trainer {gpus:g} is neither at most one GPU nor a whole number of GPUs: give {int(gpus)} "
             f"or {int(gpus) + 1}, each with a rank of its own, or 1 or less"
         )
     if spec.trainers + spec.evaluators == 0:
-        raise ConfigError("--trainers 0 and --evaluators 0 make no fleet: give at least one of them")
+        raise ConfigError("--trainers 0 and --evaluators 0 leave the fleet empty: set at least one of them")
     if len(spec.roles) > spec.trainers > 0:
         raise ConfigError(
             f"--roles has {len(spec.roles)} roles for {spec.trainers} trainers, so some roles would have no trainer: "

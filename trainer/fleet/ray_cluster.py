@@ -59,7 +59,7 @@ class RayCluster:
         self.group = ray.util.placement_group([member.resources.bundle for member in members], strategy="PACK")
         if not self.group.wait(TIMEOUT_S):
             raise CapacityError(
-                f"the fleet needs {describe(members)}, and Ray found no place for all within {TIMEOUT_S:g} s; free in "
+                f"the fleet needs {describe(members)}, but Ray could not place all within {TIMEOUT_S:g} s; free in "
                 f"total: {_resources(ray.available_resources())}: wait for the cluster's other jobs, or ask for less"
             )
 
@@ -140,7 +140,9 @@ class RemoteSupervisor:
         except self._ray.exceptions.RayTaskError as error:
             raise FleetError(str(error.cause)) from error
         except self._ray.exceptions.RayError as error:
-            raise FleetError(f"{_summary(error)} Its output says why; Ray restarts it {MAX_RESTARTS} times") from error
+            raise FleetError(
+                f"{_summary(error)} Its output has the reason; Ray restarts it {MAX_RESTARTS} times"
+            ) from error
 
     def stop(self) -> None:
         """Ask the member to save and leave."""

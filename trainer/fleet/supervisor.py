@@ -67,7 +67,7 @@ class Supervisor:
             exit_status = self._run_process(launch)
             if exit_status != TRY_LATER:
                 break
-            echo(f"ended with status {TRY_LATER}: the league does not answer; starts again in {TRY_LATER_S:g} s")
+            echo(f"ended with status {TRY_LATER}: the league does not respond; restarting in {TRY_LATER_S:g} s")
             self._stop.wait(TRY_LATER_S)
         return exit_status
 

@@ -36,5 +36,5 @@ def _warning(quarantine: Quarantine, worker_id: str) -> str:
     return (
         f"the league has quarantined this worker ({reason}): results since {quarantine.since:%Y-%m-%d %H:%M:%S} UTC do "
         "not count, and it gets no leases. Fix the cause or stop the worker; an administrator ends the quarantine with "
-        f"`league workers reinstate {worker_id}`"
+        f"`league worker reinstate {worker_id}`"
     )

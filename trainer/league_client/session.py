@@ -152,8 +152,8 @@ class LeagueSession(WorkerSession):
         deadline = run_context.clock() + self._settings.connect_s
         while not self.register():
             if run_context.clock() >= deadline or run_context.stopping():
-                limit = f"none answered within {self._settings.connect_s:g} s of the first start"
-                waited = "a signal came before one answered" if run_context.stopping() else limit
+                limit = f"no server responded within {self._settings.connect_s:g} s of the first start"
+                waited = "a signal arrived before a server responded" if run_context.stopping() else limit
                 address = self.client.address
                 raise LeagueUnreachable(address, waited, address.way_out)
             run_context.pause(REGISTER_PAUSE_S)

@@ -136,12 +136,12 @@ class LeagueSync:
         return delivery
 
     def _deliver(self, report: Report) -> bool:
-        return self._disk.write("how far results are delivered", lambda: self._spool.deliver(report))
+        return self._disk.write("the delivery state of results", lambda: self._spool.deliver(report))
 
     def _publish_waiting(self) -> bool:
         if self._session.registration is None:
             return False
-        return self._disk.write("which snapshots are published", lambda: self._outbox.publish(self._publish))
+        return self._disk.write("the list of published snapshots", lambda: self._outbox.publish(self._publish))
 
     def _publish(self, checkpoint: bytes, step: int, since_step: int | None) -> bool:
         player = None if self._run_context.stopping() else self._session.publish(checkpoint, step, since_step)
@@ -188,15 +188,15 @@ class LeagueAlerts:
                 self._console.print(_regression_line(regression), "yellow")
         for opponent, name in self._active.items():
             if opponent not in current:
-                self._console.print(f"over: the alarm about {name}", "green")
+                self._console.print(f"alarm cleared: {name}", "green")
         self._active = {opponent: each.opponent.name for opponent, each in current.items()}
 
 
 def _regression_line(regression: Regression) -> str:
     before, now = (f"{each.score:.2f} of {each.matches} matches" for each in (regression.earlier, regression.recent))
     return (
-        f"alarm: {regression.learner.name} loses to {regression.opponent.name}, which it used to beat: score {before}, "
-        f"then {now}; see `league regressions`"
+        f"alarm: {regression.learner.name} loses to {regression.opponent.name}, which it used to defeat: score "
+        f"{before}, then {now}; see `league player regressions`"
     )
 
 

@@ -136,7 +136,7 @@ class OpponentPool:
             raise UnavailableOpponentError(str(error)) from error
         if data is None:
             raise UnavailableOpponentError(
-                f"checkpoint {sha256} is not cached and the league is unreachable: retry when it answers again"
+                f"checkpoint {sha256} is not cached and the league is unreachable: retry when the league is reachable"
             )
         self._write_to_cache(sha256, data)
         return data

@@ -191,7 +191,7 @@ class Learner:
             self._restore_generator(self.rng, tensors["rng.acting"], "acting", steps)
             self._restore_generator(self._update_rng, tensors["rng.update"], "update", steps)
         except KeyError as error:
-            raise StateError(f"the saved state lacks {error}: start in another run folder") from error
+            raise StateError(f"the saved state has no {error}: start in another run folder") from error
         self.steps, self.updates = steps, updates
 
     def reset_weights(self, start: ActorCritic | None = None) -> None:

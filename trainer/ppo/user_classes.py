@@ -21,10 +21,10 @@ def load_class(path: str, key: str, known: Sequence[str] = ()) -> Callable[..., 
         found = find_in_user_module(path) if ":" in path else None
     except Exception as error:  # the user's code can raise anything
         raise ConfigError(
-            f"{key} names {path!r}, which does not load ({type(error).__name__}: {error}): write MODULE:CLASS of a "
-            "module that Python finds, and install what it needs"
+            f"{key} names {path!r}, which does not load ({type(error).__name__}: {error}): write MODULE:CLASS of an "
+            "importable module, and install its dependencies"
         ) from error
     if not isinstance(found, type):
         forms = " or ".join([*known, "MODULE:CLASS"])
-        raise ConfigError(f"{key} names {path!r}, which is no class: write {forms}, such as mypackage.nets:MyNet")
+        raise ConfigError(f"{key} names {path!r}, which is not a class: write {forms}, such as mypackage.nets:MyNet")
     return found

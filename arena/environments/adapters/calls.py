@@ -32,7 +32,7 @@ def blame_game(name: str, for_what: str) -> Iterator[None]:
     except BaseException as error:  # user code may raise anything, including SystemExit
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename}, line {place.lineno}"
-        raise GameError(f"{name} cannot {for_what}: {type(error).__name__}: {error} ({where}): mend it") from error
+        raise GameError(f"{name} cannot {for_what}: {type(error).__name__}: {error} ({where}): fix it") from error
 
 
 def unpack(name: str, what: str, told: Any, parts: tuple[str, ...]) -> Any:  # noqa: ANN401  any value

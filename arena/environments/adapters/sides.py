@@ -132,7 +132,7 @@ def assign_sides(name: str, agents: Sequence[str], game: TwoSided) -> tuple[tupl
     if len(set(named)) < len(named) or set(named) != set(agents) or not (home and away):
         raise GameError(
             f"{name} has the agents {_listed(agents)}, and TwoSided(home={list(home)}, away={list(away)}) was given: "
-            "name each of them on exactly one side, and somebody on both"
+            "assign each agent to exactly one side, and at least one agent to each side"
         )
     return tuple(each for each in agents if each in set(home)), tuple(each for each in agents if each in set(away))
 
@@ -152,7 +152,7 @@ def _sides_by_themselves(name: str, agents: Sequence[str]) -> tuple[Sequence[str
         kinds = f"{len(teams)} kinds" if len(teams) > 1 else "one kind"
         raise GameError(
             f"{name} cannot be played by two sides as it is: its {len(agents)} agents ({_listed(agents)}) are of "
-            f"{kinds} by their names; say who plays for whom by TwoSided(make, home=[...], away=[...])"
+            f"{kinds} by their names; assign them with TwoSided(make, home=[...], away=[...])"
         )
     home, away = teams.values()
     return home, away

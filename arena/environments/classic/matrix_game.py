@@ -48,7 +48,7 @@ class MatrixGame(SeededBatch):
         options = self._payoff.shape[0]
         if bool(((choice < 0) | (choice >= options)).any()):
             raise InvalidActionError(
-                f"choices lie in [{int(choice.min())}, {int(choice.max())}]: {self.spec.name} takes 0 to {options - 1}"
+                f"choices are in [{int(choice.min())}, {int(choice.max())}]: {self.spec.name} takes 0 to {options - 1}"
             )
         payoff = self._payoff[choice[:, 0], choice[:, 1]]
         ended = torch.ones(self.num_envs, dtype=torch.bool, device=self.device)

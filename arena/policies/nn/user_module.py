@@ -249,8 +249,7 @@ def _find(path: str) -> Callable[..., object]:
         found = find_in_user_module(path)
     except Exception as error:  # whatever the user's code raises
         raise NetworkModuleError(
-            f"network module {path!r} does not load ({error}): name a module that Python finds, and install its "
-            "dependencies"
+            f"network module {path!r} does not load ({error}): use an importable module, and install its dependencies"
         ) from error
     if not callable(found):
         raise NetworkModuleError(

@@ -1,4 +1,4 @@
-"""Sparse per-frame data, one row per item. Units are listed in docs/guides/judge/replays.md."""
+"""Sparse per-frame data, one row per item. Units are listed in docs/reference/formats.md."""
 
 from dataclasses import dataclass, fields
 

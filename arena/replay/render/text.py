@@ -81,4 +81,4 @@ def _describe_zone(event: ZoneChange) -> tuple[Part, ...]:
         return Part(event.after, SIDES.index(event.after)), Part(" takes the zone", None)
     if event.after == "nobody" and event.before in SIDES:
         return Part(event.before, SIDES.index(event.before)), Part(" leaves the zone", None)
-    return (Part("the zone is contested" if event.after == "contested" else "nobody is left in the zone", None),)
+    return (Part("the zone is contested" if event.after == "contested" else "the zone is empty", None),)

@@ -8,9 +8,6 @@ import typer
 
 from league_docs.markdown import code, document, escape, table
 
-TRAINER_SETTINGS = "The page [trainer settings](trainer-settings.md) describes all settings."
-"""Replaces the list of settings at the end of `trainer run --help`."""
-
 _WORDS = re.compile(r"(?<![\w/-])(?:--[a-z][\w-]*|(?:LEAGUE|TRAINER|OMP)_[A-Z_]+)(?![\w-])")
 """Options and variables."""
 
@@ -68,8 +65,6 @@ def _description(text: str) -> str:
 
 def _prose(text: str | None) -> str:
     """Format help as Markdown, with the commands of its examples as code."""
-    if text and "\b" in text and "settings" in text.lower():
-        return TRAINER_SETTINGS
     paragraphs = re.split(r"\n\s*\n", (text or "").strip())
     return document(*(_paragraph(each) for each in paragraphs))
 

@@ -31,7 +31,12 @@ NAVIGATION: Navigation = {
         "Guides: evaluation": ["guides/judge/gates", "guides/judge/compare", "guides/judge/*"],
         "Guides: operation": ["guides/operate/deploy", "guides/operate/secure", "guides/operate/*"],
         "Reference": ["reference/glossary", "reference/*", "reference/python-api/index"],
-        "Contributing": ["contributing/index", "contributing/*", "contributing/decisions/index"],
+        "Contributing": [
+            "contributing/index",
+            "contributing/architecture",
+            "contributing/*",
+            "contributing/decisions/index",
+        ],
     },
     "reference/python-api/index": {"Modules": ["reference/python-api/[!i]*"]},
     "contributing/decisions/index": {"": ["contributing/decisions/[0-9]*"]},

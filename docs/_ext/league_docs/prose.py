@@ -1,6 +1,7 @@
 """Checks the English of pages, help texts and error messages, against the style in CONTRIBUTING.
 
-`make check` runs it: it prints new offences and exits with 1 if there are any. With `--measure` it prints the measures
+`make check` runs it: it prints new offences and exits with 1 if there are any. A page for readers must also talk to
+them ("you"), and each term that it puts in italics must be in the glossary. With `--measure` it prints the measures
 of each page, with `--update` it stores the present counts as the baseline.
 """
 
@@ -13,11 +14,19 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
 
+from league_docs import glossary
+
 ROOT = Path(__file__).parents[3]
 BASELINE = Path(__file__).with_name("prose_baseline.json")
 LONGEST_SENTENCE = 32
 OFFENCES_PER_1000_WORDS = 7  # the sum of the aims below
+LEAST_YOU = 8  # per 1,000 words
+LEAST_WORDS = 200  # of a page that must talk to its reader
+GUIDES = ("README.md", "docs/concepts/", "docs/guides/", "docs/tutorial/")
+TERMS = ("README.md", "docs/concepts/", "docs/guides/", "docs/index.md", "docs/reference/", "docs/tutorial/")
+RULE_BOOK = "docs/reference/mech-arena.md"  # it defines the words of its game itself
 _WORD = re.compile(r"\w[\w'-]*")
+_ITALICS = re.compile(r"(?<![*\w])\*([^*\s][^*]+)\*(?![*\w])")
 WORDS = {
     r";": "write two sentences",
     r"\b(?:what)\b": "name the thing",
@@ -63,11 +72,14 @@ def page_sentences(text: str) -> list[Sentence]:
 
 
 def source_sentences(text: str, *, help_texts: bool) -> list[Sentence]:
-    """Return the sentences of error messages, and of help texts if the module defines commands."""
+    """Return the sentences of error messages, and of help texts if the module defines commands.
+
+    The parts of an error message, the rule and the remedy, are separated by a semicolon.
+    """
     found: list[Sentence] = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-            found += _strings(node.exc)
+            found += [Sentence(line, part) for line, text in _strings(node.exc) for part in text.split("; ")]
         elif help_texts and isinstance(node, ast.keyword) and node.arg in {"help", "epilog"}:
             found += _strings(node.value)
         elif help_texts and isinstance(node, ast.FunctionDef) and "command" in ast.dump(ast.List(node.decorator_list)):
@@ -82,6 +94,17 @@ def offences(sentences: list[Sentence]) -> Iterator[str]:
             yield f"{line}: a sentence of {length} words: split it, at most {LONGEST_SENTENCE} words"
         for pattern, advice in WORDS.items():
             yield from (f"{line}: {match[0]!r}: {advice}" for match in re.finditer(pattern, text, re.IGNORECASE))
+
+
+def page_faults(name: str, sentences: list[Sentence]) -> Iterator[str]:
+    """Yield the faults that no baseline excuses: unknown terms, and a page that does not talk to its reader."""
+    if name.startswith(TERMS) and name != RULE_BOOK:
+        for line, text in sentences:
+            unknown = [term for term in _ITALICS.findall(text) if not glossary.is_term(term)]
+            yield from (f"{line}: term {term!r}: define it in docs/reference/glossary.md" for term in unknown)
+    words, you = (float(each) for each in measures(sentences)[:2])
+    if name.startswith(GUIDES) and words >= LEAST_WORDS and you < LEAST_YOU:
+        yield f"1: 'you' {you:.1f} times in 1,000 words: talk to the reader, at least {LEAST_YOU} times"
 
 
 def files() -> dict[str, list[Sentence]]:
@@ -139,12 +162,14 @@ def main(arguments: list[str]) -> int:
         rows["all pages"] = measures([each for sentences in pages.values() for each in sentences])
         sys.stdout.writelines(f"{name:48}{' '.join(f'{each:>11}' for each in row)}\n" for name, row in rows.items())
         return 0
+    faults = {name: list(page_faults(name, sentences)) for name, sentences in checked.items()}
+    sys.stdout.writelines(f"{name}:{fault}\n" for name, each in faults.items() for fault in each)
     baseline = json.loads(BASELINE.read_text())
     worse = {name: each for name, each in many.items() if len(each) > baseline.get(name, 0)}
     for name, each in worse.items():
         sys.stdout.writelines(f"{name}:{offence}\n" for offence in each)
         sys.stdout.write(f"{name}: {len(each)} offences, {max(rates[name], baseline.get(name, 0))} allowed\n")
-    return int(bool(worse))
+    return int(bool(worse) or any(faults.values()))
 
 
 if __name__ == "__main__":

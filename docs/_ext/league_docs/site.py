@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from league_docs import cli, http_api, python_api, settings, tables
+from league_docs import cli, glossary, http_api, python_api, settings, tables
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,6 +34,9 @@ PAGES_BY_FILE = {
     "docs/contributing/decisions": "contributing/decisions/index.md",
 }
 """Pages of the site by the files and folders of the repository that they show."""
+
+WITH_TERMS = ("concepts/", "guides/", "index", "reference/results-protocol", "reference/dashboard", "tutorial/")
+"""Beginnings of the names of pages that link terms to the glossary."""
 
 REPOSITORY = "https://github.com/echelon-league/echelon-league/blob/main"
 """Address of the files of the repository that the site does not show."""
@@ -97,7 +100,12 @@ def setup(app: Any) -> dict[str, bool]:
 
     def read(app: Any, name: str, source: list[str]) -> None:
         sections = app.config.navigation.get(name, {})
-        text = relink(expand(source[0]), (Path(app.srcdir) / name).parent)
+        text = source[0]
+        if name == "reference/glossary":
+            text = glossary.as_directive(text)
+        elif name.startswith(WITH_TERMS):
+            text = glossary.link_first_uses(text)
+        text = relink(expand(text), (Path(app.srcdir) / name).parent)
         source[0] = text + contents(Path(app.srcdir), sections)
 
     def outdated(app: Any, env: Any, added: Any, changed: Any, removed: Any) -> list[str]:

@@ -90,7 +90,7 @@ class BodyLimitMiddleware:
             raise TooLargeError(f"{size} bytes", f"a body has at most {self._body_max_bytes} bytes", way_out)
         most = BODIES_MAX * self._body_max_bytes
         if self._held_bytes > most:
-            raise _busy(scope, f"bodies of other calls have more than {most} bytes already")
+            raise _busy(scope, f"the bodies of other calls already take more than {most} bytes")
 
     def _patient(self, scope: Scope, receive: Receive) -> Receive:
         """Return what waits so long for each piece of a body, and for whatever comes after it as long as it takes."""
@@ -104,7 +104,7 @@ class BodyLimitMiddleware:
                 async with asyncio.timeout(self._pause_s):
                     message = await receive()
             except TimeoutError as error:
-                raise _busy(scope, f"nothing more of its body came for {self._pause_s:g} s") from error
+                raise _busy(scope, f"no more of its body arrived for {self._pause_s:g} s") from error
             more = message.get("more_body", False)
             return message
 

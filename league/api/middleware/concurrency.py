@@ -1,6 +1,6 @@
 """Back-pressure: a call runs, waits in a bounded queue, or is rejected at once with the time to come back.
 
-The contract is in docs/guides/judge/own-matchmaking-rule.md.
+The contract is in docs/reference/results-protocol.md.
 """
 
 import asyncio
@@ -140,7 +140,7 @@ class ConcurrencyMiddleware:
     async def _reject(self, kind: RequestClass, scope: Scope, receive: Receive, send: Send) -> None:
         self._metrics.refused.labels(kind).inc()
         retry_s = self._retry_s(kind)
-        rule = f"{self._limits.running(kind)} calls of this kind run already and others wait before it"
+        rule = f"{self._limits.running(kind)} calls of this kind already run and the queue is full"
         error = BusyError(f"for {scope['method']} {scope['path']}", rule, f"send it again in {retry_s} s")
         error.retry_after_s = retry_s
         await self._refusal(Request(scope), error)(scope, receive, send)

@@ -41,6 +41,6 @@ def _spoken(scope: Scope) -> bool:
 def _refusal(asked: str) -> UnsupportedProtocolError:
     here = version("echelon-league")
     newer = asked.isdecimal() and int(asked) > PROTOCOL
-    way_out = "bring the server up to date first" if newer else f"install echelon-league {here} where the call is from"
+    way_out = "upgrade the server first" if newer else f"install echelon-league {here} on the client"
     spoken = f"{OLDEST}" if OLDEST == PROTOCOL else f"{OLDEST} to {PROTOCOL}"
-    return UnsupportedProtocolError(asked[:16], f"this server, version {here}, speaks {spoken}", way_out)
+    return UnsupportedProtocolError(asked[:16], f"this server has version {here} and supports {spoken}", way_out)

@@ -24,8 +24,8 @@ def get_payoff(
     league: Running,
     _: Reader,
     environment: Filter = None,
-    limit: Annotated[int, Query(ge=1, le=_PAYOFF_MAX, description="Most players, the strongest first")] = 100,
-    learners: Annotated[bool, Query(description="Whether to include learners, which never meet each other")] = True,
+    limit: Annotated[int, Query(ge=1, le=_PAYOFF_MAX, description="Maximum number of players, strongest first")] = 100,
+    learners: Annotated[bool, Query(description="Whether to include learners, which never play each other")] = True,
 ) -> wire.Payoff:
     """Show who beats whom among the strongest players in play; `total` counts all of them."""
     with league.database.read() as session:
@@ -51,7 +51,9 @@ def get_superiority(
     league: Running,
     _: Reader,
     environment: Filter = None,
-    limit: Annotated[int, Query(ge=1, le=superiority.MOST, description="Most players, the strongest first")] = 100,
+    limit: Annotated[
+        int, Query(ge=1, le=superiority.MOST, description="Maximum number of players, strongest first")
+    ] = 100,
 ) -> wire.Superiority:
     """Show how sure the order of the frozen players in play is: 95 % intervals and likelihoods of superiority."""
     chosen, compared = superiority.compare(league.database, league.settings, league.population, environment)

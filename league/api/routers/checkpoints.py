@@ -27,7 +27,7 @@ _CREATED, _NOT_MODIFIED, _TEMPORARY_REDIRECT, _REFUSED = 201, 304, 307, 400
 _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _FOREVER = "private, max-age=31536000, immutable"
 _ELSEWHERE: dict[int | str, dict[str, Any]] = {
-    _TEMPORARY_REDIRECT: {"description": "At the signed address in `Location`, for an hour"}
+    _TEMPORARY_REDIRECT: {"description": "At the signed URL in `Location`, valid for an hour"}
 }
 _ONCE = {"Cache-Control": "no-store"}
 
@@ -38,7 +38,7 @@ _ONCE = {"Cache-Control": "no-store"}
     responses={
         200: {"content": _BYTES},
         206: {"description": "The asked range", "content": _BYTES},
-        _NOT_MODIFIED: {"description": "The caller has them"},
+        _NOT_MODIFIED: {"description": "The caller already has them"},
         **_ELSEWHERE,
     },
 )
@@ -146,8 +146,8 @@ def _without_other_units(scope: Scope) -> Scope:
 
 def _unsatisfiable(scope: Scope) -> UnsatisfiableRangeError:
     asked = dict(scope["headers"]).get(b"range", b"").decode("latin-1")
-    rule = "it is no range, or begins after the last byte"
-    return UnsatisfiableRangeError(f"{asked!r:.120}", rule, "ask for bytes=FIRST-LAST, or for all")
+    rule = "it is not a range, or begins after the last byte"
+    return UnsatisfiableRangeError(f"{asked!r:.120}", rule, "request bytes=FIRST-LAST, or the whole file")
 
 
 def _most_bytes(request: Request, league: AppState) -> int:
@@ -159,7 +159,7 @@ def _most_bytes(request: Request, league: AppState) -> int:
 def _declared_bytes(request: Request) -> int:
     length = request.headers.get("content-length", "")
     if not length.isdecimal():
-        rule = "an object store wants to know the length of a body beforehand"
+        rule = "an object store requires the length of a body in advance"
         raise InvalidRequestError(f"Content-Length={length}", rule, "send the header")
     return int(length)
 

@@ -19,7 +19,7 @@ def list_environments(
     league: Running,
     _: Reader,
     limit: Limit = 100,
-    cursor: Annotated[str, Query(pattern=TEXT, description="`next_cursor` of the page before")] = "",
+    cursor: Annotated[str, Query(pattern=TEXT, description="`next_cursor` of the previous page")] = "",
 ) -> Page[wire.Environment]:
     """List environments by name, also those that were created and have no learner yet."""
     with league.database.read() as session:

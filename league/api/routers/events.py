@@ -33,7 +33,7 @@ _CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
 _RETRY_S = 10
 _KEEP_ALIVE = ": keep-alive\n\n"
 
-LastEventId = Annotated[str | None, Header(description="Id of the last event that the reader has")]
+LastEventId = Annotated[str | None, Header(description="Id of the last event that the client has")]
 
 
 @router.get(
@@ -126,7 +126,7 @@ def _take_room(league: AppState) -> Stream:
         BusyError: As many as this server keeps open are.
     """
     if len(league.streams) >= league.settings.events_streams_max:
-        rule = f"{len(league.streams)} streams of events are open already"
+        rule = f"{len(league.streams)} event streams are already open"
         error = BusyError("for GET /events", rule, "close others, or raise LEAGUE_EVENTS_STREAMS_MAX")
         error.retry_after_s = _RETRY_S
         raise error

@@ -47,7 +47,7 @@ def get_learner_metrics(
     name: Annotated[
         list[Annotated[str, Query(pattern=TEXT)]] | None, Query(description="of metrics; all if left out")
     ] = None,
-    after: Annotated[int, Query(ge=0, lt=ID_LIMIT, description="`last` of the answer before")] = 0,
+    after: Annotated[int, Query(ge=0, lt=ID_LIMIT, description="`last` of the previous response")] = 0,
     most: Annotated[
         int | None, Query(ge=1, le=100_000, description="points, spread over the steps; null for all")
     ] = None,

@@ -39,7 +39,7 @@ def list_matches(
     A page may hold less than `limit`; read on while `next_cursor` is not null.
     """
     if player_id is None and opponent_id is not None:
-        raise InvalidRequestError(f"opponent_id={opponent_id}", "it goes with player_id", "name both players")
+        raise InvalidRequestError(f"opponent_id={opponent_id}", "it requires player_id", "name both players")
     players = tuple(each for each in (player_id, opponent_id) if each is not None)
     with league.database.read() as session:
         environments.require_known(session, environment)
@@ -68,7 +68,7 @@ _JSON: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
     "/{match_id}/replay",
     response_class=Response,
     responses={
-        200: {"description": "The recording; see docs/guides/judge/replays.md", "content": _JSON},
+        200: {"description": "The recording; see docs/reference/formats.md", "content": _JSON},
         _NOT_MODIFIED: {"description": "The caller has it"},
     },
 )

@@ -38,7 +38,7 @@ def list_rating_periods(
     limit: Limit = 100,
     cursor: Before = None,
     version: Annotated[
-        int | None, Query(ge=1, lt=ID_LIMIT, description="Version of the ratings; null for the present one")
+        int | None, Query(ge=1, lt=ID_LIMIT, description="Version of the ratings; null for the current one")
     ] = None,
 ) -> Page[wire.RatingPeriod]:
     """List rating periods, newest first."""

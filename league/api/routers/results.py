@@ -30,7 +30,7 @@ def report_results(body: wire.ResultReport, league: Running, now: Now, caller: W
     answer = wire.ResultBatchAnswer(items=answers, next_poll_s=next_poll_s(league.settings, league.rng))
     if answers and all(item.status == "conflict" for item in answers):
         first = f"{answers[0].sequence} of lease {answers[0].lease_id}"
-        rule = f"it was reported otherwise before, as match {answers[0].match_id}, and so was all of the batch"
-        error = ResultConflictError(first, rule, "drop it: the first report stays")
+        rule = f"it was already reported with other values, as match {answers[0].match_id}, like all of the batch"
+        error = ResultConflictError(first, rule, "drop it: the first report counts")
         return api_errors.response(error, answer.model_dump(mode="json"))
     return json_response(answer)

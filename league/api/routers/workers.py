@@ -38,7 +38,7 @@ def list_workers(
     _: Reader,
     name: Annotated[str | None, Query(pattern=TEXT, description="Only workers of this name")] = None,
     limit: Limit = 100,
-    cursor: Annotated[str, Query(pattern=TEXT, description="`next_cursor` of the page before")] = "",
+    cursor: Annotated[str, Query(pattern=TEXT, description="`next_cursor` of the previous page")] = "",
 ) -> Page[wire.ListedWorker]:
     """List workers by id, all or those of a name, with how their last results fit what is expected."""
     with league.database.read() as session:

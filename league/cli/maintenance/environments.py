@@ -32,7 +32,7 @@ Archive = Annotated[
     Path | None, typer.Option("--export", metavar="FILE", help="Export the whole league to this file first.")
 ]
 AllowMissing = Annotated[bool, typer.Option("--allow-missing", help="Export without missing and damaged checkpoints.")]
-Force = Annotated[bool, typer.Option("--force", help="Delete the environment with its matches; requires --export.")]
+Force = Annotated[bool, typer.Option("--force", help="Delete the environment with its matches. Requires --export.")]
 
 
 @app.command(epilog="Example: league environment create mech-duel")
@@ -74,10 +74,10 @@ def delete(
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Delete an environment permanently with its learners, players, ratings and leases; the server may run.
+    """Delete an environment permanently with its learners, players, ratings and leases.
 
     An environment with matches requires --force and --export, which exports the whole league first. If matches arrive
-    after the export, nothing is deleted. The audit log stays, and `league gc` deletes the checkpoints.
+    after the export, nothing is deleted. The audit log stays, and `league admin gc` deletes the checkpoints.
     """
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection:
@@ -89,7 +89,7 @@ def delete(
         exported = None if archive is None else holdings
         deleted = environment_deletion.remove(connection, name, exported, actor=person(), now=datetime.now(UTC))
     counts = f"{deleted.learners:,} learners, {deleted.players:,} players and {deleted.matches:,} matches"
-    typer.echo(f"deleted {name}: {counts}; `league gc` deletes their checkpoints")
+    typer.echo(f"deleted {name}: {counts}; `league admin gc` deletes their checkpoints")
 
 
 def _require_allowed(name: str, holdings: Holdings, force: bool, archive: Path | None) -> None:

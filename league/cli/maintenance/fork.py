@@ -1,4 +1,4 @@
-"""`league fork`: create a new league from the past state of another."""
+"""`league admin fork`: create a new league from the past state of another."""
 
 import shlex
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ app = typer.Typer()
 _NEW = Options("DESTINATION", "--destination-database-url")
 
 
-@app.command(epilog="Example: league fork --at 120 /srv/league-b")
+@app.command(epilog="Example: league admin fork --at 120 /srv/league-b")
 def fork(
     destination: Annotated[Path, typer.Argument(metavar="DESTINATION", help="Home folder of the new league.")],
     at: Annotated[int, typer.Option("--at", metavar="PERIOD", min=1, max=2**63 - 1, help="A rating period's id.")],
@@ -40,9 +40,9 @@ def fork(
 ) -> None:
     """Create a new league from this one, as it was after a rating period.
 
-    `league log --periods` lists the periods. Players, their states, the champion, gates and ratings are those of that
-    period, and ratings are bit-identical. Other environments have their state of the same time. Workers, tokens and
-    quarantines are the current ones. This league does not change, and its server may run. If a fork fails, run it
+    `league admin log --periods` lists the periods. Players, their states, the champion, gates and ratings are those of
+    that period, and ratings are bit-identical. Other environments have their state of the same time. Workers, tokens
+    and quarantines are the current ones. This league does not change, and its server may run. If a fork fails, run it
     again.
     """
     settings = Settings.load(home=home, database_url=database_url)

@@ -1,4 +1,4 @@
-"""`league gc`: delete unused checkpoints; opens the database and the store directly, on the server's machine."""
+"""`league admin gc`: delete unused checkpoints; opens the database and the store directly, on the server's machine."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -28,18 +28,18 @@ SHORTEST = HOUR
 
 OlderThan = Annotated[
     str,
-    typer.Option("--older-than", metavar="SPAN", help="Keep younger objects; a number with a unit: 12h, 30d or 8w."),
+    typer.Option("--older-than", metavar="SPAN", help="Keep younger objects. Units are h, d and w, for example 30d."),
 ]
 
 
-@app.command("gc", epilog="Example: league gc --dry-run")
+@app.command("gc", epilog="Example: league admin gc --dry-run")
 def collect_garbage(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be deleted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the deletions without doing them.")] = False,
     older_than: OlderThan = DEFAULT_AGE,
     verify: Annotated[
         bool,
         typer.Option(
-            "--verify", help="Also verify every remaining checkpoint; without --dry-run move damaged ones aside."
+            "--verify", help="Also verify every remaining checkpoint. Without --dry-run, damaged ones are moved aside."
         ),
     ] = False,
     as_json: AsJson = False,

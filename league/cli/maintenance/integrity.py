@@ -1,4 +1,4 @@
-"""`league check`: compare the stored state with the match log."""
+"""`league admin check`: compare the stored state with the match log."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from league.storage.factory import open_store
 app = typer.Typer()
 
 
-@app.command(epilog="Example: league check --json")
+@app.command(epilog="Example: league admin check --json")
 def check(
     environment: AnyEnvironment = None,
     as_json: AsJson = False,

@@ -51,7 +51,7 @@ def rebuild(
         Path | None,
         typer.Option("--config", help="TOML file with parameters: tau, burst_games, ..., period_games, [refit]."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would change.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes without making them.")] = False,
     reason: Annotated[str, typer.Option("--reason", help="Reason, stored with the periods.")] = "rated again",
     as_json: AsJson = False,
     home: Home = None,
@@ -89,9 +89,7 @@ def _rebuild(connection: Database, environment: str | None, dry_run: bool, as_js
     mismatched = [one.environment for one in outcome if one.differing]
     if mismatched:
         rule = "stored ratings or payoffs differ from the match log"
-        way_out = (
-            "run it without --dry-run to correct them" if dry_run else "they are corrected: find out what changed them"
-        )
+        way_out = "run it without --dry-run to correct them" if dry_run else "they have been corrected; check the cause"
         raise RebuildMismatchError(", ".join(mismatched), rule, way_out)
 
 

@@ -1,4 +1,4 @@
-"""`league prune`: delete old rows; opens the database directly, on the server's machine."""
+"""`league admin prune`: delete old rows; opens the database directly, on the server's machine."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -22,19 +22,19 @@ DEFAULT_AGE = "90d"
 
 OlderThan = Annotated[
     str,
-    typer.Option("--older-than", metavar="SPAN", help="Keep younger rows; a number with a unit: 12h, 30d or 8w."),
+    typer.Option("--older-than", metavar="SPAN", help="Keep younger rows. Units are h, d and w, for example 30d."),
 ]
 
 
-@app.command(epilog="Example: league prune --older-than 30d --dry-run")
+@app.command(epilog="Example: league admin prune --older-than 30d --dry-run")
 def prune(
     older_than: OlderThan = DEFAULT_AGE,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be deleted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the deletions without doing them.")] = False,
     as_json: AsJson = False,
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Delete old leases without a result, refused results and old opponent records.
+    """Delete old leases without a result, rejected results and old opponent records.
 
     Matches, ratings, players, periods, events and leases with a match are never deleted. Old opponent distributions
     keep their branches and rules. The server may run. With LEAGUE_RETENTION_DAYS the server prunes once a day.
@@ -56,5 +56,5 @@ def prune(
         tables.show_json({"dry_run": dry_run, **asdict(outdated)})
     else:
         verb = "would delete" if dry_run else "deleted"
-        rows = f"{outdated.leases:,} leases without a result and {outdated.refusals:,} refused results"
+        rows = f"{outdated.leases:,} leases without a result and {outdated.refusals:,} rejected results"
         tables.show(f"{verb} {rows}, opponents of {outdated.draws:,} draws, {decimal(outdated.draw_bytes)}")

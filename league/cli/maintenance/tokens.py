@@ -33,7 +33,7 @@ _ANOTHER_FILE = "choose another file, or delete that one"
 TokenName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, as shown in the audit log.")]
 ScopeName = Annotated[
     Literal["read", "worker", "admin"],
-    typer.Option("--scope", help="Permissions; each scope includes the previous ones."),
+    typer.Option("--scope", help="Permissions. Each scope includes the previous ones."),
 ]
 Expiry = Annotated[
     str | None,
@@ -46,7 +46,7 @@ Expiry = Annotated[
 OutputFile = Annotated[
     Path | None,
     typer.Option(
-        "--to", metavar="FILE", help="Write the token to this file, readable only by you, for LEAGUE_TOKEN_FILE."
+        "--out", metavar="FILE", help="Write the token to this file, readable only by you, for LEAGUE_TOKEN_FILE."
     ),
 ]
 InputFile = Annotated[
@@ -70,13 +70,13 @@ def create(
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Create a token and print it once; the league stores only its hash.
+    """Create a token and print it once. The league stores only its hash.
 
-    The first token turns authentication on. With --to or --from the command does nothing if the file already contains
+    The first token turns authentication on. With --out or --from the command does nothing if the file already contains
     this token, so start scripts may run it every time.
     """
     if to is not None and source is not None:
-        raise typer.BadParameter("--from reads the token from a file and --to writes it to one: use one of them")
+        raise typer.BadParameter("--from reads the token from a file and --out writes it to one: use one of them")
     now = datetime.now(UTC)
     secret = None if source is None else _read(source)
     expires_at = end_of(expires, now)
@@ -107,7 +107,7 @@ def renew(
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Replace a token's secret and print the new one once; the token keeps its workers and learners."""
+    """Replace a token's secret and print the new one once. The token keeps its workers and learners."""
     now = datetime.now(UTC)
     expires_at = end_of(expires, now)
     settings = Settings.load(home=home, database_url=database_url)
@@ -125,7 +125,7 @@ def assign(
     learner: Annotated[str, typer.Argument(metavar="LEARNER", help="Name of the learner.")],
     environment: Annotated[
         str | None,
-        typer.Option("--environment", help="The learner's environment; optional if the league has only one."),
+        typer.Option("--environment", help="The learner's environment. Optional if the league has only one."),
     ] = None,
     home: Home = None,
     database_url: DatabaseUrl = None,
@@ -152,7 +152,7 @@ def list_tokens(as_json: AsJson = False, home: Home = None, database_url: Databa
 
 @app.command(epilog="Example: league token revoke laptop")
 def revoke(name: TokenName, home: Home = None, database_url: DatabaseUrl = None) -> None:
-    """Revoke a token within a second on all servers; without valid tokens authentication stays on."""
+    """Revoke a token within a second on all servers. Without valid tokens authentication stays on."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
         tokens.revoke(session, name, Cause(person(), "", datetime.now(UTC)))
@@ -179,7 +179,7 @@ def end_of(expires: str | None, now: datetime) -> datetime | None:
         return datetime.fromisoformat(expires).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise typer.BadParameter(
-            f"{expires!r} is not a time; use 12h, 30d, 8w, or a date such as 2030-01-31"
+            f"{expires!r} is not a time: use 12h, 30d, 8w, or a date such as 2030-01-31"
         ) from error
 
 
@@ -218,7 +218,7 @@ def _keep(file: Path | None, secret: str) -> None:
         private_files.write_private(file, secret)
     except OSError as error:
         rule = f"it cannot be written ({error.strerror})"
-        raise ConfigurationError(f"--to {file}", rule, "choose a file in a writable folder") from error
+        raise ConfigurationError(f"--out {file}", rule, "choose a file in a writable folder") from error
 
 
 def _show(issued: dict[str, Any], file: Path | None, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Progress of a gate while `league gate` waits for its verdict.
+"""Progress of a gate while `league gate open` waits for its verdict.
 
 On a terminal one line is updated in place. Otherwise a line is printed every few seconds. Both go to stderr, so that
 stdout stays machine-readable.
@@ -121,7 +121,8 @@ def await_verdict(client: LeagueClient, opened: wire.Gate, timeout_s: float | No
     if gate.state == "open":
         _print(
             console,
-            f"gate {gate.id} continues on the server; the same command attaches to it again, --cancel cancels it",
+            f"gate {gate.id} continues on the server: the same command attaches to it again, "
+            f"`league gate cancel {gate.id}` cancels it",
         )
     return gate
 

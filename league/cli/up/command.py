@@ -48,14 +48,14 @@ def up(
     ] = False,
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Trainer setting; may be repeated."),
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Trainer setting. May be repeated."),
     ] = None,
     modules: Annotated[
         list[str] | None,
         typer.Option(
             "--module",
             metavar="MODULE:CLASS",
-            help="Network module (your own code) that opponents may use; may be repeated.",
+            help="Network module (your own code) that opponents may use. May be repeated.",
         ),
     ] = None,
     processes: Annotated[
@@ -81,7 +81,7 @@ def up(
     """Run a whole league on this machine: server, trainer, evaluator and live standings.
 
     With --league-play it trains three learners: a main and two exploiters that search for weaknesses of the main and
-    of the league. See docs/guides/train/roles.md for when that pays.
+    of the league. See docs/concepts/matchmaking.md for when that pays.
 
     Ctrl-C stops all processes cleanly, and the same command resumes the league and its learners. All data is in the
     home folder: database, checkpoints, the learner's run (runs/ENVIRONMENT/LEARNER), logs of all processes (logs), and

@@ -110,7 +110,7 @@ def _alarm_changes(
     before: Mapping[tuple[int, int], wire.Regression], after: Mapping[tuple[int, int], wire.Regression]
 ) -> list[str]:
     raised = [
-        f"alarm: {each.learner.name} loses to {each.opponent.name}, which it used to beat: "
+        f"alarm: {each.learner.name} loses to {each.opponent.name}, which it used to defeat: "
         f"score {score(each.earlier)}, then {score(each.recent)}"
         for pair, each in after.items()
         if pair not in before

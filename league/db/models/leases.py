@@ -27,7 +27,7 @@ class Draw(Base):
 class Lease(Base):
     """Permission for one worker to play one pairing. `state` is settled when it is released, or swept after its end.
 
-    The database does not check that its worker and players exist; `league check` does. See
+    The database does not check that its worker and players exist; `league admin check` does. See
     docs/contributing/decisions/0025-hot-tables-drop-foreign-keys.md.
     """
 

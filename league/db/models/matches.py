@@ -43,7 +43,7 @@ class Match(Base):
 
 
 class Replay(Base):
-    """The recording of a match: `content` is its file as docs/guides/judge/replays.md describes it.
+    """The recording of a match: `content` is its file as docs/reference/formats.md describes it.
 
     A notable one stays longer than others: the match was played for a gate, or by its environment's champion.
     """

@@ -86,8 +86,8 @@ def require(row: Row | None, caller: Principal) -> None:
     """
     if row is None or row.owner == caller.name:
         return
-    belongs = "nobody" if row.owner is None else f"token {row.owner!r}"
-    rule = f"{_kind(row)} {row.name!r} belongs to {belongs}"
+    owner = "has no owner" if row.owner is None else f"belongs to token {row.owner!r}"
+    rule = f"{_kind(row)} {row.name!r} {owner}"
     raise ForbiddenError(f"of token {caller.name!r}", rule, _way_out(row, caller))
 
 
@@ -100,11 +100,11 @@ def _way_out(row: Row, caller: Principal) -> str:
         renewal = "`league token renew` gives a lost token a new secret"
         return f"use that token, or another name for the {_kind(row)}; {renewal}"
     if isinstance(row, Player):
-        return "enter it under another name, or with an admin's token"
+        return "enter it under another name, or with an admin token"
     if isinstance(row, Worker):
-        return "register it again, as the instance that it was"
+        return "register it again with the same instance"
     given = join(["league", "token", "assign", caller.name, row.name, "--environment", row.environment])
-    return f"have the league's keeper run `{given}`, or use another name"
+    return f"ask an operator of the league to run `{given}`, or use another name"
 
 
 def assign(session: Session, token: str, environment: str, learner: str, *, actor: str, now: datetime) -> None:

@@ -23,7 +23,7 @@ _ANY = select(Token.id).limit(1)
 _LIVE = select(Token.name, Token.scope, Token.expires_at).where(
     Token.digest == bindparam("digest"), Token.revoked_at.is_(None)
 )
-_CREATE = "make one with `league token create NAME --scope SCOPE`"
+_CREATE = "create one with `league token create NAME --scope SCOPE`"
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def require(session: Session, name: str) -> Token:
     """
     token = session.scalar(select(Token).where(Token.name == name).with_for_update())
     if token is None:
-        raise UnknownTokenError(name, "no token has this name", "see them with `league token list`")
+        raise UnknownTokenError(name, "no token has this name", "`league token list` lists them all")
     return token
 
 

@@ -24,7 +24,7 @@ from league.storage.base import CheckpointStore, Leftover, Stored
 NOTED_AT_ONCE = 100
 """Number of deleted objects per audit entry."""
 
-STAYED = "not deleted: published or sent again meanwhile, or the command was interrupted"
+STAYED = "not deleted: it was published or uploaded again, or the command was interrupted"
 """Reason of an entry that corrects the previous one."""
 
 

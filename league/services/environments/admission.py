@@ -53,9 +53,9 @@ def _require_new_environment(session: Session, settings: Settings, environment: 
     if not settings.workers_create_environments:
         close = environments.nearest(environments.names(session), environment)
         rule = f"environment {environment!r} is new, and worker tokens may not create environments"
-        meant = f"; or name {' or '.join(close)}, if that is meant" if close else ""
+        meant = f"; did you mean {' or '.join(close)}?" if close else ""
         way_out = (
-            f"have an admin run `league environment create {environment}` where the server runs, "
+            f"ask an operator to run `league environment create {environment}` where the server runs, "
             f"or set LEAGUE_WORKERS_CREATE_ENVIRONMENTS=true there{meant}"
         )
         raise ForbiddenError(f"of token {caller.name!r}", rule, way_out)

@@ -85,9 +85,9 @@ def unknown(session: Session, environment: str) -> UnknownEnvironmentError:
     known = names(session)
     if not known:
         way_out = f"start a learner with `trainer run --environment {environment}`"
-        return UnknownEnvironmentError(environment, "the league plays none yet", way_out)
-    way_out = "use one of them" if len(known) <= NAMED_MAX else "see `league environment list`"
-    return UnknownEnvironmentError(environment, f"the league plays {described(known, environment)}", way_out)
+        return UnknownEnvironmentError(environment, "the league has no environment yet", way_out)
+    way_out = "use one of them" if len(known) <= NAMED_MAX else "`league environment list` lists them all"
+    return UnknownEnvironmentError(environment, f"the league has {described(known, environment)}", way_out)
 
 
 def only(session: Session) -> str:
@@ -99,9 +99,9 @@ def only(session: Session) -> str:
     known = names(session)
     if not known:
         way_out = "start a learner with `trainer run`"
-        raise InvalidRequestError("without an environment", "the league plays none yet", way_out)
+        raise InvalidRequestError("without an environment", "the league has no environment yet", way_out)
     if len(known) > 1:
-        rule = f"the league plays {described(known)}"
+        rule = f"the league has {described(known)}"
         raise InvalidRequestError("without an environment", rule, "name an environment")
     return known[0]
 

@@ -177,7 +177,7 @@ def _require_test(request: wire.GateCreate) -> None:
         gate_sprt.config(request)
     except ValueError as error:
         raise InvalidRequestError(
-            "of a gate", str(error), "see docs/guides/judge/gates.md for what is usual"
+            "of a gate", str(error), "see docs/guides/judge/gates.md for typical values"
         ) from error
 
 
@@ -186,8 +186,10 @@ def _frozen(session: Session, player_id: int) -> Player:
     if player.kind == "learner":
         newest = select(Player.id).where(Player.learner_id == player.learner_id, Player.kind == "snapshot")
         last = session.scalar(newest.order_by(Player.id.desc()).limit(1))
-        way_out = "wait for its first snapshot" if last is None else f"name a snapshot; its last is player {last}"
-        rule = "its weights move, and a test takes many games of the same two"
+        way_out = (
+            "wait for its first snapshot" if last is None else f"use a snapshot, for example player {last}, its latest"
+        )
+        rule = "its weights change, but a test needs many games between the same two players"
         raise InvalidRequestError(f"learner {player.name!r}", rule, way_out)
     return player
 
@@ -195,18 +197,20 @@ def _frozen(session: Session, player_id: int) -> Player:
 def _require_able_to_meet(candidate: Player, champion: Player) -> None:
     for player in (candidate, champion):
         if player.standing == "quarantined":
-            rule = "it is quarantined, and nobody plays it"
+            rule = "it is quarantined and plays no matches"
             raise InvalidRequestError(f"player {player.id} ({player.name})", rule, "reinstate it first")
     value = f"player {candidate.id} ({candidate.name}) against {champion.id} ({champion.name})"
     if candidate.kind == champion.kind == "external":
         rule = "both are external players, and no worker has both policies"
-        raise InvalidRequestError(f"players {candidate.id} and {champion.id}", rule, "name one snapshot or baseline")
+        raise InvalidRequestError(
+            f"players {candidate.id} and {champion.id}", rule, "use a snapshot or baseline for one of them"
+        )
     if candidate.id == champion.id:
-        raise InvalidRequestError(value, "they are one player", "name two")
+        raise InvalidRequestError(value, "they are the same player", "name two")
     games = [f"{each.environment} with signature {each.signature}" for each in (candidate, champion)]
     if games[0] != games[1]:
-        rule = f"the one plays {games[0]}, the other {games[1]}"
-        raise InvalidRequestError(value, rule, "name two that play the same game")
+        rule = f"one plays {games[0]}, the other {games[1]}"
+        raise InvalidRequestError(value, rule, "use two players of the same environment")
 
 
 # --- showing ---------------------------------------------------------------------------------------------------------

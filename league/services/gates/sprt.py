@@ -268,7 +268,7 @@ def _touched_by_quarantines() -> Select[int]:
 
 def _overturn(session: Session, gate: Gate, judged: Judged, now: datetime) -> None:
     before = gate.state
-    reason = f"it was {before}; results of a worker count no more or again: {judged.words()}"
+    reason = f"it was {before}; the results of a worker were excluded or included again: {judged.words()}"
     last = last_of(session, gate)
     if judged.state != "open":
         close(session, gate, Ending(judged.state, judged.fields(), reason), RULE, now)

@@ -104,7 +104,7 @@ def get_payoff_matrix(
         cache: Has the population, and the matrix as of the last period.
         environment: Which.
         limit: Most players.
-        learners: Whether to include learners, which never meet each other.
+        learners: Whether to include learners, which never play each other.
         open_matches: Whether matches after the last period count; such a matrix is not cached.
     """
     population = cache.get(session, environment)

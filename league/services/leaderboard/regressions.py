@@ -137,7 +137,7 @@ def _news(looked: _Looked, known: Mapping[Pair, Event]) -> list[tuple[str, int]]
 
 def _record(session: Session, environment: str, kind: str, looked: _Looked, opponent: int, now: datetime) -> None:
     name = session.scalars(select(Player.name).where(Player.id == opponent)).one()
-    reason = f"{name} is out of play"
+    reason = f"{name} is no longer active"
     details: dict[str, Any] = {"against": opponent}
     if opponent in looked.opponents:
         place = looked.opponents.index(opponent)

@@ -191,8 +191,8 @@ def get_past_standings(session: Session, environment: str, period_id: int) -> St
     if period is None:
         raise UnknownPeriodError(period_id, "no rating period has this id", "list them with GET /rating-periods")
     if period.environment != environment:
-        rule = f"it is a period of {period.environment}, not of {environment}"
-        raise InvalidRequestError(f"as_of={period_id}", rule, "name a period of the same environment")
+        rule = f"it is a rating period of {period.environment}, not of {environment}"
+        raise InvalidRequestError(f"as_of={period_id}", rule, "use a rating period of the same environment")
     return _read(session, environment, period)
 
 

@@ -25,9 +25,9 @@ def show(session: Session, settings: Settings, environment: str) -> wire.Champio
     environments.require_known(session, environment)
     last = _last(session, environment)
     if last is None or last.player_id is None:
-        rule = "no commander holds the alias"
+        rule = "no commander is champion"
         if last is not None:
-            rule = f"no player has held the alias since {last.since:%Y-%m-%dT%H:%M:%SZ}"
+            rule = f"there has been no champion since {last.since:%Y-%m-%dT%H:%M:%SZ}"
         raise UnknownChampionError(environment, rule, "choose one with `league promote PLAYER --champion`")
     return wire.Champion.of(last, player=rated_players.show(session, settings, last.player_id))
 

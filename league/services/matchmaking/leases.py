@@ -374,8 +374,8 @@ def _lock_environment(name: str) -> Select[str]:
 
 
 def _deleted(environment: str) -> UnknownEnvironmentError:
-    rule = "it was deleted while opponents were drawn"
-    return UnknownEnvironmentError(environment, rule, "start its workers again if it is to be played anew")
+    rule = "it was deleted at the same time"
+    return UnknownEnvironmentError(environment, rule, "restart its workers to create it again")
 
 
 def _insert(session: Session, requests: Sequence[Sequence[LeaseRow]]) -> Sequence[None]:

@@ -110,7 +110,9 @@ def require_learner(population: Population, player_id: int) -> Member:
     member = population.members[population.index(player_id)]
     if member.kind != "learner":
         rule = f"{member.name} is a {member.kind}; opponents are drawn for learners"
-        raise InvalidRequestError(f"player {player_id}", rule, "pass a learner's player_id, as POST /learners gave it")
+        raise InvalidRequestError(
+            f"player {player_id}", rule, "pass a learner's player_id, as returned by POST /learners"
+        )
     return member
 
 
@@ -152,7 +154,7 @@ def opponent_distribution(
     filters += _contradiction(role) + failures
     if not self_play:
         distribution = without_self_play(distribution)
-        filters += (Filter(SELF_PLAY, "none was asked for: the trainer has its own", (member.id,)),)
+        filters += (Filter(SELF_PLAY, "not requested: the trainer has its own", (member.id,)),)
     for branch in distribution.branches:
         if branch.filter:
             removed = tuple(population.ids[indices[branch.excluded]].tolist())
@@ -194,9 +196,9 @@ def _apply_role(
         if isinstance(rules, MainExploiter):  # it follows no configured rule
             raise
         default = MatchmakingConfig.weighting
-        log.error("%s; %r stands in for it. %s", error, default, _CORRECT_THE_RULE)  # noqa: TRY400 - no defect of ours
+        log.error("%s; using %r instead. %s", error, default, _CORRECT_THE_RULE)  # noqa: TRY400 - no defect of ours
         replaced = replace(rules, matchmaking=replace(rules.matchmaking, weighting=default, mixture=()))
-        failure = Filter("failed rule", f"{error}; {default!r} stands in for it", ())
+        failure = Filter("failed rule", f"{error}; using {default!r} instead", ())
         return role_distribution(against, candidates, replaced), (failure,)
 
 
@@ -204,7 +206,7 @@ def _contradiction(role: LearnerRole) -> tuple[Filter, ...]:
     """Return the filter that names a learner's own numbers if they contradict the league's."""
     if not role.failure:
         return ()
-    return (Filter("failed rule", f"{role.failure}; the numbers of a {role.member.role} stand in", ()),)
+    return (Filter("failed rule", f"{role.failure}; using the settings of a {role.member.role} instead", ()),)
 
 
 def _columns(among: _Among | None, pasts: WinRateHistory | None) -> dict[str, list[dict[str, Any]]]:

@@ -26,7 +26,7 @@ PAIRING = "thompson"
 ENTRY = "entry"
 """Branch of rating leases of one external player."""
 
-_PAIRING_RULE = "neighbours in a Thompson sample of the ratings, strangers sooner, those with the fewest games first"
+_PAIRING_RULE = "neighbours in a Thompson sample of the ratings; pairs and players with fewer games first"
 
 Pair = tuple[int, int]
 """Indices in the population."""
@@ -98,7 +98,7 @@ def choose_gate(
 def plan_gate(population: Population, gate: OpenGate, count: int) -> PairPlan:
     """Repeat the pair of a gate."""
     two = population.index(gate.candidate_id), population.index(gate.champion_id)
-    rule = f"pairs for gate {gate.id} until it has a verdict, sides swapped on each seed"
+    rule = f"pairs of matches for gate {gate.id}, with the same seed and swapped sides"
     pool = OpponentPool.of(population, np.array(two, dtype=np.int64), ())
     return PairPlan(count * [two], _record(population, pool, counting.GATE, rule), counting.GATE, gate.id)
 
@@ -134,7 +134,7 @@ def _plan_entry(
 ) -> PairPlan:
     member = population.members[own]
     pool = pfsp.opponent_pool(population, member.signature, evaluator.unplayable)
-    rule = f"neighbours of {member.name} in a Thompson sample of the ratings, strangers sooner"
+    rule = f"neighbours of {member.name} in a Thompson sample of the ratings; pairs with fewer games first"
     everybody = np.concatenate(([own], pool.indices)).astype(np.int64)
     met, ratings = _load_met(session, population, everybody), population.ratings
     pairs = pairs_with(0, ratings.rating[everybody], ratings.deviation[everybody], count, rng, met=met)

@@ -127,7 +127,7 @@ def _quarantine_corroborated(
     if len(owners) < settings.unplayable_tokens or reports.played_by_others(session, player_id, owners):
         return False
     found = reports.resolve(session, player_id, "corroborated", now)
-    summary = f"workers of {len(owners)} tokens could not play it, the last one: {reason}"
+    summary = f"workers of {len(owners)} tokens could not play it; latest reason: {reason}"
     details = reports.details(found)
     transitions.transition(session, settings, player_id, "quarantine", Cause(WORKERS, summary, now, details))
     return True
@@ -139,5 +139,7 @@ def _require_seated(session: Session, request: wire.ReleaseRequest) -> None:
     seated = {player for pair in seats for player in pair}
     for each in request.unplayable:
         if each.player_id not in seated:
-            rule = "none of this worker's leases in the call seats it"
-            raise InvalidRequestError(f"unplayable player {each.player_id}", rule, "name the lease that it was met on")
+            rule = "it is not the opponent in any of the worker's leases in this call"
+            raise InvalidRequestError(
+                f"unplayable player {each.player_id}", rule, "pass the lease in which it was the opponent"
+            )

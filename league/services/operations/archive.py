@@ -42,7 +42,7 @@ _MANIFEST = "manifest.json"
 _TABLES, _SUFFIX = "tables/", ".jsonl"
 _CHECKPOINTS = "checkpoints/"
 _BLOCK_BYTES = 2**20
-_FETCH_AGAIN = "export it anew, or copy the file again"
+_FETCH_AGAIN = "export it again, or copy the file again"
 
 
 class Manifest(BaseModel):
@@ -125,7 +125,7 @@ class ArchiveReader:
         try:
             self._zip = ZipFile(path)
         except (BadZipFile, OSError) as error:
-            rule = f"it is no whole archive of a league ({error})"
+            rule = f"it is not a complete archive of a league ({error})"
             raise RefusedArchiveError(path, rule, _FETCH_AGAIN) from error
         try:
             self.manifest = self._read_manifest()
@@ -188,7 +188,7 @@ class ArchiveReader:
             with self._member(_MANIFEST) as member:
                 content = json.load(member)
             if content["format"] > FORMAT:
-                rule = f"it is of format {content['format']}, this version reads formats up to {FORMAT}"
+                rule = f"it has format {content['format']}, this version reads formats up to {FORMAT}"
                 raise NewerArchiveError(self.path, rule, f"import it with version {content['version']} or newer")
             return Manifest.model_validate(content)
         except (ValueError, KeyError, TypeError) as error:

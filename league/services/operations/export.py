@@ -155,8 +155,8 @@ def _write_checkpoints(
         elif allow_missing:
             missing.append(sha256)
         else:
-            rule = "a player was published with it and the store does not have it, or has it damaged"
-            way_out = "publish it again, or leave such checkpoints out with --allow-missing"
+            rule = "a player uses it, but the store does not have it or has it damaged"
+            way_out = "publish it again, or omit such checkpoints with --allow-missing"
             raise UnknownCheckpointError(sha256, rule, way_out)
         progress("checkpoints", done, len(named))
     return missing
@@ -193,7 +193,7 @@ def _appearing(path: Path) -> Iterator[IO[bytes]]:
         sync_folder(path.parent)
     except OSError as error:
         rule = f"it cannot be written ({error.strerror or error})"
-        raise ConfigurationError(f"file {path}", rule, "make room or choose another place") from error
+        raise ConfigurationError(f"file {path}", rule, "free some disk space or choose another file") from error
 
 
 def _clear(path: Path) -> None:

@@ -33,7 +33,7 @@ def load(archive: ArchiveReader, database: Database, store: CheckpointStore, now
     """
     revision = archive.manifest.revision
     if revision not in schema.revisions():
-        rule = f"its tables are of revision {revision}, this version knows revisions up to {schema.head()}"
+        rule = f"its tables have revision {revision}, but this version supports revisions up to {schema.head()}"
         raise NewerArchiveError(archive.path, rule, f"import it with version {archive.manifest.version} or newer")
     with database.engine.connect() as connection:
         _require_empty(database, connection)
@@ -49,8 +49,8 @@ def load(archive: ArchiveReader, database: Database, store: CheckpointStore, now
 def _require_empty(database: Database, connection: Connection) -> None:
     for table in tables_of(connection):
         if connection.execute(select(table).limit(1)).first() is not None:
-            rule = f"its table {table.name} has rows, and two leagues are not mixed"
-            raise OccupiedLeagueError(database, rule, "choose a folder or a database that holds no league")
+            rule = f"its table {table.name} has rows, and leagues cannot be merged"
+            raise OccupiedLeagueError(database, rule, "choose a folder or a database without a league")
 
 
 def _load_checkpoints(archive: ArchiveReader, store: CheckpointStore, now: datetime, progress: Progress) -> None:
@@ -68,7 +68,7 @@ def _load_tables(archive: ArchiveReader, connection: Connection, progress: Progr
     tables = tables_of(connection)
     expected = archive.manifest.rows
     if {table.name for table in tables} != expected.keys():
-        raise archive.refused(f"its tables are not those of revision {archive.manifest.revision}")
+        raise archive.refused(f"its tables do not match revision {archive.manifest.revision}")
     for table in tables:
         done = 0
         for batch in batches(archive.rows(table)):

@@ -70,7 +70,7 @@ def _references(session: Session) -> Iterator[Violation]:
         for key in sorted(table.foreign_keys, key=lambda key: key.parent.name):
             lost = _dangling(session, key)
             if lost:
-                finding = f"rows of {table.name} with a {key.parent.name} that {key.column.table.name} lacks: {lost}"
+                finding = f"rows of {table.name} whose {key.parent.name} is missing in {key.column.table.name}: {lost}"
                 yield Violation("references", None, finding)
 
 
@@ -99,10 +99,10 @@ def _matches(session: Session, environment: str) -> Iterator[Violation]:
     )
     strange = session.scalars(query.where(home.environment == environment, ~as_leased).order_by(Match.id)).all()
     if strange:
-        yield Violation("matches", environment, f"not what their lease allowed: {_some(strange)}")
+        yield Violation("matches", environment, f"outside of their lease: {_some(strange)}")
     rewritten = list(_rewritten(session, environment))
     if rewritten:
-        finding = f"not what was reported, by its hash: {_some(rewritten)}; restore a backup"
+        finding = f"modified since they were reported (wrong hash): {_some(rewritten)}; restore a backup"
         yield Violation("matches", environment, finding)
     untimely = sorted({*_before_their_lease(session, environment), *_after_their_period(session, environment)})
     if untimely:
@@ -110,7 +110,9 @@ def _matches(session: Session, environment: str) -> Iterator[Violation]:
         yield Violation("matches", environment, finding)
     closed = match_log.rated_through(session, environment)
     if closed > match_log.end(session, environment):
-        yield Violation("matches", environment, f"the last period took in match {closed}, which the log lacks")
+        yield Violation(
+            "matches", environment, f"the last rating period includes match {closed}, which is missing in the log"
+        )
 
 
 def _rewritten(session: Session, environment: str) -> Iterator[int]:
@@ -155,7 +157,7 @@ def _payoffs(session: Session, environment: str) -> Iterator[Violation]:
     kept = {pair: count.matches for pair, count in pair_records.read(session, environment).counts().items()}
     wrong = sorted(pair for pair in in_log.keys() | kept.keys() if in_log.get(pair, 0) != kept.get(pair, 0))
     if wrong:
-        finding = f"pairs whose record does not count the log's matches: {_some(wrong)}"
+        finding = f"pairs whose counts differ from the match log: {_some(wrong)}"
         yield Violation("payoffs", environment, finding)
 
 
@@ -167,7 +169,9 @@ def _ratings(session: Session, environment: str) -> Iterator[Violation]:
         yield Violation("periods", environment, str(error))
         return
     if outcome.differing:
-        finding = f"not what the log says: {outcome.differing}, first {outcome.first}; `league rebuild` mends them"
+        finding = (
+            f"different from the match log: {outcome.differing}, first {outcome.first}; `league rebuild` corrects them"
+        )
         yield Violation("ratings", environment, finding)
 
 
@@ -187,31 +191,31 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
     for what, (stored, logged) in told.items():
         unlike = session.scalars(query.where(stored.is_distinct_from(logged)).order_by(Player.id)).all()
         if unlike:
-            finding = f"players whose {what} is not what the audit log says: {_some(unlike)}"
+            finding = f"players whose {what} differs from the audit log: {_some(unlike)}"
             yield Violation("standings", environment, finding)
     groundless = snapshot_schedule.inconsistent(session, environment)
     if groundless:
-        yield Violation("decisions", environment, f"events that their evidence does not lead to: {_some(groundless)}")
+        yield Violation("decisions", environment, f"events that their evidence does not support: {_some(groundless)}")
 
 
 def _champion(session: Session, environment: str) -> Iterator[Violation]:
     """The champion is a commander, and who the audit log says."""
     champion, told = champions.champion_id(session, environment), champions.champion_in_audit_log(session, environment)
     if champion != told:
-        finding = f"{_named(champion)} is champion, by the audit log it is {_named(told)}"
+        finding = f"{_named(champion)} is champion, but the audit log names {_named(told)}"
         yield Violation("champion", environment, finding)
     if champion is not None and rated_players.require(session, champion)[0].standing != "commander":
-        yield Violation("champion", environment, f"player {champion} is champion and no commander")
+        yield Violation("champion", environment, f"player {champion} is champion but not a commander")
 
 
 def _gates(session: Session, environment: str) -> Iterator[Violation]:
     """Leases of a gate seat its two players, and each verdict is what the log says."""
     strange = gate_sprt.leased_wrongly(session, environment)
     if strange:
-        yield Violation("gates", environment, f"leases of gates that are not of their two players: {_some(strange)}")
+        yield Violation("gates", environment, f"leases of gates with other players: {_some(strange)}")
     wrong = gate_sprt.judged_wrongly(session, environment)
     if wrong:
-        yield Violation("gates", environment, f"gates whose verdict is not what the log says: {_some(wrong)}")
+        yield Violation("gates", environment, f"gates whose verdict differs from the match log: {_some(wrong)}")
 
 
 def _replays(session: Session) -> Iterator[Violation]:
@@ -225,15 +229,15 @@ def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -
     """Players' checkpoints are in the store with the bytes that they came with, and nothing else is."""
     found = garbage_collection.survey(database, store, before)
     if found.missing:
-        finding = f"not in the store, and players have them: {_some(found.missing)}"
+        finding = f"missing in the store, but used by players: {_some(found.missing)}"
         yield Violation("checkpoints", None, finding)
     damaged = [one.sha256 for one in garbage_collection.damaged(store, found, set_aside=False)]
     if damaged:
-        finding = f"damaged, their bytes not hashing to their names: {_some(damaged)}; put them back from a copy"
+        finding = f"damaged (wrong hash): {_some(damaged)}; restore them from a backup"
         yield Violation("checkpoints", None, finding)
     if found.deletable:
         size = sum(one.size_bytes for one in found.deletable)
-        finding = f"files that no player has: {len(found.deletable)}, {size:,} bytes; `league gc` deletes them"
+        finding = f"files that no player uses: {len(found.deletable)}, {size:,} bytes; `league admin gc` deletes them"
         yield Violation("checkpoints", None, finding)
 
 

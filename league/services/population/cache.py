@@ -171,19 +171,23 @@ class Population:
 
     def _opponents(self, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], tuple[Filter, ...]]:
         rules: tuple[tuple[str, str, Callable[[Member], bool]], ...] = (
-            ("frozen", "a learner's weights move: only frozen players are leased", lambda m: m.kind != "learner"),
+            (
+                "frozen",
+                "only frozen players are opponents, because a learner's weights change",
+                lambda m: m.kind != "learner",
+            ),
             (
                 "standing",
-                "retired and quarantined snapshots are out of play",
+                "retired and quarantined snapshots are not opponents",
                 lambda m: m.standing not in rated_players.OUT_OF_PLAY,
             ),
             (
                 "weights",
-                "an external player is played by its own entry alone: nobody else has it",
+                "only the worker that entered an external player has its policy",
                 lambda m: m.kind != "external",
             ),
-            ("signature", f"policies of signature {signature} only", lambda m: m.signature == signature),
-            ("playable", "not those that this worker could not play", lambda m: m.id not in unplayable),
+            ("signature", f"only policies with signature {signature}", lambda m: m.signature == signature),
+            ("playable", "without players that this worker failed to load recently", lambda m: m.id not in unplayable),
         )
         left = list(enumerate(self.members))
         filters = []

@@ -80,11 +80,15 @@ def entered(population: Population, player_id: int) -> int:
     index = population.index(player_id)
     member = population.members[index]
     if member.kind != KIND:
-        rule = f"{member.name} is a {member.kind}; a worker brings external players alone"
-        raise InvalidRequestError(f"player {player_id}", rule, "leave player_id out, or enter one with `trainer enter`")
+        rule = f"{member.name} is a {member.kind}; but a worker can only bring external players"
+        raise InvalidRequestError(
+            f"player {player_id}", rule, "omit player_id, or enter an external player with `trainer enter`"
+        )
     if member.standing in rated_players.OUT_OF_PLAY:
         rule = f"{member.name} is {member.standing} and plays no matches"
-        raise StandingConflictError(player_id, rule, f"have the league's keeper run `league reinstate {player_id}`")
+        raise StandingConflictError(
+            player_id, rule, f"ask an operator of the league to run `league reinstate {player_id}`"
+        )
     return index
 
 
@@ -95,7 +99,7 @@ def _require_game(session: Session, request: wire.ExternalCreate) -> None:
         environments.require(session, environment)
         newest = session.get_one(Environment, environment).signature
         rule = f"the league plays {environment} with signature {newest}"
-        raise SignatureMismatchError(request.signature, rule, "use the version of the game that its trainers have")
+        raise SignatureMismatchError(request.signature, rule, "use the same version of the game as its trainers")
 
 
 def _find(session: Session, request: wire.ExternalCreate) -> Player | None:
@@ -134,5 +138,5 @@ def _require_same(player: Player, request: wire.ExternalCreate, caller: Principa
         if request.identity is not None:
             player.card = {**player.card, _IDENTITY: request.identity}
     elif request.identity is not None and request.identity != known:
-        rule = f"it was entered as {known}, and is {request.identity} now: a rated player stays the same policy"
+        rule = f"it was entered as {known} but is now {request.identity}: a rated player must stay the same policy"
         raise NameTakenError(request.name, rule, "enter it under another name")

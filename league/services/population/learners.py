@@ -77,7 +77,7 @@ def _get_or_create(
         _found(session, settings, request, caller, now)
         learner = _find(session, request)
     if learner is None:
-        raise UnknownLearnerError(request.name, "it vanished while it was made", "send the call again")
+        raise UnknownLearnerError(request.name, "it was deleted while it was being created", "send the call again")
     if ownership.is_restricted(caller):
         ownership.require(learner, caller)
     _require_match(learner, request)
@@ -202,12 +202,12 @@ def _brought(request: wire.LearnerCreate) -> list[Baseline]:
     if not request.baselines:
         return []
     if is_known(request.environment):
-        rule = "the league knows the game's own, and takes no others"
+        rule = "the league already has the game's baselines and accepts no others"
         raise InvalidRequestError(f"baselines of {request.environment}", rule, "leave them out")
     names = [*(each.name for each in baselines(request.environment)), *(each.name for each in request.baselines)]
     if len(set(names)) < len(names):
-        rule = "scripted players of a game have unlike names"
-        raise InvalidRequestError(f"baselines called {', '.join(names)}", rule, "name each of them otherwise")
+        rule = "scripted players of a game must have different names"
+        raise InvalidRequestError(f"baselines called {', '.join(names)}", rule, "rename them")
     return [Baseline(each.name, each.rating) for each in request.baselines]
 
 

@@ -15,7 +15,7 @@ from league.errors import InvalidRequestError
 from league.settings import Settings
 
 _OF_SNAPSHOTS = ("snapshot_steps", "snapshot_limit", "snapshot_win_rate", "reset", "start")
-_WAY_OUT = "docs/guides/train/roles.md has the numbers"
+_WAY_OUT = "docs/concepts/matchmaking.md has the numbers"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from league.services.population.cache import Population
 from league.services.population.roles import LearnerRole
 from league.settings import Settings
 
-_CORRECT_THE_NUMBERS = "register it with others, or set LEAGUE_MATCHMAKING to what they fit and start again"
+_CORRECT_THE_NUMBERS = "register it with other settings, or change LEAGUE_MATCHMAKING and restart the server"
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,9 @@ def _roles(session: Session, population: Population, settings: Settings) -> Mapp
         member = population.members[population.index(player_id)]
         own = role_config.followed(settings, role, given or {})
         if own.failure:
-            log.error("learner %s: %s; numbers of its role stand in. %s", name, own.failure, _CORRECT_THE_NUMBERS)
+            log.error(
+                "learner %s: %s; using the settings of its role instead. %s", name, own.failure, _CORRECT_THE_NUMBERS
+            )
         reset_step = resets.get(learner_id, role_config.NO_RESETS).step
         everybody[player_id] = LearnerRole(member, learner_id, name, own.rules, own.failure, reset_step)
     return everybody

@@ -92,15 +92,13 @@ def _require_environment(metadata: Mapping[str, str], request: wire.PlayerCreate
         if made_for not in (None, own):
             rule = f"checkpoint {request.checkpoint[:_HASH_PREFIX]} was made for it, learner {learner.name!r}"
             rule += f" plays {learner.environment} with signature {learner.signature}"
-            raise SignatureMismatchError(made_for, rule, "publish it under a learner of its own environment")
+            raise SignatureMismatchError(made_for, rule, "publish it for a learner of its own environment")
 
 
 def _require_loadable(header: Header, request: wire.PlayerCreate) -> None:
     fault = find_header_fault(header)
     if fault is not None:
-        raise RefusedCheckpointError(
-            request.checkpoint, fault, "publish the weights as arena.policies.save writes them"
-        )
+        raise RefusedCheckpointError(request.checkpoint, fault, "publish weights that arena.policies.save has written")
 
 
 def _find(session: Session, request: wire.PlayerCreate) -> int | None:

@@ -133,7 +133,9 @@ def beside(session: Session, cache: PopulationCache, player_id: int, other_id: i
     player, other = (rated_players.require(session, each)[0] for each in (player_id, other_id))
     if (player.environment, player.signature) != (other.environment, other.signature):
         rule = f"it plays {other.environment} ({other.signature}), and {player.name} {player.environment}"
-        raise InvalidRequestError(f"other={other_id}", f"{rule} ({player.signature})", "name one that it could meet")
+        raise InvalidRequestError(
+            f"other={other_id}", f"{rule} ({player.signature})", "choose a player of the same environment and signature"
+        )
     return _body(session, cache, player, _peers(session, player), [other], 1)
 
 

@@ -33,7 +33,7 @@ class Alike:
         measured = self.measured
         scores = f"scores like it, within {measured.win_rate_bound:.3f} over {measured.opponents} opponents"
         plays = f"plays like it, within {measured.fingerprint_bound:.2f} sd over {measured.measures} measures"
-        known = f"{scores}, {plays}" if measured.measures else f"{scores} (how they play is not known)"
+        known = f"{scores}, {plays}" if measured.measures else f"{scores} (no behaviour measurements)"
         return f"{display_name(self.twin)} {known}, and is no weaker"
 
 

@@ -160,9 +160,9 @@ def _due(session: Session, settings: Settings, environment: str, now: datetime, 
         return None
     age_s = (now - oldest).total_seconds()
     if age_s >= settings.period_age_s:
-        return f"age: the oldest result is {settings.period_age_s:g} s old"
+        return f"closed: the oldest result is {settings.period_age_s:g} s old"
     if age_s <= -settings.period_age_s:
-        return f"clock: it was set back, by {settings.period_age_s:g} s or more, after the oldest result came"
+        return f"closed: the clock was set back by {settings.period_age_s:g} s or more after the oldest result"
     if last and 0.0 <= (now - last.closed_at).total_seconds() < settings.period_spacing_s:
         return None
     return _enough_games(session, settings.period_games, environment, still_open)
@@ -178,9 +178,13 @@ def _enough_games(
     seats = select(*columns).where(*still_open).order_by(Match.id).limit(enough + 1)
     home, away = read_columns(session, seats, len(columns))
     if home.size > enough:
-        return f"games: more than {enough} matches"
+        return f"closed: game threshold ({enough} matches) reached"
     active = np.union1d(home, away).size
-    return f"games: {home.size} matches of {active} players" if 2 * home.size >= games * active else None
+    return (
+        f"closed: game threshold reached by {active} players ({home.size} matches)"
+        if 2 * home.size >= games * active
+        else None
+    )
 
 
 def _write_if_first(

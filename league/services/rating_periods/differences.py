@@ -36,7 +36,7 @@ class Difference:
     def __str__(self) -> str:
         whose = f" of player {' and '.join(map(str, self.player_ids))}" if self.player_ids else ""
         when = "" if self.period is None else f" {'after period ' if whose else ''}{self.period}"
-        return f"{self.kind}{whose}{when}: stored {_told(self.stored)}, by the log {_told(self.computed)}"
+        return f"{self.kind}{whose}{when}: stored {_told(self.stored)}, computed {_told(self.computed)}"
 
 
 class Differences:

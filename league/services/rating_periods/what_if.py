@@ -178,8 +178,8 @@ def _require_known(prefix: str, given: Mapping[str, Any], known: Mapping[str, An
             if isinstance(value, Mapping):
                 raise ConfigurationError(
                     f"[{prefix}{name}]",
-                    f"a rating config has no such table, but {names}",
-                    "take the table's heading out of the file",
+                    f"a rating config has only {names}",
+                    "remove the table's heading from the file",
                 )
             raise ConfigurationError(f"{prefix}{name}", f"a rating config has {names}", "correct it in the file")
 
@@ -188,7 +188,7 @@ def _present_periods(session: Session, environment: str) -> list[Period]:
     query = select(Period).where(Period.environment == environment, Period.current_version()).order_by(Period.number)
     found = list(session.scalars(query))
     if not found:
-        rule = "no rating period was closed yet"
+        rule = "no rating period has been closed yet"
         raise InvalidRequestError(environment, rule, "close one with `league close-period`")
     return found
 

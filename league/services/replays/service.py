@@ -68,11 +68,13 @@ def require_size(config: ReplayConfig, size_bytes: int) -> None:
     """
     if size_bytes > config.upload_max_bytes:
         rule = f"a recording has at most {config.upload_max_bytes:,} bytes"
-        raise TooLargeError(f"{size_bytes:,} bytes", rule, "raise LEAGUE_REPLAYS__UPLOAD_MAX_BYTES, or skip it")
+        raise TooLargeError(
+            f"{size_bytes:,} bytes", rule, "raise LEAGUE_REPLAYS__UPLOAD_MAX_BYTES, or do not record it"
+        )
 
 
 def read_header(config: ReplayConfig, match_id: int, data: bytes) -> Header:
-    """Return the header of a recording after validating it against the format of docs/guides/judge/replays.md.
+    """Return the header of a recording after validating it against the format of docs/reference/formats.md.
 
     Raises:
         RefusedReplayError: The recording is invalid.
@@ -81,7 +83,7 @@ def read_header(config: ReplayConfig, match_id: int, data: bytes) -> Header:
         return unpack_recording(data, "what was sent", UNPACKED * config.upload_max_bytes).header
     except RecordingError as error:
         raise RefusedReplayError(
-            _of(match_id), str(error), "send the file that a worker of this version makes"
+            _of(match_id), str(error), "send a file that a worker of this version has written"
         ) from error
 
 
@@ -258,7 +260,7 @@ def _require_same(match: Match, home: Player, away: Player, header: Header) -> N
     }
     for name, (recorded, reported) in fields.items():
         if recorded != reported:
-            rule = f"its {name} is {recorded!r:.100}, the match's {reported!r:.100}"
+            rule = f"its {name} is {recorded!r:.100}, but the match has {reported!r:.100}"
             raise RefusedReplayError(_of(match.id), rule, "send the recording of this match")
 
 

@@ -345,12 +345,12 @@ def _remember(
 def _compared(result: wire.Result, kept: Kept) -> Verdict:
     if kept.payload_hash == _payload_hash(result):
         return Verdict("duplicate", kept.match_id, _lateness(kept.late))
-    stays = f"was reported otherwise as match {kept.match_id}, which stays"
+    stays = f"was already reported with other values as match {kept.match_id}, which stays"
     return Verdict("conflict", kept.match_id, f"conflict: sequence {result.sequence} of the lease {stays}")
 
 
 def _lateness(late: bool) -> str | None:
-    return "late: inside the grace after the lease's end" if late else None
+    return "late: within the grace period after the lease expired" if late else None
 
 
 def _answer(result: wire.Result | wire.UnreadableResult, verdict: Verdict) -> wire.ResultAnswer:

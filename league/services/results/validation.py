@@ -37,8 +37,8 @@ class Submission:
 def not_owned(result: wire.Result, terms: LeaseTerms | None) -> str:
     """Say why somebody who does not hold the result's lease cannot report it."""
     if terms is None:
-        return f"unknown lease {result.lease_id[:_SHOWN]!r}: this league granted no such one; lease anew"
-    return f"foreign lease {terms.lease_id}: it is another worker's; report your own leases only"
+        return f"unknown lease {result.lease_id[:_SHOWN]!r}: this league granted no such lease; request a new one"
+    return f"foreign lease {terms.lease_id}: it belongs to another worker; report only your own leases"
 
 
 def refusal(
@@ -54,23 +54,23 @@ def refusal(
         submission: The worker and the time of the report.
     """
     if terms.signature not in submission.reporter.signatures:
-        rule = f"it is of {terms.environment} with signature {terms.signature}, which this worker did not register"
+        rule = f"it is for {terms.environment} with signature {terms.signature}, which this worker did not register"
         return f"lease {terms.lease_id}: {rule}; register with the signatures that you play"
     if submission.now > terms.expires_at + timedelta(seconds=submission.grace_s):
         expired_at = f"{terms.expires_at:%Y-%m-%dT%H:%M:%SZ}"
         rule = f"it expired at {expired_at}, more than {submission.grace_s:g} s before the report"
-        return f"expired lease {terms.lease_id}: {rule}; drop the result and lease anew"
+        return f"expired lease {terms.lease_id}: {rule}; drop the result and request a new lease"
     if not 0 <= result.sequence < terms.budget:
-        return f"sequence {result.sequence}: the lease is for matches 0 to {terms.budget - 1}; lease anew for more"
+        return f"sequence {result.sequence}: it has matches 0 to {terms.budget - 1}; request a new lease for more"
     return _bad_outcome(result) or _bad_length(result, terms, max_decisions) or _bad_origin(result, terms, seed)
 
 
 def _bad_outcome(result: wire.Result) -> str | None:
     if not 0 <= result.score <= 1:  # NaN too
-        return f"score {result.score}: home's score lies in [0, 1]; report a win as 1, a draw as 0.5, a loss as 0"
+        return f"score {result.score}: home's score must be in [0, 1]; report a win as 1, a draw as 0.5, a loss as 0"
     if len(result.reason) > REASON_MAX_LENGTH or "\0" in result.reason:
         rule = f"it has at most {REASON_MAX_LENGTH} characters, none of them NUL"
-        return f"reason {result.reason[:_SHOWN]!r}: {rule}; report the outcome's short name"
+        return f"reason {result.reason[:_SHOWN]!r}: {rule}; report a short name of the outcome"
     return None
 
 
@@ -86,9 +86,9 @@ def _bad_length(result: wire.Result, terms: LeaseTerms, max_decisions: int | Non
 
 def _bad_origin(result: wire.Result, terms: LeaseTerms, seed: int) -> str | None:
     if result.seed not in (seed, terms.seed):
-        rule = f"match {result.sequence} of the lease is played on seed {seed}"
+        rule = f"match {result.sequence} of the lease has seed {seed}"
         return f"seed {result.seed}: {rule}; report the match that was played under this lease"
     step = result.learner_step
     if step is not None and not 0 <= step < INTEGER_LIMIT:
-        return f"learner_step {step}: it lies in [0, 2^63); report the learner's own"
+        return f"learner_step {step}: it must be in [0, 2^63); report the learner's step"
     return None

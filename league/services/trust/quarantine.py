@@ -37,13 +37,13 @@ def impose(
         locks.acquire(session, Lock.EVENTS)
         worker = workers.require(session, worker_id)
         if request.since > now:
-            rule = f"it lies ahead of the server's {now:%Y-%m-%dT%H:%M:%SZ}"
+            rule = f"it is later than the server's clock, {now:%Y-%m-%dT%H:%M:%SZ}"
             raise InvalidRequestError(
-                f"since={request.since.isoformat()}", rule, "name the time of the first bad result"
+                f"since={request.since.isoformat()}", rule, "use the time of the first bad result"
             )
         present = workers.quarantine_of(session, worker_id)
         if present is not None:
-            rule = f"it is quarantined since {present.since:%Y-%m-%dT%H:%M:%SZ} ({present.reason})"
+            rule = f"it has been quarantined since {present.since:%Y-%m-%dT%H:%M:%SZ} ({present.reason})"
             raise WorkerConflictError(worker.name, rule, "reinstate it first")
         imposed = Quarantine(
             worker_id=worker_id,
@@ -78,7 +78,9 @@ def lift(
         of_worker = select(Quarantine).where(Quarantine.worker_id == worker_id).order_by(Quarantine.id)
         lifted = [each for each in session.scalars(of_worker) if request.restore or each.lifted_at is None]
         if not lifted:
-            raise WorkerConflictError(worker.name, "it is not quarantined", "`league workers` lists who is")
+            raise WorkerConflictError(
+                worker.name, "it is not quarantined", "`league worker list` lists quarantined workers"
+            )
         for each in lifted:
             each.lifted_at = each.lifted_at or now
             each.until = each.since if request.restore else max(now, each.since)

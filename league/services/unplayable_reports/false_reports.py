@@ -96,10 +96,10 @@ def clear(session: Session, token: str, cause: Cause) -> int:
     """
     locks.acquire(session, Lock.EVENTS)
     if session.scalar(select(Token.id).where(Token.name == token)) is None:
-        raise UnknownTokenError(token, "no token has this name", "see them with `league token list`")
+        raise UnknownTokenError(token, "no token has this name", "`league token list` lists them all")
     found = of_tokens(session).get(token, 0)
     if not found:
-        raise InvalidRequestError(f"token {token!r}", "it has no false reports", "there is nothing to clear")
+        raise InvalidRequestError(f"token {token!r}", "it has no false reports", "no action is required")
     own = UnplayableReport.owner == token, UnplayableReport.resolution.in_(FALSE)
     session.execute(update(UnplayableReport).where(*own).values(resolution="cleared", resolved_at=cause.now))
     audit_log.record(session, "token", cause, details={"change": "cleared", "token": token, "reports": found})

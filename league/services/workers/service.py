@@ -102,8 +102,8 @@ def trusted(worker_id: str, found: Row[*tuple[Any, ...]] | None) -> Trusted:
     if found is None:
         raise unknown(worker_id)
     if found.since is not None:
-        rule = f"what it reports since {found.since:%Y-%m-%dT%H:%M:%SZ} does not count ({found.reason})"
-        way_out = f"mend it, then have the league's keeper run `league workers reinstate {quote(found.name)}`"
+        rule = f"its results since {found.since:%Y-%m-%dT%H:%M:%SZ} do not count ({found.reason})"
+        way_out = f"fix it, then ask an operator of the league to run `league worker reinstate {quote(found.name)}`"
         raise WorkerQuarantinedError(found.name, rule, way_out)
     return Trusted(found.signatures, found.reported)
 

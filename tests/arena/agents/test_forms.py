@@ -247,7 +247,7 @@ def test_match_command_records_external_policies_and_reports_forfeits(folder, ca
     shutil.copy(EXAMPLES / "recaller.py", folder)
     script(folder, "rogue_bot.py", "def rogue(batch):\n    return {'answer': [9] * len(batch)}\n")
     first = folder / "first.replay.json.gz"
-    plain = ("--environment", "recall", "--matches", "20", "--answer-s", "600", "--json")
+    plain = ("--environment", "recall", "--matches", "20", "--timeout", "600", "--json")
     assert not run_arena("match", "recaller:recaller", "random", *plain, "--record", str(first))
     assert json.loads(capsys.readouterr().out)["score"] > 0.7
     assert first.exists()
@@ -266,4 +266,4 @@ def test_tournament_accepts_external_policies_exploitability_rejects_them(folder
     )
     assert json.loads(capsys.readouterr().out)["items"][0]["player"] == "recaller:recaller"
     assert run_arena("exploitability", "recaller:recaller", "--environment", "openspiel:kuhn_poker") == 2
-    assert "cannot be read off" in capsys.readouterr().err
+    assert "is an external policy" in capsys.readouterr().err

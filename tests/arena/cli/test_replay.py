@@ -146,7 +146,7 @@ def test_steps_have_no_picture(capsys: pytest.CaptureFixture[str], steps: Path, 
     code, _, err = run(capsys, "replay", steps, "--out", tmp_path / "a.gif")
 
     assert code == 2
-    assert "has no picture" in err
+    assert "has no animation" in err
 
 
 def test_user_errors_are_one_line(capsys: pytest.CaptureFixture[str], match: Path, tmp_path: Path):

@@ -60,37 +60,37 @@ def test_every_check_reports_on_some_game():
 
 
 BROKEN = {
-    "blind": ("ranges", "entry 0 of block 'dice' is nan: declared is [-1, 1]"),
-    "wide": ("ranges", "entry 1 of block 'dice' is 7: declared is [-1, 1]"),
-    "stuck": ("legal options", "it acts, and no option of head 'option' is legal"),
-    "haunted": ("absent agents", "it does not act, and entry 0 of block 'clock' is 0.5"),
-    "tempting": ("absent agents", "it does not act, and head 'option' has 3 open"),
+    "blind": ("ranges", "entry 0 of block 'dice' is nan: the spec declares [-1, 1]"),
+    "wide": ("ranges", "entry 1 of block 'dice' is 7: the spec declares [-1, 1]"),
+    "stuck": ("legal options", "it is active, but no option of head 'option' is legal"),
+    "haunted": ("inactive agents", "it is inactive, but entry 0 of block 'clock' is 0.5"),
+    "tempting": ("inactive agents", "it is inactive, but head 'option' has 3 legal options"),
     "crashing": ("legal actions", "ZeroDivisionError: integer division or modulo by zero"),
     "leaving": ("legal actions", "SystemExit: enough"),
-    "picky": ("legal actions", "legal actions were refused: nobody may choose 2"),
+    "picky": ("legal actions", "legal actions were rejected: nobody may choose 2"),
     "priceless": ("rewards", "its reward is inf"),
-    "generous": ("zero-sum", "its rewards add up to "),
+    "generous": ("zero-sum", "its rewards sum to "),
     "ambiguous": ("ends", "it is both terminated and truncated"),
-    "eternal": ("ends", "it goes on after 6 decisions: max_decisions is 6"),
+    "eternal": ("ends", "it continues after 6 decisions: max_decisions is 6"),
     "exuberant": ("outcomes", "home's score is 2"),
     "groundless": ("outcomes", "its reason is 9: the spec has 2, from 0"),
-    "hasty": ("outcomes", "it goes on, and says score 1 and reason 0"),
-    "miscounted": ("lengths", "decisions: it had "),
+    "hasty": ("outcomes", "it continues, but has score 1 and reason 0"),
+    "miscounted": ("lengths", "decisions, but had "),
     "late": ("final observation, next match", "it is the next match's first, as with every match so far"),
-    "deserted": ("final observation", "it was cut off, and nobody is active in its final observation"),
-    "headstrong": ("seeds", "the next match was opened by "),
-    "clinging": ("kept results", "rewards of the decision before have changed"),
+    "deserted": ("final observation", "it was truncated, but no agent is active in its final observation"),
+    "headstrong": ("seeds", "the next match started with seed "),
+    "clinging": ("returned arrays", "rewards of the previous decision have changed"),
     "placed": ("rows", "rewards of agent 0 (home, scout): "),
-    "neighbourly": ("rows, next match", "in the one and "),
-    "moody": ("rows", "in the one and "),
-    "unforgetting": ("reset", "in the one and "),
-    "hesitant": ("reset", "in the one and "),
+    "neighbourly": ("rows, next match", "in one and "),
+    "moody": ("rows", "in one and "),
+    "unforgetting": ("reset", "in one and "),
+    "hesitant": ("reset", "in one and "),
     "prophetic": ("next match", "scores: "),
-    "seance": ("actions of absent", "rewards of agent 0 (home, scout): "),
+    "seance": ("actions of inactive agents", "rewards of agent 0 (home, scout): "),
     "fragile": ("illegal actions", "option 3 of head 'option' raises IndexError: index 3 is out of bounds"),
-    "rash": ("illegal actions", "a forbidden option of head 'option' was refused, and changed the match: rewards of "),
-    "spoilt": ("illegal actions", "option 3 of head 'option' was taken, and then: its reward is inf"),
-    "gullible": ("wrong calls", "a seed below 0 is taken without a word"),
+    "rash": ("illegal actions", "a forbidden option of head 'option' was rejected but changed the match: rewards of "),
+    "spoilt": ("illegal actions", "option 3 of head 'option' was accepted, and then: its reward is inf"),
+    "gullible": ("invalid calls", "a seed below 0 is accepted silently"),
 }
 """Games, the checks that fail of each, and a part of what the first one says."""
 
@@ -123,7 +123,7 @@ def test_findings_have_a_location():
     ("game", "seen"),
     [
         ("precise", "values is torch.float64 of shape (5, 4, 3) on cpu: torch.float32 of (5, 4, 3) on cpu is declared"),
-        ("maskless", "masks are of heads [], and masked are ['option']"),
+        ("maskless", "the masks are for heads [], but the masked heads are ['option']"),
     ],
 )
 def test_where_shapes_are_wrong_nothing_more_is_looked_at(game: str, seen: str):
@@ -131,12 +131,12 @@ def test_where_shapes_are_wrong_nothing_more_is_looked_at(game: str, seen: str):
     assert said(report, Verdict.FAILED) == {"layout": seen}
     left = said(report, Verdict.NOT_REACHED)
     assert left["rewards"] == "no fault before 'layout' was broken"
-    assert left["repeats"] == "'layout' is broken"
+    assert left["repeats"] == "'layout' failed"
 
 
 def test_chance_of_its_own_breaks_every_way_of_repeating():
     report = look_at("whimsical")
-    assert {*said(report, Verdict.FAILED)} >= {"repeats", "rows", "reset", "next match", "actions of absent"}
+    assert {*said(report, Verdict.FAILED)} >= {"repeats", "rows", "reset", "next match", "actions of inactive agents"}
     assert said(report, Verdict.FAILED)["repeats"].startswith("rewards of agent 0 (home, scout): ")
 
 
@@ -161,7 +161,7 @@ def test_declared_randomness_is_checked():
 
 
 def test_undeclared_zero_sum_rewards_are_reported():
-    for game, told in [("unspoken", "and did: zero_sum=True would say so"), ("unequal", "and do not")]:
+    for game, told in [("unspoken", "but need not: declare zero_sum=True"), ("unequal", "and need not")]:
         report = look_at(game)
         assert report.passed
         assert said(report, Verdict.INFO)["zero-sum"].endswith(told)
@@ -171,7 +171,7 @@ def test_the_report_shows_whether_sides_are_rated_apart():
     walk = said(look_at("broken_walks:Walk"), Verdict.PASSED)
     assert "1 v 1 agents, sides alike, " in walk["specification"]
     untold = said(look_at("untold"), Verdict.PASSED)
-    assert "sides rated apart (scout + tank and gun + wall), " in untold["specification"]
+    assert "sides rated separately (scout + tank and gun + wall), " in untold["specification"]
 
 
 def test_unlike_sides_that_see_the_same_are_warned_of():
@@ -187,7 +187,7 @@ def test_unlike_sides_that_see_the_same_are_warned_of():
 def test_reactivated_agents_are_a_warning():
     report = look_at("undying")
     assert report.passed
-    assert said(report, Verdict.WARNING).keys() == {"who has left"}
+    assert said(report, Verdict.WARNING).keys() == {"returning agents"}
 
 
 def test_an_advantage_of_a_side_is_warned_of_with_its_interval():
@@ -221,8 +221,8 @@ def test_side_effects_of_a_game_are_reported(tmp_path: Path, monkeypatch, game: 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nothing is temporary here"))
     failed = said(look_at(game), Verdict.FAILED)
-    assert [*failed] == ["keeps to itself"]
-    assert failed["keeps to itself"].startswith(f"while it is played it {deed}")
+    assert [*failed] == ["side effects"]
+    assert failed["side effects"].startswith(f"during a match it {deed}")
 
 
 def test_non_daemon_threads_are_reported():
@@ -230,14 +230,14 @@ def test_non_daemon_threads_are_reported():
         failed = said(look_at("lingering"), Verdict.FAILED)
     finally:
         broken_games.RELEASED.set()
-    assert [*failed] == ["keeps to itself"]
-    assert failed["keeps to itself"].startswith("while it is played it leaves thread linger-False")
+    assert [*failed] == ["side effects"]
+    assert failed["side effects"].startswith("during a match it leaves thread linger-False")
 
 
 def test_illegal_actions_may_be_a_matter_of_the_rules():
     told = said(look_at("lenient"), Verdict.PASSED)["illegal actions"]
     assert told == (
-        "taken by the game's rules: a forbidden option of option, option 3 of option, option -1 of option, "
+        "accepted by the game's rules: a forbidden option of option, option 3 of option, option -1 of option, "
         "3 (beyond [-1, 1]) of push"
     )
     assert said(look_at("honest"), Verdict.PASSED)["illegal actions"].startswith("refused: a forbidden option of ")
@@ -247,16 +247,16 @@ def test_illegal_actions_may_be_a_matter_of_the_rules():
 def test_matches_that_processes_play_differently_are_found():
     failed = said(look_at("broken_walks:Local"), Verdict.FAILED)
     assert [*failed] == ["processes"]
-    assert failed["processes"].startswith("what agents see: values of agent ")
+    assert failed["processes"].startswith("observations: values of agent ")
 
 
 @pytest.mark.integration
 def test_a_game_that_kills_its_process_is_survived():
     report = look_at("broken_walks:Suicidal")
     failed = said(report, Verdict.FAILED)
-    assert [*failed] == ["answers"]
-    assert "(killed by SIGKILL)" in failed["answers"]
-    assert said(report, Verdict.NOT_REACHED)["repeats"] == "'answers' is broken"
+    assert [*failed] == ["responds"]
+    assert "(killed by SIGKILL)" in failed["responds"]
+    assert said(report, Verdict.NOT_REACHED)["repeats"] == "'responds' failed"
 
 
 def test_changing_spec_is_reported_by_field():
@@ -306,16 +306,16 @@ MEMBERS = MemberMask("there", (3,), 0.0, 1.0, ("others",), ("option",))
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"name": ""}, "its name is '': a text"),
-        ({"agents_per_side": (2,)}, "agents_per_side is (2,): two whole numbers"),
-        ({"agents_per_side": (2, 0)}, "agents_per_side is (2, 0): two whole numbers"),
+        ({"name": ""}, "its name is '': it must be a non-empty text"),
+        ({"agents_per_side": (2,)}, "agents_per_side is (2,): it must be two integers"),
+        ({"agents_per_side": (2, 0)}, "agents_per_side is (2, 0): it must be two integers"),
         ({"roles": ("scout",)}, "it has 4 agents and 1 roles"),
-        ({"roles": ("scout", "", "scout", "tank")}, "a role is '': a text"),
+        ({"roles": ("scout", "", "scout", "tank")}, "a role is '': it must be a non-empty text"),
         ({"observation": ()}, "its observation has no block"),
         ({"observation": (ObservationBlock("a", (1,), 0.0, 1.0),) * 2}, "block 'a' is declared 2 times"),
         ({"observation": (ObservationBlock("a", (2, 0), 0.0, 1.0),)}, "block 'a' has shape (2, 0)"),
-        ({"observation": (ObservationBlock("a", (1,), 2.0, 1.0),)}, "block 'a' lies within [2.0, 1.0]"),
-        ({"observation": (ObservationBlock("a", (1,), float("nan"), 1.0),)}, "block 'a' lies within [nan, 1.0]"),
+        ({"observation": (ObservationBlock("a", (1,), 2.0, 1.0),)}, "block 'a' is in [2.0, 1.0]"),
+        ({"observation": (ObservationBlock("a", (1,), float("nan"), 1.0),)}, "block 'a' is in [nan, 1.0]"),
         ({"observation": (MEMBERS,)}, "set 'there' describes 'others': a block with as many rows (3)"),
         (
             {"observation": (MEMBERS, ObservationBlock("others", (3, 2), 0.0, 1.0)), "heads": ()},
@@ -328,7 +328,7 @@ MEMBERS = MemberMask("there", (3,), 0.0, 1.0, ("others",), ("option",))
             {"heads": (unchecked(ActionHead("a", HeadKind.GAUSSIAN, 1, False), kind="softmax"),)},
             "head 'a' is of kind 'softmax'",
         ),
-        ({"max_decisions": 2.5}, "max_decisions is 2.5: a whole number"),
+        ({"max_decisions": 2.5}, "max_decisions is 2.5: it must be an integer"),
         ({"reasons": ()}, "it has no reasons"),
         ({"reasons": ("end", "end")}, "reason 'end' is declared 2 times"),
         ({"rules": {"depth": {1}}}, "its rules cannot be written as JSON"),
@@ -365,9 +365,11 @@ def test_verify_command_explains_failures_and_exits_with_1(capsys: pytest.Captur
     code, out, _ = run(capsys, "broken_games:stuck", "--matches", "10")
     assert code == 1
     lines = [line.split(maxsplit=1) for line in out.splitlines()]
-    assert ["seen", "it acts, and no option of head 'option' is legal"] in [[*map(str.strip, line)] for line in lines]
+    assert ["seen", "it is active, but no option of head 'option' is legal"] in [
+        [*map(str.strip, line)] for line in lines
+    ]
     assert "where    match 0 (seed " in out
-    assert "rule     whoever acts has at least one legal option" in out
+    assert "rule     every active agent has at least one legal option" in out
     assert "way out  allow an option that does nothing" in out
 
 

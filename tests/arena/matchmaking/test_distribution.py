@@ -163,7 +163,7 @@ def test_branch_describes_its_rule():
         weighting: opponent_distribution(pool([1500], [0.5]), MatchmakingConfig(weighting=weighting)).branches[0].rule
         for weighting in [*WEIGHTINGS, "skill"]
     }
-    assert rules["hard"] == "(1 - win rate)^2: who beats the learner; 5% uniform"
+    assert rules["hard"] == "(1 - win rate)^2: players that defeat the learner; 5% uniform"
     assert rules["skill"] == "nearness of rating, sigma 200; 5% uniform"
     assert len(set(rules.values())) == len(rules)
     (cold,) = opponent_distribution(pool([1500], games=0), MatchmakingConfig(uniform_share=0.0)).branches
@@ -200,7 +200,7 @@ def test_balanced_learners_count_by_the_mean_of_their_snapshots():
     assert distribution.probabilities == pytest.approx(0.9 * raw / raw.sum() + 0.1 * even)
     assert (
         distribution.branches[0].rule
-        == "1 - win rate: who beats the learner; 10% uniform; each learner by the mean of its snapshots"
+        == "1 - win rate: players that defeat the learner; 10% uniform; each learner by the mean of its snapshots"
     )
 
 

@@ -239,7 +239,7 @@ def test_exploiter_uses_recent_matches_of_a_main():
     against = opposition((0.9, RIVAL), (0.5, RIVAL), own=EXPLOITER)
     assert due("main_exploiter", 1999, against) is None
     beaten = replace(against, recent_win_rates=np.array([0.8, 0.75]))
-    assert due("main_exploiter", 1000, beaten).reason.endswith("mains that count: 1, the hardest beaten in 75.0%")
+    assert due("main_exploiter", 1000, beaten).reason.endswith("all 1 relevant mains (lowest win rate: 75.0%)")
     assert due("main_exploiter", 1999, replace(against, recent_win_rates=np.array([0.8, 0.7]))) is None
     assert due("main", 1999, beaten) is None  # everybody counts for others, and each by itself
 

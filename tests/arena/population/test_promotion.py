@@ -69,7 +69,7 @@ def test_while_places_are_free_a_95_percent_chance_against_the_median_suffices(r
     decisions = promotions(roster([*players, (rating, 50, 25, "candidate")]), PromotionConfig())
     assert decisions[0].approved is takes_a_place
     assert "median frozen player at 1500" in decisions[0].reason
-    assert "1 of 20 places were taken" in decisions[0].reason
+    assert "1 of 20 places taken" in decisions[0].reason
 
 
 @pytest.mark.parametrize(("games", "takes_a_place"), [(19, False), (20, True)])
@@ -78,7 +78,7 @@ def test_candidates_with_fewer_than_20_games_are_not_promoted(games, takes_a_pla
     (decision,) = promotions(roster(players), PromotionConfig())
     assert decision.approved is takes_a_place
     if not takes_a_place:
-        assert decision.reason == "19 of the 20 games it needs"
+        assert decision.reason == "19 of the 20 required games"
 
 
 def test_single_candidate_is_not_promoted():
@@ -103,7 +103,7 @@ def test_clearly_better_candidate_takes_a_free_place_and_becomes_champion(rating
     assert decision.approved is takes_a_place
     if takes_a_place:
         assert decision.reason.startswith("P(better than the champion Player 0 at 1500) is 0.99")
-        assert decision.reason.endswith("of 20 places were taken")
+        assert decision.reason.endswith("of 20 places taken")
     else:
         assert "median frozen player at 1620" in decision.reason
 
@@ -202,7 +202,7 @@ def test_the_worst_conservative_ratings_beyond_capacity_retire():
     decisions = retirements(house, THREE)
     assert approved(decisions) == [3, 0]
     assert "5 commanders for 3 places" in decisions[0].reason
-    assert "conservative rating 1360" in decisions[0].reason
+    assert "lowest conservative rating of those that may retire: 1360" in decisions[0].reason
 
 
 @pytest.mark.parametrize("capacity", [3, 4])

@@ -25,7 +25,7 @@ from league.settings import Settings
 
 def test_a_fresh_server_lives_and_is_ready(http: TestClient, league: LeagueClient) -> None:
     assert http.get("/healthz").json() == {"status": "ok", "checks": {}}
-    assert league.health().checks == {"database": "ok", "schema": "ok", "store": "ok", "books": "ok"}
+    assert league.health().checks == {"database": "ok", "schema": "ok", "store": "ok", "background": "ok"}
     assert http.get("/readyz").status_code == 200
 
 
@@ -47,11 +47,11 @@ def test_readiness_reports_an_exited_background_process(
     configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = create_app(configure(), with_background_process=True)
-    monkeypatch.setenv("LEAGUE_PERIOD_GAMES", "none")  # with which no process of the books can begin
+    monkeypatch.setenv("LEAGUE_PERIOD_GAMES", "none")  # with which no process of the background can begin
     with TestClient(app) as client:
-        while not (books := client.get("/readyz").json()["checks"]["books"]).startswith("the process exited"):
+        while not (background := client.get("/readyz").json()["checks"]["background"]).startswith("the process exited"):
             threading.Event().wait(0.01)
-        assert "exited with status 1; restart in 60 s" in books
+        assert "exited with status 1; restart in 60 s" in background
         assert client.get("/readyz").status_code == 200
 
 

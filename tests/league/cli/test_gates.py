@@ -1,4 +1,4 @@
-"""`league gate` and `league gates`."""
+"""`league gate`."""
 
 import json
 from collections.abc import Callable
@@ -56,12 +56,12 @@ def test_the_command_waits_for_the_verdict_and_ends_with_it(
     online: Run, two: Two, play: Callable[[float], None], score: float, state: str, code: int
 ) -> None:
     play(score)
-    outcome = online("gate", two[0].name, two[1].id, "--elo1", 100)
+    outcome = online("gate", "open", two[0].name, two[1].id, "--elo1", 100)
     assert outcome.code == code
     assert f"{two[0].name} against {two[1].name}: {state}" in outcome.out
     assert "LLR" in outcome.out
     assert "lead" in outcome.out
-    again = online("gate", two[0].id, two[1].id, "--elo1", 100)
+    again = online("gate", "open", two[0].id, two[1].id, "--elo1", 100)
     assert (again.code, again.out) == (code, outcome.out), "a verdict is there at once"
 
 
@@ -69,21 +69,21 @@ def test_json_output_equals_the_server_response(
     online: Run, scene: Scene, two: Two, play: Callable[[float], None]
 ) -> None:
     play(1.0)
-    printed = json.loads(online("gate", two[0].id, two[1].id, "--elo1", 100, "--json").out)
+    printed = json.loads(online("gate", "open", two[0].id, two[1].id, "--elo1", 100, "--json").out)
     assert printed == scene.client.show_gate(printed["id"]).model_dump(mode="json")
-    listed = json.loads(online("gates", "--json").out)
+    listed = json.loads(online("gate", "list", "--json").out)
     assert listed["items"] == [printed]
 
 
 def test_the_rival_is_the_champion_unless_named(online: Run, scene: Scene, two: Two) -> None:
     scene.client.crown(two[1].id, expected=None)
-    assert online("gate", two[0].id, "--timeout", 0).code == cli.UNDECIDED
+    assert online("gate", "open", two[0].id, "--timeout", 0).code == cli.UNDECIDED
     (gate,) = scene.client.gates().items
     assert gate.champion.player_id == two[1].id
 
 
 def test_gate_continues_on_the_server_after_the_timeout(online: Run, scene: Scene, two: Two) -> None:
-    outcome = online("gate", two[0].id, two[1].id, "--timeout", 0)
+    outcome = online("gate", "open", two[0].id, two[1].id, "--timeout", 0)
     assert outcome.code == cli.UNDECIDED
     assert "attached evaluators: 1" in outcome.out
     assert [gate.state for gate in scene.client.gates().items] == ["open"]
@@ -91,7 +91,7 @@ def test_gate_continues_on_the_server_after_the_timeout(online: Run, scene: Scen
 
 def test_missing_evaluator_is_reported(online: Run, two: Two, time: Any) -> None:
     time.advance(3600)
-    outcome = online("gate", two[0].id, two[1].id, "--timeout", 0)
+    outcome = online("gate", "open", two[0].id, two[1].id, "--timeout", 0)
     for told in (outcome.out, outcome.err):
         assert_names(told, "trainer evaluate")
 
@@ -114,7 +114,7 @@ def passing_time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_progress_is_printed_every_ten_seconds_without_a_terminal(
     online: Run, two: Two, passing_time: list[float]
 ) -> None:
-    outcome = online("gate", two[0].id, two[1].id, "--timeout", 35, "--json")
+    outcome = online("gate", "open", two[0].id, two[1].id, "--timeout", 35, "--json")
     lines = outcome.err.splitlines()[:-1]
     assert [line.split(",")[0].split(": ")[1] for line in lines] == ["0 s", "10 s", "20 s", "30 s"]
     assert all("0 pairs played" in line for line in lines)
@@ -124,12 +124,12 @@ def test_progress_is_printed_every_ten_seconds_without_a_terminal(
 def test_progress_shows_pairs_estimate_and_test(
     online: Run, two: Two, scene: Scene, time: Any, passing_time: list[float]
 ) -> None:
-    online("gate", two[0].id, two[1].id, "--elo1", 100, "--timeout", 0)
+    online("gate", "open", two[0].id, two[1].id, "--elo1", 100, "--timeout", 0)
     finished = [result(lease, score=0.5) for lease in scene.rating_leases(8)]
     scene.report(*finished, worker=scene.evaluator)
     time.advance(1)
     scene.rating_leases(4)
-    shown = online("gate", two[0].id, two[1].id, "--elo1", 100, "--timeout", 0).err.splitlines()[0]
+    shown = online("gate", "open", two[0].id, two[1].id, "--elo1", 100, "--timeout", 0).err.splitlines()[0]
     assert "0 s, 4 pairs played, lead +0 [" in shown
     assert "LLR -" in shown
     assert " to 2.94" in shown
@@ -153,11 +153,11 @@ def test_an_evaluator_that_finishes_another_batch_is_named_as_the_reason_to_wait
     online: Run, two: Two, scene: Scene, passing_time: list[float]
 ) -> None:
     batch = scene.rating_leases(4)
-    busy = online("gate", two[0].id, two[1].id, "--timeout", 0)
+    busy = online("gate", "open", two[0].id, two[1].id, "--timeout", 0)
     for shown in (busy.out, busy.err):
         assert "the evaluator finishing another batch first" in shown
     scene.report(*map(result, batch), worker=scene.evaluator)
-    idle = online("gate", two[0].id, two[1].id, "--timeout", 0)
+    idle = online("gate", "open", two[0].id, two[1].id, "--timeout", 0)
     assert "another batch" not in idle.err
 
 
@@ -168,7 +168,7 @@ def test_a_league_that_is_away_is_shown_as_the_reason_to_wait(
         raise BusyError("GET /gates", "it is at its limit", "wait")
 
     monkeypatch.setattr(LeagueClient, "show_gate", fail)
-    outcome = online("gate", two[0].id, two[1].id, "--timeout", 15)
+    outcome = online("gate", "open", two[0].id, two[1].id, "--timeout", 15)
     assert "it is at its limit; waiting" in outcome.err
 
 
@@ -197,7 +197,7 @@ def test_gate_command_waits_for_a_busy_server(
 
     monkeypatch.setattr(LeagueClient, "show_gate", refuse_once)
     monkeypatch.setattr(gate_progress.time, "sleep", wait)
-    assert online("gate", two[0].id, two[1].id, "--elo1", 100).code == 0
+    assert online("gate", "open", two[0].id, two[1].id, "--elo1", 100).code == 0
     assert waits == [gate_progress.POLL_S, retry_after_s or gate_progress.POLL_S]
 
 
@@ -210,7 +210,7 @@ def test_a_gate_that_the_caller_may_not_look_at_ends_the_wait(
         raise UnauthenticatedError("with a revoked token", "nobody has it", "make another")
 
     monkeypatch.setattr(LeagueClient, "show_gate", refuse)
-    ended = online("gate", two[0].id, two[1].id)
+    ended = online("gate", "open", two[0].id, two[1].id)
     assert (ended.code, "make another" in ended.err) == (1, True)
 
 
@@ -219,32 +219,34 @@ def test_ctrl_c_leaves_the_gate_open(online: Run, scene: Scene, two: Two, monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr(gate_progress.time, "sleep", interrupt)
-    outcome = online("gate", two[0].id, two[1].id)
+    outcome = online("gate", "open", two[0].id, two[1].id)
     assert outcome.code == cli.UNDECIDED
-    assert "--cancel cancels it" in outcome.err
+    assert "`league gate cancel" in outcome.err
     assert [gate.state for gate in scene.client.gates().items] == ["open"]
 
 
-def test_cancel_ends_the_gate_of_the_named_test_alone(online: Run, scene: Scene, two: Two) -> None:
+def test_cancel_ends_only_the_named_gate(online: Run, scene: Scene, two: Two) -> None:
     for elo1 in (20, 50):
-        online("gate", two[0].id, two[1].id, "--elo1", elo1, "--timeout", 0)
-    outcome = online("gate", two[0].id, two[1].id, "--elo1", 50, "--cancel", "--reason", "too slow")
+        online("gate", "open", two[0].id, two[1].id, "--elo1", elo1, "--timeout", 0)
+    newest = scene.client.gates().items[0].id
+    outcome = online("gate", "cancel", newest, "--reason", "too slow")
     assert (outcome.code, "cancelled" in outcome.out, "too slow" in outcome.out) == (0, True, True)
     assert {gate.elo1: gate.state for gate in scene.client.gates().items} == {20.0: "open", 50.0: "cancelled"}
-    refused = online("gate", two[0].id, two[1].id, "--elo1", 50, "--cancel")
+    refused = online("gate", "cancel", newest)
     assert (refused.code, refused.one_line_error.count("\n")) == (1, 1)
+    assert_names(online("gate", "cancel", 99).one_line_error, "league gate list")
 
 
 def test_gates_are_listed_with_their_state(online: Run, scene: Scene, two: Two) -> None:
-    assert_names(online("gates").out, "league gate CANDIDATE CHAMPION")
-    online("gate", two[0].id, two[1].id, "--timeout", 0)
-    shown = online("gates", "--state", "open", "--player", two[1].name).out
+    assert_names(online("gate", "list").out, "league gate open CANDIDATE")
+    online("gate", "open", two[0].id, two[1].id, "--timeout", 0)
+    shown = online("gate", "list", "--state", "open", "--player", two[1].name).out
     assert f"{two[0].name}" in shown
     assert "0 or 20" in shown
-    assert two[0].name not in online("gates", "--state", "accepted").out
+    assert two[0].name not in online("gate", "list", "--state", "accepted").out
 
 
 def test_bad_terms_are_refused_in_one_line(online: Run, two: Two) -> None:
-    refused = online("gate", two[0].id, two[1].id, "--elo0", 20, "--elo1", 20)
+    refused = online("gate", "open", two[0].id, two[1].id, "--elo0", 20, "--elo1", 20)
     assert refused.code == 2
     assert_names(refused.one_line_error, "elo0", "elo1")

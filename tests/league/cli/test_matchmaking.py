@@ -24,7 +24,7 @@ def line(output: str, start: str) -> str:
 def test_the_next_opponents_are_shown_with_their_chances_and_the_rule(
     online: Run, scene: Scene, snapshot: wire.Player
 ) -> None:
-    outcome = online("opponents", scene.learner.name)
+    outcome = online("learner", "opponents", scene.learner.name)
     assert outcome.code == 0
     preview = scene.client.preview(scene.learner.player_id)
     for item in preview.items:
@@ -42,14 +42,14 @@ def test_the_next_opponents_are_shown_with_their_chances_and_the_rule(
 def test_long_opponent_list_is_truncated_with_a_count(online: Run, scene: Scene, snapshot: wire.Player) -> None:
     preview = scene.client.preview(scene.learner.player_id)
     least = min(item.propensity or 0 for item in preview.items)
-    outcome = online("opponents", scene.learner.player_id, "--limit", len(preview.items) - 1)
+    outcome = online("learner", "opponents", scene.learner.player_id, "--limit", len(preview.items) - 1)
     assert f"and 1 more, {100 * least:.1f} % together; --limit {len(preview.items)} shows all" in outcome.out
 
 
 def test_lease_command_shows_state_and_explanation(online: Run, scene: Scene, snapshot: wire.Player) -> None:
     match = scene.client.matches(snapshot.id).items[0]
     told = scene.client.explain_lease(match.lease_id)
-    outcome = online("lease", match.lease_id)
+    outcome = online("match", "lease", match.lease_id)
     assert outcome.code == 0
     assert "played, 1 of 1 matches reported" in outcome.out
     assert line(outcome.out, "branch").split(maxsplit=1)[1].startswith(f"{told.branch}: {told.lease.reason[:40]}")
@@ -58,17 +58,19 @@ def test_lease_command_shows_state_and_explanation(online: Run, scene: Scene, sn
 
 def test_json_output_equals_the_server_response(online: Run, scene: Scene, snapshot: wire.Player) -> None:
     preview = scene.client.preview(scene.learner.player_id)
-    assert json.loads(online("opponents", scene.learner.player_id, "--json").out) == preview.model_dump(mode="json")
+    assert json.loads(online("learner", "opponents", scene.learner.player_id, "--json").out) == preview.model_dump(
+        mode="json"
+    )
     (lease,) = scene.lease(1)
     told = scene.client.explain_lease(lease.lease_id)
-    assert json.loads(online("lease", lease.lease_id, "--json").out) == told.model_dump(mode="json")
+    assert json.loads(online("match", "lease", lease.lease_id, "--json").out) == told.model_dump(mode="json")
 
 
 def test_unknown_learner_or_lease_is_a_one_line_error(online: Run, scene: Scene, snapshot: wire.Player) -> None:
-    refused = online("opponents", snapshot.id)
+    refused = online("learner", "opponents", snapshot.id)
     assert refused.code == 2
     assert_names(refused.one_line_error, snapshot.id, "league players --kind learner")
-    unknown = online("lease", "nothing")
+    unknown = online("match", "lease", "nothing")
     assert unknown.code == 1
     assert_names(unknown.err, "nothing")
 
@@ -80,7 +82,7 @@ def test_rule_inputs_are_shown_as_columns(command: Run, serve: Serve, monkeypatc
     scene.publish(1)
     scene.train(8)
     scene.client.close_period()
-    outcome = command("opponents", scene.learner.name)
+    outcome = command("learner", "opponents", scene.learner.name)
     for item in scene.client.preview(scene.learner.player_id).items:
         shown = line(outcome.out, f"{item.player_id} ")
         for record in (item.among, item.earlier, item.recent):

@@ -109,8 +109,11 @@ def test_reports_of_a_player_are_shown_and_dismissed(online: Run, scene: Scene, 
         assert word in page
     (shown,) = json.loads(online("show", snapshot.id, "--json").out)["reports"]
     assert (shown["worker_id"], shown["token"], shown["resolution"]) == (scene.evaluator.id, None, None)
-    assert "1 dismissed; flagged tokens: none" in online("dismiss", snapshot.id, "--reason", "it plays").out
-    assert_names(online("dismiss", snapshot.id).one_line_error, snapshot.id)
+    assert (
+        "1 dismissed; flagged tokens: none"
+        in online("player", "dismiss-reports", snapshot.id, "--reason", "it plays").out
+    )
+    assert_names(online("player", "dismiss-reports", snapshot.id).one_line_error, snapshot.id)
     assert "reported as unplayable" not in online("show", scene.baseline().id).out
 
 
@@ -122,12 +125,12 @@ def test_a_change_that_the_standing_does_not_allow_is_one_line(online: Run, snap
 
 
 @pytest.mark.parametrize(
-    "words", [("promote",), ("promote", "--champion"), ("retire",), ("gate",), ("gate", "--cancel")]
+    "words", [("promote",), ("promote", "--champion"), ("retire",), ("gate", "open"), ("gate", "cancel")]
 )
 def test_unencodable_argument_is_a_one_line_error(
     online: Run, scene: Scene, snapshot: wire.Player, words: tuple[str, ...]
 ) -> None:
-    other = [scene.publish(2000).id] if words[0] == "gate" else []
+    other = [scene.publish(2000).id] if words == ("gate", "open") else []
     error = online(*words, snapshot.id, *other, "--reason", "x" * 501).one_line_error
     assert error.startswith("league: invalid request reason='xxx")
     assert "at most 500 characters; see `league COMMAND --help`" in error
@@ -136,7 +139,7 @@ def test_unencodable_argument_is_a_one_line_error(
 def test_a_defect_is_no_bad_request(online: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LeagueClient, "learners", lambda *_, **__: wire.Learner.model_validate({}))
     with pytest.raises(ValidationError):
-        online("learners")
+        online("learner", "list")
 
 
 @pytest.mark.parametrize("who", ["999999", "nobody"])
@@ -195,18 +198,18 @@ def test_period_is_listed_with_the_id_for_as_of(online: Run, scene: Scene) -> No
 
 
 def test_a_champion_is_made_shown_and_remembered(online: Run, scene: Scene, snapshot: wire.Player) -> None:
-    assert "no champion of rps" in online("champion").one_line_error
+    assert "no champion of rps" in online("environment", "champion").one_line_error
     assert "champion" not in online("standings").out
     made = online("promote", snapshot.id, "--champion", "--reason", "beats everybody")
     call_sign = scene.client.player(snapshot.id).call_sign
     assert made.out.startswith(f"champion of rps: none -> {call_sign}")
-    assert f"champion of rps: {call_sign}" in online("champion").out
+    assert f"champion of rps: {call_sign}" in online("environment", "champion").out
     assert f"champion of rps: {call_sign}" in online("standings").out
-    row = online("champion", "--history").out.splitlines()[1]
+    row = online("environment", "champion", "--history").out.splitlines()[1]
     for shown in ("1", call_sign, str(snapshot.id), "open", "beats everybody"):
         assert str(shown) in row
-    assert json.loads(online("champion", "--json").out)["player"]["id"] == snapshot.id
-    assert json.loads(online("champion", "--history", "--json").out)["items"][0]["number"] == 1
+    assert json.loads(online("environment", "champion", "--json").out)["player"]["id"] == snapshot.id
+    assert json.loads(online("environment", "champion", "--history", "--json").out)["items"][0]["number"] == 1
     assert "the champion is" in online("promote", snapshot.id, "--champion").one_line_error
     left = online("retire", snapshot.id).out.splitlines()
     assert left[1].startswith(f"champion of rps: {call_sign}")
@@ -229,24 +232,38 @@ def test_a_standing_that_changed_since_it_was_looked_at_is_not_changed(
 
 def test_log_command_lists_actor_action_and_subject(online: Run, scene: Scene, snapshot: wire.Player) -> None:
     online("promote", snapshot.id, "--reason", "beats everybody")
-    environment, _, *rows = online("log", snapshot.id).out.splitlines()
+    environment, _, *rows = online("admin", "log", snapshot.id).out.splitlines()
     assert environment.strip() == "rps"
     assert len(rows) == 1
     for shown in ("promote", f"player {snapshot.id}", "open", "beats everybody", "from candidate, to commander"):
         assert shown in rows[0]
-    assert "period" not in online("log").out
-    assert "period" in online("log", "--periods").out
-    assert json.loads(online("log", "--kind", "promote", "--json").out)["items"][0]["reason"] == "beats everybody"
-    assert "unknown player nobody" in online("log", "nobody").one_line_error
+    assert "period" not in online("admin", "log").out
+    assert "period" in online("admin", "log", "--periods").out
+    assert (
+        json.loads(online("admin", "log", "--kind", "promote", "--json").out)["items"][0]["reason"] == "beats everybody"
+    )
+    assert "unknown player nobody" in online("admin", "log", "nobody").one_line_error
 
 
 def test_empty_output_names_the_next_command(online: Run, scene: Scene) -> None:
     for arguments, value in (
         (("standings", "--standing", "commander"), "league players"),
         (("players", "--standing", "commander"), "trainer run"),
-        (("champion", "--history"), "league promote PLAYER --champion"),
-        (("log",), "--periods"),
-        (("superiority",), "trainer evaluate"),
+        (("environment", "champion", "--history"), "league promote PLAYER --champion"),
+        (
+            (
+                "admin",
+                "log",
+            ),
+            "--periods",
+        ),
+        (
+            (
+                "player",
+                "superiority",
+            ),
+            "trainer evaluate",
+        ),
     ):
         outcome = online(*arguments)
         assert (outcome.code, len(outcome.out.splitlines())) == (0, 1)
@@ -261,9 +278,9 @@ def test_empty_output_names_the_next_command(online: Run, scene: Scene) -> None:
     ("arguments", "way_out"),
     [
         (("show", 99), "league players"),
-        (("opponents", 99), "league players"),
-        (("standings", "--as-of", 99), "league log --periods"),
-        (("lease", "nothing"), "league show PLAYER --json"),
+        (("learner", "opponents", 99), "league players"),
+        (("standings", "--as-of", 99), "league admin log --periods"),
+        (("match", "lease", "nothing"), "league show PLAYER --json"),
         (("players", "--cursor", "x"), "league COMMAND --help"),
     ],
 )
@@ -283,7 +300,7 @@ def test_lost_champion_race_error_names_a_command(
 
     monkeypatch.setattr(lifecycle, "champion_of", look_then_lose_the_race)
     outcome = online("promote", snapshot.id, "--champion")
-    assert_names(outcome.one_line_error, "league champion")
+    assert_names(outcome.one_line_error, "league environment champion")
 
 
 @pytest.mark.parametrize("width", [40, 80])
@@ -306,9 +323,9 @@ def test_learners_are_listed_with_role_and_new_beginnings(online: Run, scene: Sc
             rules=numbers,
         )
     )
-    row = next(line.split() for line in online("learners").out.splitlines() if "finder" in line)
+    row = next(line.split() for line in online("learner", "list").out.splitlines() if "finder" in line)
     assert row[1:3] == ["finder", "main_exploiter"]
-    listed = json.loads(online("learners", "--json").out)["items"]
+    listed = json.loads(online("learner", "list", "--json").out)["items"]
     assert [(each["name"], each["rules"]["reset"], each["resets"]) for each in listed] == [
         ("main", 0.0, 0),
         ("finder", 0.5, 0),
@@ -318,11 +335,11 @@ def test_learners_are_listed_with_role_and_new_beginnings(online: Run, scene: Sc
 def test_the_log_shows_why_a_snapshot_was_left_without_its_columns(online: Run, scene: Scene) -> None:
     progress = wire.LearnerProgress(learner_id=scene.learner.id, step=10**6, since_step=0)
     scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
-    shown = " ".join(online("log", "--kind", "snapshot").out.split())
+    shown = " ".join(online("admin", "log", "--kind", "snapshot").out.split())
     assert_names(shown, 1000000)
     assert "role main" in shown
     assert "opponents" not in shown
-    (event,) = json.loads(online("log", "--kind", "snapshot", "--json").out)["items"]
+    (event,) = json.loads(online("admin", "log", "--kind", "snapshot", "--json").out)["items"]
     assert len(event["details"]["opponents"]["win_rate"]) == 1
 
 
@@ -330,11 +347,11 @@ def test_metrics_of_a_learner_are_shown_with_their_trend(online: Run, scene: Sce
     for step, value in ((64, 0.5), (128, 1.0), (192, 0.0)):
         progress = wire.LearnerProgress(learner_id=scene.learner.id, step=step, metrics={"kl": value, "flat": 2.0})
         scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
-    shown = online("metrics", "main").out
+    shown = online("learner", "metrics", "main").out
     assert "main of rps, steps 64 to 192" in shown
     row = next(line.split() for line in shown.splitlines() if "kl" in line)
     assert row == ["kl", "0", "0", "1", "▅█▁"]
-    assert "flat" not in online("metrics", str(scene.learner.id), "--name", "kl").out
-    assert json.loads(online("metrics", "main", "--json").out)["metrics"]["kl"] == [0.5, 1.0, 0.0]
-    assert "no such metric" in online("metrics", "main", "--name", "unknown").out
-    assert_names(online("metrics", "nobody").err, "nobody")
+    assert "flat" not in online("learner", "metrics", str(scene.learner.id), "--name", "kl").out
+    assert json.loads(online("learner", "metrics", "main", "--json").out)["metrics"]["kl"] == [0.5, 1.0, 0.0]
+    assert "no such metric" in online("learner", "metrics", "main", "--name", "unknown").out
+    assert_names(online("learner", "metrics", "nobody").err, "nobody")

@@ -1,4 +1,4 @@
-"""`league replay` fetches what `arena replay` shows."""
+"""`league match replay` fetches what `arena replay` shows."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def test_a_recording_is_fetched_for_the_arena(online: Run, scene: Scene, tmp_pat
     scene.publish(1)
     match = play_recorded(scene, make_steps())
     path = tmp_path / "match.replay.json.gz"
-    outcome = online("replay", match.id, "--out", path)
+    outcome = online("match", "replay", match.id, "--out", path)
     assert (outcome.code, outcome.err) == (0, "")
     assert_names(outcome.out, path)
     recording = read_recording(path)
@@ -24,11 +24,11 @@ def test_a_recording_is_fetched_for_the_arena(online: Run, scene: Scene, tmp_pat
 
 
 def test_refusals_are_one_line(online: Run, scene: Scene, tmp_path: Path) -> None:
-    unknown = online("replay", 77, "--out", tmp_path / "match")
+    unknown = online("match", "replay", 77, "--out", tmp_path / "match")
     assert unknown.code == 1
     assert_names(unknown.one_line_error, 77)
     scene.publish(1)
     match = play_recorded(scene, make_steps())
     (tmp_path / "file").touch()
-    nowhere = online("replay", match.id, "--out", tmp_path / "file" / "match")
+    nowhere = online("match", "replay", match.id, "--out", tmp_path / "file" / "match")
     assert (nowhere.code, "it cannot be written (" in nowhere.one_line_error) == (2, True)

@@ -13,7 +13,12 @@ LONG = "a" * 300
 
 @pytest.mark.parametrize(
     "arguments",
-    [("check", "--home", LONG), ("db", "check", "--home", LONG), ("import", LONG), ("rebuild", "--home", LONG)],
+    [
+        ("admin", "check", "--home", LONG),
+        ("db", "check", "--home", LONG),
+        ("import", LONG),
+        ("rebuild", "--home", LONG),
+    ],
 )
 def test_a_place_that_cannot_be_is_named_with_the_reason(command: Run, arguments: tuple[str, ...]) -> None:
     outcome = command(*arguments)
@@ -23,7 +28,8 @@ def test_a_place_that_cannot_be_is_named_with_the_reason(command: Run, arguments
 
 
 @pytest.mark.parametrize(
-    "arguments", [("players", "--environment=\udcff"), ("lease", "\udcff"), ("db", "upgrade", "--home=caf\udce9")]
+    "arguments",
+    [("players", "--environment=\udcff"), ("match", "lease", "\udcff"), ("db", "upgrade", "--home=caf\udce9")],
 )
 def test_bytes_that_are_no_characters_are_refused(command: Run, arguments: tuple[str, ...]) -> None:
     outcome = command(*arguments)
@@ -35,9 +41,9 @@ def test_bytes_that_are_no_characters_are_refused(command: Run, arguments: tuple
 @pytest.mark.parametrize(
     ("arguments", "unit", "limit"),
     [
-        (("prune", "--older-than"), "d", "36500"),
-        (("gc", "--older-than"), "d", "36500"),
-        (("fork", "elsewhere", "--at"), "", "9223372036854775807"),
+        (("admin", "prune", "--older-than"), "d", "36500"),
+        (("admin", "gc", "--older-than"), "d", "36500"),
+        (("admin", "fork", "elsewhere", "--at"), "", "9223372036854775807"),
     ],
 )
 @pytest.mark.parametrize("value", ["inf", "nan", "1e308", "99999999999999999999"])

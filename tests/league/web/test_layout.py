@@ -106,7 +106,7 @@ def test_an_error_is_a_page_or_a_piece_of_one_and_is_escaped(http: TestClient, s
     assert page.status_code == 404
     assert "&lt;b&gt;chess" in page.text
     assert "<b>chess" not in page.text
-    assert "the league plays rps" in page.text
+    assert "the league has rps" in page.text
     piece = http.get("/", params=asked, headers=PIECE)
     assert piece.status_code == 404
     assert piece.text.startswith("<p")

@@ -200,7 +200,7 @@ def test_match_list_without_matches_has_an_empty_state(scene: Scene, http: TestC
 
 
 def test_replay_list_without_replays_explains_recording(played: Scene, http: TestClient) -> None:
-    told = f"trainer evaluate --environment {played.environment} --record-every-s 60"
+    told = f"trainer evaluate --environment {played.environment} --record-every 60"
     assert told in http.get("/matches?recorded=true", headers=PAGE).text
     play_recorded(played, make_steps())
     text = http.get("/matches?recorded=true&kind=gate", headers=PAGE).text

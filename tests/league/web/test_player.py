@@ -194,7 +194,7 @@ def test_a_reader_sees_no_buttons_and_is_refused(
         assert secret not in page
         status, text = post(http, f"/players/{player.id}/retire", "candidate")
         assert status == (303 if scope == "admin" else 403)
-        assert scope == "admin" or f"its scope is {scope}, the call needs admin" in text
+        assert scope == "admin" or f"its scope is {scope}, but the call requires admin" in text
 
 
 def test_changes_from_other_sites_are_refused_also_where_the_league_is_open(

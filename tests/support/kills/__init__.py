@@ -1,4 +1,4 @@
 """A league whose processes are killed all the time, and whether anything was lost by that.
 
-See docs/guides/operate/troubleshoot.md.
+See docs/concepts/trust.md.
 """

@@ -161,11 +161,11 @@ class Fleet:
 
     def _evaluator(self, number: int) -> Command:
         name = f"evaluator-{number}"
-        return self._worker("evaluator", name, "evaluate", "--name", name, "--num-envs", "8", "--record-every-s", "5")
+        return self._worker("evaluator", name, "evaluate", "--name", name, "--num-envs", "8", "--record-every", "5")
 
     def _worker(self, kind: str, name: str, command: str, *options: str) -> Command:
         folder = self.folder / name
-        reach = ("--league", self.proxy.url, "--run", str(folder), "--environment", ENVIRONMENT)
+        reach = ("--url", self.proxy.url, "--run", str(folder), "--environment", ENVIRONMENT)
         return Command(kind, ["trainer", command, *reach, *options], {}, folder.with_suffix(".log"))
 
     def _end(self) -> None:

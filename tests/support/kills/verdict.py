@@ -113,7 +113,7 @@ def judge(left: Remains, keeper: Keeper, memories: Iterable[Memory]) -> Verdict:
     for worker in left.workers:
         reported = {key: told[key] for key, row in zip(told, log, strict=True) if _is_of(names[row.worker_id], worker)}
         verdict.broken += _compare(worker, keeper, reported)
-    verdict.broken += [f"`league check`: {line}" for line in _checked(left)]
+    verdict.broken += [f"`league admin check`: {line}" for line in _checked(left)]
     verdict.broken += [*_unloadable(left), *_unsound(left)]
     verdict.checkpoints = sum(checkpoint is not None for checkpoint in checkpoints.values())
     return verdict
@@ -164,8 +164,8 @@ def _waiting(worker: Command) -> set[Key]:
 
 
 def _checked(left: Remains) -> list[str]:
-    """What `league check` finds, which computes every rating and payoff again from the log."""
-    command = [sys.executable, "-m", "league", "check", "--json"]
+    """What `league admin check` finds, which computes every rating and payoff again from the log."""
+    command = [sys.executable, "-m", "league", "admin", "check", "--json"]
     ended = subprocess.run(command, env=os.environ | left.variables, capture_output=True, text=True, check=False)
     if ended.returncode == 0:
         return []
@@ -173,7 +173,7 @@ def _checked(left: Remains) -> list[str]:
 
 
 def _unloadable(left: Remains) -> Iterator[str]:
-    """Every checkpoint of a trainer plays; `league check` has compared the hashes of all."""
+    """Every checkpoint of a trainer plays; `league admin check` has compared the hashes of all."""
     for path in sorted((left.folder / "home" / "checkpoints").glob("[0-9a-f][0-9a-f]/*")):
         if path.name.startswith(".") or b"witnessed-1" in path.read_bytes()[:500]:
             continue

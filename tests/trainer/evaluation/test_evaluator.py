@@ -519,7 +519,7 @@ def test_quarantine_is_printed_once_with_reason_and_remedy(worker_of, client, re
     client.quarantine_worker(own, datetime.now(UTC), "broken build")
     worker.run()
     assert output.getvalue().count("(broken build)") == 1
-    assert f"`league workers reinstate {own}`" in output.getvalue()
+    assert f"`league worker reinstate {own}`" in output.getvalue()
     assert worker.matches == 0
 
 

@@ -87,8 +87,8 @@ def enter(league, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", list(sys.path))
 
     def run(policy, *options, name="stone", expect=0, environment="rps"):
-        usual = ["--environment", environment, "--league", league, "--matches", "16", "--num-envs", "8"]
-        usual += ["--record-every-s", "0", "--answer-s", "600", "--start-s", "600"]
+        usual = ["--environment", environment, "--url", league, "--matches", "16", "--num-envs", "8"]
+        usual += ["--record-every", "0", "--timeout", "600", "--start-timeout", "600"]
         with pytest.raises(SystemExit) as left:
             cli.main(["enter", "--name", name, "--policy", policy, *usual, *options])
         printed = capsys.readouterr()
@@ -185,7 +185,7 @@ def test_an_entry_ends_where_its_player_is_out_of_play(enter, client):
     stone = external(client)
     client.retire(stone.id)
     printed = enter("entered_bots:stone", expect=1)
-    assert "stone is out of play" in printed
+    assert "stone is no longer active" in printed
     assert f"league reinstate {stone.id}" in printed
 
 

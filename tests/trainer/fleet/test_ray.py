@@ -136,7 +136,7 @@ class Command:
 @contextmanager
 def fleet(served: Served, runs: Path, *options: str) -> Iterator[Command]:
     settings = [word for each in (*RPS, *PACE) for word in ("--set", each)]
-    where = ("--environment", "rps", "--league", served.url, "--runs", str(runs))
+    where = ("--environment", "rps", "--url", served.url, "--runs", str(runs))
     log = runs.with_suffix(".log")
     with log.open("wb") as stream:
         process = subprocess.Popen(

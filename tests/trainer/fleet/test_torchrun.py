@@ -72,7 +72,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         here = stack.enter_context(hosts.connected(1))
         [host] = here.names
         make = [sys.executable, "-m", "league", "token", "create", "test", "--scope", "admin", "--home", str(tmp_path)]
-        subprocess.run([*make, "--to", str(tmp_path / "token")], check=True, capture_output=True)
+        subprocess.run([*make, "--out", str(tmp_path / "token")], check=True, capture_output=True)
         served = stack.enter_context(serving(tmp_path))
         road = stack.enter_context(passing_on(lambda: [address(served.url)], here.here))
         short = stack.enter_context(tempfile.TemporaryDirectory(prefix="ray-"))  # addresses of sockets are in it
@@ -108,7 +108,7 @@ class Fleet:
 @contextmanager
 def fleet(cluster: Cluster, runs: Path, *options: str, **variables: str) -> Iterator[Fleet]:
     settings = [word for each in (*RPS, *PACE) for word in ("--set", each)]
-    where = ("--league", cluster.url, "--runs", str(runs), "--address", f"ray://127.0.0.1:{CLIENT_PORT}")
+    where = ("--url", cluster.url, "--runs", str(runs), "--address", f"ray://127.0.0.1:{CLIENT_PORT}")
     command = [*cluster.command, sys.executable, "-m", "trainer", "fleet", "--environment", "rps", *where, *settings]
     log = runs.with_suffix(".log")
     with log.open("ab") as stream:

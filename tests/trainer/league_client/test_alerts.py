@@ -55,14 +55,14 @@ def test_alarm_and_its_end_are_printed_once(worker_of, client, outside, alarms):
     lines = []
     worker = worker_of(client, rps("run.total_timesteps=320"), lines=lines)
     run(worker, outside, alarms, [[7], [7], [7, 8], [8], []])
-    printed = [line for line in lines if line.startswith(("alarm:", "over:"))]
+    printed = [line for line in lines if line.startswith(("alarm:", "alarm cleared:"))]
     assert printed == [
-        "alarm: main loses to main@7, which it used to beat: score 0.80 of 60 matches, then 0.20 of 40 matches; "
-        "see `league regressions`",
-        "alarm: main loses to main@8, which it used to beat: score 0.80 of 60 matches, then 0.20 of 40 matches; "
-        "see `league regressions`",
-        "over: the alarm about main@7",
-        "over: the alarm about main@8",
+        "alarm: main loses to main@7, which it used to defeat: score 0.80 of 60 matches, then 0.20 of 40 matches; "
+        "see `league player regressions`",
+        "alarm: main loses to main@8, which it used to defeat: score 0.80 of 60 matches, then 0.20 of 40 matches; "
+        "see `league player regressions`",
+        "alarm cleared: main@7",
+        "alarm cleared: main@8",
     ]
     assert alarms.calls == 5
 
@@ -72,7 +72,7 @@ def test_alarms_about_other_learners_are_not_printed(worker_of, client, alarms):
     alarms.active = [regression(12345, 7)]
     worker_of(client, rps("run.total_timesteps=128"), lines=lines).run()
     assert alarms.calls == 1, "two updates are within a minute"
-    assert not [line for line in lines if line.startswith(("alarm:", "over:"))]
+    assert not [line for line in lines if line.startswith(("alarm:", "alarm cleared:"))]
 
 
 def test_only_main_learners_request_alarms(worker_of, client, alarms):
@@ -91,5 +91,5 @@ def test_while_the_league_is_away_alarms_stay_as_they_were(worker_of, client, ou
 
     worker.session.monitor.update = away_in_the_middle
     run(worker, outside, alarms, [[7]] * 5)
-    assert len([line for line in lines if line.startswith(("alarm:", "over:"))]) == 1
+    assert len([line for line in lines if line.startswith(("alarm:", "alarm cleared:"))]) == 1
     assert alarms.calls > 3

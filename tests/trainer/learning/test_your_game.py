@@ -1,4 +1,4 @@
-"""The reader's own game: what docs/guides/games/your-game.md says is so."""
+"""The reader's own game: what docs/tutorial/your-game.md says is so."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from trainer.config.loading import resolve
 
 ROOT = Path(__file__).parents[3]
 CODE = re.search(
-    r"```python\n(.+?)```", (ROOT / "docs/guides/games" / "your-game.md").read_text(encoding="utf-8"), re.DOTALL
+    r"```python\n(.+?)```", (ROOT / "docs/tutorial" / "your-game.md").read_text(encoding="utf-8"), re.DOTALL
 )
 
 
@@ -129,7 +129,7 @@ def test_the_server_runs_no_code_for_a_name(monkeypatch):
 def sprinters_game(game, tmp_path):
     """The page's game with the page's scripted player."""
     blocks = re.findall(
-        r"```python\n(.+?)```", (ROOT / "docs/guides/games" / "your-game.md").read_text(encoding="utf-8"), re.DOTALL
+        r"```python\n(.+?)```", (ROOT / "docs/guides/games" / "pettingzoo.md").read_text(encoding="utf-8"), re.DOTALL
     )
     scripted = next(block for block in blocks if "Scripted(" in block)
     file = tmp_path / "readers_race.py"

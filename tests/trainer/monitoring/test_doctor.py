@@ -100,7 +100,7 @@ def test_a_folder_without_a_run_is_bad_usage(tmp_path, capsys):
     (folder / "config.toml").write_text("[league]\nlearner = 'main'\n")
     assert_names(refusal(folder), "config.toml", "ppo")
     (folder / "config.toml").write_text("environment = 3\n")
-    assert "config.toml says environment = 3, and environment is a section" in refusal(folder)
+    assert "config.toml has environment = 3, but environment is a section" in refusal(folder)
     (folder / "config.toml").write_bytes(b"\xff\x00")
     assert_names(refusal(folder), "config.toml", "TOML")
 

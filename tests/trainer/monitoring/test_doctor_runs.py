@@ -47,7 +47,7 @@ def test_a_run_at_learning_rate_0_1_is_advised_to_lower_it():
             assert alert.advice.startswith("lower optimizer.learning_rate")
         if alert.name == "frozen_policy":
             assert alert.cause == "entropy_collapsed"
-            assert "follows from entropy_collapsed" in alert.line
+            assert "caused by entropy_collapsed" in alert.line
 
 
 @pytest.mark.parametrize("environment", GAMES)

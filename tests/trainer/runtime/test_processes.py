@@ -150,7 +150,7 @@ def test_killing_either_process_loses_no_accepted_result_and_counts_none_twice(t
     serve = (*SERVE, "--port", str(port), "--home", str(tmp_path / "home"))
     settings = [word for each in (*SMALL, *PACE) for word in ("--set", each)]
     folder = ("--run", str(tmp_path / "run"), "--environment", "recall")
-    train = (*TRAIN, "--league", url, *folder, *settings)
+    train = (*TRAIN, "--url", url, *folder, *settings)
 
     server, trainer = start("server", *serve), start("trainer", *train)
     with LeagueClient(url) as client:
@@ -218,7 +218,7 @@ def test_a_signal_in_the_middle_of_a_slow_call_saves_and_leaves(tmp_path, start,
     server, url = serving(start, tmp_path, port)
     slow = [*PACE, "league.timeout_s=300", "league.heartbeat_s=0.01"]
     settings = [word for each in (*SMALL, *slow) for word in ("--set", each)]
-    trainer = start("trainer", *TRAIN, "--league", url, "--run", str(tmp_path / "run"), *RPS, *settings)
+    trainer = start("trainer", *TRAIN, "--url", url, "--run", str(tmp_path / "run"), *RPS, *settings)
     until(lambda: "update 5 " in trainer.said(), trainer, server)
     server.stand_still()
     until(lambda: waits(trainer), trainer)
@@ -236,7 +236,7 @@ def test_large_run_stops_in_time_after_a_signal(tmp_path, start, league, moment,
     company = ("--environment", "mech-company", *settings)
     compiled = moment == "update 1 "
     train = TRAIN if compiled else TRAIN_BY_THE_CLOCK
-    trainer = start("trainer", *train, "--league", league, "--run", str(tmp_path / "run"), *company)
+    trainer = start("trainer", *train, "--url", league, "--run", str(tmp_path / "run"), *company)
     until(lambda: moment in trainer.said(), trainer)
     time.sleep(wait_s)
     status = trainer.terminate()

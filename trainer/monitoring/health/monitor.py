@@ -49,13 +49,13 @@ class HealthAlert:
     @property
     def meaning(self) -> str:
         """The problem and, if known, its cause."""
-        return self.rule.meaning + (f", which follows from {self.cause}" if self.cause else "")
+        return self.rule.meaning + (f", caused by {self.cause}" if self.cause else "")
 
     @property
     def advice(self) -> str:
         """Advice for the evidence; an alert that follows from another refers to that one's advice."""
         if self.cause and not self.case:
-            return f"what {self.cause} calls for"
+            return f"follow the advice for {self.cause}"
         return self.rule.cases.get(self.case, self.rule.advice)
 
     @property
@@ -72,7 +72,7 @@ class HealthAlert:
     def line(self) -> str:
         """The alert as one line."""
         if self.ended is not None:
-            return f"health: {self.name} of update {self.since} is over at update {self.ended}"
+            return f"health: {self.name} of update {self.since} ended at update {self.ended}"
         summary = f"{self.rule.severity.name.lower()} {self.name} since update {self.since}: {self.meaning}"
         return f"health: {summary} ({self.numbers}). Try: {self.advice}"
 

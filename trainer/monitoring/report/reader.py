@@ -42,7 +42,7 @@ def read_setup(folder: Path) -> Setup:
         settings = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
         for name, section in settings.items():
             if not isinstance(section, dict):
-                raise _no_run(folder, f"config.toml says {name} = {section!r}, and {name} is a section")
+                raise _no_run(folder, f"config.toml has {name} = {section!r}, but {name} is a section")
         return Setup.of(settings)
     except OSError as error:
         raise _no_run(folder, f"config.toml cannot be read ({error.strerror})") from error

@@ -24,7 +24,7 @@ def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int
             OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes, step_limit_s=step_limit_s
         )
     if processes:
-        raise InputError(f"{name} steps a whole batch by itself, and was given {processes} processes: leave them out")
+        raise InputError(f"{name} steps a whole batch itself, so it cannot use {processes} processes: omit them")
     if factory is None:
         return TensorMatches(declared_tensors(name), num_envs=num_envs, device=device, seed=seed)
     spec_of_custom(name)  # checks that the spec has this name

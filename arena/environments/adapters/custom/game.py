@@ -69,5 +69,5 @@ def _declared(name: str) -> Declared:
         return inspect_game(name, found)
     if not callable(found):
         kind = type(found).__name__
-        raise GameError(f"{name} is a {kind}: name what makes an environment of PettingZoo, or a TwoSided")
+        raise GameError(f"{name} is a {kind}: use a callable that creates a PettingZoo environment, or a TwoSided")
     return inspect_game(name, TwoSided(found))

@@ -47,13 +47,13 @@ def _import(name: str, path: str) -> ModuleType:
     except SystemExit as error:
         raise GameError(
             f"{name} does not load: module {path} ends the program as it is imported (exit code {error.code}): put "
-            "what it does as a program under `if __name__ == '__main__':`"
+            "its program code under `if __name__ == '__main__':`"
         ) from error
     except ModuleNotFoundError as error:
         if error.name is None or not f"{path}.".startswith(f"{error.name}."):
-            unknown = MissingPackageError(f"{name} does not load ({error}): install what it needs")
+            unknown = MissingPackageError(f"{name} does not load ({error}): install its dependencies")
             raise (named_extra(error, name) or unknown) from error
         raise UnknownEnvironmentError(
-            f"unknown environment {name!r}: there is no module {path!r} here; write MODULE:CALLABLE of a game that "
-            "Python finds, or the name of one that `arena environments` lists"
+            f"unknown environment {name!r}: there is no module {path!r} here; write MODULE:CALLABLE of an "
+            "importable game, or a name that `arena environments` lists"
         ) from error

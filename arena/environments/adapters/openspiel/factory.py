@@ -22,8 +22,5 @@ def make_openspiel(
             OPENER, name, num_envs=num_envs, device=device, seed=seed, processes=processes, step_limit_s=step_limit_s
         )
     if processes:
-        raise InputError(
-            f"{name} is small and played from tables, a whole batch at once, and was given {processes} processes: "
-            "leave them out"
-        )
+        raise InputError(f"{name} is played from tables, a whole batch in one process: omit --processes {processes}")
     return TabularGameEnv(declare_openspiel(name), tree_of(name), num_envs=num_envs, device=device, seed=seed)

@@ -77,7 +77,7 @@ def require_names(name: str, game: "Game") -> None:
     kind = game.get_type()
     rules = {
         "OpenSpiel does not name its information states": kind.provides_information_state_string,
-        "what its players are told is not all that they know": tells_information_states(game)
+        "its information states are incomplete": tells_information_states(game)
         or kind.information == type(kind).Information.PERFECT_INFORMATION,
     }
     for reason, met in rules.items():
@@ -103,7 +103,7 @@ def _require_one_spelling(name: str, game: "Game") -> None:
     """Reject a second spelling of a game, because names identify games."""
     spelling = PREFIX + str(game).removesuffix("()")
     if name != spelling:
-        raise UnknownEnvironmentError(f"{name!r} is written otherwise by OpenSpiel: write {spelling}")
+        raise UnknownEnvironmentError(f"{name!r} has another spelling in OpenSpiel: write {spelling}")
 
 
 def _require_playable(name: str, game: "Game", pyspiel: ModuleType) -> None:
@@ -113,8 +113,8 @@ def _require_playable(name: str, game: "Game", pyspiel: ModuleType) -> None:
         f"it has {game.num_players()} players, and a match has 2": game.num_players() == 2,
         f"its gains are of kind {kind.utility.name}, and have to be ZERO_SUM": kind.utility == of.Utility.ZERO_SUM,
         "its dynamics are those of a mean field": kind.dynamics != of.Dynamics.MEAN_FIELD,
-        "OpenSpiel does not tell the probabilities of its chance": kind.chance_mode != of.ChanceMode.SAMPLED_STOCHASTIC,
-        "OpenSpiel has no tensor of what its players know": tells,
+        "OpenSpiel does not provide its chance probabilities": kind.chance_mode != of.ChanceMode.SAMPLED_STOCHASTIC,
+        "OpenSpiel has no information state tensor for it": tells,
     }
     for reason, met in rules.items():
         if not met:

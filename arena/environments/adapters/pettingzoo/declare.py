@@ -113,8 +113,8 @@ def _channels(name: str, game: TwoSided) -> dict[str, Channels]:
         return {block: Channels(where) for block, where in game.images.items()}
     except ValueError as error:
         raise GameError(
-            f"{name} was given images={dict(game.images)}: say of each block whether its channels are its 'first' or "
-            "its 'last' axis"
+            f"{name} was given images={dict(game.images)}: map each block to 'first' or 'last', "
+            "the axis of its channels"
         ) from error
 
 
@@ -149,7 +149,7 @@ def _is_sequential(name: str, env: Any) -> bool:  # noqa: ANN401  any game objec
     common = ("possible_agents", "observation_space", "action_space", "reset", "step")
     if missing := [each for each in common if not hasattr(env, each)]:
         raise GameError(
-            f"{name} makes a {type(env).__name__}, which is no environment of PettingZoo (it has no "
+            f"{name} makes a {type(env).__name__}, which is not a PettingZoo environment (it has no "
             f"{', '.join(missing)}): make an AECEnv or a ParallelEnv"
         )
     return hasattr(env, "last") and hasattr(env, "observe")
@@ -183,8 +183,8 @@ def _alike_sides(
     same = Counter(home) == Counter(away)
     if game.alike_sides and not same:
         raise GameError(
-            f"{name} is said to have alike sides, but home's agents ({len(home)}) and away's ({len(away)}) have unlike "
-            "spaces or numbers: leave alike_sides out"
+            f"{name} has alike_sides=True, but home's agents ({len(home)}) and away's ({len(away)}) differ "
+            "in spaces or number: omit alike_sides"
         )
     if game.alike_sides is not None:
         return game.alike_sides

@@ -70,7 +70,7 @@ def stepped_wrongly(
     yield from _no_tables(name, "step", parts, told)
     for part, table in zip(parts[:2], told[:2], strict=True):
         yield from _strangers(name, f"{part} of step have", table, keys)
-    yield from (f"{name} pays agent {key} nothing in step: rewards have everybody who acted, also with 0.0"
+    yield from (f"{name} returns no reward for agent {key} in step: include every agent that acted, even with 0.0"
                 for key in living if key not in told[1])  # fmt: skip
     yield from _unpayable(name, told[1])
     yield from _uninformed(name, told[4])
@@ -95,7 +95,7 @@ def kept_wrongly(name: str, env: Any, keys: Collection[Any]) -> Iterator[str]:  
         if not isinstance(table, Mapping):
             yield f"{name} has a {type(table).__name__} for {each}: make it a dictionary by agent"
             return
-        yield from (f"{name} has no entry of agent {key} in {each}: give everybody in agents one"
+        yield from (f"{name} has no entry of agent {key} in {each}: add one for every agent in agents"
                     for key in env.agents if key not in table)  # fmt: skip
     yield from _unpayable(name, env._cumulative_rewards)
     yield from _uninformed(name, env.infos)
@@ -109,12 +109,12 @@ def _no_tables(name: str, call: str, parts: Sequence[str], told: Sequence[Any]) 
 
 def _strangers(name: str, where: str, found: Collection[Any], keys: Collection[Any]) -> Iterator[str]:
     known = ", ".join(map(str, keys))
-    yield from (f"{name}: {where} {key!r}, which is none of its possible_agents ({known}): agents keep their names"
+    yield from (f"{name}: {where} {key!r}, which is not in its possible_agents ({known}): agents keep their names"
                 for key in found if key not in keys)  # fmt: skip
 
 
 def _unseen(name: str, agents: Sequence[Any], observations: Mapping[Any, Any]) -> Iterator[str]:
-    yield from (f"{name} shows agent {key} nothing at reset: observations have everybody in agents"
+    yield from (f"{name} has no observation of agent {key} at reset: include every agent in agents"
                 for key in agents if key not in observations)  # fmt: skip
 
 

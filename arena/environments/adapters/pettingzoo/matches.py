@@ -61,7 +61,7 @@ class _Match:
                 sight.masks[name][agent] = mask
         elif ACTION_MASK in info:
             raise GameError(
-                f"{self._name} masks the actions of agent {self._keys[agent]}, and masked nobody's at reset: give "
+                f"{self._name} masks actions of agent {self._keys[agent]} but masked none at reset: give "
                 f"every info an {ACTION_MASK} from reset on (with a Box alone there is nothing to mask)"
             )
 
@@ -83,7 +83,7 @@ class _Match:
         return MatchEnd(truncated, score, LIMIT if truncated else END)
 
     def _over_at_once(self, seed: int) -> ArenaError:
-        return GameError(f"{self._name} was over before anybody acted (seed {_cropped(seed)}): mend its reset")
+        return GameError(f"{self._name} was over before an agent acted (seed {_cropped(seed)}): correct its reset")
 
 
 class SequentialMatch(_Match):
@@ -219,8 +219,8 @@ class ParallelMatch(_Match):
             return self._end(truncated=bool(for_whom_it_goes_on))
         if not self._env.agents:
             raise GameError(
-                f"{self._name} has no agents left after a step that ended the match for nobody: say in terminations "
-                "or truncations for whom it is over"
+                f"{self._name} has no agents left after a step that ended the match: set terminations or truncations "
+                "for the agents that are done"
             )
         for key in self._living:
             if key not in staying:

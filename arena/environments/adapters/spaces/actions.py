@@ -146,8 +146,7 @@ def require_no_addend(least: float) -> None:
     """
     if not least >= 0.0:
         raise GameError(
-            f"a mask that holds {least:g}: 1 stands for what is legal and 0 for what is not; of one that is added to "
-            "logits give mask == 0"
+            f"a mask that holds {least:g}: 1 is legal and 0 is not; convert an additive mask with mask == 0"
         )
 
 

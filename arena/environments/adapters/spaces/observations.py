@@ -95,7 +95,7 @@ def _require_like(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
 def _misfit(observation: Any, part: Part) -> str:  # noqa: ANN401
     """Return why an observation cannot be encoded."""
     name, kind = part.block.name, "numbers" if part.options is None else "whole numbers"
-    declared = f"its space says {kind} of shape {part.axes}"
+    declared = f"its space has {kind} of shape {part.axes}"
     try:
         shown = _follow(observation, part.path)
     except (LookupError, TypeError):

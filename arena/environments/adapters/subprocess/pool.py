@@ -170,7 +170,7 @@ class _Worker:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LEAVING_S)
         self.stop()
-        return _DiedError(f"no answer within {limit_s:g} s: standard error says what it was at", "")
+        return _DiedError(f"no answer within {limit_s:g} s: see standard error", "")
 
     def _leave(self, told: str) -> str:
         """Return the reason of the exit."""
@@ -260,7 +260,7 @@ class Workers:
             if worker.deaths >= MAX_DEATHS:
                 raise self._given_up(worker, death) from death
             logger.warning(
-                "a process that plays matches %d to %d of %s died (%s); they begin anew, and do not count until then%s",
+                "a process that plays matches %d to %d of %s died (%s); these matches restart and do not count%s",
                 worker.rows.start,
                 worker.rows.stop - 1,
                 self._name,
@@ -278,7 +278,7 @@ class Workers:
         often = f"died {worker.deaths} times before any of them ended" if worker.deaths else "could not begin"
         return LostMatchesError(
             f"a process that plays matches {worker.rows.start} to {worker.rows.stop - 1} of {self._name} {often} "
-            f"({death.cause}): mend the game; where it is played without processes of its own, it fails in sight\n"
+            f"({death.cause}): fix the game; without --processes it fails with a traceback\n"
             f"{death.told}".strip()
         )
 

@@ -103,7 +103,7 @@ def _make_rows(task: Task) -> Rows:
     game = find_hosted(task.opener, task.name)
     if game.spec.signature != task.signature:
         raise InputError(
-            f"{task.name} has signature {game.spec.signature} in a process of its own, and {task.signature} where it "
+            f"{task.name} has signature {game.spec.signature} in another process, and {task.signature} where it "
             "was asked for: let it declare the same in every process"
         )
     memory = memoryview(mmap.mmap(task.memory, 0))

@@ -119,7 +119,7 @@ def _longest(name: str, game: TensorGame, made: Any) -> int:  # noqa: ANN401  an
     """Return the longest match, in decisions."""
     said = game.max_decisions or getattr(made, "max_decisions", DEFAULT_DECISIONS)
     if isinstance(said, bool) or not isinstance(said, SupportsIndex) or operator.index(said) < 1:
-        raise GameError(f"{name} says max_decisions {said!r}: give a whole number of at least 1")
+        raise GameError(f"{name} declares max_decisions {said!r}: give a whole number of at least 1")
     return operator.index(said)
 
 

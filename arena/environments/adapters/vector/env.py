@@ -156,8 +156,7 @@ class TensorMatches(SeededBatch):
                 values = self._flat(info[FINAL])
             elif bool(cut.any()):
                 raise GameError(
-                    f"{self.spec.name} cuts a match off and shows nothing of its end: return what was seen last in "
-                    f"info[{FINAL!r}]"
+                    f"{self.spec.name} truncates a match without a final observation: return it in info[{FINAL!r}]"
                 )
         if self._declared.game.turn_based:
             there = torch.ones_like(there)
@@ -241,7 +240,8 @@ class TensorMatches(SeededBatch):
             return torch.as_tensor(given, device=self.device)
         except (TypeError, ValueError, RuntimeError) as error:
             raise GameError(
-                f"{self.spec.name} returns {what} as a {type(given).__name__} that is no tensor ({error}): give numbers"
+                f"{self.spec.name} returns {what} as a {type(given).__name__} that is not a tensor ({error}): "
+                "return numbers"
             ) from error
 
     def _give(self, tensor: Tensor) -> Any:  # noqa: ANN401

@@ -88,7 +88,7 @@ class TensorGame:
             each for each in ("observation_space", "action_space", "reset", "step") if not hasattr(made, each)
         ]:
             raise GameError(
-                f"{name} makes a {type(made).__name__}, which is no game of tensors (it has no {', '.join(missing)}): "
+                f"{name} makes a {type(made).__name__}, which is not a tensor game (it has no {', '.join(missing)}): "
                 "give it what docs/guides/games/tensors.md lists"
             )
         return made
@@ -106,7 +106,7 @@ class TensorGame:
         value = str(getattr(mode, "value", mode) or Autoreset.DISABLED).lower().replace("_", "")
         known = {each.replace("_", ""): each for each in Autoreset}
         if value not in known:
-            raise GameError(f"{name} says autoreset_mode {mode!r}: give a mode of gymnasium.vector.AutoresetMode")
+            raise GameError(f"{name} declares autoreset_mode {mode!r}: give a mode of gymnasium.vector.AutoresetMode")
         return known[value]
 
 

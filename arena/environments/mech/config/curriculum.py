@@ -31,7 +31,7 @@ class CurriculumStage:
                 raise InputError(f"{name} of a lesson is {value}: give a share from 0 to 1")
         for name in ("team_share", "map_share"):
             if getattr(self, name) == 0.0:
-                raise InputError(f"{name} of a lesson is 0: give more than 0, or nobody plays anywhere")
+                raise InputError(f"{name} of a lesson is 0: give more than 0")
 
 
 @dataclass(frozen=True)

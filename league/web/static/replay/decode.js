@@ -1,4 +1,4 @@
-// The file of a recording as arrays; docs/guides/judge/replays.md says what it holds.
+// The file of a recording as arrays; docs/reference/formats.md says what it holds.
 export const FLAG = {
   alive: 1,
   shutdown: 2,

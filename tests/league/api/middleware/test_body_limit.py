@@ -193,7 +193,7 @@ def test_body_of_a_disconnected_client_is_incomplete(serve: Serve) -> None:
         call.leave()
         status, body = await call.answer()
         assert status == 422
-        assert "went away" in body.decode()
+        assert "disconnected" in body.decode()
 
     assert http.portal is not None
     http.portal.call(test)

@@ -41,10 +41,10 @@ def test_db_upgrade_announces_a_new_league(command: Run, tmp_path: Path) -> None
     "asked",
     [
         "db check",
-        "check",
+        "admin check",
         "rebuild --dry-run",
-        "prune --dry-run",
-        "gc --dry-run",
+        "admin prune --dry-run",
+        "admin gc --dry-run",
         "export league.zip",
         "token list",
         "token renew laptop",

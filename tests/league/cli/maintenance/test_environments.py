@@ -55,7 +55,7 @@ def test_matches_are_deleted_after_an_export_into_a_named_file_and_not_before(
     there = tmp_path / "there"
     assert command("import", file, "--home", there).code == 0
     assert "bit-identical" in command("rebuild", "--home", there).out
-    assert command("check", "--home", there).code == 0
+    assert command("admin", "check", "--home", there).code == 0
 
 
 def test_a_checkpoint_that_the_store_lost_stops_the_deletion_unless_it_is_allowed(
@@ -72,9 +72,9 @@ def test_a_checkpoint_that_the_store_lost_stops_the_deletion_unless_it_is_allowe
 def test_an_unplayed_environment_is_deleted_without_a_question(command: Run, scene: Scene, tmp_path: Path) -> None:
     deleted = command("environment", "delete", "rps", "--home", tmp_path)
     assert (deleted.code, deleted.err) == (0, "")
-    assert "deleted rps: 1 learners, 2 players and 0 matches; `league gc`" in deleted.out
+    assert "deleted rps: 1 learners, 2 players and 0 matches; `league admin gc`" in deleted.out
     assert "no environments" in command("environment", "list", "--home", tmp_path).out
-    assert command("check", "--home", tmp_path).code == 0
+    assert command("admin", "check", "--home", tmp_path).code == 0
     log = scene.client.log().items
     assert [(each.kind, each.details["change"]) for each in log] == [("environment", "deleted")]
     assert log[0].actor.endswith("at the command line")

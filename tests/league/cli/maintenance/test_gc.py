@@ -1,4 +1,4 @@
-"""`league gc`."""
+"""`league admin gc`."""
 
 import json
 import os
@@ -42,16 +42,16 @@ def test_gc_dry_run_deletes_nothing(command: Run, scene: Scene, folder: Path, tm
     scene.publish(1)
     name = upload(scene.client, folder, 10, 48)
     size = len(safetensors(10))
-    outcome = command("gc", "--dry-run", "--home", tmp_path)
+    outcome = command("admin", "gc", "--dry-run", "--home", tmp_path)
     assert (outcome.code, outcome.err) == (0, "")
     assert name in outcome.out
     assert f"would free {size} bytes in 1 objects" in outcome.out
     assert (folder / name[:2] / name).exists()
-    said = json.loads(command("gc", "--json", "--home", tmp_path).out)
+    said = json.loads(command("admin", "gc", "--json", "--home", tmp_path).out)
     assert said["items"] == [{"name": name, "size_bytes": size}]
     assert (said["bytes"], said["kept"], said["missing"], said["damaged"]) == (size, 1, [], [])
     assert not (folder / name[:2] / name).exists()
-    assert "freed 0 bytes in 0 objects" in command("gc", "--home", tmp_path).out
+    assert "freed 0 bytes in 0 objects" in command("admin", "gc", "--home", tmp_path).out
     (event,) = [event for event in log_of(tmp_path) if event.kind == "gc"]
     assert event.details == {"objects": 1, "bytes": size, "checkpoints": [name]}
     assert event.actor.endswith("at the command line")
@@ -59,10 +59,10 @@ def test_gc_dry_run_deletes_nothing(command: Run, scene: Scene, folder: Path, tm
 
 def test_gc_keeps_files_younger_than_the_limit(command: Run, scene: Scene, folder: Path, tmp_path: Path) -> None:
     name = upload(scene.client, folder, 10, 2)
-    command("gc", "--home", tmp_path)
+    command("admin", "gc", "--home", tmp_path)
     assert (folder / name[:2] / name).exists()
-    assert command("gc", "--older-than", "0.5h", "--home", tmp_path).code == 2
-    command("gc", "--older-than", "1.5h", "--home", tmp_path)
+    assert command("admin", "gc", "--older-than", "0.5h", "--home", tmp_path).code == 2
+    command("admin", "gc", "--older-than", "1.5h", "--home", tmp_path)
     assert not (folder / name[:2] / name).exists()
 
 
@@ -70,14 +70,14 @@ def test_missing_and_damaged_checkpoints_of_players_are_named(
     command: Run, scene: Scene, folder: Path, tmp_path: Path
 ) -> None:
     missing, damaged = (str(scene.publish(step).checkpoint) for step in (1, 2))
-    assert command("gc", "--verify", "--home", tmp_path).code == 0
+    assert command("admin", "gc", "--verify", "--home", tmp_path).code == 0
     (folder / missing[:2] / missing).unlink()
     (folder / damaged[:2] / damaged).write_bytes(b"rotten")
-    unread = command("gc", "--home", tmp_path)
+    unread = command("admin", "gc", "--home", tmp_path)
     assert missing in unread.one_line_error
     assert damaged not in unread.one_line_error
     for options in (("--dry-run",), ("--dry-run",), ()):  # a dry run leaves damaged bytes where they are
-        read = command("gc", "--verify", *options, "--home", tmp_path).one_line_error
+        read = command("admin", "gc", "--verify", *options, "--home", tmp_path).one_line_error
         assert_names(read, 1, missing, damaged)
     assert not (folder / damaged[:2] / damaged).exists()
     with refused("unknown-checkpoint", damaged):

@@ -133,27 +133,27 @@ def test_a_config_that_cannot_be_used_is_named_in_one_line(
 
 
 def test_check_command_lists_violations(online: Run, scene: Scene, snapshot: wire.Player, tmp_path: Path) -> None:
-    sound = online("check", "--home", tmp_path)
+    sound = online("admin", "check", "--home", tmp_path)
     assert (sound.code, sound.out) == (0, "OK: no problems found\n")
     with sqlite3.connect(tmp_path / "league.db") as connection:
         connection.execute("UPDATE ratings SET rating = rating + 1")
     connection.close()
-    outcome = online("check", "--home", tmp_path)
+    outcome = online("admin", "check", "--home", tmp_path)
     assert outcome.code == 1
     assert "broken invariant ratings" in outcome.one_line_error
     assert "league rebuild" in outcome.out
-    told = json.loads(online("check", "--json", "--home", tmp_path).out)
+    told = json.loads(online("admin", "check", "--json", "--home", tmp_path).out)
     assert [item["invariant"] for item in told["items"]] == ["ratings"]
     dry = online("rebuild", "--dry-run", "--home", tmp_path)
     assert "without --dry-run" in dry.one_line_error
     assert online("rebuild", "--home", tmp_path).code == 1
-    assert online("check", "--home", tmp_path).code == 0
+    assert online("admin", "check", "--home", tmp_path).code == 0
 
 
 def test_superiority_shows_bands_and_how_sure_the_order_is(online: Run, scene: Scene, snapshot: wire.Player) -> None:
-    outcome = online("superiority")
+    outcome = online("player", "superiority")
     assert outcome.code == 0
     first = next(line for line in outcome.out.splitlines() if line.strip().startswith("1"))
     assert snapshot.name in first
-    told = json.loads(online("superiority", "--json", "--limit", 1).out)
+    told = json.loads(online("player", "superiority", "--json", "--limit", 1).out)
     assert [player["player_id"] for player in told["players"]] == [snapshot.id]

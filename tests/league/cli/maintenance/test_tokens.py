@@ -154,7 +154,7 @@ def test_a_learner_is_assigned_to_a_worker_token(command: Run, tmp_path: Path) -
 
 def test_token_is_written_to_a_private_file_and_never_printed(command: Run, tmp_path: Path) -> None:
     file = tmp_path / "worker"
-    made = command("token", "create", "fleet", "--scope", "worker", "--to", file, "--home", tmp_path)
+    made = command("token", "create", "fleet", "--scope", "worker", "--out", file, "--home", tmp_path)
     secret = file.read_text().strip()
     assert made.code == 0
     assert secret not in made.out + made.err
@@ -166,7 +166,7 @@ def test_token_is_written_to_a_private_file_and_never_printed(command: Run, tmp_
 
 def test_a_start_that_makes_its_token_every_time_makes_it_once(command: Run, tmp_path: Path) -> None:
     file = tmp_path / "worker"
-    create = ("token", "create", "fleet", "--scope", "worker", "--to", file, "--home", tmp_path)
+    create = ("token", "create", "fleet", "--scope", "worker", "--out", file, "--home", tmp_path)
     command(*create)
     kept = file.read_text()
     again = command(*create)
@@ -177,7 +177,7 @@ def test_a_start_that_makes_its_token_every_time_makes_it_once(command: Run, tmp
     lost = command(*create)
     assert "league token renew fleet" in lost.one_line_error
     assert not file.exists()
-    assert command("token", "renew", "fleet", "--to", file, "--home", tmp_path).code == 0
+    assert command("token", "renew", "fleet", "--out", file, "--home", tmp_path).code == 0
     assert file.read_text() != kept
     assert command(*create).code == 0
 
@@ -185,7 +185,7 @@ def test_a_start_that_makes_its_token_every_time_makes_it_once(command: Run, tmp
 def test_a_token_of_another_league_is_replaced(command: Run, tmp_path: Path) -> None:
     file = tmp_path / "worker"
     for home in ("old", "new"):
-        outcome = command("token", "create", "fleet", "--scope", "worker", "--to", file, "--home", tmp_path / home)
+        outcome = command("token", "create", "fleet", "--scope", "worker", "--out", file, "--home", tmp_path / home)
         assert outcome.code == 0
     with Database(f"sqlite:///{tmp_path / 'new' / 'league.db'}").read() as session:
         assert tokens.name_of(session, file.read_text().strip()) == "fleet"
@@ -194,12 +194,12 @@ def test_a_token_of_another_league_is_replaced(command: Run, tmp_path: Path) -> 
 def test_a_file_of_something_else_is_left_alone(command: Run, tmp_path: Path) -> None:
     note, other = tmp_path / "note", tmp_path / "other"
     note.write_text("not a token\n")
-    command("token", "create", "other", "--scope", "read", "--to", other, "--home", tmp_path)
+    command("token", "create", "other", "--scope", "read", "--out", other, "--home", tmp_path)
     kept = other.read_text()
     for file in (note, other):
         for how in (("create", "fleet", "--scope", "worker"), ("renew", "other")):
             if (file, how[0]) != (other, "renew"):
-                assert_names(command("token", *how, "--to", file, "--home", tmp_path).one_line_error, file)
+                assert_names(command("token", *how, "--out", file, "--home", tmp_path).one_line_error, file)
     assert (note.read_text(), other.read_text()) == ("not a token\n", kept)
 
 
@@ -220,14 +220,14 @@ def test_a_token_that_something_else_made_is_taken_from_its_file_once(command: R
     assert_names(command(*create, "--from", tmp_path / "nowhere").one_line_error, tmp_path / "nowhere")
     another = command("token", "create", "another", "--scope", "read", "--home", tmp_path, "--from", file)
     assert "contains the token prometheus" in another.one_line_error
-    both = command(*create, "--from", file, "--to", other)
+    both = command(*create, "--from", file, "--out", other)
     assert (both.code, "use one of them" in both.err.replace("\n", " ")) == (2, True)
     assert other.read_text() == "password"
 
 
 def test_a_token_that_cannot_be_written_down_is_not_made(command: Run, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere" / "worker"
-    refused = command("token", "create", "fleet", "--scope", "worker", "--to", nowhere, "--home", tmp_path)
+    refused = command("token", "create", "fleet", "--scope", "worker", "--out", nowhere, "--home", tmp_path)
     assert refused.code == 2
     assert "it cannot be written" in refused.err
     assert json.loads(command("token", "list", "--json", "--home", tmp_path).out)["items"] == []
@@ -239,7 +239,7 @@ def test_commands_take_their_token_from_a_file(
     connect("admin")
     monkeypatch.setenv("LEAGUE_TOKEN_FILE", str(tmp_path / "nothing"))
     assert "LEAGUE_TOKEN_FILE" in online("players").one_line_error
-    made = command("token", "create", "me", "--scope", "read", "--to", tmp_path / "me", "--home", tmp_path)
+    made = command("token", "create", "me", "--scope", "read", "--out", tmp_path / "me", "--home", tmp_path)
     assert made.code == 0
     monkeypatch.setenv("LEAGUE_TOKEN_FILE", str(tmp_path / "me"))
     assert online("players").code == 0

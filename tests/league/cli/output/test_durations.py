@@ -59,7 +59,7 @@ def test_a_span_is_written_as_it_is_read_and_never_shorter(seconds: int, shown: 
 
 @pytest.mark.parametrize("command_name", ["gc", "prune"])
 def test_gc_and_prune_refuse_a_number_without_a_unit(command: Run, command_name: str, tmp_path: Path) -> None:
-    outcome = command(command_name, "--older-than", "30", "--home", tmp_path)
+    outcome = command("admin", command_name, "--older-than", "30", "--home", tmp_path)
     assert outcome.code == 2
     assert "'30' has no unit" in outcome.err
     assert "--older-than 30d or 30h" in " ".join(outcome.err.replace("│", "").split())

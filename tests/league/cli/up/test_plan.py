@@ -87,7 +87,7 @@ def test_the_option_for_league_play_is_not_the_one_that_takes_an_address(command
 def test_a_main_cannot_have_an_exploiters_name(command: Run) -> None:
     refused = command("up", "--league-play", "--learner", "main-exploiter", "--environment", "rps")
     assert refused.code == 2
-    assert "choose another name" in " ".join(refused.err.split())
+    assert "choose another name" in " ".join(refused.err.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(("before", "named"), [("", "nets:Mine"), ("nets:Other", "nets:Other,nets:Mine")])

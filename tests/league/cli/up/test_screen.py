@@ -253,7 +253,7 @@ def test_raised_and_cleared_alarms_are_reported(full: Overview) -> None:
     first, second = regression("main@100000", 7), regression("main@200000", 8)
     one, both = replace(full, regressions=[first]), replace(full, regressions=[first, second])
     assert changes(one, both) == [
-        "alarm: main loses to main@200000, which it used to beat: score 0.80 [0.68, 0.88] of 60, "
+        "alarm: main loses to main@200000, which it used to defeat: score 0.80 [0.68, 0.88] of 60, "
         "then 0.20 [0.12, 0.32] of 60"
     ]
     assert changes(both, both) == []

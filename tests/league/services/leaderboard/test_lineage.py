@@ -77,7 +77,7 @@ def test_the_command_draws_a_player_a_line_with_its_gates(
 
     def run(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:
-            main(["lineage", *arguments])
+            main(["player", "lineage", *arguments])
         assert not ended.value.code
         return capsys.readouterr().out
 
@@ -107,7 +107,7 @@ def draw(
     def run(who: str) -> Element:
         out = tmp_path / "lineage.svg"
         with pytest.raises(SystemExit) as ended:
-            main(["lineage", who, "--out", str(out)])
+            main(["player", "lineage", who, "--out", str(out)])
         assert not ended.value.code
         assert f"{out}: " in capsys.readouterr().out.replace("\n", "")
         return fromstring(out.read_text(encoding="utf-8"))
@@ -204,6 +204,6 @@ def test_invalid_lineage_request_is_rejected(
     scene.publish(1)
     scene.client.learner(wire.LearnerCreate(name="other", role="main", environment="rps", signature=scene.signature))
     with pytest.raises(SystemExit) as ended:
-        main(["lineage", *arguments])
+        main(["player", "lineage", *arguments])
     assert ended.value.code == code
     assert value in capsys.readouterr().err

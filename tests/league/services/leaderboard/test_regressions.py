@@ -106,7 +106,7 @@ def test_the_alarm_ends_when_the_snapshot_is_out_of_play(scene: Scene, look: Loo
     scene.client.close_period()
     look()
     assert kinds(scene) == ["recovery", "regression"]
-    assert scene.client.log(kind="recovery").items[0].reason == f"{old.name} is out of play"
+    assert scene.client.log(kind="recovery").items[0].reason == f"{old.name} is no longer active"
 
 
 @pytest.mark.parametrize("shares", [(0.55, 0.45), (0.8, 0.5), (0.3, 0.1)])
@@ -139,7 +139,7 @@ def test_the_command_lists_alarms(
 
     def run(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:
-            main(["regressions", *arguments])
+            main(["player", "regressions", *arguments])
         assert not ended.value.code
         return capsys.readouterr().out
 

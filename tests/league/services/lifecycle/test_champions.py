@@ -159,7 +159,7 @@ def test_succession_rule_promotes_the_best_commander(scene: Scene) -> None:
         scene.client.close_period()
     champion = scene.client.champion()
     assert (champion.player.id, champion.actor) == (better.id, "rule")
-    assert "nobody was champion" in champion.reason
+    assert "there was no champion" in champion.reason
 
 
 def test_succession_rule_promotes_a_clearly_better_commander(

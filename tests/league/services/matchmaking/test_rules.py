@@ -194,7 +194,7 @@ def test_failing_rule_falls_back_to_the_default(serve: Serve, caplog: pytest.Log
     told = scene.client.explain_lease(lease.lease_id)
     (failed,) = (each for each in told.filters if each.name == "failed rule")
     assert failed.rule.startswith("rule 'broken' failed: AttributeError: ")
-    assert failed.rule.endswith("'nothing'; 'hard' stands in for it")
+    assert failed.rule.endswith("'nothing'; using 'hard' instead")
     sound = by_rule(serve, "hard").client.preview(scene.learner.player_id)
     shown = scene.client.preview(scene.learner.player_id)
     assert shown.branches == sound.branches

@@ -233,7 +233,7 @@ def test_the_command_makes_a_home_folder_that_can_be_served(
     monkeypatch.setenv("LEAGUE_HOME", str(tmp_path))
     destination = tmp_path / "new" / "league"
     with pytest.raises(SystemExit) as ended:
-        main(["fork", "--at", str(cut.id), str(destination)])
+        main(["admin", "fork", "--at", str(cut.id), str(destination)])
     told = capsys.readouterr().out
     assert not ended.value.code
     assert f"as of period {cut.id} of rps" in told
@@ -241,7 +241,7 @@ def test_the_command_makes_a_home_folder_that_can_be_served(
     assert {path.name for path in destination.iterdir()} == {"league.db", "checkpoints"}
     assert any((destination / "checkpoints").rglob(str(players[0].checkpoint)))
     with pytest.raises(SystemExit) as refusal:
-        main(["fork", "--at", str(cut.id), str(destination)])
+        main(["admin", "fork", "--at", str(cut.id), str(destination)])
     assert refusal.value.code == 1
     assert_names(capsys.readouterr().err, destination)
 
@@ -261,7 +261,7 @@ def test_fork_prints_options_that_override_environment_variables(
     destination.mkdir()
     (destination / ".fork.zip").write_bytes(b"of a fork that was killed")
     with pytest.raises(SystemExit):
-        main(["fork", "--at", str(cut.id), str(destination)])
+        main(["admin", "fork", "--at", str(cut.id), str(destination)])
     place = f"--home '{destination}' --learner NAME --database-url 'sqlite:///{destination}/league.db'"
     assert_names(capsys.readouterr().out, f"league up {place}", "LEAGUE_STORE_URL")
     assert {path.name for path in destination.iterdir()} == {"league.db"}
@@ -276,7 +276,7 @@ def test_fork_to_an_existing_file_is_rejected(
     taken = tmp_path / "taken"
     taken.write_text("a note")
     with pytest.raises(SystemExit) as refusal:
-        main(["fork", "--at", str(cut.id), str(taken)])
+        main(["admin", "fork", "--at", str(cut.id), str(taken)])
     told = capsys.readouterr().err
     assert (refusal.value.code, told.count("\n")) == (2, 1)
     assert f"{taken}; choose another with DESTINATION" in told

@@ -92,7 +92,7 @@ def test_first_differing_rating_is_reported_with_both_values(
         right = changed.rating
         changed.rating, later.deviation = 1234.5, 10.0
     (found,) = look()
-    told = f"first rating of player {changed.player_id} after period {before.number}: stored rating 1234.5, by the log"
+    told = f"first rating of player {changed.player_id} after period {before.number}: stored rating 1234.5, computed"
     assert_names(found.finding, 2, told, right)
 
 
@@ -103,7 +103,7 @@ def test_differing_payoff_is_reported_with_its_pair(look: Callable[[], list[Viol
         right, one.points = one.points, -1.0
     (found,) = look()
     pair = f"payoff of player {one.low_id} and {one.high_id}"
-    assert f"first {pair}: stored points -1.0, by the log points {right!r};" in found.finding
+    assert f"first {pair}: stored points -1.0, computed points {right!r};" in found.finding
 
 
 def test_a_reference_to_nowhere_is_found(
@@ -181,12 +181,12 @@ def test_bytes_without_a_player_and_players_without_bytes_are_found(
     orphan = safetensors(12345)
     league_at_work.client.upload(orphan, sha256(orphan))
     (found,) = look()
-    assert "no player has: 1, " in found.finding
-    assert "league gc" in found.finding
+    assert "no player uses: 1, " in found.finding
+    assert "league admin gc" in found.finding
     for file in (tmp_path / "checkpoints").rglob("*"):
         if file.is_file():
             file.unlink()
-    missing = next(violation for violation in look() if "not in the store" in violation.finding)
+    missing = next(violation for violation in look() if "missing in the store" in violation.finding)
     assert missing.invariant == "checkpoints"
 
 

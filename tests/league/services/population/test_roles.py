@@ -118,7 +118,7 @@ def test_a_learner_s_own_numbers_shape_its_draws(scene: Scene) -> None:
     for learner in (plain, own):
         play(scene, learner, score=1.0)
     assert set(chances(scene, own).values()) == {0.5}
-    assert scene.client.preview(own.player_id).branches[1].rule == "everybody alike"
+    assert scene.client.preview(own.player_id).branches[1].rule == "equal for all players"
     assert scene.client.preview(plain.player_id).branches[1].rule.startswith("min(0.5")
 
 
@@ -165,7 +165,7 @@ def test_role_numbers_conflicting_with_new_defaults_are_replaced(
     told = changed.explain_lease(granted.lease_id)
     (failed,) = (each for each in told.filters if each.name == "failed rule")
     assert failed.rule.startswith("self_play_share is 0.6 and verification_share 0.5: ")
-    assert failed.rule.endswith("; the numbers of a main stand in")
+    assert failed.rule.endswith("; using the settings of a main instead")
     assert told.branches == changed.preview(plain.player_id).branches
     followed = {learner.name: learner.rules for learner in changed.learners().items}
     assert followed["stubborn"] == followed["plain"]

@@ -91,7 +91,7 @@ def test_integrity_check_finds_changed_behaviour(scene: Scene, database: Databas
         changed = session.scalars(select(Behaviour).limit(1)).one()
         changed.home = changed.home[::-1] if changed.home != changed.home[::-1] else b"\1" * len(changed.home)
     (found,) = integrity.check(database, store, unpublished_before=time.now)
-    assert f"by its hash: {changed.match_id}" in found.finding
+    assert f"(wrong hash): {changed.match_id}" in found.finding
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_the_command_prints_one_player_or_two(
 
     def run(*arguments: object) -> str:
         with pytest.raises(SystemExit) as ended:
-            main(["fingerprint", *map(str, arguments)])
+            main(["player", "compare", *map(str, arguments)])
         assert not ended.value.code
         return capsys.readouterr().out
 

@@ -135,7 +135,7 @@ def test_redundancy_command_prints_the_deciding_evidence(
 
     def run(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:
-            main(["retire-redundant", *arguments])
+            main(["player", "retire-redundant", *arguments])
         assert not ended.value.code
         return capsys.readouterr().out
 
@@ -190,7 +190,7 @@ def test_the_command_retires_them_unless_it_is_to_leave_them(
 
     def run(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:
-            main(["retire-redundant", *arguments])
+            main(["player", "retire-redundant", *arguments])
         assert not ended.value.code
         return capsys.readouterr().out
 
@@ -216,7 +216,7 @@ def test_redundancy_command_skips_players_changed_concurrently(
     monkeypatch.setattr(scene.client, "redundant", lambda _environment: page)
     monkeypatch.setattr(connection, "LeagueClient", lambda _url, token, timeout_s: scene.client)
     with pytest.raises(SystemExit) as ended:
-        main(["retire-redundant"])
+        main(["player", "retire-redundant"])
     told = capsys.readouterr()
     assert ended.value.code == 1
     assert "1 retired" in told.out

@@ -85,7 +85,7 @@ def test_a_period_closes_by_itself_when_old_enough_and_only_with_results(
         database, settings, scene.environment, time.now + timedelta(seconds=60)
     )
     assert period is not None
-    assert (period.matches, period.reason.split(":")[0]) == (2, "age")
+    assert (period.matches, period.reason.startswith("closed: the oldest result")) == (2, True)
     assert (
         rating_periods_closing.close_if_due(database, settings, scene.environment, time.now + timedelta(days=1)) is None
     )
@@ -100,13 +100,13 @@ def test_a_period_closes_by_itself_after_enough_games_per_player(
     scene.train(1)
     period = rating_periods_closing.close_if_due(database, settings, scene.environment, time.now)
     assert period is not None
-    assert (period.matches, period.reason) == (15, "games: 15 matches of 2 players")
+    assert (period.matches, period.reason) == (15, "closed: game threshold reached by 2 players (15 matches)")
     time.advance(settings.period_spacing_s)
     enough_for_everybody = math.ceil(15 * len(scene.client.players(scene.environment).items) / 2)
     scene.train(enough_for_everybody + 3)
     assert (
         rating_periods_closing.due(database, settings, scene.environment, time.now)
-        == f"games: more than {enough_for_everybody} matches"
+        == f"closed: game threshold ({enough_for_everybody} matches) reached"
     )
 
 

@@ -253,7 +253,7 @@ def quarantine(scene: Scene, since: datetime = START, reason: str = "scores do n
 def test_quarantined_worker_gets_no_leases(scene: Scene) -> None:
     assert scene.client.heartbeat(scene.trainer.id).quarantine is None
     quarantine(scene)
-    with refused("worker-quarantined", "2030-01-01T00:00:00Z", "league workers reinstate"):
+    with refused("worker-quarantined", "2030-01-01T00:00:00Z", "league worker reinstate"):
         scene.lease()
     told = scene.client.heartbeat(scene.trainer.id).quarantine
     assert told is not None

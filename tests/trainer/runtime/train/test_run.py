@@ -113,7 +113,7 @@ def test_a_quarantine_and_its_end_are_printed_once(worker_of, client):
     said = [line for line in lines if "quarantined" in line]
     assert len(said) == 1
     assert "(broken build)" in said[0]
-    assert f"`league workers reinstate {own}`" in said[0]
+    assert f"`league worker reinstate {own}`" in said[0]
     assert len([line for line in lines if "quarantine" in line and "ended" in line]) == 1
 
 
