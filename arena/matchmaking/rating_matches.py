@@ -1,7 +1,7 @@
-"""Pairing of rating matches by Thompson sampling: matches whose purpose is to learn the players' order.
+"""Pairing of rating matches, which serve to estimate the ranking, by Thompson sampling.
 
 Players are paired as if a sample from the posterior of the ratings were the truth. A player with an uncertain rating
-gets opponents far and near. A player with a certain rating gets its equals, whose games tell most.
+plays opponents of all levels. A player with a known rating plays its equals, whose games are most informative.
 
 Source: Thompson, "On the likelihood that one unknown probability exceeds another" (1933).
 """
@@ -73,15 +73,16 @@ def pairs_with(
     *,
     met: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
-    """Pair one player with its neighbours for rating matches, each of them in a sample of the ratings of its own.
+    """Pair one player for rating matches, each time with its neighbour in a new sample of the ratings.
 
-    While the player is little known its sampled rating is now here, now there, and it meets far and near; later it
-    meets its equals. Who met it before counts as farther away, by 50 points a game, in the same call as well.
+    While the player's rating is uncertain, its sampled rating varies and it plays opponents of all levels. Later it
+    plays its equals. Every previous game adds 50 points to the distance of an opponent, including pairs from the same
+    call.
 
     `player` is the index of the player in every pair. The other arguments are those of `rating_pairs`.
 
     Returns:
-        (count, 2) int64 player indices, `player` first; (0, 2) where there is nobody else.
+        (count, 2) int64 player indices, `player` first; (0, 2) if there is no other player.
 
     Raises:
         ValueError: Columns differ in length, a value is out of range.
@@ -114,13 +115,13 @@ def posterior_pairs(
     anchors: ArrayLike | None = None,
     met: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
-    """Pair players for rating matches as `rating_pairs`, from a sample of what is known of all ratings together.
+    """Pair players for rating matches like `rating_pairs`, with a sample from the joint posterior of the ratings.
 
-    The sample is of N(ratings, covariance), as `arena.ratings.bradley_terry.Fit` has them: players of a lineage, of
-    whom only the differences are known well, are moved together and stay neighbours.
+    The sample is from N(ratings, covariance), as in `arena.ratings.bradley_terry.Fit`. Players of a lineage, whose
+    ratings are known only relative to each other, shift together in the sample and stay neighbours.
 
-    `covariance` is (P, P), in points squared and symmetric, with rows of 0 for ratings known for certain. The other
-    arguments and the result are those of `rating_pairs`.
+    `covariance` is (P, P), in points squared and symmetric, with rows of 0 for fixed ratings. The other arguments and
+    the result are those of `rating_pairs`.
 
     Raises:
         ValueError: Columns differ in length, a value is out of range, or the covariance is not positive definite.

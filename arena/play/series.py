@@ -127,22 +127,21 @@ def resolve_policy(
     patience: Timeouts = USUAL,
     on_fault: Callable[[str], None] = ignore_faults,
 ) -> Policy:
-    """Find a player by name: a baseline, a checkpoint's path, the folder of a training run, or a policy from outside.
+    """Return a policy by name: a baseline, a checkpoint, the folder of a training run, or an external agent.
 
-    Policies from outside are written as `arena.agents.FORMS` says, and closed by whoever asked for them; see
-    `open_players`.
+    External agents are written as in `arena.agents.FORMS`. The caller closes them (see `open_players`).
 
     Args:
         environment: Registry name.
-        name: Of the player.
-        patience: How long a policy from outside may take.
-        on_fault: Told each time that one does what is not allowed.
+        name: Name of the policy.
+        patience: Time limits of an external agent.
+        on_fault: Called with every invalid action of an external agent.
 
     Raises:
         UnknownEnvironmentError: No environment has that name.
-        UnknownPolicyError: The name is neither a baseline nor a file, nor a folder of a run that has saved.
-        CheckpointError: The file is no checkpoint, or was trained for another environment.
-        ExternalPolicyError: The policy from outside cannot be opened.
+        UnknownPolicyError: The name is not a baseline, a file or a run folder with a checkpoint.
+        CheckpointError: The file is not a checkpoint, or was trained for another environment.
+        ExternalPolicyError: The external agent cannot be opened.
     """
     if kind_of(name) is not None:
         return open_policy(declare(environment), name, patience, on_fault)

@@ -26,21 +26,21 @@ from arena.seeding import derive
 
 
 class Rounds(SeededBatch):
-    """E matches of N rounds of a game, between the same players on the same sides.
+    """E matches of N rounds of a game, with the same players on the same sides.
 
-    A round is an episode: memory, advantages and final observations are the game's own. Whoever is ahead after the
-    last round wins, by the sum of home's scores: home's score of the match is 1, 0.5 or 0.
+    A round is an episode: memory, advantages and final observations are the game's own. The side with the higher sum of
+    scores after the last round wins, so home's score of the match is 1, 0.5 or 0.
 
-    The first round is opened by the match's own seed, round r (from 0) by one that follows from it and r. A round that
-    ends without being over, since it was lost with the process that played it, is played anew and counts once.
+    The first round uses the match's own seed, round r (from 0) a seed derived from it and r. A round that was lost with
+    its worker restarts and counts once.
 
     Args:
-        game: Plays the rounds; it belongs to these matches from now on.
-        spec: What a match of them is.
+        game: Environment of the rounds, owned by this wrapper.
+        spec: Spec of the matches.
         seed: The environment's seed.
 
     Attributes:
-        capabilities: Those of the game, without metrics, since these are taken once a match.
+        capabilities: Capabilities of the game except metrics, which are measured once per match.
     """
 
     component_names = property(attrgetter("game.component_names"))

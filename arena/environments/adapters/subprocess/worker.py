@@ -92,7 +92,7 @@ def _answered(orders: Connection, work: Callable[[], Result]) -> Result:
     """Run a command and report its completion; on failure send the traceback and exit."""
     try:
         result = work()
-    except BaseException:  # noqa: BLE001  user code may raise anything, `sys.exit` too: whoever waits for it has to hear of it
+    except BaseException:  # noqa: BLE001  a game may raise anything, even SystemExit, and the parent waits
         orders.send_bytes(traceback.format_exc().encode())
         sys.exit(1)
     orders.send_bytes(DONE)

@@ -19,15 +19,15 @@ from arena.errors import GameError
 
 @dataclass(frozen=True)
 class Declared:
-    """A game, and what it declares.
+    """A vector game with its environment spec.
 
     Attributes:
-        game: Which it is.
-        spec: What it declares.
-        autoreset: How matches start.
-        paths: Key of each part of an observation, in the order of the spec's blocks; None for one of a single part.
-        space: What an agent may do.
-        tensors: Whether the game is given tensors; arrays otherwise.
+        game: The game.
+        spec: Its environment spec.
+        autoreset: Its autoreset mode.
+        paths: Key of each part of an observation, in the order of the spec's blocks. None for a single part.
+        space: Action space of one agent.
+        tensors: Whether the game takes torch tensors rather than NumPy arrays.
     """
 
     game: TensorGame

@@ -16,7 +16,7 @@ class Autoreset(StrEnum):
     """How the next match of a row starts: Gymnasium's `AutoresetMode`."""
 
     DISABLED = "disabled"
-    """The caller starts it by `reset(seed=SEEDS, options={"reset_mask": ROWS})`: matches repeat by their seeds."""
+    """Disabled: the caller resets rows by `reset(seed=SEEDS, options={"reset_mask": ROWS})`, reproducibly by seed."""
 
     SAME_STEP = "same_step"
     """The step that ends a match returns the first observation of the next one."""
@@ -30,18 +30,19 @@ class TensorGame:
     """A game that steps E matches of two sides at once.
 
     Attributes:
-        make: Makes it: takes `num_envs`, and `device` if it is a game of torch's tensors, and not of NumPy's arrays.
-        agents_per_side: (home, away) agents; home's come first.
-        autoreset: How the next match of a row starts; None for the game's `metadata["autoreset_mode"]`, or `DISABLED`.
-        turn_based: Whether an agent that does not act waits for its turn; otherwise it is out of the game.
-        max_decisions: Longest match, in decisions; None for the game's own `max_decisions`, or 1,000.
-        scoring: Says who has won where the game does not (`info["score"]`).
-        reproducible: Whether seed and actions make a match; never so where the game opens matches by itself.
-        alike_sides: Whether both sides are alike, so that players are not rated on each. None lets the game tell: sides
-            of one size that act at once are alike. True also where they take turns (chance decides who begins), False
-            where one side has an advantage.
-        zero_sum: Whether the rewards of a match add up to 0 over all agents; None says nothing of it.
-        chance: Whether anything of a match follows from its seed; None says nothing of it.
+        make: Constructor with the parameter `num_envs`, and `device` if the game uses torch tensors and not NumPy
+            arrays.
+        agents_per_side: (home, away) numbers of agents. Home's come first.
+        autoreset: Autoreset mode. None for the game's `metadata["autoreset_mode"]`, or `DISABLED`.
+        turn_based: Whether an inactive agent waits for its turn. Otherwise it is out of the game.
+        max_decisions: Longest match, in decisions. None for the game's own `max_decisions`, or 1,000.
+        scoring: Derives the score if the game does not provide `info["score"]`.
+        reproducible: Whether seed and actions determine a match. Always false with autoreset.
+        alike_sides: Whether the sides are symmetric, so that players need no rating per side. None derives it: sides of
+            equal size that act simultaneously are symmetric. Use True also for turn-based games with a random first
+            player, False if one side has an advantage.
+        zero_sum: Whether the rewards of a match sum to 0 over all agents. None if unknown.
+        chance: Whether the game is stochastic, so that a match depends on its seed. None if unknown.
     """
 
     make: Callable[..., Any]
