@@ -86,7 +86,7 @@ FAULTS = {
         rewritten(policy(), lambda name, tensor: tensor[:-1] if name == "norm.bias" else tensor),
         "norm.bias has shape (5,), but its architecture requires (6,)",
     ),
-    "missing": (without(policy(), "critic.bias"), "it lacks critic.bias, which its architecture requires"),
+    "missing": (without(policy(), "critic.bias"), "it has no critic.bias, which its architecture requires"),
     "no architecture": (
         rewritten(policy(), lambda _, tensor: tensor, architecture="[]"),
         "its architecture cannot be read (TypeError)",

@@ -177,7 +177,7 @@ def test_a_failing_policy_ends_the_entry_and_earlier_matches_count(enter, client
 def test_another_policy_under_the_same_name_is_refused(enter):
     enter("entered_bots:Sometimes", "--matches", "2")
     printed = enter("entered_bots:Renamed", expect=1)
-    assert "entered as sometimes 1, and is sometimes 2 now" in printed
+    assert "entered as sometimes 1 but is now sometimes 2" in printed
 
 
 def test_an_entry_ends_where_its_player_is_out_of_play(enter, client):

@@ -101,7 +101,7 @@ def test_a_second_signal_kills_members_that_still_run(monkeypatch: pytest.Monkey
     monkeypatch.setattr(driver, "GRACE_S", 3600.0)
 
     def heard(line: str) -> None:
-        if line.startswith(("first ended", "the fleet ends")):
+        if line.startswith(("first ended", "stopping the fleet")):
             os.kill(os.getpid(), signal.SIGINT)
 
     stubborn = Scripted(None, when_stopped=None)

@@ -153,7 +153,7 @@ def test_a_dry_run_prints_members_resources_and_commands(capsys, monkeypatch):
     assert "main-4" in table
     assert "Ray at auto" in table
     assert "1 CPU, 1 GPU" in table
-    assert "would not start" not in table
+    assert "cannot start" not in table
     run(*given, "--address", "auto", "--dry-run", "--json")
     told = json.loads(capsys.readouterr().out)
     assert len(told["items"]) == 6
@@ -173,7 +173,7 @@ def test_a_dry_run_reports_missing_capacity(capsys, monkeypatch):
     monkeypatch.setattr("trainer.cli.fleet._this_machine", lambda: Resources(2.0, 0.0))
     given = ["--environment", "rps", "--trainers", "2"]
     run(*given, "--dry-run")
-    assert "it would not start: the fleet needs 3 CPU in total (2 x trainer" in capsys.readouterr().out
+    assert "cannot start: the fleet needs 3 CPU in total (2 x trainer" in capsys.readouterr().out
     run(*given, expect=1)
     assert "the cluster has 2 CPU" in capsys.readouterr().err
 

@@ -29,7 +29,7 @@ def test_cache_that_cannot_be_written_is_named():
 
     ran = run_python(code + "main(['bench', '--environment', 'mech-duel'])")
 
-    assert ran.returncode == 1
+    assert ran.returncode == 78
     assert ran.stderr.startswith("arena: ")
     assert "/dev/null/cache" in ran.stderr
     assert ran.stderr.count("\n") == 1

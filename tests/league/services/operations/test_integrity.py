@@ -118,7 +118,7 @@ def test_a_reference_to_nowhere_is_found(
         connection.exec_driver_sql("DELETE FROM players WHERE id = (SELECT max(player_id) FROM ratings)")
         connection.exec_driver_sql("BEGIN")
     assert broken(look) == {"references"}
-    assert any("rows of ratings with a player_id that players lacks: " in violation.finding for violation in look())
+    assert any("rows of ratings whose player_id is missing in players: " in violation.finding for violation in look())
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_integrity_check_finds_a_lease_without_a_worker(
     with database.write() as session:
         session.execute(update(Lease).where(Lease.id == lease.lease_id).values({column: lacking}))
     (found,) = look()
-    assert (found.invariant, found.finding) == ("references", f"rows of leases with a {column} that {table} lacks: 1")
+    assert (found.invariant, found.finding) == ("references", f"rows of leases whose {column} is missing in {table}: 1")
 
 
 def test_a_champion_that_is_no_commander_is_found(
