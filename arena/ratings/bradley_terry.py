@@ -105,7 +105,7 @@ class Fit:
 
     def times(self, right: FloatArray) -> FloatArray:
         """Return the product of the covariance and `right`, (P, K)."""
-        with _one_thread():
+        with one_thread():
             return self._times(right)
 
     def relative_to(self, players: IntArray) -> "Fit":
@@ -116,7 +116,7 @@ class Fit:
             product = self._times(right - weight * right.sum(axis=0))
             return np.asarray(product - (weight * product).sum(axis=0))
 
-        with _one_thread():
+        with one_thread():
             shared = self._times(weight)[:, 0]
         variance = self.deviation**2 - 2.0 * shared + float(shared[players].mean())
         return Fit(self.rating, np.sqrt(np.maximum(variance, 0.0)), times)
@@ -168,7 +168,7 @@ def fit(
     given = np.asarray(start, dtype=np.float64)
     pinned = np.asarray(anchor, dtype=np.bool_)
     descent = np.asarray(parent, dtype=np.int64)
-    _require(results, given, pinned, descent)
+    require_history(results, given, pinned, descent)
     theta = given / SCALE
     free = np.flatnonzero(~pinned)
     # players close in rating have played each other: sorting reduces the bandwidth
@@ -176,8 +176,8 @@ def fit(
     variance = np.zeros(given.size)
     if not free.size:
         return Fit(given, variance, np.zeros_like)
-    with _one_thread():
-        found = _learn(theta, _pairs(results, pinned), free, descent, config)
+    with one_thread():
+        found = _learn(theta, pair_counts(results, pinned), free, descent, config)
         variance[free] = found.variance
 
     def times(right: FloatArray) -> FloatArray:
@@ -299,7 +299,8 @@ class _Posterior:
         return theta[self.child] - theta[self.parent] - self.step.mean
 
 
-def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: IntArray) -> None:
+def require_history(results: Results, start: FloatArray, anchor: BoolArray, parent: IntArray) -> None:
+    """Raise ValueError if results and players do not belong together, or players descend from each other."""
     players = start.size
     if start.ndim != 1 or not start.shape == anchor.shape == parent.shape:
         raise ValueError(
@@ -317,7 +318,7 @@ def _require(results: Results, start: FloatArray, anchor: BoolArray, parent: Int
     refuse("parent", parent, ancestor != NO_PARENT, "a player cannot descend from itself")
 
 
-def _pairs(results: Results, anchor: BoolArray) -> PairCounts:
+def pair_counts(results: Results, anchor: BoolArray) -> PairCounts:
     """Sum games and points per pair, leaving out pairs of two anchors."""
     tells = (results.home != results.away) & ~(anchor[results.home] & anchor[results.away])
     home, away, games = results.home[tells], results.away[tells], results.games[tells].astype(np.float64)
@@ -352,7 +353,8 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
         before, step = step, _usual_step(posterior, theta, unsure, known, config.parent_weight)
         seemed = correlation
         if config.pair_correlation:
-            correlation = _correlation(pairs, theta, free.size - unsure / before.variance)
+            chance = expit(theta[pairs.low] - theta[pairs.high])
+            correlation = pair_correlation(pairs, chance, free.size - unsure / before.variance)
         if _alike(before, step) and abs(correlation - seemed) < _LEARNING_TOLERANCE:
             break
     _newton_ascent(posterior, theta, _STEP_TOLERANCE, solver, _SOLVER_TOLERANCE)
@@ -400,7 +402,7 @@ def _weighed(pairs: PairCounts, correlation: float) -> PairCounts:
     return replace(pairs, games=share * pairs.games, points=share * pairs.points)
 
 
-def _correlation(pairs: PairCounts, theta: FloatArray, fitted: float) -> float:
+def pair_correlation(pairs: PairCounts, chance: FloatArray, fitted: float) -> float:
     """Estimate the correlation rho of a pair's games from the overdispersion of pair scores (method of moments).
 
         sum_k (points_k - n_k p_k)^2 / (n_k p_k (1 - p_k) (1 + (n_k - 1) rho))  =  f        f = (K - fitted) R / K
@@ -410,13 +412,12 @@ def _correlation(pairs: PairCounts, theta: FloatArray, fitted: float) -> float:
 
     Args:
         pairs: K pairs with their actual games.
-        theta: (P,) strengths.
+        chance: (K,) expected score of each pair's lower player under the model.
         fitted: Effective number of fitted parameters, without those determined by a prior.
 
     Returns:
         rho in [0, 0.9]; 0 if chance alone explains the dispersion.
     """
-    chance = expit(theta[pairs.low] - theta[pairs.high])
     variance = pairs.games * np.maximum(chance * (1.0 - chance), _VARIANCE_FLOOR)
     again = pairs.games > 1.0
     surprise = (np.square(pairs.points - pairs.games * chance) / variance)[again]
@@ -491,6 +492,7 @@ def _newton_ascent(
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """Run linear algebra on one thread, so that sums have the same order, and bits, in every process."""
     with _one_at_a_time, threadpool_limits(1, user_api="blas"):
         yield

@@ -1,0 +1,243 @@
+"""Pair model: Bradley-Terry with cyclic components (multidimensional Elo), fitted to the whole history.
+
+    P(i beats j) = sigmoid(r_i - r_j + sum_c (u_ic v_jc - v_ic u_jc))        r in units of 173.7178 points
+
+One number per player cannot predict rock-paper-scissors: the cyclic components can. Each adds a position in a plane to
+every player, and the signed area between two positions to the log-odds of the pair.
+
+* Priors: r as in `arena.ratings.bradley_terry` (anchors fixed, children one usual step from their parents); u and v
+  are normal with mean 0. The variances are learned by empirical Bayes, so that little data leaves u and v at 0.
+* The number of components is chosen by held-out likelihood: one more is accepted if it predicts held-out games better
+  by more than two standard errors.
+* Games of one pair are correlated beyond the model by rho, as in `arena.ratings.bradley_terry`. `expected` therefore
+  moves from the model towards the pair's own record as the pair plays more (best linear unbiased prediction).
+* Intervals follow from Laplace's approximation with the Fisher information as the curvature.
+
+The fit starts from fixed points and uses fixed random probes, and linear algebra runs on one thread: the same history
+gives the same bits in every process.
+
+Source: Balduzzi, Tuyls, Perolat and Graepel, "Re-evaluating evaluation" (2018), for mElo; Balduzzi et al., "Open-ended
+learning in symmetric zero-sum games" (2019), for disc games; Dempster, Laird and Rubin (1977) for the variances;
+Hutchinson (1990) for traces; Robinson, "That BLUP is a good thing" (1991).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, xlogy
+
+from arena.arrays import FloatArray, IntArray
+from arena.ratings.bradley_terry import one_thread, pair_counts, require_history
+from arena.ratings.covariance import SparseSystem
+from arena.ratings.expected_score import PairCounts
+from arena.ratings.glicko2 import SCALE, Results
+from arena.ratings.pair_posterior import (
+    FINE_STEP,
+    WEIGHT_FLOOR,
+    LearnedModel,
+    Posterior,
+    Priors,
+    Solver,
+    learn,
+    log_odds,
+    with_component,
+)
+
+__all__ = ["COMPONENTS_MAX", "HeldOut", "PairModel", "Priors", "fit"]
+
+COMPONENTS_MAX = 2
+"""The third component never paid in the leagues that this was developed on."""
+
+_HELD_OUT = 0.3  # share of each pair's games
+_STANDARD_ERRORS = 2.0
+_INTERVAL_TOLERANCE = 1e-6
+_BLOCK = 64  # intervals that are solved for at once
+_CHANCE_MIN = 1e-4  # of a held-out game: one upset must not outweigh all others
+_Z_95 = 1.959964
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How well a number of components predicted held-out games.
+
+    Attributes:
+        components: How many.
+        log_loss: Mean negative log-likelihood in nats per game.
+        gain: Log-likelihood gained over one component less, in nats, over all held-out games.
+        error: Standard error of the gain.
+    """
+
+    components: int
+    log_loss: float
+    gain: float
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class PairModel:
+    """A fitted pair model of P players.
+
+    Attributes:
+        rating: (P,) the transitive part r, in points; anchors have theirs.
+        components: (k, P, 2) positions (u, v) in each cyclic component, in the order in which they were added.
+        correlation: rho of the games of one pair beyond the model, in [0, 0.9].
+        held_out: The comparison that chose k; empty if k was given or no pair had two games.
+    """
+
+    rating: FloatArray
+    components: FloatArray
+    correlation: float
+    held_out: tuple[HeldOut, ...]
+    _posterior: "Posterior"
+    _parameters: FloatArray
+    _played: PairCounts
+
+    def expected(self, i: ArrayLike, j: ArrayLike) -> FloatArray:
+        """Return the expected scores of players `i` against players `j`, (K,) each, in [0, 1]."""
+        one, other = _indices(i, j, self.rating.size)
+        return _with_record(self._played, self.correlation, one, other, self._model(one, other))[0]
+
+    def interval(self, i: ArrayLike, j: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return the bounds of 95 % intervals of the expected scores of `i` against `j`, (K,) each, in [0, 1]."""
+        one, other = _indices(i, j, self.rating.size)
+        chance = self._model(one, other)
+        mean, share = _with_record(self._played, self.correlation, one, other, chance)
+        slope = np.maximum(chance * (1.0 - chance), WEIGHT_FLOOR)
+        variance = (1.0 - share) ** 2 * slope**2 * self._log_odds_variance(one, other)
+        variance += (1.0 - share) * self.correlation * slope
+        mean = np.clip(mean, WEIGHT_FLOOR, 1.0 - WEIGHT_FLOOR)
+        center = np.log(mean) - np.log1p(-mean)
+        half = _Z_95 * np.sqrt(variance) / (mean * (1.0 - mean))
+        return expit(center - half), expit(center + half)
+
+    def win_rates(self) -> FloatArray:
+        """Return the (P, P) matrix of expected scores; 0.5 on the diagonal."""
+        rows, columns = np.indices((self.rating.size, self.rating.size)).reshape(2, -1)
+        return self.expected(rows, columns).reshape(self.rating.size, self.rating.size)
+
+    def _model(self, one: IntArray, other: IntArray) -> FloatArray:
+        return np.asarray(expit(log_odds(self._parameters, one, other)))
+
+    def _log_odds_variance(self, one: IntArray, other: IntArray) -> FloatArray:
+        """Return the variances of the log-odds of K pairs, g' C g with g their gradients."""
+        variance = np.zeros(one.size)
+        with one_thread():
+            for first in range(0, one.size, _BLOCK):
+                block = slice(first, first + _BLOCK)
+                gradient = self._posterior.gradients(self._parameters, one[block], other[block]).toarray().T
+                solved = self._system.solution(gradient, _INTERVAL_TOLERANCE)
+                variance[block] = np.einsum("ij,ij->j", gradient, solved)
+        return variance
+
+    @cached_property
+    def _system(self) -> SparseSystem:
+        return Solver().system(self._posterior.information(self._parameters))
+
+
+def fit(results: Results, priors: Priors, *, components: int | None = None) -> PairModel:
+    """Fit ratings and cyclic components of P players to all their games.
+
+    Args:
+        results: Rows over the P players, several rows of a pair allowed. Rows of a player against itself are dropped.
+        priors: What is known before any game.
+        components: Number of cyclic components; None chooses 0 to 2 by held-out likelihood.
+
+    Raises:
+        ValueError: An index is not a player, or the number of components is negative.
+    """
+    require_history(results, priors.start, priors.anchor, priors.parent)
+    if components is not None and components < 0:
+        raise ValueError(f"components is {components}: it must be 0 or more, or None to choose it")
+    pairs = pair_counts(results, np.zeros(priors.start.size, dtype=np.bool_))
+    start = np.array(priors.start / SCALE)[:, None]
+    with one_thread():
+        held_out: list[HeldOut] = []
+        if components is None:
+            start, held_out = _choose(pairs, priors, start)
+        else:
+            for count in range(components + 1):  # a component starts from the residuals of the ones before
+                start = learn(pairs, priors, start if count == 0 else with_component(pairs, start)).parameters
+        learned = learn(pairs, priors, start, FINE_STEP)
+    parameters = learned.parameters
+    rating = np.where(priors.anchor, priors.start, SCALE * parameters[:, 0])
+    count = (parameters.shape[1] - 1) // 2
+    positions = parameters[:, 1:].reshape(len(parameters), count, 2).transpose(1, 0, 2)
+    return PairModel(rating, positions, learned.correlation, tuple(held_out), learned.posterior, parameters, pairs)
+
+
+def _indices(i: ArrayLike, j: ArrayLike, players: int) -> tuple[IntArray, IntArray]:
+    one, other = np.broadcast_arrays(np.asarray(i, dtype=np.int64), np.asarray(j, dtype=np.int64))
+    one, other = one.reshape(-1), other.reshape(-1)
+    for indices in (one, other):
+        wrong = (indices < 0) | (indices >= players)
+        if wrong.any():
+            raise ValueError(f"player index {indices[wrong][0]}: there are {players} players, counted from 0")
+    return one, other
+
+
+def _with_record(
+    played: PairCounts, correlation: float, one: IntArray, other: IntArray, chance: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return predictions that take in the pairs' own records, and the weights of the records, (K,) each."""
+    if correlation == 0.0 or not played.low.size:
+        return chance, np.zeros_like(chance)
+    players = int(max(played.high.max(), one.max(initial=0), other.max(initial=0))) + 1
+    code, wanted = played.low * players + played.high, np.minimum(one, other) * players + np.maximum(one, other)
+    found = np.minimum(np.searchsorted(code, wanted), code.size - 1)
+    known = code[found] == wanted
+    games = np.where(known, played.games[found], 0.0)
+    low_score = played.points[found] / played.games[found]
+    score = np.where(one <= other, low_score, 1.0 - low_score)
+    share = games * correlation / (1.0 + (games - 1.0) * correlation)
+    return np.where(known, chance + share * (score - chance), chance), share
+
+
+def _choose(pairs: PairCounts, priors: Priors, start: FloatArray) -> tuple[FloatArray, list[HeldOut]]:
+    """Return starting parameters with the number of components that predicts held-out games best."""
+    train, test = _split(pairs)
+    if not test.low.size or not train.low.size:
+        return start, []
+    best = learn(train, priors, start)
+    loss = _losses(train, test, best)
+    compared = [HeldOut(0, float(loss.sum() / test.games.sum()), 0.0, 0.0)]
+    for count in range(1, COMPONENTS_MAX + 1):
+        richer = learn(train, priors, with_component(train, best.parameters))
+        after = _losses(train, test, richer)
+        gains = loss - after
+        error = float(np.sqrt(np.square(gains - gains.mean()).sum()))
+        compared.append(HeldOut(count, float(after.sum() / test.games.sum()), float(gains.sum()), error))
+        if gains.sum() <= _STANDARD_ERRORS * error:
+            break
+        best, loss = richer, after
+    return best.parameters, compared
+
+
+def _losses(train: PairCounts, test: PairCounts, learned: LearnedModel) -> FloatArray:
+    """Return the negative log-likelihood of each pair's held-out games."""
+    chance = expit(log_odds(learned.parameters, test.low, test.high))
+    mean, _ = _with_record(train, learned.correlation, test.low, test.high, chance)
+    mean = np.clip(mean, _CHANCE_MIN, 1.0 - _CHANCE_MIN)
+    return np.asarray(-xlogy(test.points, mean) - xlogy(test.games - test.points, 1.0 - mean))
+
+
+def _split(pairs: PairCounts) -> tuple[PairCounts, PairCounts]:
+    """Split each pair's games at random, as if all but the odd half point were wins and losses."""
+    rng = np.random.default_rng(0)  # the same in every process
+    games = np.rint(pairs.games).astype(np.int64)
+    held = rng.binomial(games, _HELD_OUT)
+    wins = np.floor(pairs.points + 1e-9).astype(np.int64)
+    won = rng.hypergeometric(wins, games - wins, held).astype(np.float64)
+    share = np.divide(won, wins, out=np.zeros_like(won), where=wins > 0)
+    won += np.where(wins > 0, share, held / games) * (pairs.points - wins)  # the odd half point follows the others
+    won = np.minimum(won, held)
+    test = PairCounts(pairs.low, pairs.high, held.astype(np.float64), won)
+    train = PairCounts(pairs.low, pairs.high, pairs.games - held, pairs.points - won)
+    return _without_idle(train), _without_idle(test)
+
+
+def _without_idle(pairs: PairCounts) -> PairCounts:
+    played = pairs.games > 0.0
+    points = np.clip(pairs.points[played], 0.0, pairs.games[played])
+    return PairCounts(pairs.low[played], pairs.high[played], pairs.games[played], points)

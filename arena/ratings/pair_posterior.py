@@ -1,0 +1,337 @@
+"""Posterior of the pair model: log-odds with cyclic components, Fisher information, mode and learned variances."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+from scipy.sparse.linalg import svds
+from scipy.special import expit
+
+from arena.arrays import BoolArray, FloatArray, IntArray
+from arena.ratings.bradley_terry import NO_PARENT, pair_correlation, require_history
+from arena.ratings.bradley_terry_config import RefitConfig
+from arena.ratings.covariance import SparseSystem
+from arena.ratings.expected_score import PairCounts
+from arena.ratings.glicko2 import SCALE, START_RATING, Results
+
+ROUGH_STEP, FINE_STEP = 0.02, 1e-4
+"""Last steps of a search, in units of 173.7178 points: 3 points to compare models, 0.02 points for the result."""
+
+WEIGHT_FLOOR = 1e-6
+"""Least information of a game: a pair that always wins still bends the likelihood."""
+
+_SPREAD_START, _SPREAD_MIN, _SPREAD_MAX = 0.5, 0.02, 4.0  # of u and v; 0.02 moves no score by 0.1 %
+_ROUNDS, _ROUND_TOLERANCE = 20, 0.05
+_STEPS, _STEPS_PER_ROUND, _STEP_MAX, _HALVINGS = 60, 3, 4.0, 30
+_SOLVER_TOLERANCE = 0.01  # Fisher scoring corrects the rest in its next step
+_PROBES = 4
+_DEFLATED_MIN = 1_000  # unknowns; below, finding directions to deflate costs more than it saves
+
+
+@dataclass(frozen=True, eq=False)
+class Priors:
+    """What is known of P players before any game.
+
+    Attributes:
+        start: (P,) ratings in points: those of the anchors, and where the search begins for the others.
+        anchor: (P,) true for players that keep their rating.
+        parent: (P,) index of the player that each descends from, -1 for none. An anchor has none.
+        config: The prior of strengths.
+
+    Raises:
+        ValueError: Lengths differ, a parent is not a player, or players descend from each other.
+    """
+
+    start: FloatArray
+    anchor: BoolArray
+    parent: IntArray
+    config: RefitConfig = field(default_factory=RefitConfig)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", np.asarray(self.start, dtype=np.float64))
+        object.__setattr__(self, "anchor", np.asarray(self.anchor, dtype=np.bool_))
+        object.__setattr__(self, "parent", np.asarray(self.parent, dtype=np.int64))
+        none = np.empty(0, dtype=np.int64)
+        require_history(Results(none, none, np.empty(0), none), self.start, self.anchor, self.parent)
+
+
+def log_odds(parameters: FloatArray, one: IntArray, other: IntArray) -> FloatArray:
+    """Return the log-odds of K pairs from (P, 1 + 2k) parameters: r, then u and v of each component."""
+    home, away = parameters[one], parameters[other]
+    area = home[:, 1::2] * away[:, 2::2] - home[:, 2::2] * away[:, 1::2]
+    return np.asarray(home[:, 0] - away[:, 0] + area.sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Variances:
+    """Prior of parameters that is learned: steps from parent to child, and the spread of u and v of each component."""
+
+    step_mean: float
+    step_variance: float
+    spread: FloatArray  # (k,) standard deviations
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The log-posterior of (P, 1 + 2k) parameters as a function.
+
+    Attributes:
+        pairs: Games and points that count, (K,).
+        free: (P,) true for players whose rating moves.
+        precision: (P,) of the prior of r around 1500; 0 for children.
+        child: (C,) players with a parent.
+        parent: (C,) their parents.
+        prior: The learned part.
+    """
+
+    pairs: PairCounts
+    free: BoolArray
+    precision: FloatArray
+    child: IntArray
+    parent: IntArray
+    prior: Variances
+
+    def height(self, parameters: FloatArray) -> float:
+        """Return the log-posterior, up to a constant."""
+        found = log_odds(parameters, self.pairs.low, self.pairs.high)
+        likelihood = self.pairs.points * found - self.pairs.games * np.logaddexp(0.0, found)
+        prior = self.precision * np.square(parameters[:, 0] - START_RATING / SCALE)
+        descent = np.square(self._surplus(parameters)) / self.prior.step_variance
+        positions = np.square(parameters[:, 1:]) * self._position_precision()
+        return float(likelihood.sum() - 0.5 * (prior.sum() + descent.sum() + positions.sum()))
+
+    def slope(self, parameters: FloatArray) -> FloatArray:
+        """Return the (P, 1 + 2k) first derivatives; 0 for the ratings of anchors."""
+        low, high, size = self.pairs.low, self.pairs.high, len(parameters)
+        surprise = self.pairs.points - self.pairs.games * expit(log_odds(parameters, low, high))
+        found = np.empty_like(parameters)
+        for column, (of_low, of_high) in enumerate(_pair_gradients(parameters, low, high)):
+            found[:, column] = np.bincount(low, surprise * of_low, size) + np.bincount(high, surprise * of_high, size)
+        pull = self._surplus(parameters) / self.prior.step_variance
+        found[:, 0] -= np.bincount(self.child, pull, size) - np.bincount(self.parent, pull, size)
+        found[:, 0] -= self.precision * (parameters[:, 0] - START_RATING / SCALE)
+        found[:, 1:] -= self._position_precision() * parameters[:, 1:]
+        found[~self.free, 0] = 0.0
+        return found
+
+    def information(self, parameters: FloatArray) -> "Information":
+        """Return the Fisher information plus the prior's precision, (P (1 + 2k))^2; anchors' ratings are held."""
+        low, high = self.pairs.low, self.pairs.high
+        chance = expit(log_odds(parameters, low, high))
+        weight = self.pairs.games * np.maximum(chance * (1.0 - chance), WEIGHT_FLOOR)
+        gradients = self.gradients(parameters, low, high)
+        gradients.data *= np.repeat(np.sqrt(weight), 2 * parameters.shape[1])
+        own = np.empty_like(parameters)
+        own[:, 0] = np.where(self.free, self.precision, 1.0)
+        own[:, 1:] = self._position_precision()
+        return Information(vstack((gradients, self._step_gradients(parameters.shape)), format="csr"), own.reshape(-1))
+
+    def gradients(self, parameters: FloatArray, one: IntArray, other: IntArray) -> csr_array:
+        """Return the (K, P (1 + 2k)) gradients of the log-odds of K pairs."""
+        width = parameters.shape[1]
+        values = np.empty((one.size, 2, width))
+        for column, (of_one, of_other) in enumerate(_pair_gradients(parameters, one, other)):
+            values[:, 0, column], values[:, 1, column] = of_one, of_other
+        values[:, 0, 0] *= self.free[one]
+        values[:, 1, 0] *= self.free[other]
+        columns = np.stack((one, other), axis=1)[:, :, None] * width + np.arange(width)
+        starts = np.arange(one.size + 1) * (2 * width)
+        return csr_array((values.reshape(-1), columns.reshape(-1), starts), shape=(one.size, parameters.size))
+
+    def step_probes(self, shape: tuple[int, int], signs: FloatArray) -> FloatArray:
+        """Return the (P (1 + 2k), N) gradients of sums of signed steps, for (C, N) signs."""
+        return np.asarray(np.sqrt(self.prior.step_variance) * (self._step_gradients(shape).T @ signs))
+
+    def _step_gradients(self, shape: tuple[int, int]) -> csr_array:
+        width, count = shape[1], self.child.size
+        scale = 1.0 / np.sqrt(self.prior.step_variance)
+        values = np.stack((np.full(count, scale), np.where(self.free[self.parent], -scale, 0.0)), axis=1)
+        columns = np.stack((self.child, self.parent), axis=1) * width
+        starts = np.arange(count + 1) * 2
+        return csr_array((values.reshape(-1), columns.reshape(-1), starts), shape=(count, shape[0] * shape[1]))
+
+    def _position_precision(self) -> FloatArray:
+        return np.repeat(1.0 / np.square(self.prior.spread), 2)
+
+    def _surplus(self, parameters: FloatArray) -> FloatArray:
+        return np.asarray(parameters[self.child, 0] - parameters[self.parent, 0] - self.prior.step_mean)
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """The (F, F) matrix root' root + diag(own): its products cost less than the matrix."""
+
+    root: csr_array
+    own: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.own.size, self.own.size
+
+    @cached_property
+    def _transposed(self) -> csr_array:
+        return csr_array(self.root.T)
+
+    def __matmul__(self, right: FloatArray) -> FloatArray:
+        own = self.own if right.ndim == 1 else self.own[:, None]
+        return np.asarray(self._transposed @ (self.root @ right) + own * right)
+
+    def diagonal(self) -> FloatArray:
+        """Return the (F,) diagonal."""
+        return np.bincount(self.root.indices, np.square(self.root.data), self.own.size) + self.own
+
+
+def _pair_gradients(
+    parameters: FloatArray, one: IntArray, other: IntArray
+) -> Iterator[tuple[FloatArray | float, FloatArray | float]]:
+    """Yield, for each column of the parameters, the derivative of the log-odds in either player's value."""
+    yield 1.0, -1.0
+    home, away = parameters[one], parameters[other]
+    for u in range(1, parameters.shape[1], 2):
+        yield away[:, u + 1], -home[:, u + 1]
+        yield -away[:, u], home[:, u]
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedModel:
+    """Parameters at the mode, with the posterior that they are the mode of."""
+
+    parameters: FloatArray
+    posterior: Posterior
+    correlation: float
+
+
+class Solver:
+    """Solves systems that change little from one to the next, with one set of deflated directions for all."""
+
+    def __init__(self) -> None:
+        self._basis: FloatArray | None = None
+
+    def system(self, information: Information) -> SparseSystem:
+        """Return what solves for a matrix."""
+        size = information.shape[0]
+        if size <= _DEFLATED_MIN:
+            return SparseSystem.of(information, np.empty((size, 0)))
+        system = SparseSystem.of(information, self._basis)
+        self._basis = system.basis
+        return system
+
+
+def learn(pairs: PairCounts, priors: Priors, start: FloatArray, tolerance: float = ROUGH_STEP) -> LearnedModel:
+    """Alternate the mode of the posterior with the learned variances (empirical Bayes by EM)."""
+    free = ~priors.anchor
+    child = np.flatnonzero(free & (priors.parent != NO_PARENT))
+    precision = np.where(free & (priors.parent == NO_PARENT), (SCALE / priors.config.prior_deviation) ** 2, 0.0)
+    components = (start.shape[1] - 1) // 2
+    variances = Variances(0.0, 4.0 / priors.config.parent_draws, np.full(components, _SPREAD_START))
+    posterior = Posterior(pairs, free, precision, child, priors.parent[child], variances)
+    parameters, correlation, solver = start.copy(), 0.0, Solver()
+    for _ in range(_ROUNDS):
+        parameters, moved = _climb(posterior, parameters, solver, ROUGH_STEP, _STEPS_PER_ROUND)
+        before = variances
+        variances, fitted = _learned_variances(posterior, parameters, solver, priors.config)
+        seemed = correlation
+        if priors.config.pair_correlation and pairs.low.size:
+            chance = expit(log_odds(parameters, pairs.low, pairs.high))
+            correlation = pair_correlation(pairs, chance, fitted)
+        posterior = replace(posterior, pairs=_counted(pairs, correlation), prior=variances)
+        settled = _near(before, variances) and abs(correlation - seemed) < _ROUND_TOLERANCE
+        if settled and moved < _ROUND_TOLERANCE:
+            break
+    parameters, _ = _climb(posterior, parameters, solver, tolerance, _STEPS)
+    return LearnedModel(parameters, posterior, correlation)
+
+
+def _counted(pairs: PairCounts, correlation: float) -> PairCounts:
+    share = 1.0 / (1.0 + (pairs.games - 1.0) * correlation)
+    return replace(pairs, games=share * pairs.games, points=share * pairs.points)
+
+
+def _climb(
+    posterior: Posterior, parameters: FloatArray, solver: Solver, tolerance: float, steps: int
+) -> tuple[FloatArray, float]:
+    """Move towards the nearest mode by Fisher scoring with halved steps; return where to, and the last step's size."""
+    height, moved = posterior.height(parameters), 0.0
+    for _ in range(steps):
+        slope = posterior.slope(parameters).reshape(-1, 1)
+        system = solver.system(posterior.information(parameters))
+        step = system.solution(slope, _SOLVER_TOLERANCE).reshape(parameters.shape)
+        step *= _STEP_MAX / max(np.abs(step).max(), _STEP_MAX)
+        for _ in range(_HALVINGS):
+            tried = parameters + step
+            risen = posterior.height(tried)
+            if risen >= height:
+                break
+            step *= 0.5
+        else:
+            return parameters, 0.0
+        parameters, height, moved = tried, risen, float(np.abs(step).max())
+        if moved < tolerance:
+            break
+    return parameters, moved
+
+
+def _learned_variances(
+    posterior: Posterior, parameters: FloatArray, solver: Solver, config: RefitConfig
+) -> tuple[Variances, float]:
+    """Return the M step's variances, and the effective number of parameters that the games determined."""
+    players, width = parameters.shape
+    of_steps, of_positions = _traces(posterior, parameters, solver)
+    steps = parameters[posterior.child, 0] - parameters[posterior.parent, 0]
+    weight = config.parent_weight
+    mean = float(steps.sum()) / (steps.size + weight)
+    squares = weight * 4.0 / config.parent_draws + float(np.square(steps - mean).sum()) + of_steps
+    of_component = np.square(parameters[:, 1:]).reshape(players, (width - 1) // 2, 2).sum(axis=(0, 2))
+    spread = np.sqrt((of_component + of_positions) / (2 * players))
+    determined = float(posterior.free.sum()) - of_steps / posterior.prior.step_variance
+    determined += float((2.0 * players - of_positions / np.square(posterior.prior.spread)).sum())
+    variances = Variances(mean, squares / (steps.size + weight), np.clip(spread, _SPREAD_MIN, _SPREAD_MAX))
+    return variances, max(determined, 0.0)
+
+
+def _traces(posterior: Posterior, parameters: FloatArray, solver: Solver) -> tuple[float, FloatArray]:
+    """Estimate the summed variances of all steps, and of the positions of each component, (k,), by random probes."""
+    rng = np.random.default_rng(0)  # the same in every process
+    steps = rng.choice(np.array([-1.0, 1.0]), (posterior.child.size, _PROBES))
+    positions = rng.choice(np.array([-1.0, 1.0]), (*parameters.shape, _PROBES))
+    probes = [posterior.step_probes(parameters.shape, steps)]
+    for u in range(1, parameters.shape[1], 2):
+        only = np.zeros_like(positions)
+        only[:, u : u + 2] = positions[:, u : u + 2]
+        probes.append(only.reshape(-1, _PROBES))
+    system = solver.system(posterior.information(parameters))
+    traces = [float((probe * system.solution(probe, _SOLVER_TOLERANCE)).sum()) / _PROBES for probe in probes]
+    return traces[0], np.array(traces[1:])
+
+
+def _near(one: Variances, other: Variances) -> bool:
+    apart = abs(one.step_mean - other.step_mean) / one.step_variance**0.5
+    of_steps = abs(1.0 - other.step_variance / one.step_variance)
+    of_positions = np.abs(1.0 - other.spread / one.spread).max(initial=0.0)
+    return bool(max(apart, of_steps, of_positions) < _ROUND_TOLERANCE)
+
+
+def with_component(pairs: PairCounts, parameters: FloatArray) -> FloatArray:
+    """Add a component along the plane in which the residual scores of pairs are largest.
+
+    At 0 the slope of u and v vanishes, so the search has to begin elsewhere: at the first singular vectors of the
+    antisymmetric matrix of residuals, whose singular values come in pairs.
+    """
+    players = len(parameters)
+    if players < 3 or not pairs.low.size:
+        return np.hstack((parameters, np.zeros((players, 2))))
+    chance = expit(log_odds(parameters, pairs.low, pairs.high))
+    residual = (pairs.points - pairs.games * chance) / np.sqrt(pairs.games * 0.25 + 1.0)
+    rows, columns = np.concatenate((pairs.low, pairs.high)), np.concatenate((pairs.high, pairs.low))
+    matrix = csr_array((np.concatenate((residual, -residual)), (rows, columns)), shape=(players, players))
+    left, _, _ = svds(matrix, k=1, v0=np.linspace(1.0, 2.0, players), solver="arpack")
+    u = left[:, 0]
+    v = matrix.T @ u
+    v -= u * (u @ v)
+    size = _SPREAD_START * np.sqrt(players)
+    length = float(np.linalg.norm(v))
+    v = v / length if length > 0.0 else v
+    return np.hstack((parameters, size * u[:, None], size * v[:, None]))
