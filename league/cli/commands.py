@@ -111,7 +111,8 @@ _ENVIRONMENT = {
 
 _ADMIN = {
     "log": LazyCommand(
-        "league.cli.audit:app", "Print the audit log, newest first: each change with its time, author and reason."
+        "league.cli.maintenance.audit:app",
+        "Print the audit log, newest first: each change with its time, author and reason.",
     ),
     "check": LazyCommand("league.cli.maintenance.integrity:app", "Check the league for inconsistencies."),
     "gc": LazyCommand(

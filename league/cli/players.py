@@ -8,7 +8,6 @@ import typer
 from rich.table import Table
 
 from league import wire
-from league.cli import audit
 from league.cli.connection import (
     AsJson,
     Cursor,
@@ -22,6 +21,7 @@ from league.cli.connection import (
     find_player,
     pages,
 )
+from league.cli.maintenance import audit
 from league.cli.output import tables
 from league.cli.output.grid import Grid, record
 from league.client import DEFAULT_URL

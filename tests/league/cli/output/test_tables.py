@@ -12,7 +12,8 @@ from league_command import Run
 from rich.console import Console
 
 from league import wire
-from league.cli import audit, main
+from league.cli import main
+from league.cli.maintenance import audit
 from league.cli.maintenance.rating_periods import comparison_grid
 from league.cli.output import tables
 from league.services.rating_periods.what_if import Backtest, Comparison, Line, Place
