@@ -15,6 +15,7 @@ from league.api.routers import checkpoints
 from league.api.routers.checkpoints import Sha256
 from league.api.state import AppState
 from league.errors import LeagueError
+from league.player_names import display_name
 from league.services.audit import log as audit_log
 from league.services.audit.log import AuditFilter
 from league.services.leaderboard import lineage, player_profile, standings
@@ -23,7 +24,6 @@ from league.services.lifecycle import champions, transitions
 from league.services.lifecycle.transitions import Change
 from league.services.matches import queries as match_queries
 from league.services.matches.queries import MatchFilter
-from league.services.player_names import display_name
 from league.services.promotion import behaviour_profiles
 from league.services.ratings import rated_players
 from league.services.unplayable_reports import reports

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from league.services.player_names import display_name
+from league.player_names import display_name
 from league.web import filters
 
 NAVIGATION = (

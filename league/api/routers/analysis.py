@@ -8,9 +8,9 @@ from league import wire
 from league.api.dependencies import After, Filter, Limit, Reader, Running
 from league.api.routes import ApiRoute
 from league.pagination import Page
+from league.player_names import display_name
 from league.services.environments import lookup as environments
 from league.services.leaderboard import payoff_matrix, regressions, superiority
-from league.services.player_names import display_name
 from league.services.promotion import redundancy
 from league.wire import PREFIX
 

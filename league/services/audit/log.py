@@ -14,7 +14,7 @@ from league.db.bulk_insert import among
 from league.db.locks import Lock
 from league.db.models import Event, Player
 from league.pagination import Page, paginate
-from league.services.player_names import display_name
+from league.player_names import display_name
 
 _PLAYERS = {"champion": ("from", "to"), "gate": ("against",)}
 """Which details of a kind of event are ids of players."""

@@ -20,11 +20,11 @@ from league.db.locks import Lock
 from league.db.models import Gate, Lease, Match, Player, Quarantine, Worker
 from league.errors import GateConflictError, InvalidRequestError
 from league.pagination import Page, paginate
+from league.player_names import display_name
 from league.services.audit.log import RULE
 from league.services.environments import lookup as environments
 from league.services.gates import sprt as gate_sprt
 from league.services.gates.sprt import NUMBERS, STATES, Ending
-from league.services.player_names import display_name
 from league.services.ratings import rated_players
 from league.settings import Settings
 

@@ -11,10 +11,10 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from league import wire
 from league.db.models import Lease, Match
+from league.player_names import display_name
 from league.services.matches import counting
 from league.services.matchmaking import leases
 from league.services.matchmaking.pfsp import SELF_PLAY
-from league.services.player_names import display_name
 from league.services.population.cache import PopulationCache
 from league.settings import Settings
 

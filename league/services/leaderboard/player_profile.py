@@ -13,8 +13,8 @@ from league import wire
 from league.db.bulk_insert import among
 from league.db.models import Period, Player, Rating
 from league.pagination import Page, paginate
+from league.player_names import display_name
 from league.services.matches import pair_records
-from league.services.player_names import display_name
 from league.services.ratings import rated_players
 from league.services.ratings.period import RatingConfig
 

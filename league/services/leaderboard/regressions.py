@@ -23,11 +23,11 @@ from league.db import locks
 from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Player
+from league.player_names import display_name
 from league.services.audit import log as audit_log
 from league.services.audit.log import RULE, Cause
 from league.services.environments import lookup as environments
 from league.services.matches import log as match_log
-from league.services.player_names import display_name
 from league.services.population import cache as population_cache
 from league.services.population import role_config, rule_inputs
 from league.services.population.cache import REMARKS, Population

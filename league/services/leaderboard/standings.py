@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.db.models import Event, Learner, Period, Player, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
+from league.player_names import display_name
 from league.services.environments import lookup as environments
-from league.services.player_names import display_name
 from league.services.population.cache import PopulationCache
 from league.services.ratings import rated_players, side_ratings
 from league.services.ratings.side_ratings import OnSide, OnSides

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 from league import wire
 from league.db.engine import Database
 from league.db.models import Period, Player
+from league.player_names import display_name
 from league.services.environments import lookup as environments
 from league.services.matches import pair_records
-from league.services.player_names import display_name
 from league.services.population.cache import PopulationCache
 from league.services.rating_periods import closing
 from league.services.ratings import history_fit, rated_players

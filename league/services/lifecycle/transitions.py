@@ -12,10 +12,10 @@ from league.db import locks
 from league.db.locks import Lock
 from league.db.models import Player
 from league.errors import ChampionConflictError, StandingConflictError
+from league.player_names import display_name
 from league.services.audit import log as audit_log
 from league.services.audit.log import Cause
 from league.services.lifecycle import champions
-from league.services.player_names import display_name
 from league.services.ratings import rated_players
 from league.services.unplayable_reports import false_reports, reports
 from league.settings import Settings

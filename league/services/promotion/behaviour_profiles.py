@@ -14,8 +14,8 @@ from arena.evaluation.behaviour_profiles import Samples
 from league import wire
 from league.db.models import Behaviour, Match, MeasureSet, Player
 from league.errors import InvalidRequestError
+from league.player_names import display_name
 from league.services.matches import behaviours, counting
-from league.services.player_names import display_name
 from league.services.population.cache import Population, PopulationCache
 from league.services.ratings import rated_players
 

@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 from arena.evaluation.redundancy import RedundancyConfig, Redundant, redundant
 from arena.ratings.glicko2 import Ratings, conservative
 from league import wire
+from league.player_names import display_name
 from league.services.environments import lookup as environments
 from league.services.lifecycle import champions
 from league.services.matches import pair_records
-from league.services.player_names import display_name
 from league.services.population import cache as population_cache
 from league.services.population.cache import Member, Population
 from league.services.promotion import behaviour_profiles

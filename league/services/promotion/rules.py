@@ -14,11 +14,11 @@ from arena.population import promotion as rule
 from arena.population.promotion import Decision, GateRequest, GateResult, HeadToHead, Roster
 from arena.ratings.glicko2 import Ratings, expected_score
 from league import wire
+from league.player_names import display_name
 from league.services.audit.log import RULE, Cause
 from league.services.gates import service as gates
 from league.services.lifecycle import champions, transitions
 from league.services.matches import pair_records
-from league.services.player_names import display_name
 from league.services.population import cache as populations
 from league.services.population.cache import Member, Population
 from league.services.promotion import redundancy

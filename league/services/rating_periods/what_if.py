@@ -14,13 +14,13 @@ from arena.ratings.glicko2 import expected_score
 from league.db.engine import Database
 from league.db.models import Period, Player
 from league.errors import ConfigurationError, InvalidRequestError, reason
+from league.player_names import display_name
 from league.services.audit import log as audit_log
 from league.services.audit.log import Cause
 from league.services.matches import log as match_log
 from league.services.matches import pair_records
 from league.services.matches.log import MatchArrays
 from league.services.matches.pair_records import PairRecords
-from league.services.player_names import display_name
 from league.services.rating_periods import closing
 from league.services.rating_periods import queries as period_queries
 from league.services.rating_periods.rebuild import Cut, Step, replay

@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class Named(Protocol):
-    """Who has a name and perhaps a call-sign."""
+    """A player with a name and perhaps a call-sign."""
 
     @property
     def name(self) -> str:
@@ -12,9 +12,9 @@ class Named(Protocol):
 
     @property
     def call_sign(self) -> str | None:
-        """What a commander is called."""
+        """Call-sign of a commander; None for other players."""
 
 
 def display_name(one: Named) -> str:
-    """Return a call-sign, or the name of who has none."""
+    """Return the call-sign, or the name of a player without one."""
     return one.call_sign or one.name
