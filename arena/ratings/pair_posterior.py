@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
-from scipy.sparse.linalg import svds
+from scipy.sparse import csr_array, linalg, vstack
 from scipy.special import expit
 
 from arena.arrays import BoolArray, FloatArray, IntArray
@@ -327,7 +326,7 @@ def with_component(pairs: PairCounts, parameters: FloatArray) -> FloatArray:
     residual = (pairs.points - pairs.games * chance) / np.sqrt(pairs.games * 0.25 + 1.0)
     rows, columns = np.concatenate((pairs.low, pairs.high)), np.concatenate((pairs.high, pairs.low))
     matrix = csr_array((np.concatenate((residual, -residual)), (rows, columns)), shape=(players, players))
-    left, _, _ = svds(matrix, k=1, v0=np.linspace(1.0, 2.0, players), solver="arpack")
+    left, _, _ = linalg.svds(matrix, k=1, v0=np.linspace(1.0, 2.0, players), solver="arpack")
     u = left[:, 0]
     v = matrix.T @ u
     v -= u * (u @ v)
