@@ -346,7 +346,9 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
     step = known = _LineageStep(0.0, 4.0 / config.parent_draws)
     correlation = 0.0
     for _ in range(_LEARNING_ROUNDS):
-        posterior = _Posterior(_weighed(pairs, correlation), pattern, free, precision, child, parent[child], step)
+        posterior = _Posterior(
+            effective_counts(pairs, correlation), pattern, free, precision, child, parent[child], step
+        )
         _newton_ascent(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGHLY)
         solution = solver.solved(posterior.curvature(theta), probes, _PROBE_TOLERANCE, solution)
         unsure = float((probes * solution).sum())
@@ -396,7 +398,7 @@ def _usual_step(
     return _LineageStep(mean, (weight * known.variance + spread) / (steps.size + weight))
 
 
-def _weighed(pairs: PairCounts, correlation: float) -> PairCounts:
+def effective_counts(pairs: PairCounts, correlation: float) -> PairCounts:
     """Return effective games and points of each pair: n games count as n / (1 + (n - 1) rho)."""
     share = 1.0 / (1.0 + (pairs.games - 1.0) * correlation)
     return replace(pairs, games=share * pairs.games, points=share * pairs.points)

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, linalg, vstack
 from scipy.special import expit
 
 from arena.arrays import BoolArray, FloatArray, IntArray
-from arena.ratings.bradley_terry import NO_PARENT, pair_correlation, require_history
+from arena.ratings.bradley_terry import NO_PARENT, effective_counts, pair_correlation, require_history
 from arena.ratings.bradley_terry_config import RefitConfig
 from arena.ratings.covariance import SparseSystem
 from arena.ratings.expected_score import PairCounts
@@ -236,17 +236,12 @@ def learn(pairs: PairCounts, priors: Priors, start: FloatArray, tolerance: float
         if priors.config.pair_correlation and pairs.low.size:
             chance = expit(log_odds(parameters, pairs.low, pairs.high))
             correlation = pair_correlation(pairs, chance, fitted)
-        posterior = replace(posterior, pairs=_counted(pairs, correlation), prior=variances)
+        posterior = replace(posterior, pairs=effective_counts(pairs, correlation), prior=variances)
         settled = _near(before, variances) and abs(correlation - seemed) < _ROUND_TOLERANCE
         if settled and moved < _ROUND_TOLERANCE:
             break
     parameters, _ = _climb(posterior, parameters, solver, tolerance, _STEPS)
     return LearnedModel(parameters, posterior, correlation)
-
-
-def _counted(pairs: PairCounts, correlation: float) -> PairCounts:
-    share = 1.0 / (1.0 + (pairs.games - 1.0) * correlation)
-    return replace(pairs, games=share * pairs.games, points=share * pairs.points)
 
 
 def _climb(
