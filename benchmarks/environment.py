@@ -3,7 +3,7 @@
     python -m benchmarks.environment --vmas-python vmas-venv/bin/python
 
 CPU seconds of the stepping thread, one torch thread. Every repeat measures all rows one after the other, so that a busy
-machine slows all of them; medians are printed. `other/football.py` says how to set up the other side.
+machine slows all of them; medians are printed. `peers/run_vmas.py` says how to install the reference.
 """
 
 import argparse
@@ -117,7 +117,7 @@ def lieutenants(environment: str) -> float:
 
 def start_football(python: str) -> "subprocess.Popen[str] | None":
     """The other side, warmed up; nothing where its interpreter has no VMAS."""
-    command = [python, str(Path(__file__).parent / "other" / "football.py"), str(MATCHES_AT_ONCE), str(VMAS_STEPS)]
+    command = [python, str(Path(__file__).parent / "peers" / "run_vmas.py"), str(MATCHES_AT_ONCE), str(VMAS_STEPS)]
     child = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -155,7 +155,7 @@ def print_ratio(measured: dict[str, list[float]]) -> None:
         print_row(name, f"{statistics.median(ratios):.2f}", "above 1")
     else:
         print_row(name, NOT_MEASURED, "above 1")
-        print("    VMAS is not installed for --vmas-python: see benchmarks/other/football.py")
+        print("    VMAS is not installed for --vmas-python: see benchmarks/peers/run_vmas.py")
 
 
 def print_memory() -> None:

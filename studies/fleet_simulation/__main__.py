@@ -24,8 +24,8 @@ from rich.table import Table
 from studies.fleet_simulation import trial
 from studies.fleet_simulation.pace import KINDS, Costs, Needs, Pace, miss_rate, needs, rows_of
 from studies.fleet_simulation.trial import Seen
-from benchmarks.stage import databases
-from benchmarks.stage.stage import Stage
+from benchmarks.server import databases
+from benchmarks.server.testbed import Stage
 
 FLEETS = (100, 1_000, 10_000)
 DAY_S = 86_400.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from benchmarks.stage.stage import Server, Stage, free_port
+from benchmarks.server.testbed import Server, Stage, free_port
 
 _CONFIGURATION = """
 worker_processes 1; {user} pid {folder}/pid; error_log {folder}/errors.log warn;

@@ -10,8 +10,8 @@ import numpy as np
 from safetensors.numpy import save
 
 from studies.fleet_simulation.pace import Pace
-from benchmarks.service.leases import ENVIRONMENT, LEASES_PATH, RESULTS_PATH, batch_of
-from benchmarks.stage.arrivals import Arrivals
+from benchmarks.server.leases import ENVIRONMENT, LEASES_PATH, RESULTS_PATH, batch_of
+from benchmarks.server.open_loop import Arrivals
 from league import wire
 from league.client import LeagueClient
 

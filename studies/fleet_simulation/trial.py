@@ -17,9 +17,9 @@ from studies.fleet_simulation.front import Front, served
 from studies.fleet_simulation.life import Fleet
 from studies.fleet_simulation.meter import Used
 from studies.fleet_simulation.pace import Costs, Line, Pace
-from benchmarks.service.leases import ENVIRONMENT, LEASES_PATH, RESULTS_PATH, Body, batch_of, people
-from benchmarks.stage.arrivals import Arrivals
-from benchmarks.stage.stage import Stage
+from benchmarks.server.leases import ENVIRONMENT, LEASES_PATH, RESULTS_PATH, Body, batch_of, people
+from benchmarks.server.open_loop import Arrivals
+from benchmarks.server.testbed import Stage
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks.contest.gate import look, with_children
+from benchmarks.trainer.idle_gate import look, with_children
 
 
 def seconds_of(processes: Iterable[int]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from benchmarks.stage.stage import Stage
+from benchmarks.server.testbed import Stage
 from studies.league_value import tethered
 from studies.league_value.conditions import Condition
 from league.cli.up.plan import Trainee

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from sqlalchemy import Select, select
 
-from benchmarks.stage import history
+from benchmarks.server import match_history
 from league.db.arrays import fetch_arrays, read_columns
 from league.db.engine import Database
 from league.db.models import LearnerProgress, Match
@@ -19,8 +19,8 @@ MATCHES = 120
 
 @pytest.fixture
 def played(database: Database) -> Database:
-    history.found(database, 12)
-    history.play(database, MATCHES)
+    match_history.found(database, 12)
+    match_history.play(database, MATCHES)
     return database
 
 
@@ -29,7 +29,8 @@ def test_columns_are_the_numbers_of_the_rows_in_their_order(
     played: Database, read: Callable[..., NDArray[np.float64]]
 ) -> None:
     columns = Match.id, Match.home_id, Match.score / 3, Match.kind == "training"
-    query: Select[Any] = select(*columns).where(Match.environment == history.ENVIRONMENT).order_by(Match.id.desc())
+    of_environment = Match.environment == match_history.ENVIRONMENT
+    query: Select[Any] = select(*columns).where(of_environment).order_by(Match.id.desc())
     with played.read() as session:
         rows = session.execute(query).all()
         assert read(session, query, 4).T.tolist() == [[float(value) for value in row] for row in rows]
@@ -51,8 +52,8 @@ def test_the_log_is_the_same_however_much_of_it_is_read_at_once(
         ids = list(session.scalars(select(Match.id).order_by(Match.id)))
         scores = list(session.scalars(select(Match.score).order_by(Match.id)))
         monkeypatch.setattr(match_log, "_AT_ONCE", at_once)
-        assert match_log.ids(session, history.ENVIRONMENT, 0, None).tolist() == ids
-        assert match_log.ids(session, history.ENVIRONMENT, ids[9], ids[99]).tolist() == ids[10:100]
-        assert match_log.read(session, history.ENVIRONMENT, ids[9], None).score.tolist() == scores[10:]
-        assert len(match_log.read(session, history.ENVIRONMENT, ids[-1], None)) == 0
+        assert match_log.ids(session, match_history.ENVIRONMENT, 0, None).tolist() == ids
+        assert match_log.ids(session, match_history.ENVIRONMENT, ids[9], ids[99]).tolist() == ids[10:100]
+        assert match_log.read(session, match_history.ENVIRONMENT, ids[9], None).score.tolist() == scores[10:]
+        assert len(match_log.read(session, match_history.ENVIRONMENT, ids[-1], None)) == 0
         assert len(match_log.read(session, "another", 0, None)) == 0

@@ -1,6 +1,6 @@
 """The floor under results: a FastAPI endpoint that inserts each batch as it comes, and checks nothing.
 
-    python -m benchmarks.stage.bare --database-url sqlite:////tmp/bare.db --port 8001
+    python -m benchmarks.server.plain_results --database-url sqlite:////tmp/bare.db --port 8001
 
 Plain FastAPI and SQLAlchemy, without the league's database layer. The table has no index beside its key.
 """
@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from sqlalchemy import BigInteger, Column, Double, Integer, MetaData, String, Table, insert
 
-from benchmarks.stage.floor import open_engine, serve
+from benchmarks.server.plain_server import open_engine, serve
 
 TABLE = Table(
     "results",

@@ -5,8 +5,8 @@
 The work: 64 environments x 128 steps, 64-float observations, 9 continuous actions, encoder 128, LSTM 128, 4 epochs x 4
 minibatches; episodes end by chance, stepping is almost free. Every trainer runs in a process of its own and does its
 real rollout and its real update; ours runs right before each other one's iteration, and only such pairs are compared.
-An iteration counts if others used little of the machine meanwhile (`benchmarks/contest/gate.py`). The script of each
-library below `benchmarks/other` says how it is had, and how its ratio error is found; pufferlib-128 and sb3-defaults
+An iteration counts if others used little of the machine meanwhile (`idle_gate`). The script of each
+library below `benchmarks/peers` says how it is had, and how its ratio error is found; pufferlib-128 and sb3-defaults
 are other settings of the same libraries.
 """
 
@@ -19,11 +19,11 @@ import torch
 from rich.console import Console
 
 from benchmarks import record
-from benchmarks.contest import acting, company, iteration
-from benchmarks.contest.contestant import ContestantError
-from benchmarks.contest.entries import PEERS, VARIANTS, Scene, other, own
-from benchmarks.contest.report import print_rows
-from benchmarks.other.work import Work
+from benchmarks.peers.workload import Work
+from benchmarks.trainer import acting, iteration, team_battle
+from benchmarks.trainer.process import ContestantError
+from benchmarks.trainer.report import print_rows
+from benchmarks.trainer.trainers import PEERS, VARIANTS, Scene, other, own
 
 PATIENCE_S = 300.0
 """How long one table waits for a quiet machine."""
@@ -77,8 +77,8 @@ def measure_acting(console: Console, arguments: argparse.Namespace) -> list[dict
 def measure_company(console: Console, arguments: argparse.Namespace) -> dict[str, Any]:
     """A team battle end to end, against many opponents."""
     scene = Scene(threads=max(arguments.threads), device=arguments.device)
-    figures, gate = company.measure(scene, arguments.repeats, arguments.patience)
-    company.show(console, scene, figures, gate)
+    figures, gate = team_battle.measure(scene, arguments.repeats, arguments.patience)
+    team_battle.show(console, scene, figures, gate)
     return figures
 
 

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 import numpy as np
 from sqlalchemy import func, select
 
-from benchmarks.service.leases import ENVIRONMENT, Body, batch_of, learners_of, people
-from benchmarks.stage.arrivals import Arrivals
-from benchmarks.stage.load import post_all
-from benchmarks.stage.stage import Row, Server, Stage
+from benchmarks.server.closed_loop import post_all
+from benchmarks.server.leases import ENVIRONMENT, Body, batch_of, learners_of, people
+from benchmarks.server.open_loop import Arrivals
+from benchmarks.server.testbed import Row, Server, Stage
 from league import wire
 from league.db.engine import Database
 from league.db.models import Lease, Match
@@ -41,7 +41,7 @@ def measure(stage: Stage) -> list[Row]:
             stage.league(database_url, heartbeat_s=BEAT_AFTER_S, lease_expiry_s=EXPIRY_S, lease_sweep_s=5)
         )
         bare_url = stage.database()
-        command = ("-m", "benchmarks.stage.bare_league", "--database-url", bare_url)
+        command = ("-m", "benchmarks.server.plain_league", "--database-url", bare_url)
         bare = servers.enter_context(stage.process(command, bare_url))
         workers = _attach(league.url)
         arrivals, accepted = asyncio.run(_live(league, workers))

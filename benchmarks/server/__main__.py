@@ -4,24 +4,23 @@
     python -m benchmarks.server results --backend sqlite     # one of them on one
     python -m benchmarks.server heartbeats --core 3          # each server on this core alone, as with taskset
 
-The rows are the modules of `benchmarks/service`: `measure(stage)` of each returns what it saw. Where a row has a floor,
-both are measured in the same run, in turn.
+The function `measure(stage)` of the module of that name returns the rows. A row and its reference are measured in turn
+in the same run.
 """
 
 import argparse
 import importlib
-import pkgutil
 import tempfile
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import record, service
-from benchmarks.stage import databases
-from benchmarks.stage.stage import Row, Stage
+from benchmarks import record
+from benchmarks.server import databases
+from benchmarks.server.testbed import Row, Stage
 
-ROWS = tuple(sorted(module.name for module in pkgutil.iter_modules(service.__path__)))
+ROWS = ("heartbeats", "leases", "memory", "results", "standings")
 
 
 def main() -> None:
@@ -50,7 +49,7 @@ def main() -> None:
 
 
 def _measure(name: str, backend: str, server_url: str, core: int | None) -> list[Row]:
-    module = importlib.import_module(f"benchmarks.service.{name}")
+    module = importlib.import_module(f"benchmarks.server.{name}")
     with tempfile.TemporaryDirectory(prefix="league-bench-") as folder:
         rows: list[Row] = module.measure(Stage(backend, server_url, Path(folder), core))
     return rows

@@ -1,4 +1,4 @@
-"""rsl_rl on the work of `benchmarks/trainer.py`: its `PPO`, its `RNNModel` and its rollout storage.
+"""rsl_rl on the work of `benchmarks.trainer`: its `PPO`, its `RNNModel` and its rollout storage.
 
     python -m venv rsl_rl
     rsl_rl/bin/pip install torch
@@ -19,7 +19,7 @@ from rsl_rl.algorithms import PPO
 from rsl_rl.models import RNNModel
 from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
-from work import Frames, Work, largest_deviation, serve
+from workload import Frames, Work, largest_deviation, serve
 
 GROUPS = {"actor": ["policy"], "critic": ["policy"]}
 

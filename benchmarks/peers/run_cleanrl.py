@@ -1,4 +1,4 @@
-"""The CleanRL recipe on the work of `benchmarks/trainer.py`: PPO with an LSTM that is stepped one step at a time.
+"""The CleanRL recipe on the work of `benchmarks.trainer`: PPO with an LSTM that is stepped one step at a time.
 
 It is not CleanRL's code, which is a single script for Atari, but the same steps in our words, as in `ppo_atari_lstm.py`
 and, for the Gaussian head, `ppo_continuous_action.py`: memory zeroed before every step that begins an episode, in the
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.distributions import Normal
-from work import Frames, Work, largest_deviation, serve
+from workload import Frames, Work, largest_deviation, serve
 
 GAMMA, GAE_LAMBDA, CLIP, ENTROPY, VALUE, GRADIENT_NORM = 0.99, 0.95, 0.2, 0.01, 0.5, 0.5
 

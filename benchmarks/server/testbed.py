@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.stage import databases
+from benchmarks.server import databases
 
 _START_S = 180.0  # a server starts in 5 s, on a machine that has time for it
 _END_S = 180.0  # it ends in 2 s; nothing is lost by waiting where a machine has no time

@@ -1,4 +1,4 @@
-"""The work that every trainer of `benchmarks/trainer.py` does, and the talk with the benchmark that asks for it.
+"""The work that every trainer of `benchmarks.trainer` does, and the talk with the benchmark that asks for it.
 
 Runs under the interpreter of each library and needs numpy and torch alone. The benchmark starts one process per trainer
 with its `Work` as JSON. The process says `{"version": ..., "forward_flop": ...}` once it stands, and then answers

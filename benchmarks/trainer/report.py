@@ -9,9 +9,9 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contest.gate import Gate, gate_note
-from benchmarks.contest.pairs import Series, median
-from benchmarks.other.work import Work
+from benchmarks.peers.workload import Work
+from benchmarks.trainer.idle_gate import Gate, gate_note
+from benchmarks.trainer.paired import Series, median
 
 NAN = float("nan")
 

@@ -4,13 +4,13 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from benchmarks.contest.contestant import Contestant, ContestantError
-from benchmarks.contest.entries import OURS, Entry
-from benchmarks.contest.flops import iteration_flop, update_flop
-from benchmarks.contest.gate import Gate, look
-from benchmarks.contest.pairs import Series, Times, advantage, median, race
-from benchmarks.contest.report import NAN, Row, summary
-from benchmarks.other.work import Work
+from benchmarks.peers.workload import Work
+from benchmarks.trainer.flops import iteration_flop, update_flop
+from benchmarks.trainer.idle_gate import Gate, look
+from benchmarks.trainer.paired import Series, Times, advantage, median, race
+from benchmarks.trainer.process import Contestant, ContestantError
+from benchmarks.trainer.report import NAN, Row, summary
+from benchmarks.trainer.trainers import OURS, Entry
 
 WARM_UP, STILL_ITERATIONS = 2, 2
 

@@ -1,7 +1,7 @@
-"""This project's trainer on the work of `benchmarks/trainer.py`, through `trainer.runtime.benchmark.bench.Bench`.
+"""This project's trainer on the work of `benchmarks.trainer`, through `trainer.runtime.benchmark.bench.Bench`.
 
-Run by the benchmark as `python -m benchmarks.contest.ours VARIANT WORK`, with the talk of `benchmarks/other/work.py`
-and one request more:
+Run by the benchmark as `python -m benchmarks.trainer.echelon VARIANT WORK`, with the protocol of
+`benchmarks/peers/workload.py` and one request more:
 
     bound       what one large product reaches with as many threads: `flop_per_s`
 
@@ -16,9 +16,9 @@ from itertools import cycle
 
 import torch
 
-from benchmarks.contest.entries import VARIANTS
-from benchmarks.contest.flops import matmul_bound
-from benchmarks.other.work import Work, serve
+from benchmarks.peers.workload import Work, serve
+from benchmarks.trainer.flops import matmul_bound
+from benchmarks.trainer.trainers import VARIANTS
 from trainer.config.loading import resolve
 from trainer.rollout.actor import RolloutActor
 from trainer.rollout.buffer import RolloutBuffer

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks.other.work import Work
+from benchmarks.peers.workload import Work
 
 PRODUCT_SIZE = 2048
 """Rows and columns of the matrices whose product says what the processor can do."""

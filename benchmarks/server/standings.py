@@ -10,8 +10,8 @@ import urllib.request
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.stage import history
-from benchmarks.stage.stage import Row, Stage
+from benchmarks.server import match_history
+from benchmarks.server.testbed import Row, Stage
 from league import wire
 from league.client import LeagueClient
 from league.db import schema
@@ -41,9 +41,9 @@ def _standings(stage: Stage) -> list[Row]:
     database = _league(stage, CROWD)
     settings = Settings(automatic_promotion=False)
     for matches in (MATCHES // 10, MATCHES):
-        history.play(database, matches - played)
+        match_history.play(database, matches - played)
         played = matches
-        closing.close(database, settings, history.ENVIRONMENT, Cause("benchmark", "", history.NOW))
+        closing.close(database, settings, match_history.ENVIRONMENT, Cause("benchmark", "", match_history.NOW))
         with stage.league(_url(database), aggregation_interval_s=3600) as server:
             address = f"{server.url}{wire.PREFIX}/standings?limit=100"
             seconds = statistics.median(_timed(partial(_read, address)) for _ in range(CALLS))
@@ -56,7 +56,7 @@ def _standings(stage: Stage) -> list[Row]:
 def _close(stage: Stage) -> Row:
     """Close one period over HTTP."""
     database = _league(stage, PLAYERS)
-    history.play(database, PERIOD_MATCHES)
+    match_history.play(database, PERIOD_MATCHES)
     with stage.league(_url(database), aggregation_interval_s=3600) as server, LeagueClient(server.url) as client:
         client.standings()  # the first call of a fresh server loads what it needs
         seconds = _timed(client.close_period)
@@ -67,11 +67,11 @@ def _close(stage: Stage) -> Row:
 def _rebuild(stage: Stage) -> Row:
     """Compute everything again after it was computed once; nothing may differ."""
     database = _league(stage, PLAYERS)
-    history.play(database, MATCHES)
-    count = history.cut(database, RatingConfig.of(Settings()), PERIOD_GAMES * PLAYERS // 2)
-    rebuild(database, history.NOW)
+    match_history.play(database, MATCHES)
+    count = match_history.cut(database, RatingConfig.of(Settings()), PERIOD_GAMES * PLAYERS // 2)
+    rebuild(database, match_history.NOW)
     start = time.perf_counter()
-    (outcome,) = rebuild(database, history.NOW)
+    (outcome,) = rebuild(database, match_history.NOW)
     seconds = time.perf_counter() - start
     database.close()
     if outcome.differing:
@@ -82,7 +82,7 @@ def _rebuild(stage: Stage) -> Row:
 def _league(stage: Stage, players: int) -> Database:
     database = Database(stage.database())
     schema.upgrade(database)
-    history.found(database, players)
+    match_history.found(database, players)
     return database
 
 

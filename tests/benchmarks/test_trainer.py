@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.contest import acting, company
-from benchmarks.contest.contestant import Contestant, ContestantError
-from benchmarks.contest.entries import PEERS, SCRIPTS, other
-from benchmarks.contest.flops import update_flop
-from benchmarks.contest.gate import Gate, Load, look, machine_seconds, process_seconds, with_children
-from benchmarks.contest.pairs import Series, Times, advantage, race
-from benchmarks.contest.report import Row, summary
-from benchmarks.other.work import Work, forward_flop
+from benchmarks.peers.workload import Work, forward_flop
+from benchmarks.trainer import acting, team_battle
+from benchmarks.trainer.flops import update_flop
+from benchmarks.trainer.idle_gate import Gate, Load, look, machine_seconds, process_seconds, with_children
+from benchmarks.trainer.paired import Series, Times, advantage, race
+from benchmarks.trainer.process import Contestant, ContestantError
+from benchmarks.trainer.report import Row, summary
+from benchmarks.trainer.trainers import PEERS, SCRIPTS, other
 
 PARENT = """
 import subprocess, sys
@@ -194,7 +194,7 @@ def test_the_operations_of_an_update_are_those_that_torch_counts():
 def test_a_battle_counts_all_agents_and_shares_its_time_among_all():
     introduction = {"env_steps": 100, "agents": 20}
     times = {"rollout_s": 3.0, "update_s": 5.0, "arena_s": 0.8, "acting_s": 1.2, "opponents_s": 0.4, "decisions": 900}
-    figures = company.summarise(introduction, times)
+    figures = team_battle.summarise(introduction, times)
     assert figures["agent_steps_per_s"] == 20 * figures["env_steps_per_s"] == 250.0
     assert figures["decisions_per_s"] == 112.5
     assert figures["update"] == 0.625
@@ -224,7 +224,7 @@ def test_every_peer_has_its_script():
 @pytest.mark.integration
 def test_missing_peer_is_reported():
     with pytest.raises(ContestantError, match=r"it ended: .*No module named"):
-        Contestant([sys.executable, str(SCRIPTS / "puffer.py")], SMALL, {})
+        Contestant([sys.executable, str(SCRIPTS / "run_pufferlib.py")], SMALL, {})
 
 
 def test_a_row_without_numbers_is_json_all_the_same():
@@ -236,7 +236,7 @@ def test_a_row_without_numbers_is_json_all_the_same():
 @pytest.fixture
 def recipe():
     work = replace(SMALL, learning_rate=0.0, end_chance=0.2)
-    contestant = Contestant([sys.executable, str(SCRIPTS / "recipe.py")], work, {})
+    contestant = Contestant([sys.executable, str(SCRIPTS / "run_cleanrl.py")], work, {})
     yield contestant
     contestant.close()
 

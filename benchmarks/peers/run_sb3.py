@@ -1,4 +1,4 @@
-"""sb3-contrib's RecurrentPPO on the work of `benchmarks/trainer.py`.
+"""sb3-contrib's RecurrentPPO on the work of `benchmarks.trainer`.
 
     python -m venv sb3
     sb3/bin/pip install torch
@@ -22,7 +22,7 @@ from sb3_contrib import RecurrentPPO
 from sb3_contrib.common.recurrent.type_aliases import RNNStates
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecEnv
-from work import Frames, Work, largest_deviation, serve
+from workload import Frames, Work, largest_deviation, serve
 
 
 class Stream(VecEnv):

@@ -12,9 +12,9 @@ import numpy as np
 from sqlalchemy import insert, select
 
 from arena.seeding import match_seed
-from benchmarks.stage.arrivals import Arrivals
-from benchmarks.stage.load import post_all
-from benchmarks.stage.stage import Row, Server, Stage
+from benchmarks.server.closed_loop import post_all
+from benchmarks.server.open_loop import Arrivals
+from benchmarks.server.testbed import Row, Server, Stage
 from league import wire
 from league.client import LeagueClient
 from league.db import schema
@@ -49,7 +49,7 @@ def measure(stage: Stage) -> list[Row]:
     with ExitStack() as servers:
         league = servers.enter_context(stage.league(database_url))
         bare_url = stage.database()
-        command = ("-m", "benchmarks.stage.bare_league", "--database-url", bare_url)
+        command = ("-m", "benchmarks.server.plain_league", "--database-url", bare_url)
         bare = servers.enter_context(stage.process(command, bare_url))
         requests = _attach(league)
         steady = asyncio.run(_steadily(league, requests))

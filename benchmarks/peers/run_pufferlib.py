@@ -1,4 +1,4 @@
-"""PufferLib 3.0 on the work of `benchmarks/trainer.py`: its `PuffeRL`, its default policy and its LSTM wrapper.
+"""PufferLib 3.0 on the work of `benchmarks.trainer`: its `PuffeRL`, its default policy and its LSTM wrapper.
 
     python -m venv pufferlib
     pufferlib/bin/pip install torch numpy setuptools wheel ninja      # and a C++ compiler
@@ -28,7 +28,7 @@ import pufferlib.models
 import pufferlib.pytorch
 import torch
 from pufferlib import pufferl
-from work import Frames, Work, largest_deviation, serve
+from workload import Frames, Work, largest_deviation, serve
 
 pufferl.ADVANTAGE_CUDA = False  # it looks for nvcc, not for a GPU
 pufferl.PuffeRL.print_dashboard = lambda *_, **__: None

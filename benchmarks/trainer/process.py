@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.other.work import Work
+from benchmarks.peers.workload import Work
 
 if TYPE_CHECKING:
-    from benchmarks.contest.entries import Scene
+    from benchmarks.trainer.trainers import Scene
 
 PROJECT = Path(__file__).parent.parent.parent
 

@@ -1,6 +1,7 @@
 """Team battles end to end with this project's trainer: what a step costs, and who spends it.
 
-Run by the benchmark as `python -m benchmarks.contest.battle SCENE`, with the talk of `benchmarks/other/work.py`:
+Run by the benchmark as `python -m benchmarks.trainer.team_battle_process SCENE`, with the protocol of
+`benchmarks/peers/workload.py`:
 
     iterate     one rollout and its update: `rollout_s`, `update_s`, of the rollout `arena_s`, `acting_s` and
                 `opponents_s`, and how many decisions the learner's agents made
@@ -15,8 +16,8 @@ import sys
 import torch
 
 from arena.environments import declare
-from benchmarks.contest.entries import Scene
-from benchmarks.other.work import Talk
+from benchmarks.peers.workload import Talk
+from benchmarks.trainer.trainers import Scene
 from trainer.config.loading import resolve
 from trainer.runtime.benchmark.bench import Bench
 from trainer.runtime.benchmark.synthetic_env import SyntheticSpec

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from benchmarks.service.heartbeats import CALLS_PER_S, LEASES, LEASES_PATH, RESULTS_PATH, WORKERS, WORKERS_PATH
-from benchmarks.service.leases import ENVIRONMENT, Body, batch_of, learners_of, people
-from benchmarks.stage.stage import Row, Server, Stage
+from benchmarks.server.heartbeats import CALLS_PER_S, LEASES, LEASES_PATH, RESULTS_PATH, WORKERS, WORKERS_PATH
+from benchmarks.server.leases import ENVIRONMENT, Body, batch_of, learners_of, people
+from benchmarks.server.testbed import Row, Server, Stage
 from league import wire
 from league.client import LeagueClient
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from arena.seeding import match_seed
-from benchmarks.stage.load import post_all
-from benchmarks.stage.stage import Row, Stage
+from benchmarks.server.closed_loop import post_all
+from benchmarks.server.testbed import Row, Stage
 from league import wire
 from league.client import LeagueClient
 
@@ -25,7 +25,7 @@ def measure(stage: Stage) -> list[Row]:
     with ExitStack() as servers:
         league = servers.enter_context(stage.league(aggregation_interval_s=3600))
         bare_url = stage.database()
-        command = ("-m", "benchmarks.stage.bare", "--database-url", bare_url)
+        command = ("-m", "benchmarks.server.plain_results", "--database-url", bare_url)
         bare = servers.enter_context(stage.process(command, bare_url))
         batches = _batches(league.url)
         pairs = [_round(batches, league.url, bare.url) for _ in range(ROUNDS + 1)][1:]  # the first warms both up

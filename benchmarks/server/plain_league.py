@@ -1,6 +1,6 @@
 """The floor under leases and heartbeats: a FastAPI endpoint for each that does what must be done, and no more.
 
-    python -m benchmarks.stage.bare_league --database-url sqlite:////tmp/bare.db --port 8001
+    python -m benchmarks.server.plain_league --database-url sqlite:////tmp/bare.db --port 8001
 
 A lease is a row with an opponent drawn uniformly; a heartbeat is an UPDATE. Nothing is checked, explained or counted.
 Plain FastAPI and SQLAlchemy, without the league's database layer. `/repeated` gives the first lease's answer
@@ -17,7 +17,7 @@ from pydantic_core import to_json
 from sqlalchemy import BigInteger, Column, MetaData, String, Table, insert
 from sqlalchemy.dialects import postgresql, sqlite
 
-from benchmarks.stage.floor import open_engine, serve
+from benchmarks.server.plain_server import open_engine, serve
 from league.db.models.base import UtcDateTime
 
 PLAYERS = 1_000

@@ -1,4 +1,4 @@
-"""sample-factory on the work of `benchmarks/trainer.py`: its runner in one process, synchronous, batched sampling.
+"""sample-factory on the work of `benchmarks.trainer`: its runner in one process, synchronous, batched sampling.
 
     python -m venv sample_factory
     sample_factory/bin/pip install torch
@@ -25,7 +25,7 @@ from sample_factory.algo.learning.learner import Learner
 from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
 from sample_factory.train import run_rl
-from work import Frames, Talk, Work, begin, forward_flop, hang_up, largest_deviation, shake
+from workload import Frames, Talk, Work, begin, forward_flop, hang_up, largest_deviation, shake
 
 VERSION = f"sample-factory {version('sample-factory')}"
 NEVER = 10**9

@@ -8,12 +8,12 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contest.contestant import Contestant
-from benchmarks.contest.entries import Entry
-from benchmarks.contest.gate import Gate, gate_note, look
-from benchmarks.contest.iteration import start
-from benchmarks.contest.pairs import median
-from benchmarks.other.work import Work
+from benchmarks.peers.workload import Work
+from benchmarks.trainer.idle_gate import Gate, gate_note, look
+from benchmarks.trainer.iteration import start
+from benchmarks.trainer.paired import median
+from benchmarks.trainer.process import Contestant
+from benchmarks.trainer.trainers import Entry
 
 ROWS = (64, 256)
 """Rows that act at once."""

@@ -9,10 +9,10 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contest.contestant import Contestant
-from benchmarks.contest.entries import Scene
-from benchmarks.contest.gate import Gate, gate_note, look
-from benchmarks.contest.pairs import median
+from benchmarks.trainer.idle_gate import Gate, gate_note, look
+from benchmarks.trainer.paired import median
+from benchmarks.trainer.process import Contestant
+from benchmarks.trainer.trainers import Scene
 
 WARM_UP = 1
 SPENDERS = ("arena", "acting", "opponents", "update")
@@ -21,7 +21,7 @@ SPENDERS = ("arena", "acting", "opponents", "update")
 def measure(scene: Scene, repeats: int, patience_s: float | None) -> tuple[dict[str, Any], Gate]:
     """Medians of iterations that count; the process that ran them tells how much memory it took at most."""
     gpu = {} if scene.device == "cpu" else {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0")}
-    battle = Contestant([sys.executable, "-m", "benchmarks.contest.battle"], scene, gpu)
+    battle = Contestant([sys.executable, "-m", "benchmarks.trainer.team_battle_process"], scene, gpu)
     gate = Gate(patience_s, lambda: look([os.getpid(), battle.process]))
     for _ in range(WARM_UP):
         battle.ask("iterate")

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from benchmarks.contest.contestant import Contestant
-from benchmarks.other.work import Work
+from benchmarks.peers.workload import Work
+from benchmarks.trainer.process import Contestant
 
 OURS = "ours"
 """How the names of our rows begin."""
@@ -14,7 +14,7 @@ OURS = "ours"
 VARIANTS: dict[str, tuple[str, ...]] = {"exact": (), "bf16": ("ppo.precision=bfloat16",)}
 """Settings of ours beyond the defaults, by the name of a row."""
 
-SCRIPTS = Path(__file__).parent.parent / "other"
+SCRIPTS = Path(__file__).parent.parent / "peers"
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Peer:
-    """A script below `benchmarks/other`, and what is worth knowing about its numbers."""
+    """A script below `benchmarks/peers`, and what is worth knowing about its numbers."""
 
     script: str
     remark: str
@@ -38,13 +38,17 @@ class Peer:
 
 
 PEERS = {
-    "pufferlib": Peer("puffer.py", "horizon 64, its default: memory zeroed in mid-rollout", {"PUFFER_HORIZON": "64"}),
-    "pufferlib-128": Peer("puffer.py", "horizon 128: memory never cleared at episode ends", {"PUFFER_HORIZON": "128"}),
-    "sample_factory": Peer("factory.py", "one process, synchronous, recurrence 16"),
-    "rsl_rl": Peer("rsl.py", "separate networks for actor and critic"),
-    "cleanrl": Peer("recipe.py", "the recipe, in our words"),
-    "sb3": Peer("sb3.py", "the same network; the critic does not train the LSTM"),
-    "sb3-defaults": Peer("sb3.py", "MlpLstmPolicy as it comes", {"SB3_DEFAULTS": "1"}),
+    "pufferlib": Peer(
+        "run_pufferlib.py", "horizon 64, its default: memory zeroed in mid-rollout", {"PUFFER_HORIZON": "64"}
+    ),
+    "pufferlib-128": Peer(
+        "run_pufferlib.py", "horizon 128: memory never cleared at episode ends", {"PUFFER_HORIZON": "128"}
+    ),
+    "sample_factory": Peer("run_sample_factory.py", "one process, synchronous, recurrence 16"),
+    "rsl_rl": Peer("run_rsl_rl.py", "separate networks for actor and critic"),
+    "cleanrl": Peer("run_cleanrl.py", "the recipe, in our words"),
+    "sb3": Peer("run_sb3.py", "the same network; the critic does not train the LSTM"),
+    "sb3-defaults": Peer("run_sb3.py", "MlpLstmPolicy as it comes", {"SB3_DEFAULTS": "1"}),
 }
 
 
@@ -72,7 +76,7 @@ class Entry:
 
 def own(variant: str) -> Entry:
     """A variant of this project's trainer."""
-    command = (sys.executable, "-m", "benchmarks.contest.ours", variant)
+    command = (sys.executable, "-m", "benchmarks.trainer.echelon", variant)
     return Entry(f"{OURS}, {variant}", command, "")
 
 
