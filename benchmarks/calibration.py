@@ -155,7 +155,7 @@ def simulate(plan: Plan, rule: RatingConfig, rng: np.random.Generator) -> Outcom
         )
         parents[player] = player - 1 if player - 1 > ANCHOR else None
         for _ in range(plan.periods):
-            games = _play({**newcomers, **state.entries}, truth, met, plan, rng)
+            games = _lease_and_report({**newcomers, **state.entries}, truth, met, plan, rng)
             state = state.after(rating_state.apply_period(state, Roster(newcomers, parents, {}), games, rule))
     entries = [{**newcomers, **state.entries}[player] for player in snapshots]
     return Outcome(
@@ -166,7 +166,7 @@ def simulate(plan: Plan, rule: RatingConfig, rng: np.random.Generator) -> Outcom
     )
 
 
-def _play(
+def _lease_and_report(
     entries: dict[int, PlayerRating], truth: Truth, met: FloatArray, plan: Plan, rng: np.random.Generator
 ) -> MatchArrays:
     """Play a period: pairs of frozen players with sides swapped, and the learner against those near it.

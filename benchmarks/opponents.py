@@ -36,7 +36,7 @@ HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True)
-class Scene:
+class BattleSetup:
     """Rows about to act, and whom they may play."""
 
     networks: list[ActorCritic]
@@ -80,7 +80,7 @@ def main() -> None:
     record.write(arguments.json, "opponents", results)
 
 
-def make_scene(spec: EnvironmentSpec, rows: int) -> Scene:
+def make_scene(spec: EnvironmentSpec, rows: int) -> BattleSetup:
     """Opponents that differ in every number, and rows in the middle of their episodes."""
     torch.manual_seed(0)
     networks = [make_network(Architecture.of(spec)) for _ in range(max(DISTINCT))]
@@ -89,7 +89,7 @@ def make_scene(spec: EnvironmentSpec, rows: int) -> Scene:
         mask[:, 0] = True
     values, active = torch.randn(rows, spec.observation_size), torch.ones(rows, dtype=torch.bool)
     state = RecurrentState(*(torch.tanh(torch.randn_like(part)) for part in networks[0].initial_state(rows)))
-    return Scene(networks, Observation(values, masks, active), state, torch.rand(rows) < 0.01, torch.Generator())
+    return BattleSetup(networks, Observation(values, masks, active), state, torch.rand(rows) < 0.01, torch.Generator())
 
 
 def make_network(architecture: Architecture) -> ActorCritic:
@@ -108,7 +108,7 @@ def deal(rows: int, distinct: int) -> torch.Tensor:
     return slots
 
 
-def variants(scene: Scene) -> dict[str, Callable[[], object]]:
+def variants(scene: BattleSetup) -> dict[str, Callable[[], object]]:
     """Everything that is timed, by name."""
     stack = PolicyEnsemble(scene.networks[0].architecture, len(scene.networks), HOST)
     for slot, network in enumerate(scene.networks):
@@ -124,7 +124,7 @@ def variants(scene: Scene) -> dict[str, Callable[[], object]]:
     return {"one policy": apart(scene, everybody), "16 apart": apart(scene, deal(scene.rows, 16)), **one, **torch_only}
 
 
-def apart(scene: Scene, slots: torch.Tensor) -> Callable[[], object]:
+def apart(scene: BattleSetup, slots: torch.Tensor) -> Callable[[], object]:
     """A call for every policy, each on rows that already lie together."""
     parts = []
     for slot in slots.unique().tolist():
@@ -135,7 +135,7 @@ def apart(scene: Scene, slots: torch.Tensor) -> Callable[[], object]:
     return lambda: [policy.act(seen, state, starts, scene.rng) for policy, seen, state, starts in parts]
 
 
-def torch_step(scene: Scene, slots: torch.Tensor) -> Callable[[], object]:
+def torch_step(scene: BattleSetup, slots: torch.Tensor) -> Callable[[], object]:
     """The networks alone as batched products in torch: what a device without the fused kernel runs."""
     networks = TorchBackend(scene.networks[0].architecture, int(slots.max()) + 1, HOST)
     for slot in range(networks.slots):
@@ -145,7 +145,7 @@ def torch_step(scene: Scene, slots: torch.Tensor) -> Callable[[], object]:
 
 
 @torch.inference_mode()
-def largest_error(scene: Scene) -> float:
+def largest_error(scene: BattleSetup) -> float:
     """Between one call and a call for every policy, in parameters and state."""
     slots, errors = deal(scene.rows, 16), []
     stack = PolicyEnsemble(scene.networks[0].architecture, 16, HOST)
@@ -175,7 +175,7 @@ def timed_rounds(variants: Mapping[str, Callable[[], object]], rounds: int, call
     return times
 
 
-def report(game: str, scene: Scene, error: float, times: Mapping[str, list[float]]) -> None:
+def report(game: str, scene: BattleSetup, error: float, times: Mapping[str, list[float]]) -> None:
     median = {name: statistics.median(each) for name, each in times.items()}
     print(f"{game:13}{scene.rows:>5}{median['one policy']:>12,.0f}{median['16 apart']:>10,.0f}{'':3}", end="")
     print("".join(f"{median[f'{count} in one']:>11,.0f}" for count in DISTINCT), end=" ")

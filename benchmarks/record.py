@@ -14,7 +14,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 
 Row = Mapping[str, Any]
-"""`work` and `measured`, and `reference` and `aim` if there are any; further keys are kept and not shown."""
+"""`work` and `measured`, optionally `reference` and `aim`. Other keys are stored but not shown."""
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.distributions import Normal
-from workload import Frames, Work, largest_deviation, serve
+from workload import FrameStream, Workload, largest_deviation, serve
 
 GAMMA, GAE_LAMBDA, CLIP, ENTROPY, VALUE, GRADIENT_NORM = 0.99, 0.95, 0.2, 0.01, 0.5, 0.5
 
@@ -25,7 +25,7 @@ def orthogonal(layer: nn.Linear, gain: float = np.sqrt(2)) -> nn.Linear:
 class Agent(nn.Module):
     """Encoder, LSTM, actor and critic."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Workload) -> None:
         super().__init__()
         self.encoder = nn.Sequential(orthogonal(nn.Linear(work.observation_size, work.encoder)), nn.ReLU())
         self.lstm = nn.LSTM(work.encoder, work.memory)
@@ -60,8 +60,8 @@ class Recipe:
 
     version = "CleanRL recipe"
 
-    def __init__(self, work: Work) -> None:
-        self._work, self._frames, self.network = work, Frames(work), Agent(work)
+    def __init__(self, work: Workload) -> None:
+        self._work, self._frames, self.network = work, FrameStream(work), Agent(work)
         self._optimizer = torch.optim.Adam(self.network.parameters(), lr=work.learning_rate, eps=1e-5)
         shape = (work.steps, work.environments)
         self._seen = torch.zeros(*shape, work.observation_size)

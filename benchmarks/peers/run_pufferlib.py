@@ -12,9 +12,8 @@ Building it downloads raylib for its own games. Where that cannot be had, unpack
         psutil pynvml rich rich_argparse imageio pyro-ppl
 
 Settings are its defaults (default.ini) with the work's sizes, Adam instead of Muon, and no annealing. Its horizon is
-64: the update then starts from a zeroed memory in the middle of the rollout. With 128 it is the whole rollout and
-agrees with it, for neither ever clears the memory at an episode's end: the numbers are equal, and what one episode
-remembers leaks into the next. `PUFFER_HORIZON` in the environment chooses.
+64, so the update starts from a zero state in the middle of the rollout. With 128 it covers the whole rollout and agrees
+with it. Neither resets the state at the end of an episode. Set `PUFFER_HORIZON` in the environment to choose.
 
 The first minibatch's ratio is what `PuffeRL.train` itself stores (`self.ratio`), read at the optimiser's first step.
 """
@@ -28,7 +27,7 @@ import pufferlib.models
 import pufferlib.pytorch
 import torch
 from pufferlib import pufferl
-from workload import Frames, Work, largest_deviation, serve
+from workload import FrameStream, Workload, largest_deviation, serve
 
 pufferl.ADVANTAGE_CUDA = False  # it looks for nvcc, not for a GPU
 pufferl.PuffeRL.print_dashboard = lambda *_, **__: None
@@ -36,15 +35,15 @@ pufferl.PuffeRL.print_dashboard = lambda *_, **__: None
 NEVER = 10**9
 
 
-class Stream(pufferlib.PufferEnv):
+class StreamEnv(pufferlib.PufferEnv):
     """The frames as a native environment that is vectorised already."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Workload) -> None:
         self.single_observation_space = gymnasium.spaces.Box(-10, 10, (work.observation_size,), np.float32)
         self.single_action_space = gymnasium.spaces.Box(-10, 10, (work.action_size,), np.float32)
         self.num_agents = self.agents_per_batch = work.environments
         super().__init__()
-        self._frames = Frames(work)
+        self._frames = FrameStream(work)
 
     def reset(self, seed: int | None = None) -> tuple[np.ndarray, list]:
         self.observations[:] = self._frames.observation
@@ -63,14 +62,14 @@ class Puffer:
 
     version = f"PufferLib {pufferlib.__version__}"
 
-    def __init__(self, work: Work) -> None:
-        environment = Stream(work)
+    def __init__(self, work: Workload) -> None:
+        environment = StreamEnv(work)
         policy = pufferlib.models.Default(environment, hidden_size=work.encoder)
         self.network = pufferlib.models.LSTMWrapper(environment, policy, work.encoder, work.memory)
         self._trainer = pufferl.PuffeRL(settings(work), environment, self.network)
         self._memory, self._work, self._first = work.memory, work, None
         if work.learning_rate == 0:
-            self._trainer.optimizer.register_step_pre_hook(self._remember)
+            self._trainer.optimizer.register_step_pre_hook(self._store_ratio)
 
     def rollout(self) -> None:
         self._trainer.evaluate()
@@ -82,7 +81,7 @@ class Puffer:
     def ratio_error(self) -> float:
         return largest_deviation(self._first)
 
-    def _remember(self, *_: object) -> None:
+    def _store_ratio(self, *_: object) -> None:
         if self._first is None:
             self._first = self._trainer.ratio.clone()
 
@@ -98,8 +97,8 @@ class Puffer:
         return step
 
 
-def settings(work: Work) -> dict:
-    """The section [train] of default.ini; what differs is of the work, or keeps files and annealing away."""
+def settings(work: Workload) -> dict:
+    """Section [train] of default.ini with the sizes of the workload, without files and annealing."""
     return {
         "env": "stream",
         "seed": 42,

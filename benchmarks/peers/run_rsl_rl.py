@@ -19,7 +19,7 @@ from rsl_rl.algorithms import PPO
 from rsl_rl.models import RNNModel
 from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
-from workload import Frames, Work, largest_deviation, serve
+from workload import FrameStream, Workload, largest_deviation, serve
 
 GROUPS = {"actor": ["policy"], "critic": ["policy"]}
 
@@ -29,8 +29,8 @@ class Rsl:
 
     version = f"rsl_rl {version('rsl-rl-lib')}"
 
-    def __init__(self, work: Work) -> None:
-        self._work, self._frames = work, Frames(work)
+    def __init__(self, work: Workload) -> None:
+        self._work, self._frames = work, FrameStream(work)
         self._seen = self._wrap(self._frames.observation)
         sizes = {"hidden_dims": [work.encoder], "rnn_type": "lstm", "rnn_hidden_dim": work.memory}
         gaussian = {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "log"}

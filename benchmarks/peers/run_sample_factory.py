@@ -25,24 +25,24 @@ from sample_factory.algo.learning.learner import Learner
 from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
 from sample_factory.train import run_rl
-from workload import Frames, Talk, Work, begin, forward_flop, hang_up, largest_deviation, shake
+from workload import FrameStream, JsonChannel, Workload, exit_now, forward_flop, largest_deviation, perturb, start
 
 VERSION = f"sample-factory {version('sample-factory')}"
 NEVER = 10**9
 RECURRENCE = 16
 
 
-class Stream(gymnasium.Env):
+class StreamEnv(gymnasium.Env):
     """The frames as one environment of many agents."""
 
     is_multiagent = True
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Workload) -> None:
         self.observation_space = gymnasium.spaces.Box(-10, 10, (work.observation_size,), np.float32)
         self.action_space = gymnasium.spaces.Box(-10, 10, (work.action_size,), np.float32)
         self.num_agents = work.environments
         self.render_mode = None
-        self._frames = Frames(work)
+        self._frames = FrameStream(work)
         self._never = torch.zeros(work.environments, dtype=torch.bool)
 
     def reset(self, **_: object) -> tuple:
@@ -53,28 +53,28 @@ class Stream(gymnasium.Env):
         return seen, reward, ended, self._never, {}
 
 
-def make_stream(work: Work, *_: object, **__: object) -> Stream:
-    """What it calls, in a process of its own too, to learn of the spaces."""
-    return Stream(work)
+def make_stream(work: Workload, *_: object, **__: object) -> StreamEnv:
+    """Create the environment; sample-factory calls it in a separate process to read the spaces."""
+    return StreamEnv(work)
 
 
-class Metronome:
-    """Times every `Learner.train`, answers, and waits for the next request."""
+class TimedLearner:
+    """Time each `Learner.train`, answer, and wait for the next request."""
 
-    def __init__(self, talk: Talk, clock: Callable[[], float], *, still: bool) -> None:
-        self._talk, self._requests, self._clock, self._still = talk, talk.requests(), clock, still
+    def __init__(self, talk: JsonChannel, clock: Callable[[], float], *, frozen: bool) -> None:
+        self._talk, self._requests, self._clock, self._frozen = talk, talk.requests(), clock, frozen
         self._ratios: list[torch.Tensor] = []
         self._train, self._loss = Learner.train, Learner._policy_loss
-        self._introduced = False
+        self._ready = False
 
     def install(self) -> None:
         Learner.train = lambda learner, batch: self._timed(learner, batch)
-        if self._still:
-            Learner._policy_loss = staticmethod(self._heard)
+        if self._frozen:
+            Learner._policy_loss = staticmethod(self._record_ratio)
 
     def _timed(self, learner: Learner, batch: object) -> object:
-        if not self._introduced:  # what led to the first batch was no rollout alone
-            return self._introduce(learner, batch)
+        if not self._ready:  # the first batch includes start-up
+            return self._send_info(learner, batch)
         started = self._clock()
         stats = self._train(learner, batch)
         seconds = {"rollout_s": started - self._resumed, "update_s": self._clock() - started}
@@ -83,29 +83,29 @@ class Metronome:
         self._wait(learner)
         return stats
 
-    def _introduce(self, learner: Learner, batch: object) -> object:
+    def _send_info(self, learner: Learner, batch: object) -> object:
         stats = self._train(learner, batch)
         self._talk.answer(version=VERSION, forward_flop=forward_flop(learner.actor_critic))
-        self._introduced = True
+        self._ready = True
         self._wait(learner)
         return stats
 
     def _wait(self, learner: Learner) -> None:
         while (request := next(self._requests, None)) and request[0] != "iterate":
             # in one process sampler and learner share the network; its step alone cannot be called
-            self._talk.answer(**(shake(learner.actor_critic) if request[0] == "shake" else {}))
+            self._talk.answer(**(perturb(learner.actor_critic) if request[0] == "perturb" else {}))
         if not request:
-            hang_up()
+            exit_now()
         self._ratios.clear()
         self._resumed = self._clock()
 
-    def _heard(self, ratio: torch.Tensor, *arguments: object) -> torch.Tensor:
+    def _record_ratio(self, ratio: torch.Tensor, *arguments: object) -> torch.Tensor:
         self._ratios.append(ratio.detach())
         return self._loss(ratio, *arguments)
 
 
-def options(work: Work, folder: str) -> list[str]:
-    """Its command line."""
+def options(work: Workload, folder: str) -> list[str]:
+    """Return its command line."""
     return [
         "--env=stream",
         f"--train_dir={folder}",
@@ -142,9 +142,9 @@ def options(work: Work, folder: str) -> list[str]:
 
 
 def main() -> None:
-    """Let the runner run."""
-    work, talk = begin()
-    Metronome(talk, work.clock, still=work.learning_rate == 0).install()
+    """Run sample-factory."""
+    work, talk = start()
+    TimedLearner(talk, work.clock, frozen=work.learning_rate == 0).install()
     register_env("stream", partial(make_stream, work))
     with tempfile.TemporaryDirectory() as folder:
         sys.argv[1:] = options(work, folder)

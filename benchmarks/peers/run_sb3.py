@@ -22,18 +22,18 @@ from sb3_contrib import RecurrentPPO
 from sb3_contrib.common.recurrent.type_aliases import RNNStates
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecEnv
-from workload import Frames, Work, largest_deviation, serve
+from workload import FrameStream, Workload, largest_deviation, serve
 
 
-class Stream(VecEnv):
+class StreamEnv(VecEnv):
     """The frames as one vectorised environment."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Workload) -> None:
         seen = gymnasium.spaces.Box(-10, 10, (work.observation_size,), np.float32)
         done = gymnasium.spaces.Box(-10, 10, (work.action_size,), np.float32)
         self.render_mode = None
         super().__init__(work.environments, seen, done)
-        self._frames = Frames(work)
+        self._frames = FrameStream(work)
         self._infos = [{} for _ in range(work.environments)]
 
     def reset(self) -> np.ndarray:
@@ -77,7 +77,7 @@ class Contrib:
 
     version = f"sb3-contrib {sb3_contrib.__version__}"
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Workload) -> None:
         same = {
             "features_extractor_class": Encoder,
             "features_extractor_kwargs": {"size": work.encoder},
@@ -86,7 +86,7 @@ class Contrib:
             "enable_critic_lstm": False,
             "net_arch": [],
         }
-        self._work, self._environment = work, Stream(work)
+        self._work, self._environment = work, StreamEnv(work)
         self._ppo = RecurrentPPO(
             "MlpLstmPolicy",
             self._environment,

@@ -1,4 +1,4 @@
-"""The other side of `benchmarks/environment.py`: VMAS's football, ten a side, stepped whenever a line comes in.
+"""Reference of `benchmarks.environment`: VMAS football, ten a side, stepped for each line on standard input.
 
 It runs under an interpreter of its own, because VMAS pins old versions of what it needs:
 

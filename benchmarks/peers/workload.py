@@ -1,16 +1,17 @@
-"""The work that every trainer of `benchmarks.trainer` does, and the talk with the benchmark that asks for it.
+"""Workload of `benchmarks.trainer`, and the protocol between the benchmark and a trainer process.
 
-Runs under the interpreter of each library and needs numpy and torch alone. The benchmark starts one process per trainer
-with its `Work` as JSON. The process says `{"version": ..., "forward_flop": ...}` once it stands, and then answers
-every line on standard input with one line of JSON:
+Runs under the interpreter of each library and needs only numpy and torch. The benchmark starts one process per trainer
+with its `Workload` as JSON. The process first prints `{"version": ..., "forward_flop": ...}`. Then it answers every
+line on standard input with one line of JSON:
 
     iterate     one rollout and its update: `rollout_s`, `update_s`, and at learning rate 0 `ratio_error`
-    shake       noise is added to all weights, so that the policy depends on all that it computes
-    act         so many network steps with sampling and log-probability, no environment: `rows`, `act_s` of one step
+    perturb     add noise to all weights
+    act         network steps with sampling and log-probability, no environment: `rows`, `act_s` of one step
 
-`ratio_error` is the largest |ratio - 1| of the update's first minibatch: as nothing has been learned since the rollout,
-anything above rounding says that the update's forward pass is not the rollout's. Policies begin with an output layer so
-small that they hardly listen to their memory, which would hide an error in it: it is measured once more after `shake`.
+`ratio_error` is the largest |ratio - 1| of the first minibatch. Nothing was learned since the rollout, so any error
+above rounding means that the forward pass of the update differs from that of the rollout. Fresh policies have a small
+output layer and hardly depend on their recurrent state, which hides such an error. So it is measured again after
+`perturb`.
 """
 
 import json
@@ -25,17 +26,17 @@ import numpy as np
 import torch
 
 FRAMES = 997
-"""Observations drawn ahead, shown in turn."""
+"""Number of precomputed observations, used in turn."""
 
 NOISE = 0.05
-"""Standard deviation of what `shake` adds."""
+"""Standard deviation of the noise of `perturb`."""
 
 ACT_STEPS = 256
-"""Network steps that one `act` measures."""
+"""Network steps of one `act`."""
 
 
 @dataclass(frozen=True)
-class Work:
+class Workload:
     """Sizes of one iteration."""
 
     environments: int = 64
@@ -58,7 +59,7 @@ class Work:
 
     @property
     def clock(self) -> Callable[[], float]:
-        """Seconds: of the wall, or of this process alone where one thread runs on a crowded machine."""
+        """Clock in seconds: wall time, or CPU time of this process."""
         return time.process_time if self.processor_time else time.perf_counter
 
     @property
@@ -67,10 +68,10 @@ class Work:
         return self.samples // self.minibatches
 
 
-class Frames:
-    """Random observations and episode ends, drawn ahead: an environment that costs almost nothing to step."""
+class FrameStream:
+    """Precomputed random observations and episode ends: an environment that is almost free to step."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Workload) -> None:
         rng = np.random.default_rng(0)
         shape = (FRAMES, work.environments)
         self._observations = rng.standard_normal((*shape, work.observation_size), dtype=np.float32)
@@ -79,17 +80,17 @@ class Frames:
 
     @property
     def observation(self) -> np.ndarray:
-        """What is seen now, (environments, observation_size)."""
+        """Current observation, shape (environments, observation_size)."""
         return self._observations[self._frame]
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Observation, reward and whether the episode has ended; rewards are the mean of the actions."""
+        """Return observation, reward (the mean of the actions) and the end of the episode."""
         self._frame = (self._frame + 1) % FRAMES
         return self.observation, actions.mean(axis=-1, dtype=np.float32), self._ends[self._frame]
 
 
 class Trainer(Protocol):
-    """What a library's script offers."""
+    """Interface of a library's script."""
 
     version: str
     network: torch.nn.Module
@@ -98,21 +99,21 @@ class Trainer(Protocol):
         """Collect one rollout."""
 
     def update(self) -> None:
-        """Learn from it."""
+        """Run the update on it."""
 
     def ratio_error(self) -> float:
         """Largest |ratio - 1| of the last update's first minibatch."""
 
 
-class Talk:
-    """Standard input and output as lines of JSON; whatever a library prints goes to standard error."""
+class JsonChannel:
+    """Lines of JSON over standard input and output. Prints of a library go to standard error."""
 
     def __init__(self) -> None:
         self._answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
     def requests(self) -> Iterator[list[str]]:
-        """Words of every line, until the benchmark hangs up."""
+        """Yield the words of every line until standard input closes."""
         for line in sys.stdin:
             yield line.split()
 
@@ -121,48 +122,48 @@ class Talk:
         print(json.dumps(values), file=self._answers, flush=True)
 
 
-def begin() -> tuple[Work, Talk]:
-    """The work from the command line, with as many threads as it says."""
-    talk, work = Talk(), Work(**json.loads(sys.argv[1]))
+def start() -> tuple[Workload, JsonChannel]:
+    """Return the workload from the command line and the channel, after setting seed and threads."""
+    talk, work = JsonChannel(), Workload(**json.loads(sys.argv[1]))
     torch.manual_seed(0)
     torch.set_num_threads(work.threads)
     return work, talk
 
 
-def serve(make: Callable[[Work], Trainer], **more: Callable[[Work], dict[str, float]]) -> None:
-    """Build a trainer and let it do what the benchmark asks for; `more` answers further requests."""
-    work, talk = begin()
+def serve(make: Callable[[Workload], Trainer], **more: Callable[[Workload], dict[str, float]]) -> None:
+    """Build a trainer and answer requests; `more` holds additional ones by name."""
+    work, talk = start()
     trainer = make(work)
     talk.answer(version=trainer.version, forward_flop=forward_flop(trainer.network))
     for request in talk.requests():
         if request[0] in more:
             talk.answer(**more[request[0]](work))
-        elif request[0] == "shake":
-            talk.answer(**shake(trainer.network))
+        elif request[0] == "perturb":
+            talk.answer(**perturb(trainer.network))
         elif request[0] == "act":
             talk.answer(**act(trainer, int(request[1]), work.clock))
         else:
-            talk.answer(**iterate(trainer, work.clock, still=work.learning_rate == 0))
-    hang_up()
+            talk.answer(**iterate(trainer, work.clock, frozen=work.learning_rate == 0))
+    exit_now()
 
 
-def hang_up() -> None:
-    """Leave at once, whatever threads a library may still run."""
+def exit_now() -> None:
+    """Exit at once, even if a library still runs threads."""
     os._exit(0)
 
 
-def iterate(trainer: Trainer, clock: Callable[[], float], *, still: bool) -> dict[str, float]:
-    """Times of one rollout and its update, and with a learning rate of 0 what the first minibatch saw."""
+def iterate(trainer: Trainer, clock: Callable[[], float], *, frozen: bool) -> dict[str, float]:
+    """Return the times of one rollout and its update, and the ratio error if weights are frozen."""
     started = clock()
     trainer.rollout()
     collected = clock()
     trainer.update()
     seconds = {"rollout_s": collected - started, "update_s": clock() - collected}
-    return {**seconds, "ratio_error": trainer.ratio_error()} if still else seconds
+    return {**seconds, "ratio_error": trainer.ratio_error()} if frozen else seconds
 
 
 def act(trainer: Trainer, rows: int, clock: Callable[[], float]) -> dict[str, float]:
-    """Seconds of one network step of so many rows; nothing where the library's step cannot be called alone."""
+    """Return the seconds of one network step, or nothing if the library has no separate step."""
     if not hasattr(trainer, "actor"):
         return {}
     step = trainer.actor(rows)
@@ -174,12 +175,12 @@ def act(trainer: Trainer, rows: int, clock: Callable[[], float]) -> dict[str, fl
 
 
 def forward_flop(network: torch.nn.Module) -> int:
-    """Floating point operations of one forward step of one row: two for each entry of each weight matrix."""
+    """Return the FLOP of one forward step of one row: two per entry of each weight matrix."""
     return sum(2 * weight.numel() for weight in network.parameters() if weight.ndim == 2 and len(weight) > 1)
 
 
 @torch.no_grad()
-def shake(network: torch.nn.Module) -> dict[str, float]:
+def perturb(network: torch.nn.Module) -> dict[str, float]:
     """Add noise to every weight matrix."""
     for weight in network.parameters():
         if weight.ndim == 2 and len(weight) > 1:
@@ -188,5 +189,5 @@ def shake(network: torch.nn.Module) -> dict[str, float]:
 
 
 def largest_deviation(ratio: torch.Tensor) -> float:
-    """How far a ratio is from 1 where it is farthest."""
+    """Return the largest |ratio - 1|."""
     return float((ratio - 1.0).abs().max())

@@ -1,11 +1,10 @@
-"""How fast the server is: the whole stack over loopback HTTP, one API process, on SQLite and on PostgreSQL.
+"""Server throughput and latency over loopback HTTP with one API process, on SQLite and PostgreSQL.
 
-    python -m benchmarks.server                              # every row on both databases
-    python -m benchmarks.server results --backend sqlite     # one of them on one
+    python -m benchmarks.server                              # all rows on both databases
+    python -m benchmarks.server results --backend sqlite     # one row on one database
     python -m benchmarks.server heartbeats --core 3          # each server on this core alone, as with taskset
 
-The function `measure(stage)` of the module of that name returns the rows. A row and its reference are measured in turn
-in the same run.
+The module of the same name measures a row: `measure(testbed)`. A row and its reference take turns in one run.
 """
 
 import argparse
@@ -18,17 +17,17 @@ from rich.table import Table
 
 from benchmarks import record
 from benchmarks.server import databases
-from benchmarks.server.testbed import Row, Stage
+from benchmarks.server.testbed import Row, Testbed
 
 ROWS = ("heartbeats", "leases", "memory", "results", "standings")
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser("python -m benchmarks.server", description=__doc__.splitlines()[0])
     parser.add_argument("rows", nargs="*", choices=ROWS, default=ROWS, metavar="ROW", help=f"of {', '.join(ROWS)}")
     parser.add_argument("--backend", choices=databases.BACKENDS, nargs="+", default=databases.BACKENDS)
-    parser.add_argument("--core", type=int, help="that each server keeps to")
+    parser.add_argument("--core", type=int, help="processor core of each server")
     record.add_json_option(parser)
     arguments, results = parser.parse_args(), []
     for backend in arguments.backend:
@@ -51,7 +50,7 @@ def main() -> None:
 def _measure(name: str, backend: str, server_url: str, core: int | None) -> list[Row]:
     module = importlib.import_module(f"benchmarks.server.{name}")
     with tempfile.TemporaryDirectory(prefix="league-bench-") as folder:
-        rows: list[Row] = module.measure(Stage(backend, server_url, Path(folder), core))
+        rows: list[Row] = module.measure(Testbed(backend, server_url, Path(folder), core))
     return rows
 
 

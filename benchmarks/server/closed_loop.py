@@ -1,4 +1,4 @@
-"""Requests from several connections at once, made beforehand, so that sending them costs the machine little."""
+"""Closed-loop load: prepared requests over several connections, each connection waits for its answers."""
 
 import http.client
 import time
@@ -11,10 +11,10 @@ _SUCCESSES = (200, 201)  # POST /workers creates
 
 
 def post_all(url: str, path: str, bodies: Sequence[bytes], connections: int) -> tuple[float, list[bytes]]:
-    """Post every body once; return the seconds from the first byte to the last answer, and the answers in order.
+    """Post every body once; return the seconds in all and the responses in order.
 
     Raises:
-        SystemExit: An answer was not a success.
+        SystemExit: A response was not 200 or 201.
     """
     shares = [range(first, len(bodies), connections) for first in range(connections)]
 
@@ -33,6 +33,6 @@ def post_all(url: str, path: str, bodies: Sequence[bytes], connections: int) -> 
 
     start = time.perf_counter()
     with ThreadPoolExecutor(connections) as pool:
-        told = [answer for answers in pool.map(send, shares) for answer in answers]
+        answers = [answer for part in pool.map(send, shares) for answer in part]
     seconds = time.perf_counter() - start
-    return seconds, [content for _, content in sorted(told)]
+    return seconds, [content for _, content in sorted(answers)]

@@ -1,4 +1,4 @@
-"""Empty databases for a benchmark, written through to a disk as in earnest."""
+"""Empty databases for a benchmark, with durable writes as in production."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ _numbers = count()
 
 @contextmanager
 def server(backend: str) -> Iterator[str]:
-    """Give what `empty` makes databases on: a PostgreSQL server's URL, or nothing for SQLite."""
+    """Yield the URL of a PostgreSQL server for `empty`, or an empty string for SQLite."""
     if backend == "sqlite":
         yield ""
         return
@@ -24,7 +24,7 @@ def server(backend: str) -> Iterator[str]:
 
 
 def empty(server_url: str, folder: Path) -> str:
-    """Make a database and return its URL."""
+    """Create a database and return its URL."""
     name = f"league_{next(_numbers)}"
     if not server_url:
         return f"sqlite:///{folder / name}.db"

@@ -1,4 +1,4 @@
-"""10,000 workers that lease, report and beat, each over connections of its own, while as many reconnect in 30 s."""
+"""Latency of a storm: 10,000 workers lease, report and send heartbeats while all of them reconnect within 30 s."""
 
 import asyncio
 import json
@@ -8,58 +8,58 @@ import numpy as np
 from sqlalchemy import func, select
 
 from benchmarks.server.closed_loop import post_all
-from benchmarks.server.leases import ENVIRONMENT, Body, batch_of, learners_of, people
-from benchmarks.server.open_loop import Arrivals
-from benchmarks.server.testbed import Row, Server, Stage
+from benchmarks.server.leases import ENVIRONMENT, Body, create_league, learner_player_ids, result_batch
+from benchmarks.server.open_loop import OpenLoopLoad
+from benchmarks.server.testbed import Row, Server, Testbed
 from league import wire
 from league.db.engine import Database
 from league.db.models import Lease, Match
 
 WORKERS = 10_000
 CALLS_PER_S = 0.017  # of each worker: a third each leases, results, heartbeats
-CONNECTIONS = 8  # that attach the workers beforehand
+CONNECTIONS = 8  # for registration before the measurement
 
-RAMP_S = 20.0  # until calls of all three kinds come as often
+RAMP_S = 20.0  # until calls of all three kinds are equally frequent
 MEASURED_S = 60.0
-STORM_S = (30.0, 60.0)  # when everybody reconnects
+STORM_S = (30.0, 60.0)  # all workers reconnect
 LEASES = 4
 REPORT_AFTER_S = 10.0
-BEAT_AFTER_S = 20.0
-EXPIRY_S = 30.0  # short, so that a lease whose results were held up would show
+HEARTBEAT_AFTER_S = 20.0
+EXPIRY_S = 30.0  # short, so that a delayed result would expire its lease
 
 WORKERS_PATH = f"{wire.PREFIX}/workers"
 LEASES_PATH = f"{wire.PREFIX}/leases"
 RESULTS_PATH = f"{wire.PREFIX}/results"
 
 
-def measure(stage: Stage) -> list[Row]:
-    """Run the workers against the league, and as many bare heartbeats against the floor."""
-    database_url = stage.database()
-    people(database_url)
+def measure(testbed: Testbed) -> list[Row]:
+    """Run the workers against the league, then send as many heartbeats to the plain endpoint."""
+    database_url = testbed.database()
+    create_league(database_url)
     with ExitStack() as servers:
         league = servers.enter_context(
-            stage.league(database_url, heartbeat_s=BEAT_AFTER_S, lease_expiry_s=EXPIRY_S, lease_sweep_s=5)
+            testbed.league(database_url, heartbeat_s=HEARTBEAT_AFTER_S, lease_expiry_s=EXPIRY_S, lease_sweep_s=5)
         )
-        bare_url = stage.database()
-        command = ("-m", "benchmarks.server.plain_league", "--database-url", bare_url)
-        bare = servers.enter_context(stage.process(command, bare_url))
+        plain_url = testbed.database()
+        command = ("-m", "benchmarks.server.plain_league", "--database-url", plain_url)
+        plain = servers.enter_context(testbed.process(command, plain_url))
         workers = _attach(league.url)
-        arrivals, accepted = asyncio.run(_live(league, workers))
-        floor = asyncio.run(_beat_alone(bare, workers))
-    log = (stage.folder / "servers.log").read_text()
-    return _rows(arrivals, floor) + _honesty(arrivals, accepted, database_url, log)
+        load, accepted = asyncio.run(_run_workers(league, workers))
+        reference = asyncio.run(_heartbeats_alone(plain, workers))
+    log = (testbed.folder / "servers.log").read_text()
+    return _rows(load, reference) + _integrity_rows(load, accepted, database_url, log)
 
 
-def _rows(arrivals: Arrivals, floor: Arrivals) -> list[Row]:
+def _rows(load: OpenLoopLoad, reference: OpenLoopLoad) -> list[Row]:
     work = f"heartbeats of {WORKERS:,} workers, all reconnecting within {STORM_S[1] - STORM_S[0]:g} s"
-    floor_ms = f"plain heartbeats alone: {floor.quantiles('heartbeat')}"
-    rows = [Row(f"{work}: p50 / p99 ms", arrivals.quantiles("heartbeat"), "p99 100", floor_ms)]
+    reference_ms = f"plain heartbeats alone: {reference.quantiles('heartbeat')}"
+    rows = [Row(f"{work}: p50 / p99 ms", load.quantiles("heartbeat"), "p99 100", reference_ms)]
     kinds = ("registration", "results", "leases")
-    return rows + [Row(f"{kind} in this storm: p50 / p99 ms", arrivals.quantiles(kind)) for kind in kinds]
+    return rows + [Row(f"{kind} in this storm: p50 / p99 ms", load.quantiles(kind)) for kind in kinds]
 
 
-def _honesty(arrivals: Arrivals, accepted: int, database_url: str, log: str) -> list[Row]:
-    """Count what must not be: lost or double results, leases that ended before their results, locks, refusals."""
+def _integrity_rows(load: OpenLoopLoad, accepted: int, database_url: str, log: str) -> list[Row]:
+    """Rows that must be zero: lost or duplicate results, expired leases, database locks, rejected calls."""
     database = Database(database_url)
     with database.read() as session:
         matches = session.scalar(select(func.count()).select_from(Match)) or 0
@@ -69,7 +69,7 @@ def _honesty(arrivals: Arrivals, accepted: int, database_url: str, log: str) -> 
         late = session.scalar(select(func.count()).where(Match.late)) or 0
         states = session.execute(select(Lease.state, func.count()).group_by(Lease.state).order_by(Lease.state)).all()
     database.close()
-    refused = ", ".join(f"{kind} {count}" for kind, count in sorted(arrivals.refused.items())) or "none"
+    refused = ", ".join(f"{kind} {count}" for kind, count in sorted(load.rejected.items())) or "none"
     return [
         Row(
             "results of this storm: accepted / in the log / with different keys",
@@ -80,7 +80,7 @@ def _honesty(arrivals: Arrivals, accepted: int, database_url: str, log: str) -> 
         Row("leases by state", ", ".join(f"{state} {count:,}" for state, count in states)),
         Row(
             "failed calls in this storm; `database is locked` in the log",
-            f"{arrivals.failures.total()}; {log.count('is locked')}",
+            f"{load.failures.total()}; {log.count('is locked')}",
             "0; 0",
         ),
         Row("calls rejected with `Retry-After` in this storm", refused, "no heartbeat"),
@@ -88,7 +88,7 @@ def _honesty(arrivals: Arrivals, accepted: int, database_url: str, log: str) -> 
 
 
 def _attach(url: str) -> list[tuple[str, Body]]:
-    """Register all workers; return the id of each with what it registers as."""
+    """Register all workers; return each one's id and registration."""
     bodies = [
         {"name": f"worker-{number}", "kind": "trainer", "version": "1", "signatures": [ENVIRONMENT]}
         for number in range(WORKERS)
@@ -97,62 +97,62 @@ def _attach(url: str) -> list[tuple[str, Body]]:
     return [(json.loads(answer)["id"], body) for answer, body in zip(answers, bodies, strict=True)]
 
 
-async def _live(league: Server, workers: list[tuple[str, Body]]) -> tuple[Arrivals, int]:
-    """Let every worker live; return what came of the calls, and how many results were accepted."""
+async def _run_workers(league: Server, workers: list[tuple[str, Body]]) -> tuple[OpenLoopLoad, int]:
+    """Run all workers; return their calls and the number of accepted results."""
     rng = np.random.default_rng(0)
-    learners = learners_of(league.url)
-    arrivals = Arrivals(league.url)
+    learners = learner_player_ids(league.url)
+    load = OpenLoopLoad(league.url)
     lives = round(WORKERS * CALLS_PER_S / 3 * (RAMP_S + MEASURED_S))
     due_s = np.sort(rng.uniform(0.0, RAMP_S + MEASURED_S, lives))
     storm_s = rng.uniform(*STORM_S, WORKERS)
-    arrivals.begin()
+    load.start()
     accepted, _ = await asyncio.gather(
         asyncio.gather(
             *(
-                _life(arrivals, float(due), workers[number % WORKERS][0], learners[number % len(learners)])
+                _run_worker(load, float(due), workers[number % WORKERS][0], learners[number % len(learners)])
                 for number, due in enumerate(due_s)
             )
         ),
         asyncio.gather(
             *(
-                arrivals.post("registration", float(due), WORKERS_PATH, body)
+                load.post("registration", float(due), WORKERS_PATH, body)
                 for due, (_, body) in zip(storm_s, workers, strict=True)
             )
         ),
     )
-    return arrivals, sum(accepted)
+    return load, sum(accepted)
 
 
-async def _life(arrivals: Arrivals, due_s: float, worker_id: str, player_id: int) -> int:
-    """Lease and report a while later; beat meanwhile. Return how many results were accepted."""
-    beat_s = due_s + BEAT_AFTER_S
-    kind = "heartbeat" if RAMP_S <= beat_s < RAMP_S + MEASURED_S else "heartbeat outside"
+async def _run_worker(load: OpenLoopLoad, due_s: float, worker_id: str, player_id: int) -> int:
+    """Lease, send a heartbeat and report; return the number of accepted results."""
+    heartbeat_s = due_s + HEARTBEAT_AFTER_S
+    kind = "heartbeat" if RAMP_S <= heartbeat_s < RAMP_S + MEASURED_S else "heartbeat outside"
     accepted, _ = await asyncio.gather(
-        _play(arrivals, due_s, worker_id, player_id),
-        arrivals.post(kind, beat_s, f"{WORKERS_PATH}/{worker_id}/heartbeat", {}),
+        _lease_and_report(load, due_s, worker_id, player_id),
+        load.post(kind, heartbeat_s, f"{WORKERS_PATH}/{worker_id}/heartbeat", {}),
     )
     return accepted
 
 
-async def _play(arrivals: Arrivals, due_s: float, worker_id: str, player_id: int) -> int:
+async def _lease_and_report(load: OpenLoopLoad, due_s: float, worker_id: str, player_id: int) -> int:
     request = {"kind": "training", "worker_id": worker_id, "player_id": player_id, "count": LEASES, "budget": 1}
-    leased = await arrivals.post("leases", due_s, LEASES_PATH, request)
+    leased = await load.post("leases", due_s, LEASES_PATH, request)
     if leased is None:
         return 0
-    over_s = max(due_s, arrivals.now_s()) + REPORT_AFTER_S
-    told = await arrivals.post("results", over_s, RESULTS_PATH, batch_of(worker_id, leased["items"]))
-    return 0 if told is None else sum(answer["status"] == "accepted" for answer in told["items"])
+    over_s = max(due_s, load.now_s()) + REPORT_AFTER_S
+    answer = await load.post("results", over_s, RESULTS_PATH, result_batch(worker_id, leased["items"]))
+    return 0 if answer is None else sum(result["status"] == "accepted" for result in answer["items"])
 
 
-async def _beat_alone(bare: Server, workers: list[tuple[str, Body]]) -> Arrivals:
-    """Send heartbeats alone, as many a second as all calls of the storm together."""
-    arrivals = Arrivals(bare.url)
+async def _heartbeats_alone(plain: Server, workers: list[tuple[str, Body]]) -> OpenLoopLoad:
+    """Send heartbeats only, at the rate of all calls of the storm together."""
+    load = OpenLoopLoad(plain.url)
     rate = WORKERS * CALLS_PER_S + WORKERS / (STORM_S[1] - STORM_S[0])
-    arrivals.begin()
+    load.start()
     await asyncio.gather(
         *(
-            arrivals.post("heartbeat", number / rate, f"{WORKERS_PATH}/{worker_id}/heartbeat", {})
+            load.post("heartbeat", number / rate, f"{WORKERS_PATH}/{worker_id}/heartbeat", {})
             for number, (worker_id, _) in enumerate(workers)
         )
     )
-    return arrivals
+    return load

@@ -1,4 +1,4 @@
-"""Leases of 64 among 1,000 players while their results come in, beside a bare endpoint that inserts as many rows."""
+"""Leases of 64 opponents among 1,000 players with their results, against a plain endpoint that inserts as many rows."""
 
 import asyncio
 import json
@@ -13,8 +13,8 @@ from sqlalchemy import insert, select
 
 from arena.seeding import match_seed
 from benchmarks.server.closed_loop import post_all
-from benchmarks.server.open_loop import Arrivals
-from benchmarks.server.testbed import Row, Server, Stage
+from benchmarks.server.open_loop import OpenLoopLoad
+from benchmarks.server.testbed import Row, Server, Testbed
 from league import wire
 from league.client import LeagueClient
 from league.db import schema
@@ -25,13 +25,13 @@ ENVIRONMENT = "benchmark"
 PLAYERS = 1_000
 LEARNERS = 8
 COUNT = 64
-DECISIONS_MAX = 240  # of a match, as trainers tell it
+DECISIONS_MAX = 240  # of a match, as trainers declare it
 
 RATE_PER_S = 50
 SECONDS = 30
-REPORT_AFTER_S = 2.0  # a lease's match is over so long after it was granted
+REPORT_AFTER_S = 2.0  # time from a grant to its result
 
-CALLS = 200  # a round of draws as fast as they come
+CALLS = 200  # per round of the throughput measurement
 ROUNDS = 5
 CONNECTIONS = 8
 
@@ -42,54 +42,57 @@ REPEATED_PATH = f"{wire.PREFIX}/repeated"
 Body = dict[str, Any]
 
 
-def measure(stage: Stage) -> list[Row]:
-    """Time leases that arrive steadily with their results, then lease as fast as it goes, in turn with the floor."""
-    database_url = stage.database()
-    people(database_url)
+def measure(testbed: Testbed) -> list[Row]:
+    """Measure latency at a steady rate, then throughput in turn with the plain endpoint."""
+    database_url = testbed.database()
+    create_league(database_url)
     with ExitStack() as servers:
-        league = servers.enter_context(stage.league(database_url))
-        bare_url = stage.database()
-        command = ("-m", "benchmarks.server.plain_league", "--database-url", bare_url)
-        bare = servers.enter_context(stage.process(command, bare_url))
+        league = servers.enter_context(testbed.league(database_url))
+        plain_url = testbed.database()
+        command = ("-m", "benchmarks.server.plain_league", "--database-url", plain_url)
+        plain = servers.enter_context(testbed.process(command, plain_url))
         requests = _attach(league)
         steady = asyncio.run(_steadily(league, requests))
-        floor = asyncio.run(_lease_alone(bare, requests))
-        rounds = [_round(league, bare, requests) for _ in range(ROUNDS + 1)][1:]  # the first warms both up
-    return [*_steady_rows(steady, floor), *_draw_rows(rounds)]
+        reference = asyncio.run(_lease_alone(plain, requests))
+        rounds = [_round(league, plain, requests) for _ in range(ROUNDS + 1)][1:]  # the first warms both up
+    return [*_steady_rows(steady, reference), *_draw_rows(rounds)]
 
 
-def _steady_rows(steady: Arrivals, floor: Arrivals) -> list[Row]:
+def _steady_rows(steady: OpenLoopLoad, reference: OpenLoopLoad) -> list[Row]:
     if steady.failures:
         raise SystemExit(f"calls failed: {steady.failures}")
     work = f"leases of {COUNT}, {PLAYERS:,} players, {RATE_PER_S} requests/s with their results: p50 / p99 ms"
     return [
         Row(
-            work, steady.quantiles("leases"), "p99 60", f"plain endpoint, without results: {floor.quantiles('leases')}"
+            work,
+            steady.quantiles("leases"),
+            "p99 60",
+            f"plain endpoint, without results: {reference.quantiles('leases')}",
         ),
         Row("results beside these leases: p50 / p99 ms", steady.quantiles("results")),
-        Row("leases rejected with `Retry-After`", str(steady.refused.total()), "0"),
+        Row("leases rejected with `Retry-After`", str(steady.rejected.total()), "0"),
     ]
 
 
 def _draw_rows(rounds: list[tuple[float, float, float]]) -> list[Row]:
-    ours, floors, bounds = zip(*rounds, strict=True)
+    ours, reference, bounds = zip(*rounds, strict=True)
     return [
         Row(
             f"opponents drawn per second, in leases of {COUNT} over eight connections",
             f"{statistics.median(ours):,.0f}",
             "20,000",
-            f"plain endpoint {statistics.median(floors):,.0f}",
+            f"plain endpoint {statistics.median(reference):,.0f}",
         ),
         Row(
             "opponents drawn per second, ratio to the plain endpoint",
-            f"{statistics.median(own / floor for own, floor, _ in rounds):.2f}",
+            f"{statistics.median(own / reference for own, reference, _ in rounds):.2f}",
         ),
         Row("an endpoint that repeats one answer: opponents per second", f"{statistics.median(bounds):,.0f}"),
     ]
 
 
-def people(database_url: str) -> None:
-    """Make learners with their baselines, and snapshots of many strengths."""
+def create_league(database_url: str) -> None:
+    """Create learners with their baselines, and snapshots with normally distributed ratings."""
     database = Database(database_url)
     schema.upgrade(database)
     rng = np.random.default_rng(0)
@@ -148,14 +151,14 @@ def people(database_url: str) -> None:
     database.close()
 
 
-def learners_of(url: str) -> list[int]:
+def learner_player_ids(url: str) -> list[int]:
     """Return the player ids of the learners."""
     with LeagueClient(url) as client:
         return [learner.player_id for learner in client.learners(ENVIRONMENT, limit=LEARNERS).items]
 
 
 def _attach(league: Server) -> list[Body]:
-    """Attach a worker for each learner and play all learners out of warm-up; return each one's request for leases."""
+    """Register a worker per learner and finish all warm-ups; return each worker's lease request."""
     with LeagueClient(league.url) as client:
         requests = []
         for learner in client.learners(ENVIRONMENT, limit=LEARNERS).items:
@@ -167,44 +170,41 @@ def _attach(league: Server) -> list[Body]:
             )
             requests.append(request.model_dump())
             for _ in range(4):
-                batch = batch_of(request.worker_id, client.lease(request).model_dump(mode="json")["items"])
+                batch = result_batch(request.worker_id, client.lease(request).model_dump(mode="json")["items"])
                 client.report(wire.ResultBatch.model_validate(batch))
         client.close_period(ENVIRONMENT)
     return requests
 
 
-async def _steadily(league: Server, requests: list[Body]) -> Arrivals:
-    arrivals = Arrivals(league.url)
+async def _steadily(league: Server, requests: list[Body]) -> OpenLoopLoad:
+    load = OpenLoopLoad(league.url)
     calls = SECONDS * RATE_PER_S
-    arrivals.begin()
+    load.start()
     await asyncio.gather(
-        *(_lease_and_report(arrivals, number / RATE_PER_S, requests[number % LEARNERS]) for number in range(calls))
+        *(_lease_and_report(load, number / RATE_PER_S, requests[number % LEARNERS]) for number in range(calls))
     )
-    return arrivals
+    return load
 
 
-async def _lease_alone(bare: Server, requests: list[Body]) -> Arrivals:
-    arrivals = Arrivals(bare.url)
+async def _lease_alone(plain: Server, requests: list[Body]) -> OpenLoopLoad:
+    load = OpenLoopLoad(plain.url)
     calls = SECONDS * RATE_PER_S
-    arrivals.begin()
+    load.start()
     await asyncio.gather(
-        *(
-            arrivals.post("leases", number / RATE_PER_S, LEASES_PATH, requests[number % LEARNERS])
-            for number in range(calls)
-        )
+        *(load.post("leases", number / RATE_PER_S, LEASES_PATH, requests[number % LEARNERS]) for number in range(calls))
     )
-    return arrivals
+    return load
 
 
-async def _lease_and_report(arrivals: Arrivals, due_s: float, request: Body) -> None:
-    leases = await arrivals.post("leases", due_s, LEASES_PATH, request)
+async def _lease_and_report(load: OpenLoopLoad, due_s: float, request: Body) -> None:
+    leases = await load.post("leases", due_s, LEASES_PATH, request)
     if leases is not None:
-        batch = batch_of(request["worker_id"], leases["items"])
-        await arrivals.post("results", due_s + REPORT_AFTER_S, RESULTS_PATH, batch)
+        batch = result_batch(request["worker_id"], leases["items"])
+        await load.post("results", due_s + REPORT_AFTER_S, RESULTS_PATH, batch)
 
 
-def batch_of(worker_id: str, leases: list[Body], sequences: Iterable[int] = (0,)) -> Body:
-    """Finish a match of every lease, or those of some sequences."""
+def result_batch(worker_id: str, leases: list[Body], sequences: Iterable[int] = (0,)) -> Body:
+    """Return a result for every lease and sequence."""
     return {"worker_id": worker_id, "results": [_result(lease, each) for each in sequences for lease in leases]}
 
 
@@ -221,10 +221,10 @@ def _result(lease: Body, sequence: int) -> Body:
     }
 
 
-def _round(league: Server, bare: Server, requests: list[Body]) -> tuple[float, float, float]:
-    """Return draws/s of the league, of the bare endpoint, and of the one that repeats an answer."""
+def _round(league: Server, plain: Server, requests: list[Body]) -> tuple[float, float, float]:
+    """Return draws/s of the league, of the plain endpoint, and of the one that repeats an answer."""
     bodies = [json.dumps(requests[number % LEARNERS]).encode() for number in range(CALLS)]
     own_s, _ = post_all(league.url, LEASES_PATH, bodies, CONNECTIONS)
-    floor_s, _ = post_all(bare.url, LEASES_PATH, bodies, CONNECTIONS)
-    bound_s, _ = post_all(bare.url, REPEATED_PATH, bodies, CONNECTIONS)
-    return CALLS * COUNT / own_s, CALLS * COUNT / floor_s, CALLS * COUNT / bound_s
+    reference_s, _ = post_all(plain.url, LEASES_PATH, bodies, CONNECTIONS)
+    bound_s, _ = post_all(plain.url, REPEATED_PATH, bodies, CONNECTIONS)
+    return CALLS * COUNT / own_s, CALLS * COUNT / reference_s, CALLS * COUNT / bound_s

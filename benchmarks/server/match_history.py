@@ -1,7 +1,7 @@
-"""A league with a long past, written straight into its tables: players, one lease, and as many matches as wanted.
+"""A league with a long history, written directly into its tables: players, one lease and any number of matches.
 
-Players meet the twenty next ones in a ring, on both sides, and every tenth match is a training match of the learner;
-scores are thrown by a fixed hash, so that the same numbers give the same league on every database.
+Each player meets the next twenty in a ring, on both sides, and every tenth match is a training match of the learner.
+Scores come from a fixed hash, so that the same numbers give the same league on every database.
 """
 
 from datetime import UTC, datetime
@@ -33,8 +33,8 @@ FROM pairing
 """
 
 
-def found(database: Database, players: int) -> None:
-    """Write a learner and that many snapshots of it."""
+def create_players(database: Database, players: int) -> None:
+    """Write a learner and its snapshots."""
     made = {"environment": ENVIRONMENT, "signature": "benchmark", "created_at": NOW}
     start = {"start_rating": START_RATING, "start_deviation": START_DEVIATION, "start_volatility": START_VOLATILITY}
     with database.write() as session:
@@ -58,7 +58,7 @@ def found(database: Database, players: int) -> None:
         )  # fmt: skip
 
 
-def play(database: Database, count: int) -> None:
+def append_matches(database: Database, count: int) -> None:
     """Append matches to the log."""
     with database.write() as session:
         learner = session.scalar(select(func.min(Player.id)))
@@ -76,8 +76,8 @@ def play(database: Database, count: int) -> None:
         connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("ANALYZE"))
 
 
-def cut(database: Database, rule: RatingConfig, period_matches: int) -> int:
-    """Write periods of so many matches each, without their ratings; return how many."""
+def write_periods(database: Database, rule: RatingConfig, period_matches: int) -> int:
+    """Write rating periods of `period_matches` matches without ratings; return their number."""
     with database.write() as session:
         last = session.scalar(select(func.max(Match.id))) or 0
         ends = [*range(period_matches, last, period_matches), last]

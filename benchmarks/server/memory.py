@@ -13,8 +13,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks.server.heartbeats import CALLS_PER_S, LEASES, LEASES_PATH, RESULTS_PATH, WORKERS, WORKERS_PATH
-from benchmarks.server.leases import ENVIRONMENT, Body, batch_of, learners_of, people
-from benchmarks.server.testbed import Row, Server, Stage
+from benchmarks.server.leases import ENVIRONMENT, Body, create_league, learner_player_ids, result_batch
+from benchmarks.server.testbed import Row, Server, Testbed
 from league import wire
 from league.client import LeagueClient
 
@@ -29,16 +29,16 @@ _MIB = 2**20
 _HEADERS = {"Content-Type": "application/json"}
 
 
-def measure(stage: Stage) -> list[Row]:
+def measure(testbed: Testbed) -> list[Row]:
     """Read the process's resident memory before the load and after each tenth of it."""
-    database_url = stage.database()
-    people(database_url)
-    with stage.league(database_url) as server:
+    database_url = testbed.database()
+    create_league(database_url)
+    with testbed.league(database_url) as server:
         requests = _requests(server)
-        _live(server, requests, CONNECTIONS)  # what is loaded at the first call is not growth
+        _run_workers(server, requests, CONNECTIONS)  # what is loaded at the first call is not growth
         resident = [_resident_mib(server.pid)]
         for _ in range(TENTHS):
-            _live(server, requests, CALLS // (3 * TENTHS))
+            _run_workers(server, requests, CALLS // (3 * TENTHS))
             resident.append(_resident_mib(server.pid))
     later = resident[TENTHS // 2 :]
     load = f"{HOURS:g} h of {WORKERS:,} workers ({CALLS:,} calls)"
@@ -52,7 +52,7 @@ def measure(stage: Stage) -> list[Row]:
 
 def _requests(server: Server) -> list[Body]:
     """Attach a worker for each connection; return its request for leases."""
-    learners = learners_of(server.url)
+    learners = learner_player_ids(server.url)
     with LeagueClient(server.url) as client:
         workers = [
             client.register_worker(
@@ -66,14 +66,14 @@ def _requests(server: Server) -> list[Body]:
     ]
 
 
-def _live(server: Server, requests: list[Body], times: int) -> None:
-    """Lease, report and beat so many times, over a connection for each request."""
+def _run_workers(server: Server, requests: list[Body], times: int) -> None:
+    """Lease, report and send a heartbeat `rounds` times, each request over its own connection."""
 
     def live(request: Body) -> None:
         connection = http.client.HTTPConnection(urlsplit(server.url).netloc)
         for _ in range(times // len(requests)):
             leased = _post(connection, LEASES_PATH, request)
-            _post(connection, RESULTS_PATH, batch_of(request["worker_id"], leased["items"]))
+            _post(connection, RESULTS_PATH, result_batch(request["worker_id"], leased["items"]))
             _post(connection, f"{WORKERS_PATH}/{request['worker_id']}/heartbeat", {})
         connection.close()
 
@@ -82,7 +82,7 @@ def _live(server: Server, requests: list[Body], times: int) -> None:
 
 
 def _post(connection: http.client.HTTPConnection, path: str, body: Body) -> Body:
-    """Post until it is answered: where the whole machine was paused, connections end, and so do transactions."""
+    """Post until there is a response, because connections break if the whole machine was paused."""
     refusal = "not at all"
     for _ in range(_TRIES):
         try:
@@ -101,6 +101,6 @@ def _post(connection: http.client.HTTPConnection, path: str, body: Body) -> Body
 
 
 def _resident_mib(pid: int) -> float:
-    """Return a process's resident memory, as Linux tells it."""
+    """Return the resident memory of a process from /proc."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / _MIB

@@ -1,6 +1,6 @@
-"""The floor under leases and heartbeats: a FastAPI endpoint for each that does what must be done, and no more.
+"""Reference for leases and heartbeats: one minimal FastAPI endpoint for each.
 
-    python -m benchmarks.server.plain_league --database-url sqlite:////tmp/bare.db --port 8001
+    python -m benchmarks.server.plain_league --database-url sqlite:////tmp/plain.db --port 8001
 
 A lease is a row with an opponent drawn uniformly; a heartbeat is an UPDATE. Nothing is checked, explained or counted.
 Plain FastAPI and SQLAlchemy, without the league's database layer. `/repeated` gives the first lease's answer

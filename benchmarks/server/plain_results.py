@@ -1,6 +1,6 @@
-"""The floor under results: a FastAPI endpoint that inserts each batch as it comes, and checks nothing.
+"""Reference for results: a FastAPI endpoint that inserts each batch without any check.
 
-    python -m benchmarks.server.plain_results --database-url sqlite:////tmp/bare.db --port 8001
+    python -m benchmarks.server.plain_results --database-url sqlite:////tmp/plain.db --port 8001
 
 Plain FastAPI and SQLAlchemy, without the league's database layer. The table has no index beside its key.
 """

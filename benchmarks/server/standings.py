@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from benchmarks.server import match_history
-from benchmarks.server.testbed import Row, Stage
+from benchmarks.server.testbed import Row, Testbed
 from league import wire
 from league.client import LeagueClient
 from league.db import schema
@@ -30,21 +30,21 @@ PERIOD_GAMES = 15
 CALLS = 50
 
 
-def measure(stage: Stage) -> list[Row]:
+def measure(testbed: Testbed) -> list[Row]:
     """Measure each on a league of its own."""
-    return [*_standings(stage), _close(stage), _rebuild(stage)]
+    return [*_standings(testbed), _close(testbed), _rebuild(testbed)]
 
 
-def _standings(stage: Stage) -> list[Row]:
-    """Ask for the table over a short log, then over the whole."""
+def _standings(testbed: Testbed) -> list[Row]:
+    """Request the standings over a tenth of the log, then over all of it."""
     rows, played = [], 0
-    database = _league(stage, CROWD)
+    database = _league(testbed, CROWD)
     settings = Settings(automatic_promotion=False)
     for matches in (MATCHES // 10, MATCHES):
-        match_history.play(database, matches - played)
+        match_history.append_matches(database, matches - played)
         played = matches
         closing.close(database, settings, match_history.ENVIRONMENT, Cause("benchmark", "", match_history.NOW))
-        with stage.league(_url(database), aggregation_interval_s=3600) as server:
+        with testbed.league(_url(database), aggregation_interval_s=3600) as server:
             address = f"{server.url}{wire.PREFIX}/standings?limit=100"
             seconds = statistics.median(_timed(partial(_read, address)) for _ in range(CALLS))
         work = f"standings, {CROWD:,} players, {matches:,} matches"
@@ -53,36 +53,36 @@ def _standings(stage: Stage) -> list[Row]:
     return rows
 
 
-def _close(stage: Stage) -> Row:
+def _close(testbed: Testbed) -> Row:
     """Close one period over HTTP."""
-    database = _league(stage, PLAYERS)
-    match_history.play(database, PERIOD_MATCHES)
-    with stage.league(_url(database), aggregation_interval_s=3600) as server, LeagueClient(server.url) as client:
+    database = _league(testbed, PLAYERS)
+    match_history.append_matches(database, PERIOD_MATCHES)
+    with testbed.league(_url(database), aggregation_interval_s=3600) as server, LeagueClient(server.url) as client:
         client.standings()  # the first call of a fresh server loads what it needs
         seconds = _timed(client.close_period)
     database.close()
     return Row(f"closing a period, {PLAYERS:,} players, {PERIOD_MATCHES:,} results", f"{seconds:.1f} s", "2 s")
 
 
-def _rebuild(stage: Stage) -> Row:
-    """Compute everything again after it was computed once; nothing may differ."""
-    database = _league(stage, PLAYERS)
-    match_history.play(database, MATCHES)
-    count = match_history.cut(database, RatingConfig.of(Settings()), PERIOD_GAMES * PLAYERS // 2)
+def _rebuild(testbed: Testbed) -> Row:
+    """Rebuild twice and time the second run, which must change nothing."""
+    database = _league(testbed, PLAYERS)
+    match_history.append_matches(database, MATCHES)
+    count = match_history.write_periods(database, RatingConfig.of(Settings()), PERIOD_GAMES * PLAYERS // 2)
     rebuild(database, match_history.NOW)
     start = time.perf_counter()
     (outcome,) = rebuild(database, match_history.NOW)
     seconds = time.perf_counter() - start
     database.close()
     if outcome.differing:
-        raise SystemExit(f"{outcome.differing} ratings differ: the time of a wrong rebuild says nothing")
+        raise SystemExit(f"{outcome.differing} ratings differ after the second rebuild, which must be identical")
     return Row(f"rebuild of {MATCHES:,} results in {count:,} periods", f"{seconds:.0f} s", "60 s for 10,000,000")
 
 
-def _league(stage: Stage, players: int) -> Database:
-    database = Database(stage.database())
+def _league(testbed: Testbed, players: int) -> Database:
+    database = Database(testbed.database())
     schema.upgrade(database)
-    match_history.found(database, players)
+    match_history.create_players(database, players)
     return database
 
 

@@ -1,4 +1,4 @@
-"""Where a row is measured: a database of its own, and servers over it, each a process that listens on loopback."""
+"""Testbed of a server benchmark: a fresh database, and server processes that listen on loopback."""
 
 import os
 import signal
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from benchmarks.server import databases
 
-_START_S = 180.0  # a server starts in 5 s, on a machine that has time for it
-_END_S = 180.0  # it ends in 2 s; nothing is lost by waiting where a machine has no time
+_START_S = 180.0  # an idle machine starts a server in 5 s
+_END_S = 180.0  # an idle machine stops one in 2 s
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Server:
-    """A process that serves."""
+    """A running server process."""
 
     url: str
     database_url: str
@@ -37,14 +37,14 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One database server and a folder for whatever a row writes.
+class Testbed:
+    """One database server and a folder for all files of a measurement.
 
     Attributes:
         backend: `sqlite` or `postgresql`.
-        server_url: PostgreSQL's address; empty for SQLite.
-        folder: Emptied afterwards.
-        core: Of the machine that each server keeps to; any where None.
+        server_url: URL of the PostgreSQL server; empty for SQLite.
+        folder: Deleted afterwards.
+        core: Processor core that each server is bound to; None for all.
     """
 
     backend: str
@@ -53,16 +53,16 @@ class Stage:
     core: int | None = None
 
     def database(self) -> str:
-        """Make an empty database and return its URL."""
+        """Create an empty database and return its URL."""
         return databases.empty(self.server_url, self.folder)
 
     @contextmanager
     def league(self, database_url: str | None = None, **settings: object) -> Iterator[Server]:
-        """Run `league serve` in a process of its own, over a new database unless one is given.
+        """Run `league serve` in its own process, on a new database unless one is given.
 
         Args:
-            database_url: Where its tables are.
-            settings: As in `league.settings.Settings`; they travel as LEAGUE_* variables.
+            database_url: An existing database.
+            settings: Server settings, passed as LEAGUE_* variables.
         """
         url = database_url or self.database()
         changed = {f"LEAGUE_{name.upper()}": str(value) for name, value in settings.items()}
@@ -75,7 +75,7 @@ class Stage:
     def process(
         self, command: tuple[str, ...], database_url: str, environment: dict[str, str] | None = None
     ) -> Iterator[Server]:
-        """Run a Python command that takes `--port` and listens there."""
+        """Run a Python command with `--port`, and wait until it listens."""
         port = free_port()
         variables = {name: value for name, value in os.environ.items() if not name.startswith("LEAGUE_")}
         with (self.folder / "servers.log").open("ab") as log:
@@ -85,7 +85,7 @@ class Stage:
             )  # fmt: skip
         try:
             _wait_until_open(process, port, self.folder / "servers.log")
-            if self.core is not None:  # threads begin with the first call, and where the first one is
+            if self.core is not None:  # before the first call, because later threads inherit it
                 os.sched_setaffinity(process.pid, {self.core})
             yield Server(f"http://127.0.0.1:{port}", database_url, process.pid)
         finally:
@@ -94,7 +94,7 @@ class Stage:
 
 
 def free_port() -> int:
-    """Name a port that nobody listens on."""
+    """Return an unused TCP port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 

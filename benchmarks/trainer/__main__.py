@@ -1,10 +1,10 @@
-"""How fast the trainer is, beside other libraries on the same work in the same run.
+"""Training throughput against other libraries on the same workload in the same run.
 
     python -m benchmarks.trainer --peer pufferlib=PYTHON --peer sample_factory=PYTHON --peer sb3=PYTHON
 
-The work: 64 environments x 128 steps, 64-float observations, 9 continuous actions, encoder 128, LSTM 128, 4 epochs x 4
-minibatches; episodes end by chance, stepping is almost free. Every trainer runs in a process of its own and does its
-real rollout and its real update; ours runs right before each other one's iteration, and only such pairs are compared.
+Workload: 64 environments x 128 steps, 64-float observations, 9 continuous actions, encoder 128, LSTM 128, 4 epochs x 4
+minibatches. Episodes end at random, and stepping is almost free. Each trainer runs in its own process with its real
+rollout and update. Ours runs right before each iteration of another one, and only such pairs are compared.
 An iteration counts if others used little of the machine meanwhile (`idle_gate`). The script of each
 library below `benchmarks/peers` says how it is had, and how its ratio error is found; pufferlib-128 and sb3-defaults
 are other settings of the same libraries.
@@ -19,14 +19,14 @@ import torch
 from rich.console import Console
 
 from benchmarks import record
-from benchmarks.peers.workload import Work
+from benchmarks.peers.workload import Workload
 from benchmarks.trainer import acting, iteration, team_battle
-from benchmarks.trainer.process import ContestantError
+from benchmarks.trainer.process import TrainerProcessError
 from benchmarks.trainer.report import print_rows
-from benchmarks.trainer.trainers import PEERS, VARIANTS, Scene, other, own
+from benchmarks.trainer.trainers import PEERS, VARIANTS, BattleSetup, own_entry, peer_entry
 
-PATIENCE_S = 300.0
-"""How long one table waits for a quiet machine."""
+MAX_WAIT_S = 300.0
+"""Longest wait for an idle machine, per table."""
 
 
 def main() -> None:
@@ -38,8 +38,8 @@ def main() -> None:
     try:
         for part in arguments.parts:
             report[part] = MEASURES[part](console, arguments)
-    except ContestantError as error:
-        raise SystemExit(f"nothing more can be measured: {error}") from error
+    except TrainerProcessError as error:
+        raise SystemExit(f"a trainer process ended: {error}") from error
     record.write(arguments.json, "trainer", [*_rows(report)])
 
 
@@ -55,10 +55,10 @@ def _rows(report: dict[str, Any]) -> Iterator[record.Row]:
 
 
 def measure_iterations(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Rollout and update of everybody, at each setting."""
+    """Rollout and update of every trainer, at each setting."""
     report = []
     for threads, end_chance in product(arguments.threads, arguments.end_chance):
-        work = Work(threads=threads, end_chance=end_chance, processor_time=arguments.processor_time)
+        work = Workload(threads=threads, end_chance=end_chance, processor_time=arguments.processor_time)
         rows, gate = iteration.measure(work, arguments.entries, arguments.repeats, arguments.patience)
         print_rows(console, work, rows, gate)
         report.append({"threads": threads, "end_chance": end_chance, "rows": [row.as_json() for row in rows]})
@@ -66,8 +66,8 @@ def measure_iterations(console: Console, arguments: argparse.Namespace) -> list[
 
 
 def measure_acting(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Steps without an environment, on one core."""
-    work = Work(processor_time=arguments.processor_time)
+    """Network steps without an environment, on one core."""
+    work = Workload(processor_time=arguments.processor_time)
     reference, peers = arguments.entries[0], [entry for entry in arguments.entries if not entry.ours]
     rows, gate = acting.measure(work, [reference, *peers], arguments.repeats, arguments.patience)
     acting.show(console, work, rows, gate)
@@ -76,7 +76,7 @@ def measure_acting(console: Console, arguments: argparse.Namespace) -> list[dict
 
 def measure_company(console: Console, arguments: argparse.Namespace) -> dict[str, Any]:
     """A team battle end to end, against many opponents."""
-    scene = Scene(threads=max(arguments.threads), device=arguments.device)
+    scene = BattleSetup(threads=max(arguments.threads), device=arguments.device)
     figures, gate = team_battle.measure(scene, arguments.repeats, arguments.patience)
     team_battle.show(console, scene, figures, gate)
     return figures
@@ -86,32 +86,37 @@ MEASURES = {"iteration": measure_iterations, "acting": measure_acting, "company"
 
 
 def parse() -> argparse.Namespace:
-    """The command line, with entries made of names and interpreters."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Parse the command line, with one entry per trainer."""
+    parser = argparse.ArgumentParser("python -m benchmarks.trainer", description=__doc__.splitlines()[0])
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON", help=f"of {', '.join(PEERS)}")
     parser.add_argument(
-        "--ours", nargs="+", default=["exact"], choices=list(VARIANTS), help="the first runs beside all"
+        "--ours",
+        nargs="+",
+        default=["exact"],
+        choices=list(VARIANTS),
+        help="variants; the first is the reference",
     )
     parser.add_argument("--parts", nargs="+", default=list(MEASURES), choices=list(MEASURES))
     parser.add_argument("--threads", type=int, nargs="+", default=[2])
     parser.add_argument("--end-chance", type=float, nargs="+", default=[0.01])
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--no-gate", action="store_true", help="count every iteration, on a crowded machine")
+    parser.add_argument("--no-gate", action="store_true", help="count every iteration, even if the machine is busy")
     record.add_json_option(parser)
-    parser.add_argument("--processor-time", action="store_true", help="of one thread, where the machine is crowded")
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="of the part `company`")
+    parser.add_argument("--processor-time", action="store_true", help="measure CPU time, not wall time")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="device of the part company")
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: torch sees no GPU on this machine; take --device cpu")
     if arguments.processor_time and arguments.threads != [1]:
-        parser.error(
-            f"--processor-time says nothing about --threads {arguments.threads}: threads wait; take --threads 1"
-        )
+        parser.error(f"--processor-time needs --threads 1, not {arguments.threads}: waiting threads use no CPU time")
     try:
-        arguments.entries = [*(own(variant) for variant in arguments.ours), *(other(each) for each in arguments.peer)]
+        arguments.entries = [
+            *(own_entry(variant) for variant in arguments.ours),
+            *(peer_entry(each) for each in arguments.peer),
+        ]
     except ValueError as error:
         parser.error(str(error))
-    arguments.patience = None if arguments.no_gate else PATIENCE_S
+    arguments.patience = None if arguments.no_gate else MAX_WAIT_S
     return arguments
 
 

@@ -1,12 +1,12 @@
-"""This project's trainer on the work of `benchmarks.trainer`, through `trainer.runtime.benchmark.bench.Bench`.
+"""This project's trainer on the workload of `benchmarks.trainer`, through `trainer.runtime.benchmark.bench.Bench`.
 
 Run by the benchmark as `python -m benchmarks.trainer.echelon VARIANT WORK`, with the protocol of
 `benchmarks/peers/workload.py` and one request more:
 
-    bound       what one large product reaches with as many threads: `flop_per_s`
+    bound       speed of one large matrix product with as many threads: `flop_per_s`
 
-`ratio_error` is taken over all chunks of a rollout, not over the first minibatch alone. The KL stop is out of reach, so
-that every update takes all its steps.
+`ratio_error` covers all chunks of a rollout, not only the first minibatch. The KL stop is off, so that every update
+takes all its steps.
 """
 
 import sys
@@ -16,7 +16,7 @@ from itertools import cycle
 
 import torch
 
-from benchmarks.peers.workload import Work, serve
+from benchmarks.peers.workload import Workload, serve
 from benchmarks.trainer.flops import matmul_bound
 from benchmarks.trainer.trainers import VARIANTS
 from trainer.config.loading import resolve
@@ -26,13 +26,13 @@ from trainer.runtime.benchmark.bench import Bench
 from trainer.runtime.benchmark.synthetic_env import SYNTHETIC, SyntheticSpec
 from trainer.runtime.torch_setup import configure_torch
 
-ENDLESS_KL = 1e9
+NO_KL_STOP = 1e9
 
 
-class Ours:
+class Echelon:
     """The learner, one collection and one update at a time."""
 
-    def __init__(self, work: Work, overrides: tuple[str, ...]) -> None:
+    def __init__(self, work: Workload, overrides: tuple[str, ...]) -> None:
         config = resolve(SYNTHETIC, None, [*settings(work), *overrides])
         configure_torch(config.run)
         item = SyntheticSpec(work.observation_size, work.action_size, work.end_chance)
@@ -50,7 +50,7 @@ class Ours:
         return max(self._bench.ratio_errors())
 
     def actor(self, rows: int) -> Callable[[], None]:
-        """What a rollout does for every decision, storing included; a chunk's chance and log-probabilities at once."""
+        """One decision of a rollout, including its write into the buffer."""
         network, chunk = self._bench.learner.network, self._bench.rollout.bptt_horizon
         rollout, acting = (
             RolloutBuffer.allocate(network, steps=chunk, rows=rows, bptt_horizon=chunk),
@@ -71,7 +71,7 @@ class Ours:
         return step
 
 
-def settings(work: Work) -> list[str]:
+def settings(work: Workload) -> list[str]:
     """The work as overrides."""
     return [
         f"environment.num_envs={work.environments}",
@@ -80,7 +80,7 @@ def settings(work: Work) -> list[str]:
         f"network.recurrent_size={work.memory}",
         f"ppo.update_epochs={work.epochs}",
         f"ppo.num_minibatches={work.minibatches}",
-        f"ppo.target_kl={ENDLESS_KL}",
+        f"ppo.target_kl={NO_KL_STOP}",
         f"optimizer.learning_rate={work.learning_rate}",
         f"optimizer.learning_rate_final={work.learning_rate}",
         f"run.threads={work.threads}",
@@ -89,4 +89,4 @@ def settings(work: Work) -> list[str]:
 
 if __name__ == "__main__":
     variant = sys.argv.pop(1)
-    serve(lambda work: Ours(work, VARIANTS[variant]), bound=lambda work: {"flop_per_s": matmul_bound(work.clock)})
+    serve(lambda work: Echelon(work, VARIANTS[variant]), bound=lambda work: {"flop_per_s": matmul_bound(work.clock)})

@@ -1,35 +1,35 @@
-"""How much arithmetic the work is, and how much of it a processor could do."""
+"""FLOP of the workload, and the FLOP/s that the processor reaches in a large matrix product."""
 
 import statistics
 from collections.abc import Callable
 
 import torch
 
-from benchmarks.peers.workload import Work
+from benchmarks.peers.workload import Workload
 
 PRODUCT_SIZE = 2048
-"""Rows and columns of the matrices whose product says what the processor can do."""
+"""Rows and columns of the matrices."""
 
 PRODUCTS = 5
 
 
-def update_flop(work: Work, forward_flop: int) -> int:
-    """Floating point operations of an update.
+def update_flop(work: Workload, forward_flop: int) -> int:
+    """Return the FLOP of an update.
 
-    A forward pass and twice as much backwards (for the weights, for the inputs) for every sample and epoch; nobody asks
-    for the gradient of the observation, so that the encoder's first layer goes back once only.
+    Per sample and epoch: a forward pass, and twice as much backward (weights and inputs). The gradient of the
+    observation is not needed, so the encoder's first layer counts once backward.
     """
     first_layer = 2 * work.observation_size * work.encoder
     return work.samples * work.epochs * (3 * forward_flop - first_layer)
 
 
-def iteration_flop(work: Work, forward_flop: int) -> int:
-    """The update, and one forward pass for every sample of the rollout."""
+def iteration_flop(work: Workload, forward_flop: int) -> int:
+    """Return the FLOP of the update and of one forward pass per sample of the rollout."""
     return update_flop(work, forward_flop) + work.samples * forward_flop
 
 
 def matmul_bound(clock: Callable[[], float]) -> float:
-    """Floating point operations a second of one large product, with this process's threads and precision."""
+    """Return the FLOP/s of one large matrix product with this process's threads and precision."""
     left, right = torch.randn(2, PRODUCT_SIZE, PRODUCT_SIZE)
     product = torch.mm(left, right)
     seconds = []

@@ -1,11 +1,11 @@
-"""Which runs are compared with which: neighbours, and medians of what neighbours say."""
+"""Paired comparison: each iteration is compared with a reference iteration right before it, and medians are taken."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 ATTEMPTS = 4
-"""How often a pair is tried in which somebody disturbed a half."""
+"""Attempts per pair, if other processes were active in one half."""
 
 
 @dataclass(frozen=True)
@@ -22,17 +22,17 @@ class Times:
 
 @dataclass
 class Series:
-    """The iterations of one contestant, and the reference's right before each; `None` where all attempts failed."""
+    """Iterations of one trainer, and of the reference right before each; `None` if all attempts failed."""
 
     own: list[Times | None] = field(default_factory=list)
     reference: list[Times | None] = field(default_factory=list)
 
     def counted(self) -> list[Times]:
-        """What nobody disturbed."""
+        """Return the iterations on an idle machine."""
         return [times for times in self.own if times is not None]
 
     def relative(self) -> list[float | None]:
-        """How many times faster than the reference, pair by pair."""
+        """Return the speed relative to the reference, per pair."""
         pairs = zip(self.own, self.reference, strict=True)
         return [None if own is None else before.seconds / own.seconds for own, before in pairs]
 
@@ -40,19 +40,19 @@ class Series:
 Measure = Callable[[], "Times | None"]
 
 
-def race(reference: Measure, others: Mapping[str, Measure], repeats: int) -> dict[str, Series]:
-    """Run reference and each other next to each other: A B A C, A B A C, and so on."""
+def measure_pairs(reference: Measure, others: Mapping[str, Measure], repeats: int) -> dict[str, Series]:
+    """Run the reference before each other trainer: A B A C, A B A C, and so on."""
     series = {name: Series() for name in others}
     for _ in range(repeats):
         for name, other in others.items():
-            before, own = attempt(reference, other)
+            before, own = measure_pair(reference, other)
             series[name].reference.append(before)
             series[name].own.append(own)
     return series
 
 
-def attempt(reference: Measure, other: Measure) -> tuple[Times, Times] | tuple[None, None]:
-    """One pair, or nothing if each attempt was disturbed."""
+def measure_pair(reference: Measure, other: Measure) -> tuple[Times, Times] | tuple[None, None]:
+    """Measure one pair; return None twice if every attempt was disturbed."""
     for _ in range(ATTEMPTS):
         before, own = reference(), other()
         if before is not None and own is not None:
@@ -60,12 +60,12 @@ def attempt(reference: Measure, other: Measure) -> tuple[Times, Times] | tuple[N
     return None, None
 
 
-def advantage(some: Series, other: Series) -> float:
-    """How many times faster one is than the other, by their pairs with the same reference; median over the rounds."""
+def speedup(some: Series, other: Series) -> float:
+    """Return the median speed of one trainer relative to another, by their pairs with the same reference."""
     pairs = zip(some.relative(), other.relative(), strict=True)
     return median([mine / theirs for mine, theirs in pairs if mine is not None and theirs is not None])
 
 
 def median(values: Sequence[float]) -> float:
-    """Middle value; not a number where there is none."""
+    """Return the median, or NaN without values."""
     return statistics.median(values) if values else float("nan")

@@ -1,4 +1,4 @@
-"""A trainer in a process of its own, asked through its standard input."""
+"""A trainer in its own process, controlled by lines of JSON over standard input and output."""
 
 import json
 import os
@@ -9,36 +9,36 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.peers.workload import Work
+from benchmarks.peers.workload import Workload
 
 if TYPE_CHECKING:
-    from benchmarks.trainer.trainers import Scene
+    from benchmarks.trainer.trainers import BattleSetup
 
 PROJECT = Path(__file__).parent.parent.parent
 
-LAST_WORDS = 5
-"""Lines of its standard error that tell why a process has ended."""
+ERROR_LINES = 5
+"""Last lines of standard error that an error message shows."""
 
-QUIET = {"PYTHONWARNINGS": "ignore", "WANDB_MODE": "disabled", "CUDA_VISIBLE_DEVICES": ""}
-"""What keeps every library on the processor and from talking."""
-
-
-class ContestantError(Exception):
-    """A process that ended before it answered."""
+CPU_ONLY = {"PYTHONWARNINGS": "ignore", "WANDB_MODE": "disabled", "CUDA_VISIBLE_DEVICES": ""}
+"""Environment variables that keep every library on the CPU and quiet."""
 
 
-class Contestant:
-    """One trainer doing one piece of work, in a scratch folder: some leave files where they stand.
+class TrainerProcessError(Exception):
+    """A trainer process ended before it answered."""
+
+
+class TrainerProcess:
+    """One trainer on one workload, in a scratch folder because some libraries write files into the working directory.
 
     Args:
-        command: Interpreter and script; the work follows as JSON.
-        settings: Environment variables beside those of this process.
+        command: Interpreter and script; the workload follows as JSON.
+        settings: Additional environment variables.
     """
 
-    def __init__(self, command: Sequence[str], work: "Work | Scene", settings: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], work: "Workload | BattleSetup", settings: Mapping[str, str]) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process
         self._scratch = tempfile.TemporaryDirectory()
-        settings = {"OMP_NUM_THREADS": str(work.threads), "PYTHONPATH": str(PROJECT), **QUIET, **settings}
+        settings = {"OMP_NUM_THREADS": str(work.threads), "PYTHONPATH": str(PROJECT), **CPU_ONLY, **settings}
         self._process = subprocess.Popen(
             [*command, json.dumps(asdict(work))],
             stdin=subprocess.PIPE,
@@ -48,33 +48,33 @@ class Contestant:
             cwd=self._scratch.name,
             env={**os.environ, **settings},
         )
-        self.introduction = self._hear()
+        self.info = self._read_answer()
 
     @property
     def process(self) -> int:
         return self._process.pid
 
     def ask(self, request: str) -> dict[str, Any]:
-        """Send one line, wait for the answer."""
+        """Send a request and return the answer."""
         self._process.stdin.write(request + "\n")
         self._process.stdin.flush()
-        return self._hear()
+        return self._read_answer()
 
     def close(self) -> None:
-        """Let it end."""
+        """Close standard input and wait until the process has ended."""
         self._process.communicate()
         self._errors.close()
         self._scratch.cleanup()
 
-    def _hear(self) -> dict[str, Any]:
+    def _read_answer(self) -> dict[str, Any]:
         line = self._process.stdout.readline()
         if not line:
-            reason = self._last_words()
+            reason = self._error_tail()
             self.close()
-            raise ContestantError(f"it ended: {reason}")
+            raise TrainerProcessError(f"process ended: {reason}")
         return json.loads(line)
 
-    def _last_words(self) -> str:
+    def _error_tail(self) -> str:
         self._errors.seek(0)
         lines = [line.strip() for line in self._errors.read().splitlines() if line.strip()]
-        return " | ".join(lines[-LAST_WORDS:]) or "it said nothing"
+        return " | ".join(lines[-ERROR_LINES:]) or "no message on standard error"

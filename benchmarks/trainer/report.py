@@ -1,4 +1,4 @@
-"""What is shown of a contest: a table, notes below it, and the same as JSON."""
+"""Report of a comparison: a table with notes, and the same as JSON."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,8 +9,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.peers.workload import Work
-from benchmarks.trainer.idle_gate import Gate, gate_note
+from benchmarks.peers.workload import Workload
+from benchmarks.trainer.idle_gate import IdleGate, idle_note
 from benchmarks.trainer.paired import Series, median
 
 NAN = float("nan")
@@ -18,17 +18,17 @@ NAN = float("nan")
 
 @dataclass(frozen=True)
 class Row:
-    """One trainer at one setting; times in seconds, nan where nothing counted.
+    """One trainer at one setting. Times are in seconds, NaN if no iteration counted.
 
     Attributes:
-        advantages: How many times faster this trainer is than each of ours, by name.
+        speedups: Speed relative to each variant of ours, by name.
         fresh_error: Largest |ratio - 1| of the first minibatch at learning rate 0.
-        shaken_error: The same with noise on all weights, so that the policy depends on all that it computes.
-        counted: Iterations that nobody disturbed.
-        forward_flop: Of one forward step of one row.
-        update_share: The update's arithmetic over what one large product reaches; for ours.
-        bound_steps_per_s: Speed of an iteration that had that product's pace throughout; for ours.
-        absent: Why it could not run.
+        perturbed_error: The same with noise on all weights, so that the policy depends on its recurrent state.
+        counted: Number of iterations on an idle machine.
+        forward_flop: FLOP of one forward step of one row.
+        update_share: FLOP/s of the update relative to one large matrix product; ours only.
+        bound_steps_per_s: Steps/s of an iteration at the speed of that product; ours only.
+        absent: Reason why it could not run.
     """
 
     name: str
@@ -37,9 +37,9 @@ class Row:
     steps_per_s: float
     rollout_s: float
     update_s: float
-    advantages: dict[str, float]
+    speedups: dict[str, float]
     fresh_error: float
-    shaken_error: float
+    perturbed_error: float
     counted: int
     forward_flop: int
     update_share: float
@@ -47,24 +47,24 @@ class Row:
     absent: str = ""
 
     @classmethod
-    def of_nothing(cls, name: str, remark: str, reason: str) -> "Row":
-        """A trainer that could not run."""
+    def not_measured(cls, name: str, remark: str, reason: str) -> "Row":
+        """Return the row of a trainer that could not run."""
         return cls(name, "", remark, NAN, NAN, NAN, {}, NAN, NAN, 0, 0, NAN, NAN, reason)
 
     def as_json(self) -> dict[str, Any]:
-        """Values by name; JSON knows no nan."""
+        """Return the values by name, with None for NaN."""
         return without_nan(asdict(self))
 
 
 def without_nan(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """The same with nothing in the place of what is no number."""
+    """Replace NaN by None, recursively."""
     if isinstance(value, dict):
         return {name: without_nan(each) for name, each in value.items()}
     return None if value != value else value
 
 
-def summary(series: Series, work: Work) -> dict[str, float]:
-    """Medians of the iterations that counted."""
+def summary(series: Series, work: Workload) -> dict[str, float]:
+    """Return the medians of the counted iterations."""
     counted = series.counted()
     seconds = median([times.seconds for times in counted])
     return {
@@ -75,38 +75,38 @@ def summary(series: Series, work: Work) -> dict[str, float]:
     }
 
 
-def print_rows(console: Console, work: Work, rows: Sequence[Row], gate: Gate) -> None:
-    """Print one table and what is to be said below it."""
+def print_rows(console: Console, work: Workload, rows: Sequence[Row], gate: IdleGate) -> None:
+    """Print one table and its notes."""
     setting = f"{work.threads} thread(s), episodes end with p = {work.end_chance}"
     clock = ", processor time" if work.processor_time else ""
-    ours = list(rows[0].advantages)
+    ours = list(rows[0].speedups)
     table = Table(title=f"{work.environments} x {work.steps} steps, {setting}{clock}", title_justify="left", box=SIMPLE)
     table.add_column("trainer", no_wrap=True)
     faster = [f"{each} is" for each in ours]
-    for name in ("env steps/s", "rollout ms", "update ms", *faster, "ratio error", "shaken"):
+    for name in ("env steps/s", "rollout ms", "update ms", *faster, "ratio error", "perturbed"):
         table.add_column(name, justify="right")
     for row in rows:
         table.add_row(row.name, *cells(row, ours))
     console.print(table)
     for note in [note for row in rows for note in notes(row)]:
         console.print(f"  {note}", style="dim")
-    console.print(f"  {gate_note(gate)}\n", style="dim")
+    console.print(f"  {idle_note(gate)}\n", style="dim")
 
 
 def cells(row: Row, ours: Sequence[str]) -> list[str]:
-    """Numbers of one line, behind the name."""
+    """Return the cells of one row after the name."""
     return [
         "absent" if row.absent else number(row.steps_per_s, ",.0f"),
         number(1e3 * row.rollout_s, ",.0f"),
         number(1e3 * row.update_s, ",.0f"),
-        *(number(1.0 / row.advantages[each] if row.advantages else NAN, ".2f") for each in ours),
+        *(number(1.0 / row.speedups[each] if row.speedups else NAN, ".2f") for each in ours),
         number(row.fresh_error, ".1g"),
-        number(row.shaken_error, ".1g"),
+        number(row.perturbed_error, ".1g"),
     ]
 
 
 def notes(row: Row) -> Iterator[str]:
-    """What a number alone does not say."""
+    """Yield the notes of one row."""
     about = (row.version, f"{row.forward_flop / 1e3:,.0f} kFLOP forward" if row.forward_flop else "", row.remark)
     yield f"{row.name}: " + "; ".join(part for part in (*about, row.absent) if part)
     if not math.isnan(row.update_share):
@@ -115,5 +115,5 @@ def notes(row: Row) -> Iterator[str]:
 
 
 def number(value: float, form: str) -> str:
-    """A value, or a dash where there is none."""
+    """Format a value, or a dash for NaN."""
     return "-" if math.isnan(value) else format(value, form)

@@ -1,25 +1,25 @@
-"""Who takes part, and how each is started."""
+"""Trainers that can be compared, and the command of each."""
 
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from benchmarks.peers.workload import Work
-from benchmarks.trainer.process import Contestant
+from benchmarks.peers.workload import Workload
+from benchmarks.trainer.process import TrainerProcess
 
 OURS = "ours"
-"""How the names of our rows begin."""
+"""Prefix of the names of our variants."""
 
 VARIANTS: dict[str, tuple[str, ...]] = {"exact": (), "bf16": ("ppo.precision=bfloat16",)}
-"""Settings of ours beyond the defaults, by the name of a row."""
+"""Variants of ours: settings beyond the defaults, by name."""
 
 SCRIPTS = Path(__file__).parent.parent / "peers"
 
 
 @dataclass(frozen=True)
-class Scene:
-    """A team battle: what is played, by how many, on what."""
+class BattleSetup:
+    """Settings of a team battle benchmark."""
 
     environment: str = "mech-company"
     environments: int = 256
@@ -30,7 +30,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Peer:
-    """A script below `benchmarks/peers`, and what is worth knowing about its numbers."""
+    """A script in `benchmarks/peers`, and a remark on its numbers."""
 
     script: str
     remark: str
@@ -39,22 +39,22 @@ class Peer:
 
 PEERS = {
     "pufferlib": Peer(
-        "run_pufferlib.py", "horizon 64, its default: memory zeroed in mid-rollout", {"PUFFER_HORIZON": "64"}
+        "run_pufferlib.py", "horizon 64, its default: state zeroed in mid-rollout", {"PUFFER_HORIZON": "64"}
     ),
     "pufferlib-128": Peer(
-        "run_pufferlib.py", "horizon 128: memory never cleared at episode ends", {"PUFFER_HORIZON": "128"}
+        "run_pufferlib.py", "horizon 128: state never reset at episode ends", {"PUFFER_HORIZON": "128"}
     ),
     "sample_factory": Peer("run_sample_factory.py", "one process, synchronous, recurrence 16"),
     "rsl_rl": Peer("run_rsl_rl.py", "separate networks for actor and critic"),
-    "cleanrl": Peer("run_cleanrl.py", "the recipe, in our words"),
+    "cleanrl": Peer("run_cleanrl.py", "own code after ppo_atari_lstm.py"),
     "sb3": Peer("run_sb3.py", "the same network; the critic does not train the LSTM"),
-    "sb3-defaults": Peer("run_sb3.py", "MlpLstmPolicy as it comes", {"SB3_DEFAULTS": "1"}),
+    "sb3-defaults": Peer("run_sb3.py", "MlpLstmPolicy with its defaults", {"SB3_DEFAULTS": "1"}),
 }
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One row: a command, and what it is called."""
+    """One trainer of the table: its name and command."""
 
     name: str
     command: tuple[str, ...]
@@ -65,26 +65,26 @@ class Entry:
     def ours(self) -> bool:
         return self.name.startswith(OURS)
 
-    def start(self, work: Work) -> Contestant:
-        """Start the process; see `Contestant`."""
-        return Contestant(self.command, work, self.settings)
+    def start(self, work: Workload) -> TrainerProcess:
+        """Start the process."""
+        return TrainerProcess(self.command, work, self.settings)
 
-    def still(self, work: Work) -> Contestant:
-        """The same at learning rate 0."""
+    def start_frozen(self, work: Workload) -> TrainerProcess:
+        """Start the process with learning rate 0."""
         return self.start(replace(work, learning_rate=0.0))
 
 
-def own(variant: str) -> Entry:
-    """A variant of this project's trainer."""
+def own_entry(variant: str) -> Entry:
+    """Return a variant of this project's trainer."""
     command = (sys.executable, "-m", "benchmarks.trainer.echelon", variant)
     return Entry(f"{OURS}, {variant}", command, "")
 
 
-def other(argument: str) -> Entry:
-    """A peer from NAME=PYTHON.
+def peer_entry(argument: str) -> Entry:
+    """Return a peer from NAME=PYTHON.
 
     Raises:
-        ValueError: The name is none of `PEERS`, or there is no such interpreter.
+        ValueError: The name is not in `PEERS`, or the interpreter does not exist.
     """
     name, _, python = argument.partition("=")
     if name not in PEERS:

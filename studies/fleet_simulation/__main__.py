@@ -25,7 +25,7 @@ from studies.fleet_simulation import trial
 from studies.fleet_simulation.pace import KINDS, Costs, Needs, Pace, miss_rate, needs, rows_of
 from studies.fleet_simulation.trial import Seen
 from benchmarks.server import databases
-from benchmarks.server.testbed import Stage
+from benchmarks.server.testbed import Testbed
 
 FLEETS = (100, 1_000, 10_000)
 DAY_S = 86_400.0
@@ -38,7 +38,7 @@ def main() -> None:
     arguments = _arguments()
     for backend in arguments.backend:
         with databases.server(backend) as server_url, tempfile.TemporaryDirectory(prefix="league-fleet-") as folder:
-            _report(Stage(backend, server_url, Path(folder), arguments.core), arguments)
+            _report(Testbed(backend, server_url, Path(folder), arguments.core), arguments)
 
 
 def _arguments() -> argparse.Namespace:
@@ -52,7 +52,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--speed", type=_from(0.1, float), default=10.0, help="how fast its time goes (10)")
     parser.add_argument("--backend", choices=databases.BACKENDS, nargs="+", default=databases.BACKENDS)
     parser.add_argument(
-        "--beat-s", type=_from(0.1, float), default=pace.beat_s, help="from heartbeat to heartbeat (10)"
+        "--beat-s", type=_from(0.1, float), default=pace.heartbeat_s, help="from heartbeat to heartbeat (10)"
     )
     parser.add_argument("--cache", type=_from(0, int), default=pace.cache, help="checkpoints a worker keeps (2)")
     parser.add_argument("--checkpoint-gb", type=_from(0.0, float), default=1.0, help="of each, for egress (1)")
@@ -78,16 +78,16 @@ def _from(least: float, kind: type[int] | type[float]) -> Callable[[str], float]
     return read
 
 
-def _report(stage: Stage, arguments: argparse.Namespace) -> None:
-    pace = Pace(beat_s=arguments.beat_s, cache=arguments.cache)
-    costs = trial.costs(stage, pace)
+def _report(testbed: Testbed, arguments: argparse.Namespace) -> None:
+    pace = Pace(heartbeat_s=arguments.heartbeat_s, cache=arguments.cache)
+    costs = trial.costs(testbed, pace)
     seen = trial.simulate(
-        stage, pace, arguments.workers, arguments.minutes, arguments.speed, arguments.seed, arguments.servers
+        testbed, pace, arguments.workers, arguments.minutes, arguments.speed, arguments.seed, arguments.servers
     )
     miss = miss_rate(seen.chances, pace.cache)
     console = Console(width=80)
     for table in (
-        _cost_table(stage.backend, costs, pace),
+        _cost_table(testbed.backend, costs, pace),
         _check_table(arguments, pace, costs, seen, miss),
         _latency_table(seen),
         _scale_table(arguments.checkpoint_gb, pace, costs, miss),

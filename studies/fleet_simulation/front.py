@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from benchmarks.server.testbed import Server, Stage, free_port
+from benchmarks.server.testbed import Server, Testbed, free_port
 
 _CONFIGURATION = """
 worker_processes 1; {user} pid {folder}/pid; error_log {folder}/errors.log warn;
@@ -47,19 +47,19 @@ class Front:
 
 
 @contextmanager
-def served(stage: Stage, count: int, database_url: str, **settings: object) -> Iterator[Front]:
+def served(testbed: Testbed, count: int, database_url: str, **settings: object) -> Iterator[Front]:
     """Run so many servers with the same settings; more than one of them behind nginx.
 
     Raises:
         SystemExit: There is no nginx, or it does not start.
     """
     with ExitStack() as stack:
-        shared = {**settings, "store_url": str(stage.folder / "checkpoints")}
-        servers = [stack.enter_context(stage.league(database_url, **shared)) for _ in range(count)]
+        shared = {**settings, "store_url": str(testbed.folder / "checkpoints")}
+        servers = [stack.enter_context(testbed.league(database_url, **shared)) for _ in range(count)]
         if count == 1:
             yield Front(servers[0].url, servers, None)
             return
-        url, pid = stack.enter_context(_nginx(stage.folder / "proxy", [server.url for server in servers]))
+        url, pid = stack.enter_context(_nginx(testbed.folder / "proxy", [server.url for server in servers]))
         yield Front(url, servers, pid)
 
 

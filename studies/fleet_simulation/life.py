@@ -10,8 +10,8 @@ import numpy as np
 from safetensors.numpy import save
 
 from studies.fleet_simulation.pace import Pace
-from benchmarks.server.leases import ENVIRONMENT, LEASES_PATH, RESULTS_PATH, batch_of
-from benchmarks.server.open_loop import Arrivals
+from benchmarks.server.leases import ENVIRONMENT, LEASES_PATH, RESULTS_PATH, result_batch
+from benchmarks.server.open_loop import OpenLoopLoad
 from league import wire
 from league.client import LeagueClient
 
@@ -36,7 +36,7 @@ class Fleet:
         drawn: Leases with an opponent that has a checkpoint, and those of which it was fetched.
     """
 
-    arrivals: Arrivals
+    arrivals: OpenLoopLoad
     pace: Pace
     speed: float
     learners: list[tuple[int, int]]
@@ -46,7 +46,7 @@ class Fleet:
     drawn: Counter[str] = field(default_factory=Counter)
 
     async def live(self, workers: int, ramp_s: float) -> None:
-        """Let so many workers live, and people look; all have come after `ramp_s`."""
+        """Let so many workers live, and create_league look; all have come after `ramp_s`."""
         chance = np.random.default_rng(self.seed)
         came_s = chance.uniform(0.0, ramp_s, workers)
         await asyncio.gather(
@@ -74,15 +74,15 @@ class Fleet:
                 player_id = self.learners[number % len(self.learners)][1]
                 await asyncio.gather(
                     self._beat(worker["id"], at, last),
-                    self._play(worker["id"], player_id, kept, at, last),
+                    self._lease_and_report(worker["id"], player_id, kept, at, last),
                 )
             at = until + self.pace.away_s / self.speed
 
     async def _beat(self, worker_id: str, at: float, until: float) -> None:
-        while (at := at + self.pace.beat_s / self.speed) < until:
+        while (at := at + self.pace.heartbeat_s / self.speed) < until:
             await self.arrivals.post("heartbeat", at, f"{WORKERS_PATH}/{worker_id}/heartbeat", {})
 
-    async def _play(
+    async def _lease_and_report(
         self, worker_id: str, player_id: int, kept: "OrderedDict[str, None]", at: float, until: float
     ) -> None:
         """Lease and report round after round; what is not reported when the worker drops out is lost with it."""
@@ -118,13 +118,13 @@ class Fleet:
                 kept.popitem(last=False)
 
     async def _report(self, worker_id: str, leases: list[dict[str, Any]], sequences: list[int], due: float) -> None:
-        batch = batch_of(worker_id, leases, sequences)
+        batch = result_batch(worker_id, leases, sequences)
         told = await self.arrivals.post("results", due, RESULTS_PATH, batch)
         statuses = [item["status"] for item in told["items"]] if told else ["unanswered"] * len(batch["results"])
         self.sent.update(statuses)
 
     async def _look(self) -> None:
-        """Look at the table, as people do."""
+        """Look at the table, as create_league do."""
         at = 0.0
         while (at := at + self.pace.visits_s / self.speed) < self.end_s:
             await self.arrivals.get("standings", at, STANDINGS_PATH)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 KINDS = ("registration", "heartbeat", "leases", "results", "download", "snapshot", "standings")
-"""What is asked of a server. A snapshot is two or three calls; people ask for standings."""
+"""What is asked of a server. A snapshot is two or three calls; create_league ask for standings."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Pace:
     """How one worker lives. Times are of its own clock, in seconds, > 0.
 
     Attributes:
-        beat_s: From heartbeat to heartbeat; trainers take 10 unless told otherwise, evaluators 30.
+        heartbeat_s: From heartbeat to heartbeat; trainers take 10 unless told otherwise, evaluators 30.
         round_s: From one request for leases to the next.
         leases: Of a request, >= 1.
         budget: Matches of a lease, >= 1; all are played within a round.
@@ -29,7 +29,7 @@ class Pace:
         visits_s: From one look at the table to the next, of anybody.
     """
 
-    beat_s: float = 10.0
+    heartbeat_s: float = 10.0
     round_s: float = 60.0
     leases: int = 2
     budget: int = 4
@@ -61,7 +61,7 @@ class Pace:
         there = workers * self.present
         return {
             "registration": workers / (self.stay_s + self.away_s),
-            "heartbeat": there / self.beat_s,
+            "heartbeat": there / self.heartbeat_s,
             "leases": there / self.round_s,
             "results": there * self.reports / self.round_s,
             "download": there * self.leases * miss / self.round_s,

@@ -17,9 +17,9 @@ from studies.fleet_simulation.front import Front, served
 from studies.fleet_simulation.life import Fleet
 from studies.fleet_simulation.meter import Used
 from studies.fleet_simulation.pace import Costs, Line, Pace
-from benchmarks.server.leases import ENVIRONMENT, LEASES_PATH, RESULTS_PATH, Body, batch_of, people
-from benchmarks.server.open_loop import Arrivals
-from benchmarks.server.testbed import Stage
+from benchmarks.server.leases import ENVIRONMENT, LEASES_PATH, RESULTS_PATH, Body, result_batch, create_league
+from benchmarks.server.open_loop import OpenLoopLoad
+from benchmarks.server.testbed import Testbed
 from league import wire
 from league.client import LeagueClient
 from league.db.engine import Database
@@ -71,13 +71,13 @@ class Seen:
     chances: list[float]
     refused: int
     resident_bytes: tuple[int, int]
-    arrivals: Arrivals
+    arrivals: OpenLoopLoad
 
 
-def costs(stage: Stage, pace: Pace) -> Costs:
+def costs(testbed: Testbed, pace: Pace) -> Costs:
     """Make calls of one kind at a time, steadily, and read what each took."""
-    database_url = _population(stage)
-    with served(stage, 1, database_url, aggregation_interval_s=3600, lease_sweep_s=3600) as front:
+    database_url = _population(testbed)
+    with served(testbed, 1, database_url, aggregation_interval_s=3600, lease_sweep_s=3600) as front:
         _stock(front.url, database_url)
         return _Bench(front, pace).costs()
 
@@ -87,8 +87,8 @@ class _Bench:
 
     def __init__(self, front: Front, pace: Pace) -> None:
         self._front, self._pace = front, pace
-        self._learners = learners_of(front.url)
-        self._arrivals = Arrivals(front.url)
+        self._learners = learner_player_ids(front.url)
+        self._arrivals = OpenLoopLoad(front.url)
         self._used: dict[str, Used] = {}
         self._calls: dict[str, int] = {}
 
@@ -146,7 +146,7 @@ class _Bench:
         return list(zip(workers, (told["items"] for told in self._post(kind, LEASES_PATH, bodies, rate)), strict=True))
 
     def _report(self, kind: str, granted: list[tuple[str, Any]], sequences: Sequence[int], rate: float) -> None:
-        bodies = [batch_of(worker, leases, sequences) for worker, leases in granted]
+        bodies = [result_batch(worker, leases, sequences) for worker, leases in granted]
         told = self._post(kind, RESULTS_PATH, bodies, rate)
         if any(item["status"] != "accepted" for answer in told for item in answer["items"]):
             raise SystemExit("results were refused: what refusals cost says nothing")
@@ -165,7 +165,7 @@ class _Bench:
         told: list[Any] = []
 
         async def run() -> None:
-            self._arrivals.begin()
+            self._arrivals.start()
             told.extend(await asyncio.gather(*(call(each) for each in range(count))))
 
         self._measure(kind, count, lambda: asyncio.run(run()))
@@ -199,11 +199,11 @@ class _Bench:
                                                  player_id=player_id, count=1, budget=1))  # fmt: skip
 
 
-def simulate(stage: Stage, pace: Pace, workers: int, minutes: float, speed: float, seed: int, servers: int) -> Seen:
+def simulate(testbed: Testbed, pace: Pace, workers: int, minutes: float, speed: float, seed: int, servers: int) -> Seen:
     """Let a fleet live for so many minutes of its time, by servers whose clocks run as fast.
 
     Args:
-        stage: Where.
+        testbed: Where.
         pace: Of each worker.
         workers: How many.
         minutes: More than RAMP_ROUNDS rounds; only what comes after these is watched.
@@ -215,10 +215,10 @@ def simulate(stage: Stage, pace: Pace, workers: int, minutes: float, speed: floa
         SystemExit: A call failed, or a result was lost.
     """
     defaults = {name: field.default for name, field in Settings.model_fields.items()}
-    database_url = _population(stage)
-    with served(stage, servers, database_url, **{name: defaults[name] / speed for name in _PACED}) as front:
+    database_url = _population(testbed)
+    with served(testbed, servers, database_url, **{name: defaults[name] / speed for name in _PACED}) as front:
         _stock(front.url, database_url)
-        fleet = Fleet(Arrivals(front.url), pace, speed, learners_of(front.url), 60.0 * minutes / speed, seed)
+        fleet = Fleet(OpenLoopLoad(front.url), pace, speed, learner_player_ids(front.url), 60.0 * minutes / speed, seed)
         ramp_s = RAMP_ROUNDS * pace.round_s / speed
         before, calls_before, used, calls, resident = asyncio.run(_run(front, fleet, workers, ramp_s))
         with LeagueClient(front.url) as client:
@@ -230,7 +230,7 @@ def simulate(stage: Stage, pace: Pace, workers: int, minutes: float, speed: floa
     return Seen(
         seconds=fleet.end_s - ramp_s, used=used - before, calls=calls - calls_before,
         accepted=matches, periods=periods, leases=fleet.drawn["all"], fetched=fleet.drawn["fetched"],
-        chances=chances, refused=fleet.arrivals.refused.total(), resident_bytes=resident, arrivals=fleet.arrivals,
+        chances=chances, refused=fleet.arrivals.rejected.total(), resident_bytes=resident, arrivals=fleet.arrivals,
     )  # fmt: skip
 
 
@@ -238,7 +238,7 @@ async def _run(
     front: Front, fleet: Fleet, workers: int, ramp_s: float
 ) -> tuple[Used, Counter[str], Used, Counter[str], tuple[int, int]]:
     """Let them live; return what was used, and called, when all had come, and at the end."""
-    fleet.arrivals.begin()
+    fleet.arrivals.start()
     lives = asyncio.create_task(fleet.live(workers, ramp_s / RAMP_ROUNDS))
     await asyncio.sleep(ramp_s)
     before, calls_before = await asyncio.to_thread(meter.read, front), _answered(fleet.arrivals)
@@ -249,16 +249,16 @@ async def _run(
     return before, calls_before, used, calls, resident
 
 
-def learners_of(url: str) -> list[tuple[int, int]]:
+def learner_player_ids(url: str) -> list[tuple[int, int]]:
     """Return the ids of the learners, and of each one's player."""
     with LeagueClient(url) as client:
         return [(learner.id, learner.player_id) for learner in client.learners(ENVIRONMENT).items]
 
 
-def _population(stage: Stage) -> str:
+def _population(testbed: Testbed) -> str:
     """Make a league of eight learners and a thousand snapshots that share one small checkpoint; return its database."""
-    database_url = stage.database()
-    people(database_url)
+    database_url = testbed.database()
+    create_league(database_url)
     return database_url
 
 
@@ -277,7 +277,7 @@ def _first_checkpoint() -> tuple[str, bytes]:
     return hashlib.sha256(content).hexdigest(), content
 
 
-def _answered(arrivals: Arrivals) -> Counter[str]:
+def _answered(arrivals: OpenLoopLoad) -> Counter[str]:
     return Counter({kind: len(latencies) for kind, latencies in arrivals.latencies_s.items()})
 
 
@@ -290,6 +290,6 @@ def _counted(database_url: str) -> tuple[int, int]:
     return counts[0], counts[1]
 
 
-def _refuse_failures(arrivals: Arrivals) -> None:
+def _refuse_failures(arrivals: OpenLoopLoad) -> None:
     if arrivals.failures:
         raise SystemExit(f"calls failed: {dict(arrivals.failures)}")

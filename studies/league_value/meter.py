@@ -4,12 +4,12 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks.trainer.idle_gate import look, with_children
+from benchmarks.trainer.idle_gate import read_load, with_children
 
 
 def seconds_of(processes: Iterable[int]) -> float:
     """Return the processor seconds of processes, and of those that they have started and that still run."""
-    return look(processes).own_s
+    return read_load(processes).own_s
 
 
 def started_s() -> float:

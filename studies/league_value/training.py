@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from benchmarks.server.testbed import Stage
+from benchmarks.server.testbed import Testbed
 from studies.league_value import tethered
 from studies.league_value.conditions import Condition
 from league.cli.up.plan import Trainee
@@ -39,7 +39,7 @@ class Training:
     def start(self) -> None:
         """Start the server, then the trainers."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        stage = Stage("sqlite", "", self.folder)
+        stage = Testbed("sqlite", "", self.folder)
         kept = {"store_url": f"file://{self.folder / 'store'}"}
         server = self._open.enter_context(stage.league(f"sqlite:///{self.folder / 'league.db'}", **kept))
         self.client = self._open.enter_context(LeagueClient(server.url))

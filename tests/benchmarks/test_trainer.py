@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.peers.workload import Work, forward_flop
+from benchmarks.peers.workload import Workload, forward_flop
 from benchmarks.trainer import acting, team_battle
 from benchmarks.trainer.flops import update_flop
-from benchmarks.trainer.idle_gate import Gate, Load, look, machine_seconds, process_seconds, with_children
-from benchmarks.trainer.paired import Series, Times, advantage, race
-from benchmarks.trainer.process import Contestant, ContestantError
+from benchmarks.trainer.idle_gate import IdleGate, Load, machine_seconds, process_seconds, read_load, with_children
+from benchmarks.trainer.paired import Series, Times, measure_pairs, speedup
+from benchmarks.trainer.process import TrainerProcess, TrainerProcessError
 from benchmarks.trainer.report import Row, summary
-from benchmarks.trainer.trainers import PEERS, SCRIPTS, other
+from benchmarks.trainer.trainers import PEERS, SCRIPTS, peer_entry
 
 PARENT = """
 import subprocess, sys
@@ -27,8 +27,10 @@ input()
 child.communicate(b"x")
 """
 
-SMALL = Work(environments=4, steps=8, observation_size=3, action_size=2, encoder=5, memory=6, epochs=2, minibatches=2)
-QUIET, BUSY = 0.01, 0.5
+SMALL = Workload(
+    environments=4, steps=8, observation_size=3, action_size=2, encoder=5, memory=6, epochs=2, minibatches=2
+)
+IDLE, BUSY = 0.01, 0.5
 
 
 class Machine:
@@ -46,8 +48,8 @@ class Machine:
         self.now += seconds
         self.busy += share * seconds
 
-    def gate(self, patience_s):
-        return Gate(patience_s, self.observe, clock=lambda: self.now, sleep=self.pass_time)
+    def gate(self, max_wait_s):
+        return IdleGate(max_wait_s, self.observe, clock=lambda: self.now, sleep=self.pass_time)
 
 
 def measured(machine, gate):
@@ -58,49 +60,49 @@ def measured(machine, gate):
     return gate.measure(work)
 
 
-def test_a_measurement_waits_until_others_are_quiet():
-    machine = Machine(BUSY, BUSY, QUIET)
-    gate = machine.gate(patience_s=10.0)
+def test_a_measurement_waits_until_the_machine_is_idle():
+    machine = Machine(BUSY, BUSY, IDLE)
+    gate = machine.gate(max_wait_s=10.0)
     assert measured(machine, gate) == "done"
     assert machine.now == pytest.approx(1.0 + 3 * 0.25)
     assert gate.dropped == 0
 
 
 def test_a_measurement_that_others_disturbed_is_dropped_and_counted():
-    machine = Machine(QUIET, 0.11)
-    gate = machine.gate(patience_s=10.0)
+    machine = Machine(IDLE, 0.11)
+    gate = machine.gate(max_wait_s=10.0)
     assert measured(machine, gate) is None
     assert gate.dropped == 1
 
 
 def test_a_measurement_that_others_hardly_disturbed_counts():
-    machine = Machine(QUIET, 0.09)
-    assert measured(machine, machine.gate(patience_s=10.0)) == "done"
+    machine = Machine(IDLE, 0.09)
+    assert measured(machine, machine.gate(max_wait_s=10.0)) == "done"
 
 
-def test_waiting_ends_with_patience():
+def test_waiting_ends_after_the_limit():
     machine = Machine(BUSY)
-    assert measured(machine, machine.gate(patience_s=2.0)) is None
+    assert measured(machine, machine.gate(max_wait_s=2.0)) is None
     assert machine.now == pytest.approx(3.0)
 
 
 def test_patience_is_for_all_measurements_together():
     machine = Machine(BUSY)
-    gate = machine.gate(patience_s=2.0)
+    gate = machine.gate(max_wait_s=2.0)
     assert [measured(machine, gate) for _ in range(3)] == [None] * 3
     assert machine.now == pytest.approx(5.0)
     assert gate.dropped == 3
 
 
-def test_a_quiet_machine_costs_no_patience():
-    machine = Machine(*[QUIET] * 40, BUSY, QUIET)
-    gate = machine.gate(patience_s=0.5)
+def test_an_idle_machine_needs_no_wait():
+    machine = Machine(*[IDLE] * 40, BUSY, IDLE)
+    gate = machine.gate(max_wait_s=0.5)
     assert [measured(machine, gate) for _ in range(21)] == ["done"] * 21
 
 
 def test_without_a_gate_everything_counts_at_once():
     machine = Machine(BUSY)
-    gate = machine.gate(patience_s=None)
+    gate = machine.gate(max_wait_s=None)
     assert measured(machine, gate) == "done"
     assert machine.now == 1.0
     assert gate.shares == [pytest.approx(BUSY)]
@@ -128,19 +130,19 @@ def scripted(*seconds):
 def test_only_neighbours_are_compared():
     """The machine slows down threefold half way; ours is twice as fast all along."""
     reference = scripted(1.0, 1.0, 3.0, 3.0)
-    series = race(reference, {"peer": scripted(2.0, 6.0), "rival": scripted(4.0, 12.0)}, repeats=2)
+    series = measure_pairs(reference, {"peer": scripted(2.0, 6.0), "rival": scripted(4.0, 12.0)}, repeats=2)
     assert series["peer"].relative() == [0.5, 0.5]
     assert [times.update_s for times in series["rival"].reference] == [1.0, 3.0]
-    assert advantage(series["peer"], series["rival"]) == 2.0
+    assert speedup(series["peer"], series["rival"]) == 2.0
 
 
 def test_disturbed_pair_is_rerun():
-    series = race(scripted(1.0, 2.0, 3.0), {"peer": scripted(None, None, 6.0)}, repeats=1)
+    series = measure_pairs(scripted(1.0, 2.0, 3.0), {"peer": scripted(None, None, 6.0)}, repeats=1)
     assert series["peer"].relative() == [0.5]
 
 
 def test_a_pair_that_never_succeeds_leaves_a_gap_and_no_number():
-    series = race(scripted(*[1.0] * 4), {"peer": scripted(*[None] * 4)}, repeats=1)
+    series = measure_pairs(scripted(*[1.0] * 4), {"peer": scripted(*[None] * 4)}, repeats=1)
     assert series["peer"].relative() == [None]
     assert math.isnan(summary(series["peer"], SMALL)["steps_per_s"])
 
@@ -148,7 +150,7 @@ def test_a_pair_that_never_succeeds_leaves_a_gap_and_no_number():
 def test_a_gap_leaves_the_other_rounds_paired():
     some = Series([Times(0, 1.0), None, Times(0, 1.0)], [Times(0, 1.0), None, Times(0, 1.0)])
     other = Series([Times(0, 2.0), Times(0, 9.0), Times(0, 4.0)], [Times(0, 1.0), Times(0, 1.0), Times(0, 1.0)])
-    assert advantage(some, other) == 3.0
+    assert speedup(some, other) == 3.0
 
 
 def test_steps_a_second_are_of_the_median_iteration():
@@ -192,9 +194,9 @@ def test_the_operations_of_an_update_are_those_that_torch_counts():
 
 
 def test_a_battle_counts_all_agents_and_shares_its_time_among_all():
-    introduction = {"env_steps": 100, "agents": 20}
+    info = {"env_steps": 100, "agents": 20}
     times = {"rollout_s": 3.0, "update_s": 5.0, "arena_s": 0.8, "acting_s": 1.2, "opponents_s": 0.4, "decisions": 900}
-    figures = team_battle.summarise(introduction, times)
+    figures = team_battle.summarise(info, times)
     assert figures["agent_steps_per_s"] == 20 * figures["env_steps_per_s"] == 250.0
     assert figures["decisions_per_s"] == 112.5
     assert figures["update"] == 0.625
@@ -209,12 +211,12 @@ def test_acting_is_set_against_the_product_measured_beside_it():
 
 def test_an_unknown_peer_is_refused_with_the_names_there_are():
     with pytest.raises(ValueError, match=r"--peer pufer=python: 'pufer' is not known; choose from pufferlib,"):
-        other("pufer=python")
+        peer_entry("pufer=python")
 
 
 def test_a_missing_interpreter_is_refused():
     with pytest.raises(ValueError, match="there is no interpreter '/nowhere/python'; make a virtual environment first"):
-        other("sb3=/nowhere/python")
+        peer_entry("sb3=/nowhere/python")
 
 
 def test_every_peer_has_its_script():
@@ -223,12 +225,12 @@ def test_every_peer_has_its_script():
 
 @pytest.mark.integration
 def test_missing_peer_is_reported():
-    with pytest.raises(ContestantError, match=r"it ended: .*No module named"):
-        Contestant([sys.executable, str(SCRIPTS / "run_pufferlib.py")], SMALL, {})
+    with pytest.raises(TrainerProcessError, match=r"process ended: .*No module named"):
+        TrainerProcess([sys.executable, str(SCRIPTS / "run_pufferlib.py")], SMALL, {})
 
 
 def test_a_row_without_numbers_is_json_all_the_same():
-    row = Row.of_nothing("pufferlib", "horizon 64", "not installed").as_json()
+    row = Row.not_measured("pufferlib", "horizon 64", "not installed").as_json()
     assert row["steps_per_s"] is None
     assert row["absent"] == "not installed"
 
@@ -236,13 +238,13 @@ def test_a_row_without_numbers_is_json_all_the_same():
 @pytest.fixture
 def recipe():
     work = replace(SMALL, learning_rate=0.0, end_chance=0.2)
-    contestant = Contestant([sys.executable, str(SCRIPTS / "run_cleanrl.py")], work, {})
-    yield contestant
-    contestant.close()
+    process = TrainerProcess([sys.executable, str(SCRIPTS / "run_cleanrl.py")], work, {})
+    yield process
+    process.close()
 
 
 @pytest.mark.integration
-def test_a_contestant_times_its_parts_and_is_exact_at_learning_rate_0(recipe):
+def test_a_peer_times_its_parts_and_is_exact_at_learning_rate_0(recipe):
     answers = [recipe.ask("iterate") for _ in range(2)]
     assert all(answer["rollout_s"] > 0.0 and answer["update_s"] > 0.0 for answer in answers)
     assert max(answer["ratio_error"] for answer in answers) < 1e-5
@@ -250,10 +252,10 @@ def test_a_contestant_times_its_parts_and_is_exact_at_learning_rate_0(recipe):
 
 
 @pytest.mark.integration
-def test_child_processes_count_toward_their_contestant():
+def test_child_processes_count_toward_their_trainer():
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     child = int(parent.stdout.readline())
     assert with_children([parent.pid]) == {parent.pid, child}
     parent.communicate("x")
     assert with_children([parent.pid]) == {parent.pid}
-    assert look([parent.pid]).own_s == 0.0
+    assert read_load([parent.pid]).own_s == 0.0

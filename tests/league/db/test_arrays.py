@@ -19,8 +19,8 @@ MATCHES = 120
 
 @pytest.fixture
 def played(database: Database) -> Database:
-    match_history.found(database, 12)
-    match_history.play(database, MATCHES)
+    match_history.create_players(database, 12)
+    match_history.append_matches(database, MATCHES)
     return database
 
 
