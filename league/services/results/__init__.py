@@ -1,4 +1,1 @@
-"""Results of matches: validated and stored exactly once.
-
-Reading the log is in `matches`.
-"""
+"""Validation and exactly-once storage of match results; reading the match log is in `matches`."""

@@ -1,8 +1,9 @@
-"""Results of matches are stored exactly once.
+"""Exactly-once storage of match results.
 
-The key of a result is (lease, sequence). The first payload under a key stays; the same again is a duplicate, another
-one a conflict. Whether a key is new is decided by the unique index, so racing requests agree. What is not taken is kept
-as a refusal, so that sending it again is answered as it was the first time.
+The idempotency key of a result is (lease, sequence). The first payload under a key is final: an equal payload is a
+duplicate and a different one a conflict. A unique index decides whether a key is new, so concurrent requests get
+consistent answers. Rejected results and conflicts are stored as refusals, so that a resent report gets the same answer
+again.
 """
 
 import hashlib
@@ -40,12 +41,12 @@ _REFUSED: dict[str, wire.ResultStatus] = {"conflict": "conflict", "rejected": "r
 Key = tuple[str, int]
 Row = dict[str, Any]
 Readable = Mapping[int, wire.Result]
-"""Results by their place in the batch."""
+"""Valid results by their index in the batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one result."""
+    """Outcome of one reported result."""
 
     status: wire.ResultStatus
     match_id: int | None
@@ -54,7 +55,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What the log has under a key."""
+    """Match stored under an idempotency key."""
 
     match_id: int
     payload_hash: bytes
@@ -63,12 +64,12 @@ class Kept:
 
 @dataclass(slots=True)
 class _Sorted:
-    """The places of a batch, before anything is written.
+    """Results of a batch by their index, classified before anything is written.
 
     Attributes:
-        settled: Verdicts that nothing can change any more.
-        doubtful: Why a result is refused, unless it was taken before.
-        fresh: The first place of each key that may be new.
+        settled: Final verdicts.
+        doubtful: Reason to reject a result, unless the match log has it already.
+        fresh: Index of the first result under each key that may be new.
     """
 
     settled: dict[int, Verdict] = field(default_factory=dict)
@@ -84,14 +85,15 @@ def submit(
     batch: wire.ResultReport,
     now: datetime,
 ) -> list[wire.ResultAnswer]:
-    """Take in a worker's results; answer each on its own, in order.
+    """Store a worker's results; return one answer per result, in order.
 
-    What a result is judged by never changes, so it is read beforehand, and the write transaction is short. It may be
-    deleted with its environment: then its results are judged again, and refused.
+    Leases never change, so results are validated before the write transaction, which stays short. If a lease was
+    deleted with its environment in the meantime, the insert violates a foreign key. The batch is then validated again
+    without the cache.
 
     Raises:
         UnknownWorkerError: There is no such worker.
-        ForbiddenError: The worker is another token's.
+        ForbiddenError: The worker belongs to another token.
     """
     try:
         return _submit(database, settings, cache, caller, batch, now)
@@ -120,6 +122,8 @@ def _submit(
         places = _sort(batch.results, terms, before, limits, submission)
         doubted = {place: readable[place] for place in places.doubtful}
         verdicts = places.settled | _compare(session, doubted, places.doubtful)
+    # In the order of keys: two batches that share keys then wait for each other's index entries in the same order and
+    # cannot deadlock.
     rows = {place: _row(readable[place], terms[lease_id], now) for (lease_id, _), place in sorted(places.fresh.items())}
     accepted = _accept(database, rows, {place: readable[place] for place in rows})
     told = verdicts | {places.fresh[key]: verdict for key, verdict in accepted.items()}
@@ -156,7 +160,7 @@ def _sort(
 
 
 def _seeds(results: Sequence[wire.Result | wire.UnreadableResult], terms: Mapping[str, LeaseTerms]) -> dict[int, int]:
-    """Return the seeds of the matches that leases allow, by place; all at once, which is far faster than one by one."""
+    """Derive the match seeds for all results in one vectorised call, by index; out-of-range sequences have none."""
     known = [
         (place, own.seed, result.sequence)
         for place, result in enumerate(results)
@@ -166,17 +170,17 @@ def _seeds(results: Sequence[wire.Result | wire.UnreadableResult], terms: Mappin
     return dict(zip(places.tolist(), derive_array(leases, "match", sequences).tolist(), strict=True))
 
 
-# --- what the league knows -------------------------------------------------------------------------------------------
+# --- reads -----------------------------------------------------------------------------------------------------------
 
 
 _WORKERS, _REFUSALS = Base.metadata.tables[Worker.__tablename__], Base.metadata.tables[Refusal.__tablename__]
-_REPORTER = select(  # without the object mapper, which costs more than the statement
+_REPORTER = select(  # Core, not ORM: object mapping costs more than the statement
     _WORKERS.c.signatures, select(_REFUSALS.c.worker_id).where(_REFUSALS.c.worker_id == _WORKERS.c.id).exists()
 ).where(_WORKERS.c.id == bindparam("worker"))
 
 
 def _reporter(session: Session, worker_id: str) -> tuple[Reporter, bool]:
-    """Return who reports, and whether anything of it was ever refused.
+    """Return the reporting worker, and whether any of its results was ever refused.
 
     Raises:
         UnknownWorkerError: There is no such worker.
@@ -189,13 +193,16 @@ def _reporter(session: Session, worker_id: str) -> tuple[Reporter, bool]:
 
 
 def _told(session: Session, worker_id: str, lease_ids: Collection[str]) -> dict[bytes, Verdict]:
-    """Return what the worker was told of results that were not taken, by their digests."""
+    """Return the stored refusals of a worker's results under these leases, by digest."""
     query = select(Refusal).where(Refusal.worker_id == worker_id, among(session, Refusal.lease_id, lease_ids))
     return {row.digest: Verdict(_REFUSED[row.status], row.match_id, row.detail) for row in session.scalars(query)}
 
 
 def _kept(session: Session, results: Collection[wire.Result]) -> dict[Key, Kept]:
-    """Return what the log has under the keys of the results, and perhaps under more keys of the same leases."""
+    """Return the stored matches under the results' keys.
+
+    Leases and sequences are separate conditions, so the mapping may contain other keys of the same leases.
+    """
     if not results:
         return {}
     columns = Match.lease_id, Match.sequence, Match.id, Match.payload_hash, Match.late
@@ -207,7 +214,7 @@ def _kept(session: Session, results: Collection[wire.Result]) -> dict[Key, Kept]
 
 
 def _compare(session: Session, results: Readable, doubts: Mapping[int, str]) -> dict[int, Verdict]:
-    """Judge results by what the log has under their keys; one that it has not is refused for its doubt."""
+    """Compare results with the stored matches; a result without a stored match is rejected for its reason."""
     kept = _kept(session, results.values())
     verdicts = {}
     for place, result in results.items():
@@ -216,19 +223,21 @@ def _compare(session: Session, results: Readable, doubts: Mapping[int, str]) -> 
     return verdicts
 
 
-# --- what is written -------------------------------------------------------------------------------------------------
+# --- writes ----------------------------------------------------------------------------------------------------------
 
 
 def _accept(database: Database, rows: Mapping[int, Row], results: Readable) -> dict[Key, Verdict]:
-    """Store new matches, by their places in the order of their keys; return verdicts about those that nobody else has.
+    """Insert new matches in the order of their keys; return verdicts for the rows that this call inserted.
 
-    Where nothing else belongs to them, the matches of an environment are one statement, for others' batches as well.
+    Without behaviour data, matches of one environment share one statement with concurrent batches.
     """
     environments = tuple(sorted({row["environment"] for row in rows.values()}))
     if any(result.behaviour is not None for result in results.values()):
 
         def store(session: Session) -> dict[Key, Verdict]:
             for environment in environments:
+                # Closing a period takes INTAKE exclusively to read a watermark below which every match id is
+                # committed.
                 locks.acquire_shared(session, Lock.INTAKE, environment)
             accepted = _insert(session, list(rows.values()))
             _keep_behaviours(session, results, accepted)
@@ -238,12 +247,13 @@ def _accept(database: Database, rows: Mapping[int, Row], results: Readable) -> d
     accepted: dict[Key, Verdict] = {}
     for environment in environments:
         own = [row for row in rows.values() if row["environment"] == environment]
+        # One environment per call: the statement itself acquires the shared INTAKE lock of that environment.
         accepted |= database.group_commit(_insert_batches, own, kind=environment, briefly=True)
     return accepted
 
 
 def _insert_batches(session: Session, batches: Sequence[Sequence[Row]]) -> list[dict[Key, Verdict]]:
-    """Insert the matches of several batches, on PostgreSQL of one environment; the first of a key has it."""
+    """Insert the matches of several batches of one environment; the first batch with a key inserts it."""
     first: dict[Key, tuple[int, Row]] = {}
     for number, rows in enumerate(batches):
         for row in rows:
@@ -256,7 +266,7 @@ def _insert_batches(session: Session, batches: Sequence[Sequence[Row]]) -> list[
 
 
 def _insert(session: Session, rows: Sequence[Row], under: tuple[Lock, str] | None = None) -> dict[Key, Verdict]:
-    """Insert what nobody else has inserted meanwhile; rows come in the order of keys, so racing batches finish."""
+    """Insert the rows whose key is new; rows are in the order of keys, so concurrent batches cannot deadlock."""
     inserted = insert_new(session, Match, rows, (Match.lease_id, Match.sequence, Match.id, Match.late), under)
     return {
         (lease_id, sequence): Verdict("accepted", match_id, _lateness(late))
@@ -271,7 +281,7 @@ def _refuse(
     told: Mapping[int, Verdict],
     now: datetime,
 ) -> dict[int, Verdict]:
-    """Judge results that are not new after all, and keep whatever is refused; return all verdicts."""
+    """Compare results that lost the race for their key with the stored ones and store refusals; return all verdicts."""
     left = {place: each for place, each in enumerate(results) if place not in told and isinstance(each, wire.Result)}
     verdicts = {**told, **_compare(session, left, {})}
     _remember(session, reporter.worker_id, results, verdicts, now)
@@ -279,7 +289,7 @@ def _refuse(
 
 
 def _keep_behaviours(session: Session, results: Readable, accepted: Mapping[Key, Verdict]) -> None:
-    """Store how the sides of new matches played, where that was reported."""
+    """Store the reported behaviour measures of new matches."""
     reported = {
         verdict.match_id: result.behaviour
         for result in results.values()
@@ -307,6 +317,7 @@ def _row(result: wire.Result, terms: LeaseTerms, now: datetime) -> Row:
         "late": now > terms.expires_at,
         "payload_hash": _payload_hash(result),
         "worker_id": terms.worker_id,
+        # The clock of the server may have been set back since the lease was granted.
         "reported_at": max(now, terms.granted_at),  # also where the clock was set back meanwhile
     }
 
@@ -318,7 +329,7 @@ def _remember(
     verdicts: Mapping[int, Verdict],
     now: datetime,
 ) -> None:
-    """Keep what was not taken, with what its worker is told."""
+    """Store refused results with the answer that the worker received."""
     refused = {
         _digest(results[place]): (results[place].lease_id, verdict)
         for place, verdict in verdicts.items()
@@ -375,13 +386,14 @@ def _payload_hash(result: wire.Result) -> bytes:
 def payload_hash(
     score: float, decisions: int, reason: str, seed: int, learner_step: int | None, behaviour: Packed | None
 ) -> bytes:
-    """Hash what was reported of a match, by which a report is told from another of the same match."""
+    """Hash the reported content of a match: an equal hash makes a repeated report a duplicate, another a conflict."""
     played = () if behaviour is None else (behaviour.measure_set_id, behaviour.home, behaviour.away)
+    # Adding 0.0 turns -0.0 into 0.0, which compare equal but have different representations.
     return _hash(score + 0.0, decisions, reason, seed, learner_step, *played)  # -0.0 is 0.0
 
 
 def _digest(result: wire.Result | wire.UnreadableResult) -> bytes:
-    """Tell one report from every other, whatever is in it."""
+    """Hash a report, valid or not, to recognise it when it is sent again."""
     if isinstance(result, wire.UnreadableResult):
         return _hash(result.content)
     return _hash(result.lease_id, result.sequence, _payload_hash(result))

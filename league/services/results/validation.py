@@ -1,7 +1,7 @@
-"""Validation of results, given the lease that they were played under.
+"""Validation of results against their lease.
 
-A lease fixes who plays, on which sides, in which environment and on which seeds; a result names the lease, so what is
-left to check is that the reporter may speak for it and that the match can have been one of its matches.
+A lease fixes the players, their sides, the environment and the seeds, and a result names its lease. Two checks remain:
+the lease belongs to the reporting worker, and the match can be one of its matches.
 """
 
 from collections.abc import Collection
@@ -11,15 +11,15 @@ from datetime import datetime, timedelta
 from league import wire
 from league.services.matchmaking.lease_cache import LeaseTerms
 
-INTEGER_LIMIT = 2**63  # what both databases store
+INTEGER_LIMIT = 2**63  # largest integer of both databases
 REASON_MAX_LENGTH = 64
 
-_SHOWN = 64  # characters of a caller's own text
+_SHOWN = 64  # characters of the caller's text in a message
 
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """Who reports: its id and the environment signatures that it registered."""
+    """Reporting worker: its id and the environment signatures that it registered."""
 
     worker_id: str
     signatures: Collection[str]
@@ -27,7 +27,7 @@ class Reporter:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A batch's worker, its time, and for how long after a lease's end a result still counts, in seconds."""
+    """Worker and time of a batch, and the grace period after a lease expires, in seconds."""
 
     reporter: Reporter
     now: datetime
@@ -35,7 +35,7 @@ class Submission:
 
 
 def not_owned(result: wire.Result, terms: LeaseTerms | None) -> str:
-    """Say why somebody who does not hold the result's lease cannot report it."""
+    """Return the reason to reject a result whose lease is unknown or belongs to another worker."""
     if terms is None:
         return f"unknown lease {result.lease_id[:_SHOWN]!r}: this league granted no such lease; request a new one"
     return f"foreign lease {terms.lease_id}: it belongs to another worker; report only your own leases"
@@ -44,14 +44,14 @@ def not_owned(result: wire.Result, terms: LeaseTerms | None) -> str:
 def refusal(
     result: wire.Result, terms: LeaseTerms, seed: int, max_decisions: int | None, submission: Submission
 ) -> str | None:
-    """Return the reason to reject a new result of a worker's own lease, or None to accept it.
+    """Return the reason to reject a new result of one of the worker's own leases, or None to accept it.
 
     Args:
         result: The reported match.
         terms: Its lease.
         seed: Seed of the match, derived from the lease and the sequence.
-        max_decisions: The environment's longest match; None if no learner declared it.
-        submission: The worker and the time of the report.
+        max_decisions: Largest match length of the environment; None if no learner declared it.
+        submission: Worker and time of the report.
     """
     if terms.signature not in submission.reporter.signatures:
         rule = f"it is for {terms.environment} with signature {terms.signature}, which this worker did not register"
@@ -66,6 +66,7 @@ def refusal(
 
 
 def _bad_outcome(result: wire.Result) -> str | None:
+    # Written so that NaN fails as well.
     if not 0 <= result.score <= 1:  # NaN too
         return f"score {result.score}: home's score must be in [0, 1]; report a win as 1, a draw as 0.5, a loss as 0"
     if len(result.reason) > REASON_MAX_LENGTH or "\0" in result.reason:
@@ -85,6 +86,7 @@ def _bad_length(result: wire.Result, terms: LeaseTerms, max_decisions: int | Non
 
 
 def _bad_origin(result: wire.Result, terms: LeaseTerms, seed: int) -> str | None:
+    # The results protocol allows the seed of the match and that of its lease.
     if result.seed not in (seed, terms.seed):
         rule = f"match {result.sequence} of the lease has seed {seed}"
         return f"seed {result.seed}: {rule}; report the match that was played under this lease"
