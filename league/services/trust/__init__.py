@@ -1,4 +1,1 @@
-"""Workers that are in doubt: statistics of their results, reviews and quarantine.
-
-Registration is in `workers`.
-"""
+"""Trust in workers: statistical tests of their results, reviews and quarantine; registration is in `workers`."""

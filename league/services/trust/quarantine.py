@@ -1,7 +1,7 @@
-"""Quarantine of workers: their results do not count, and ratings become as if they had never come in.
+"""Quarantine of workers: exclude a worker's results and recompute the ratings without them.
 
-A change is written first, with a note that ratings are to follow, and the ratings follow in transactions of their own;
-a server that is stopped in between finds the note.
+A change is committed first with a `pending_since` mark. The ratings are rebuilt in later transactions, which clear the
+mark. If the server stops in between, a periodic task finds the mark and finishes the rebuild.
 """
 
 from datetime import datetime, timedelta
@@ -20,18 +20,18 @@ from league.services.rating_periods import rebuild
 from league.services.workers import service as workers
 
 LEFT_BEHIND_S = 600.0
-"""Ratings that do not show a change for so long are nobody's work any more."""
+"""Seconds after which a pending rebuild counts as abandoned by its server."""
 
 
 def impose(
     database: Database, worker_id: str, request: wire.WorkerQuarantine, actor: str, now: datetime
 ) -> wire.Quarantine:
-    """Stop trusting a worker from a time on, and rate everybody without what it reported since.
+    """Quarantine a worker from a time on, and recompute the ratings without its results since then.
 
     Raises:
         UnknownWorkerError: There is no such worker.
         WorkerConflictError: It is quarantined already.
-        InvalidRequestError: The time lies ahead.
+        InvalidRequestError: The time is in the future.
     """
     with database.write() as session:
         locks.acquire(session, Lock.EVENTS)
@@ -66,11 +66,11 @@ def impose(
 def lift(
     database: Database, worker_id: str, request: wire.WorkerReinstatement, actor: str, now: datetime
 ) -> wire.Quarantine:
-    """Trust a worker again, from now on or, with all quarantines that it has ever had, as if it had always been.
+    """Lift a worker's quarantine from now on, or with `restore` void all its quarantines, past ones included.
 
     Raises:
         UnknownWorkerError: There is no such worker.
-        WorkerConflictError: It is not quarantined, or for restoring never was.
+        WorkerConflictError: It is not quarantined, or for `restore` never was.
     """
     with database.write() as session:
         locks.acquire(session, Lock.EVENTS)
@@ -83,6 +83,7 @@ def lift(
             )
         for each in lifted:
             each.lifted_at = each.lifted_at or now
+            # An empty interval excludes no results.
             each.until = each.since if request.restore else max(now, each.since)
             each.pending_since = now
         body = wire.Quarantine.of(lifted[-1])
@@ -93,7 +94,7 @@ def lift(
 
 
 def rate_left_behind(database: Database, now: datetime) -> None:
-    """Rate everybody again where a server ended after a change and before ratings showed it."""
+    """Finish the rebuilds of servers that stopped between a change and its ratings."""
     _rate(database, Quarantine.pending_since <= now - timedelta(seconds=LEFT_BEHIND_S), now)
 
 
@@ -106,5 +107,6 @@ def _rate(database: Database, pending: ColumnElement[bool], now: datetime) -> No
     gate_sprt.judge_again(database, now)
     with database.write() as session:
         for quarantine_id, since in seen:
+            # A change made during the rebuild has a newer mark, which must stay until its own rebuild is done.
             unchanged = Quarantine.id == quarantine_id, Quarantine.pending_since == since
             session.execute(update(Quarantine).where(*unchanged).values(pending_since=None))

@@ -1,4 +1,4 @@
-"""Review of workers: how their results fit the other workers' results of the same pairings."""
+"""Review of workers: compare their results with the other workers' results of the same pairings."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ IntArray = NDArray[np.int64]
 _EXTERNAL = Player.kind == "external"
 
 LASTS = timedelta(seconds=15)
-"""How long a look at the last matches is good for pages."""
+"""Maximum age of a cached review on dashboard pages."""
 
 KINDS: tuple[wire.MatchKind, ...] = ("training", "rating")
 MEASURES: dict[wire.Measure, worker_statistics.Check] = {
@@ -40,9 +40,9 @@ MEASURES: dict[wire.Measure, worker_statistics.Check] = {
 
 @dataclass(frozen=True, eq=False)
 class _Log:
-    """M matches of an environment that count, oldest first; `worker` indexes `workers`.
+    """The last M counted matches of an environment, oldest first; `worker` indexes `workers`.
 
-    Those with an `external` player say nothing of their worker: how strong that is, it alone reports.
+    Matches with an `external` player are not tested: its strength depends on the worker that runs it.
     """
 
     workers: Sequence[str]
@@ -59,12 +59,12 @@ class _Log:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What the last matches say of all workers.
+    """Review of all workers over the last matches.
 
     Attributes:
-        since: When the first of them came; None where there are none.
-        results: How many are each worker's, by its id.
-        checks: How they fit, likewise.
+        since: Time of the oldest match; None without matches.
+        results: Number of matches by worker id.
+        checks: Statistical checks by worker id.
     """
 
     since: datetime | None
@@ -74,7 +74,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class _Review:
-    """What the last matches and refusals say of one worker."""
+    """Review of one worker: numbers of results and refusals, and its checks."""
 
     results: int
     refused: int
@@ -82,19 +82,19 @@ class _Review:
 
 
 class ReviewCache(RecentValue[_Seen]):
-    """The last review of all workers, which takes tenths of a second; every open page of workers polls it."""
+    """Cached review of all workers: computing it takes tenths of a second, and every open dashboard page polls it."""
 
     def look(self, session: Session, settings: Settings, now: datetime) -> _Seen:
-        """Return the last review, or a new one if that is `LASTS` old or something but matches has come since."""
+        """Return the cached review, or a new one if it is older than `LASTS` or the population has changed."""
         return self.get(population_cache.version(session), now, LASTS, lambda: _look(session, settings))
 
 
 def list_workers(
     session: Session, settings: Settings, name: str | None, limit: int, cursor: str = ""
 ) -> Page[wire.ListedWorker]:
-    """List workers by id, after the given one, all or those of a name, with how their results fit.
+    """List workers with their checks, in the order of ids after the cursor; optionally only those with a name.
 
-    Looked at are the last `review_matches` matches of each environment, as far as they count.
+    The review covers the last `review_matches` matches of each environment, without excluded ones.
     """
     query = select(Worker) if name is None else select(Worker).where(Worker.name == name)
     found = session.scalars(paginate(query, Worker.id, cursor, limit)).all()
@@ -104,7 +104,7 @@ def list_workers(
 def get_worker(
     session: Session, settings: Settings, review: ReviewCache, worker_id: str, now: datetime
 ) -> wire.ListedWorker:
-    """Return one worker, as `latest` lists it.
+    """Return one worker with its checks, from the cached review.
 
     Raises:
         UnknownWorkerError: There is no such worker.
@@ -121,7 +121,7 @@ def latest(
     kind: wire.WorkerKind | None,
     now: datetime,
 ) -> list[wire.ListedWorker]:
-    """List the workers that were seen last, all or those of a kind, as `listing` did a moment ago."""
+    """List the workers that were seen last, optionally of one kind, with their checks from the cached review."""
     query = select(Worker).order_by(Worker.seen_at.desc(), Worker.id).limit(limit)
     query = query if kind is None else query.where(Worker.kind == kind)
     return _listed(session, settings, session.scalars(query).all(), review.look(session, settings, now))
@@ -164,6 +164,7 @@ def _read(session: Session, environment: str, limit: int) -> _Log | None:
     newest = select(Match.id).where(Match.environment == environment).order_by(Match.id.desc())
     start = session.scalar(newest.offset(limit).limit(1)) or 0
     columns = Match.id, Match.worker_id, Match.kind, Match.home_id, Match.away_id, Match.score, Match.decisions
+    # Self-play is no evidence about a worker: both sides are the same player.
     chosen = Match.environment == environment, Match.id > start, Match.home_id != Match.away_id
     query = select(*columns, Match.reported_at).where(*chosen, *counting.counted(session)).order_by(Match.id)
     rows = session.execute(query).all()
@@ -201,7 +202,10 @@ def _checks(
 
 
 def _occasions(session: Session, environment: str, log: _Log) -> IntArray:
-    """Return which matches are of a pairing between which nobody changed: learners do from period to period."""
+    """Assign matches to strata of constant strength: a pairing, or a pairing in one rating period for training matches.
+
+    Learners change from period to period, frozen players do not.
+    """
     current = Period.environment == environment, Period.current_version(), Period.last_match_id >= int(log.ids[0])
     ends = session.scalars(select(Period.last_match_id).where(*current).order_by(Period.number)).all()
     period = np.searchsorted(np.array(ends, dtype=np.int64), log.ids)
@@ -209,7 +213,7 @@ def _occasions(session: Session, environment: str, log: _Log) -> IntArray:
 
 
 def _numbered(*columns: IntArray) -> IntArray:
-    """Return the same number for rows that are the same in all columns."""
+    """Number the rows so that equal rows get equal numbers."""
     _, number = np.unique(np.stack(columns), axis=1, return_inverse=True)
     return number.reshape(-1)
 

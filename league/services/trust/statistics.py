@@ -1,23 +1,22 @@
-"""Statistical tests of a worker's results against the other workers' results of the same pairings, without a database.
+"""Statistical tests of a worker's results against the other workers' results of the same pairings; no database.
 
-A stratum is the matches of one pairing, and if somebody learns in it, of one rating period: learners change. If it does
-not matter who reports, chance decides which n of a stratum's N matches are a worker's own. Each match has features x,
-and over all strata (Cochran, Mantel and Haenszel)
+A stratum is the set of matches of one pairing, for training matches within one rating period because learners change.
+Under the null hypothesis that results do not depend on the reporting worker, the n matches of a worker are a random
+sample of the N matches of a stratum. With features x of each match, summed over all strata (Cochran-Mantel-Haenszel):
 
     t = sum of (own total of x  -  n mean)      V = sum of  n (N - n) / (N - 1) Cov(x)      chi-square = t' V^-1 t
 
-with as many degrees of freedom as V has rank. No ratings enter, and strata may be as small as two matches. A stratum
-that one worker has alone says nothing: nobody can be compared there. Of two workers that are compared with each other
-alone, both or neither are suspect.
+with rank(V) degrees of freedom. The test needs no ratings, and a stratum may be as small as two matches. A stratum with
+only one worker contributes nothing. If two workers can only be compared with each other, both or neither are suspect.
 
-Scores. The features are home's score, whether the match is a draw, and the score of the pairing's favourite, who is
-whoever scored more in it: a worker that mixes up sides takes from favourites what it gives to others. A variance counts
-as at least that of a game that is won in 95 of 100, or one surprise would be an alarm.
+Scores: the features are the home score, whether the match is a draw, and the score of the favourite, that is the player
+with the higher total in the pairing. A worker that swaps sides takes points from favourites. The variance has a lower
+bound, that of a player with a 95 % win rate, so that a single surprise raises no alarm.
 
-Lengths. The feature is the logarithm of a match's decisions. The mean difference from the others' beyond a tolerated
-one is compared with its standard error.
+Lengths: the feature is the logarithm of the number of decisions. The test statistic is the mean difference from the
+other workers, minus a tolerance, divided by its standard error.
 
-Refusals. The share of a worker's reports that is refused, beyond a tolerated one.
+Refusals: the share of refused results, minus a tolerance.
 
 Source: Landis, Heyman and Koch, "Average partial association in three-way contingency tables" (1978).
 """
@@ -31,19 +30,19 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
 MIN_GAMES = 5
-"""Fewer matches that others played too say nothing about scores."""
+"""Minimum number of matches in shared strata to test scores."""
 
 MIN_LENGTHS = 50
-"""Fewer matches say nothing about lengths."""
+"""Minimum number of matches in shared strata to test lengths."""
 
 MIN_REPORTS = 20
-"""Fewer reports say nothing about refusals."""
+"""Minimum number of reports to test refusals."""
 
 TOLERATED_LENGTH = 0.05
-"""Difference of a mean logarithm: 5 % longer or shorter."""
+"""Tolerated difference of the mean logarithm: 5 % longer or shorter."""
 
 TOLERATED_REFUSALS = 0.05
-"""Share of a worker's reports."""
+"""Tolerated share of refused results."""
 
 _VARIANCE_MIN = 0.05 * 0.95  # of a score
 _TIED = 1e-9
@@ -54,13 +53,13 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Reports:
-    """M matches of one kind, as workers reported them.
+    """M reported matches of one kind.
 
     Attributes:
-        worker: (M,) which of W workers.
-        pairing: (M,) which pair of players, sides told apart.
-        occasion: (M,) which stratum: matches of a pairing between which nobody changed.
-        score: (M,) home's, in [0, 1].
+        worker: (M,) index of the worker, below W.
+        pairing: (M,) index of the ordered pair (home, away).
+        occasion: (M,) index of the stratum: matches of a pairing at constant strength.
+        score: (M,) home score in [0, 1].
         decisions: (M,) length, at least 1.
     """
 
@@ -71,7 +70,7 @@ class Reports:
     decisions: IntArray
 
     def chosen(self, mask: NDArray[np.bool_]) -> Self:
-        """Return the matches that the mask chooses."""
+        """Return the matches selected by a mask."""
         return type(self)(
             worker=self.worker[mask],
             pairing=self.pairing[mask],
@@ -83,9 +82,9 @@ class Reports:
 
 @dataclass(frozen=True)
 class Fit:
-    """How one worker's reports fit: over `results` matches the means `observed` and `expected`.
+    """Test result of one worker: means `observed` and `expected` over `results` matches.
 
-    Chance alone exceeds `chi_square`, of so many `degrees` of freedom, with the probability `p_value`.
+    `p_value` is the probability of a larger `chi_square` with `degrees` degrees of freedom by chance.
     """
 
     results: int
@@ -101,14 +100,14 @@ Check = Callable[[Reports, int], list[Fit | None]]
 
 @dataclass(frozen=True, eq=False)
 class _Comparison:
-    """W workers' matches beside the others' in the strata that they share.
+    """W workers' matches compared with the other workers' in shared strata.
 
     Attributes:
-        shared: (M,) true for matches in such strata.
-        games: (W,) how many of them are each worker's.
-        surplus: (W, K) by how much the sums of K features exceed what chance leads to expect.
+        shared: (M,) true for matches in strata with at least two workers.
+        games: (W,) number of such matches per worker.
+        surplus: (W, K) sums of the K features minus their expectation.
         covariance: (W, K, K) of the surplus.
-        weight: (W,) sum of n (N - n) / N: a difference of means times this is a surplus.
+        weight: (W,) sum of n (N - n) / N, which converts a difference of means into a surplus.
     """
 
     shared: NDArray[np.bool_]
@@ -118,22 +117,24 @@ class _Comparison:
     weight: FloatArray
 
     def means(self, reports: Reports, value: FloatArray) -> list[float]:
-        """Return each worker's mean over the matches in these strata."""
+        """Return each worker's mean over the matches in shared strata."""
         totals = _totals(reports.worker, value * self.shared, self.games.size)
         return list((totals / np.maximum(self.games, 1.0)).tolist())
 
 
 def one_by_one(check: Check, reports: Reports, workers: int, level: float) -> list[Fit | None]:
-    """Check all workers, taking the worst one's reports away while it is below the level: it must accuse no others.
+    """Test all workers, removing the most significant one and testing the rest again until none is below the level.
+
+    The results of one bad worker would otherwise make the workers suspect that are compared with it.
 
     Args:
         check: `scores` or `lengths`.
-        reports: Everybody's.
+        reports: Matches of all workers.
         workers: W.
-        level: Probability below which a fit is an alarm.
+        level: Significance level of an alarm.
 
     Returns:
-        Each worker's fit among those that were not taken away before it; None where nothing can be said.
+        Fit of each worker at the time of its removal or at the end; None without enough matches.
     """
     accused: dict[int, Fit] = {}
     while True:
@@ -142,13 +143,14 @@ def one_by_one(check: Check, reports: Reports, workers: int, level: float) -> li
         if not alarms:
             return [accused.get(worker, fit) for worker, fit in enumerate(fits)]
         worst = max(fit.chi_square for fit in alarms.values())
+        # Two workers that share all their strata have equal statistics up to rounding, so both are removed.
         found = {worker: fit for worker, fit in alarms.items() if fit.chi_square >= worst * (1.0 - _TIED)}
         accused |= found
         reports = reports.chosen(~np.isin(reports.worker, list(found)))
 
 
 def scores(reports: Reports, workers: int) -> list[Fit | None]:
-    """Compare each worker's scores; None for one with too few matches that others played too."""
+    """Test each worker's scores; None for workers with fewer than `MIN_GAMES` matches in shared strata."""
     favourite = np.sign(_totals(reports.pairing, reports.score - 0.5))[reports.pairing]
     features = np.stack((reports.score, reports.score == 0.5, favourite * reports.score), axis=1)
     found = _compare(reports, features, workers)
@@ -160,6 +162,8 @@ def scores(reports: Reports, workers: int) -> list[Fit | None]:
             continue
         surplus, covariance = found.surplus[worker], found.covariance[worker].copy()
         np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), _VARIANCE_MIN * found.weight[worker]))
+        # The features are collinear without draws or with one favourite per pairing, so V may be singular: least
+        # squares applies its pseudo-inverse and returns the rank.
         solution, _, rank, _ = np.linalg.lstsq(covariance, surplus)
         chi_square = float(surplus @ solution)
         expected = means[worker] - float(surplus[0] / found.weight[worker])
@@ -169,7 +173,7 @@ def scores(reports: Reports, workers: int) -> list[Fit | None]:
 
 
 def lengths(reports: Reports, workers: int) -> list[Fit | None]:
-    """Compare how long each worker's matches are with others' of the same occasions; None where these are too few."""
+    """Test each worker's match lengths; None for workers with fewer than `MIN_LENGTHS` matches in shared strata."""
     found = _compare(reports, np.log(reports.decisions)[:, None], workers)
     means = found.means(reports, reports.decisions.astype(np.float64))
     fits: list[Fit | None] = []
@@ -186,7 +190,7 @@ def lengths(reports: Reports, workers: int) -> list[Fit | None]:
 
 
 def refusals(refused: int, reported: int) -> Fit | None:
-    """Judge the share of a worker's reports that was refused; None while there are too few."""
+    """Test the share of a worker's refused results; None below `MIN_REPORTS` reports."""
     if reported < MIN_REPORTS:
         return None
     expected = reported * TOLERATED_REFUSALS
@@ -196,7 +200,7 @@ def refusals(refused: int, reported: int) -> Fit | None:
 
 
 def _compare(reports: Reports, features: FloatArray, workers: int) -> _Comparison:
-    """Compare (M, K) features of each worker's matches with the others' in the same strata."""
+    """Compare (M, K) features of each worker's matches with the other workers' in the same strata."""
     stratum, strata = reports.occasion, int(reports.occasion.max()) + 1
     cells, cell = np.unique(reports.worker * strata + stratum, return_inverse=True)
     of_worker, of_stratum = np.divmod(cells, strata)
@@ -206,6 +210,7 @@ def _compare(reports: Reports, features: FloatArray, workers: int) -> _Compariso
     count = features.shape[1]
     means = np.stack([_totals(stratum, column) for column in features.T], axis=1) / np.maximum(everybody, 1.0)[:, None]
     apart = features - means[stratum]
+    # n (N - n) / (N - 1) Cov(x) for sampling without replacement; Cov has the denominator N, hence N (N - 1).
     drawn = np.where(shared, own * (together - own) / np.maximum(together * (together - 1.0), 1.0), 0.0)
     covariance = np.empty((workers, count, count))
     for one in range(count):
@@ -222,6 +227,6 @@ def _compare(reports: Reports, features: FloatArray, workers: int) -> _Compariso
 
 
 def _totals(group: IntArray, value: FloatArray | None = None, size: int = 0) -> FloatArray:
-    """Sum values by group, or count where there are none."""
+    """Sum values by group; without values, count the rows."""
     totals: FloatArray = np.bincount(group, weights=value, minlength=size).astype(np.float64)
     return totals
