@@ -1,4 +1,1 @@
-"""Workers: registered, seen by heartbeats, commanded.
-
-Quarantine of workers is in `trust`.
-"""
+"""Registration, heartbeats and commands of workers; quarantine is in `trust`."""

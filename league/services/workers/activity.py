@@ -1,4 +1,4 @@
-"""Activity of workers: recent matches, and open leases."""
+"""Activity of workers: recent match rate and open leases."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from sqlalchemy.orm import Session
 from league.db.models import Lease, Match
 
 SPAN = timedelta(minutes=10)
-"""What a rate is the mean of; less where more came in meanwhile than are looked at."""
+"""Averaging window of match rates; shorter if it has more than `MATCHES_MAX` match ids."""
 
 MATCHES_MAX = 20_000
-"""How many ids of matches are looked at; some are of none, such as of a report that came twice."""
+"""Maximum number of match ids to read. Ids have gaps: a duplicate report consumes one."""
 
 
 @dataclass(frozen=True)
 class Activity:
-    """What a worker does.
+    """Recent activity of a worker.
 
     Attributes:
-        matches_per_s: Matches that it reported of late, a second.
-        open_leases: Leases that it may still play.
+        matches_per_s: Reported matches per second.
+        open_leases: Open leases that have not expired.
     """
 
     matches_per_s: float = 0.0
@@ -30,7 +30,7 @@ class Activity:
 
 
 def of_workers(session: Session, now: datetime) -> Mapping[str, Activity]:
-    """Return what each worker does, by id; those that do nothing are left out."""
+    """Return the activity of each active worker, by id."""
     counts, span_s = _recent(session, now)
     open_leases = select(Lease.worker_id, func.count()).where(Lease.state == "open", Lease.expires_at > now)
     leases = dict(iter(session.execute(open_leases.group_by(Lease.worker_id))))
@@ -38,10 +38,10 @@ def of_workers(session: Session, now: datetime) -> Mapping[str, Activity]:
 
 
 def _recent(session: Session, now: datetime) -> tuple[Mapping[str, int], float]:
-    """Return how many matches each worker reported within the span, and how long that is in seconds."""
+    """Return the number of recent matches of each worker, and the length of the window in seconds."""
     newest = session.scalar(select(func.max(Match.id))) or 0
     before, began = newest - MATCHES_MAX, now - SPAN
-    if before > 0:  # what came earlier is left out, however many of the ids since then there are
+    if before > 0:  # bounds the rows read, even if some of these ids have no match
         first = session.scalar(select(Match.reported_at).where(Match.id > before).order_by(Match.id).limit(1))
         began = max(began, first or began)
     recent = Match.id > before, Match.reported_at >= began

@@ -21,7 +21,7 @@ from league.services.workers import service as workers
 
 TextT = TypeVar("TextT", str, ColumnElement[Any])
 
-# without the object mapper, which costs more than these statements
+# Core, not ORM: object mapping costs more than these statements
 _WORKERS, _LEARNER_PROGRESS, _QUARANTINES = (
     Base.metadata.tables[each.__tablename__] for each in (Worker, LearnerProgress, Quarantine)
 )
@@ -37,12 +37,12 @@ _PROGRESS = (
     )
     .returning(_LEARNER_PROGRESS.c.points)
 )
-"""A step that is known is no new point."""
+"""Updates a learner's progress and returns its number of curve points; a repeated step adds no point."""
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """A worker's sign of life with its learners' progress, its caller and the time."""
+    """One heartbeat of a worker with its learners' progress, its caller and the time."""
 
     worker_id: str
     learners: Sequence[wire.LearnerProgress]
@@ -52,26 +52,26 @@ class Heartbeat:
 
 @dataclass(frozen=True)
 class Orders:
-    """Response to a heartbeat: the worker's command, and its open quarantine if it is in one."""
+    """Response to a heartbeat: the worker's command, and its open quarantine if there is one."""
 
     command: wire.Command
     quarantine: wire.Quarantine | None
 
 
 def record_heartbeats(session: Session, heartbeats: Sequence[Heartbeat]) -> list[Orders | LeagueError]:
-    """Record that workers live and their learners' progress; return what each worker is to do, or why it is refused.
+    """Record heartbeats and learner progress; return each worker's response or its error.
 
-    Without progress this is one statement.
+    Heartbeats without progress take one statement for all workers.
 
     Raises:
-        LeagueError: A heartbeat with progress is refused, of which nothing may be stored.
+        LeagueError: A heartbeat with progress is rejected; the caller must roll back.
     """
     found = _touch(session, heartbeats)
     return [_answer(session, heartbeat, found.get(heartbeat.worker_id)) for heartbeat in heartbeats]
 
 
 def _touch(session: Session, beats: Sequence[Heartbeat]) -> dict[str, Sequence[Any]]:
-    """Note that workers live, none of them that only others may speak for; return what each is told by."""
+    """Set `seen_at` of the workers that their callers may write; return the response columns of each by id."""
     dialect = session.get_bind().dialect.name
     which = {
         "alive": {beat.worker_id for beat in beats},
@@ -85,7 +85,7 @@ def _touch(session: Session, beats: Sequence[Heartbeat]) -> dict[str, Sequence[A
 
 @cache
 def _touching(dialect: str) -> Update:
-    """Build the statement that notes signs of life; it returns each worker's command and what else it is told by."""
+    """Build the UPDATE ... RETURNING that sets `seen_at`, checks ownership and returns the response columns."""
     quarantined = _WORKERS.c.id.in_(select(_QUARANTINES.c.worker_id).where(_QUARANTINES.c.lifted_at.is_(None)))
     owned = among_bound(dialect, _owned(_WORKERS.c.id, _WORKERS.c.owner), "owned")
     allowed = among_bound(dialect, _WORKERS.c.id, "anybodys") | owned
@@ -95,7 +95,7 @@ def _touching(dialect: str) -> Update:
 
 
 def _owned(worker_id: TextT, owner: TextT) -> TextT:
-    """Name a worker together with whose it is; tokens' names have one line."""
+    """Return a key of a worker and its owner; neither contains a line break."""
     return worker_id + "\n" + owner
 
 
@@ -104,22 +104,29 @@ def _answer(session: Session, heartbeat: Heartbeat, found: Sequence[Any] | None)
         return _accept(session, heartbeat, found)
     except LeagueError as error:
         if heartbeat.learners:
+            # A heartbeat with progress may have written some of it, so the whole request rolls back.
             raise
         return error
 
 
 def _accept(session: Session, heartbeat: Heartbeat, found: Sequence[Any] | None) -> Orders:
-    """Answer a worker that was found, with its command, its owner and whether it is quarantined.
+    """Store the progress in a heartbeat and return the response.
+
+    Args:
+        session: A write transaction.
+        heartbeat: The request.
+        found: Command, owner and whether a quarantine is open; None if the update matched no row.
 
     Raises:
         UnknownWorkerError: The worker must register first.
-        ForbiddenError: The worker or a learner is another token's.
-        UnknownLearnerError: Progress of a learner that does not exist.
+        ForbiddenError: The worker or a learner belongs to another token.
+        UnknownLearnerError: The progress names a learner that does not exist.
     """
     if found is None:
         ownership.require_worker(session, heartbeat.caller, heartbeat.worker_id)
         raise workers.unknown(heartbeat.worker_id)
     command, owner, quarantined = found
+    # The batch may have updated the row for a heartbeat of the owner, so the caller is checked again.
     if not ownership.may_write(heartbeat.caller, owner):  # its owner sent a heartbeat at the same time
         ownership.require_worker(session, heartbeat.caller, heartbeat.worker_id)
     for progress in heartbeat.learners:

@@ -11,22 +11,22 @@ _DIGITS = 3
 
 @dataclass
 class WorkerCount:
-    """How many workers lived at the last count; 0 before the first."""
+    """Number of live workers at the last count; 0 before the first."""
 
     present: int = 0
 
 
 def next_poll_s(settings: Settings, rng: np.random.Generator) -> float:
-    """Return seconds around `next_poll_s`, at most the share `poll_jitter` of it away.
+    """Return the poll interval in seconds: `next_poll_s` with a uniform jitter of ± `poll_jitter` (a fraction).
 
-    Workers that were started, or came back, at one moment so drift apart instead of calling all at once for ever.
+    Without jitter, workers that start or reconnect at the same time would poll at the same time forever.
     """
     jitter = settings.poll_jitter * rng.uniform(-1.0, 1.0)
     return round(settings.next_poll_s * (1.0 + jitter), _DIGITS)
 
 
 def longest_heartbeat_s(settings: Settings, workers: int) -> float:
-    """Return the seconds between beats at which so many workers together beat `heartbeats_per_s` times a second.
+    """Return the heartbeat interval in seconds that keeps the rate of all workers at `heartbeats_per_s`.
 
     min(heartbeat_s, workers / heartbeats_per_s)
     """
@@ -34,14 +34,14 @@ def longest_heartbeat_s(settings: Settings, workers: int) -> float:
 
 
 def next_heartbeat_s(settings: Settings, workers: int, rng: np.random.Generator) -> float:
-    """Return the seconds for which a worker need not beat.
+    """Return the seconds until a worker's next heartbeat is due.
 
-    They are up to the share `poll_jitter` less than `longest_heartbeat_s`, so that workers spread, and never so long
-    that a lease could end meanwhile.
+    The jitter only shortens the interval, by up to the fraction `poll_jitter`, so that workers spread and no worker
+    exceeds the interval at which the league considers it alive.
 
     Args:
-        settings: Of the league.
-        workers: How many live.
-        rng: Chance of the jitter.
+        settings: Settings of the league.
+        workers: Number of live workers.
+        rng: Source of the jitter.
     """
     return round(longest_heartbeat_s(settings, workers) * (1.0 - settings.poll_jitter * rng.random()), _DIGITS)

@@ -1,4 +1,4 @@
-"""Registration of workers: one upsert under an id that follows from the instance, or from owner, kind and name."""
+"""Registration of workers: one upsert, with an id derived from the instance or from owner, kind and name."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -21,16 +21,16 @@ from league.services.auth import ownership
 
 _ID_DIGITS = 16
 _CHANGED = ("version", "signatures", "command", "owner", "seen_at")
-"""Columns that are as a worker last registered."""
+"""Columns that a repeated registration overwrites."""
 
-_WORKERS: Table = Base.metadata.tables[Worker.__tablename__]  # the object mapper costs more than these statements
+_WORKERS: Table = Base.metadata.tables[Worker.__tablename__]  # Core, not ORM: object mapping costs more
 
 Columns = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Registration:
-    """A worker that registers, its caller and the time."""
+    """Registration request of a worker, its caller and the time."""
 
     request: wire.WorkerCreate
     caller: Principal
@@ -38,13 +38,14 @@ class Registration:
 
 
 def register(session: Session, registrations: Sequence[Registration]) -> list[Columns]:
-    """Register workers and return their rows. One that comes back keeps its id and its name; its command is cleared.
+    """Upsert workers and return their rows. A returning worker keeps its id and name, and its command is reset.
 
-    A worker with an instance is known by that, any other by its name, its kind and its owner. A name that is taken gets
-    a number. The pairs that an evaluator of this instance has leased for gates are released: it is a new process.
+    The id follows from the worker's instance, or without one from its name, kind and owner. If another worker has the
+    name, a number is appended. Leases that a returning evaluator instance holds for gates are released, because a new
+    process does not play them.
 
     Raises:
-        ForbiddenError: An instance is another token's.
+        ForbiddenError: The instance belongs to another token.
     """
     locks.acquire(session, Lock.WORKERS)  # between reading owners and names, and writing them
     ids = [_worker_id(each) for each in registrations]
@@ -63,7 +64,7 @@ def register(session: Session, registrations: Sequence[Registration]) -> list[Co
 
 
 def _worker_id(registration: Registration) -> str:
-    """Derive the id of a worker: it is the same whenever and wherever the worker registers."""
+    """Derive the worker's id, which is the same at every registration and on every server."""
     request = registration.request
     key: tuple[str | None, ...]
     if request.instance is None:
@@ -74,10 +75,10 @@ def _worker_id(registration: Registration) -> str:
 
 
 def _row(worker_id: str, registration: Registration, previous: Columns | None) -> Columns:
-    """Return a worker's row. A worker of nobody becomes the token's that knows its instance.
+    """Return a worker's row. A worker without an owner becomes the caller's.
 
     Raises:
-        ForbiddenError: It is another token's.
+        ForbiddenError: The worker belongs to another token.
     """
     request, caller, now = registration.request, registration.caller, registration.now
     if previous is not None and previous["owner"] is not None and ownership.is_restricted(caller):
@@ -97,7 +98,7 @@ def _row(worker_id: str, registration: Registration, previous: Columns | None) -
 
 
 def _name_new_workers(session: Session, rows: Sequence[Columns]) -> None:
-    """Put a number behind names that are taken: a fleet may share one name."""
+    """Append a number to names that are taken, because all workers of a fleet may share one name."""
     if not rows:
         return
     names = {row["name"] for row in rows}
@@ -128,7 +129,7 @@ def _first_free(name: str, taken: Collection[str]) -> str:
 
 @cache
 def _upsert(dialect: str) -> Insert:
-    """Build the statement once: that costs as much as to execute it."""
+    """Build the upsert once: building it costs as much as executing it."""
     insert = insert_of(dialect, _WORKERS)
     return insert.on_conflict_do_update(
         index_elements=[_WORKERS.c.id], set_={name: insert.excluded[name] for name in _CHANGED}
@@ -136,9 +137,9 @@ def _upsert(dialect: str) -> Insert:
 
 
 def _release_gate_leases(session: Session, worker_id: str, now: datetime) -> None:
-    """End the leases that an evaluator holds for open gates: a new process plays none of them.
+    """Release an evaluator's leases of open gates, which a new process does not play.
 
-    What it still reports of them is stored and does not count for the gate, which need not wait for it.
+    Results that still arrive for them are stored, but they do not count for the gate, which need not wait for them.
     """
     still_open = session.scalars(select(Gate.id).where(Gate.state == "open")).all()
     if still_open:

@@ -1,4 +1,4 @@
-"""Workers: listed, commanded, and trusted or not."""
+"""Workers: lookup, commands and the checks before a lease."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from league.settings import Settings
 
 _QUARANTINE = select(Quarantine).where(Quarantine.worker_id == bindparam("worker"), Quarantine.lifted_at.is_(None))
 
-# without the object mapper, which costs more than these statements
+# Core, not ORM: object mapping costs more than these statements
 _WORKERS, _QUARANTINES, _REPORTS = (
     Base.metadata.tables[each.__tablename__] for each in (Worker, Quarantine, UnplayableReport)
 )
@@ -34,12 +34,12 @@ TRUST = (
     .select_from(_WORKERS.outerjoin(_QUARANTINES, _PRESENT))
     .where(_WORKERS.c.id == bindparam("worker"))
 )
-"""Selects what `trusted` judges the one called `worker` by."""
+"""Selects the columns that `trusted` checks, of the worker with the bound id `worker`."""
 
 
 @dataclass(frozen=True)
 class Trusted:
-    """A worker that may have leases: the environment signatures that it plays, and whether it ever could not."""
+    """A worker that may have leases: its environment signatures, and whether it ever reported an unplayable player."""
 
     signatures: Sequence[str]
     reported: bool
@@ -48,7 +48,7 @@ class Trusted:
 def command(
     session: Session, settings: Settings, worker_id: str, request: wire.CommandRequest, actor: str, now: datetime
 ) -> wire.Worker:
-    """Set what a worker is told at its next heartbeat.
+    """Set the command that a worker receives with its next heartbeat.
 
     Raises:
         UnknownWorkerError: There is no such worker.
@@ -60,7 +60,7 @@ def command(
 
 
 def present(session: Session, heartbeat_s: float, now: datetime) -> int:
-    """Count workers that have shown that they live since the latest time at which they had to, and as long before."""
+    """Count live workers: those seen within the last two heartbeat intervals."""
     alive = _WORKERS.c.seen_at > now - timedelta(seconds=2.0 * heartbeat_s)
     return session.connection().execute(select(func.count()).where(alive)).scalar_one()
 
@@ -71,7 +71,7 @@ def record(session: Session, kind: str, worker: Worker, details: dict[str, str],
 
 
 def require(session: Session, worker_id: str) -> Worker:
-    """Return a worker.
+    """Return the worker with an id.
 
     Raises:
         UnknownWorkerError: There is no such worker.
@@ -83,7 +83,7 @@ def require(session: Session, worker_id: str) -> Worker:
 
 
 def require_trusted(session: Session, worker_id: str) -> Trusted:
-    """Refuse leases to a worker that must not have any.
+    """Return the worker if it may have leases.
 
     Raises:
         UnknownWorkerError: There is no such worker.
@@ -93,7 +93,7 @@ def require_trusted(session: Session, worker_id: str) -> Trusted:
 
 
 def trusted(worker_id: str, found: Row[*tuple[Any, ...]] | None) -> Trusted:
-    """Refuse leases to a worker that must not have any, given what `TRUST` selects of it.
+    """Return the worker if it may have leases, given its row of `TRUST`.
 
     Raises:
         UnknownWorkerError: There is no such worker.
@@ -109,10 +109,10 @@ def trusted(worker_id: str, found: Row[*tuple[Any, ...]] | None) -> Trusted:
 
 
 def quarantine_of(session: Session, worker_id: str) -> Quarantine | None:
-    """Return the quarantine that a worker is in."""
+    """Return the worker's open quarantine, or None."""
     return session.scalar(_QUARANTINE, {"worker": worker_id})
 
 
 def unknown(worker_id: str) -> UnknownWorkerError:
-    """Return the error about a worker that does not exist."""
+    """Return the error for an unknown worker id."""
     return UnknownWorkerError(worker_id, "no worker has this id", "register with POST /workers")
