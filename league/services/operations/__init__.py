@@ -1,1 +1,1 @@
-"""A league as a whole: exported, imported, forked, checked, pruned and counted."""
+"""Operations on a whole league: export, import, fork, integrity checks, retention and counts."""

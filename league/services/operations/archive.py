@@ -1,11 +1,11 @@
-"""Archive of a whole league: a zip file that any reader of zip files unpacks.
+"""Archive of a whole league: a zip file that any zip tool can unpack.
 
-    tables/NAME.jsonl      one table: a JSON object a row, by the names of its columns, in order of the primary key
+    tables/NAME.jsonl      one table: a JSON object per row, keyed by column, in order of the primary key
     checkpoints/SHA256     the bytes of one checkpoint
-    manifest.json          what is in it; written last
+    manifest.json          the content; written last
 
-Times are ISO 8601 in UTC, bytes hexadecimal, floats as short as their exact value allows. A file that was cut off
-lacks the directory at its end, damaged bytes do not match their check sum: both are refused.
+Times are ISO 8601 in UTC, bytes are hexadecimal, and floats have the shortest exact representation. A truncated file
+lacks the zip directory at its end, and damaged bytes fail their checksum, so both are rejected.
 """
 
 import json
@@ -26,17 +26,17 @@ from sqlalchemy import DateTime, LargeBinary, RowMapping, Table
 from league.errors import NewerArchiveError, RefusedArchiveError
 
 FORMAT = 1
-"""Version of the layout above; a reader takes its own and older ones."""
+"""Version of this layout; a reader accepts its own and older versions."""
 
 AT_ONCE = 200
-"""How many rows are held in memory; a draw among thousands of players takes a good 100 kB."""
+"""Rows in memory at a time; a distribution over thousands of players takes more than 100 kB."""
 
 T = TypeVar("T")
 Row = dict[str, Any]
 WrittenRow = Mapping[str, Any] | RowMapping
-"""By the names of columns: made, or as a database gives it."""
+"""Row by column name: built, or as read from a database."""
 Progress = Callable[[str, int, int], None]
-"""Called with what is done, how much of it is, and how much there is."""
+"""Callback with the name of a table or "checkpoints", the number done and the total."""
 
 _MANIFEST = "manifest.json"
 _TABLES, _SUFFIX = "tables/", ".jsonl"
@@ -46,16 +46,16 @@ _FETCH_AGAIN = "export it again, or copy the file again"
 
 
 class Manifest(BaseModel):
-    """What an archive holds.
+    """Description of an archive's content.
 
     Attributes:
         format: Version of the layout.
-        revision: Of the schema that the tables have.
-        version: Of the league that wrote it.
-        exported_at: When.
-        rows: Number of rows of each table, by name.
-        checkpoints: How many there are.
-        missing: Checkpoints that the tables name and the store did not have.
+        revision: Schema revision of the tables.
+        version: Version of the league that wrote the archive.
+        exported_at: Time of the export.
+        rows: Number of rows by table.
+        checkpoints: Number of checkpoints.
+        missing: Checkpoints that the tables refer to but the store did not have.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -70,10 +70,10 @@ class Manifest(BaseModel):
 
 
 class ArchiveWriter:
-    """Writes an archive, one member after the other, in bounded memory.
+    """Writes an archive member by member, in bounded memory.
 
     Args:
-        file: Where to; need not seek.
+        file: Output file; it need not be seekable.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -88,7 +88,7 @@ class ArchiveWriter:
         self._zip.close()
 
     def write_table(self, name: str, rows: Iterable[WrittenRow]) -> int:
-        """Write a table; return how many rows it has."""
+        """Write a table; return its number of rows."""
         count = 0
         with self._member(_TABLES + name + _SUFFIX, ZIP_DEFLATED) as member:
             for lines in batches(json.dumps(_encoded(row)) for row in rows):
@@ -97,7 +97,7 @@ class ArchiveWriter:
         return count
 
     def write_checkpoint(self, sha256: str, stream: IO[bytes]) -> None:
-        """Write a checkpoint; its numbers are not worth compressing."""
+        """Write a checkpoint uncompressed, because weights hardly compress."""
         with self._member(_CHECKPOINTS + sha256, ZIP_STORED) as member:
             copyfileobj(stream, member, _BLOCK_BYTES)
 
@@ -109,14 +109,15 @@ class ArchiveWriter:
     def _member(self, name: str, compression: int) -> IO[bytes]:
         member = ZipInfo(name)
         member.compress_type = compression
+        # The size is unknown in advance, and members over 2 GiB need zip64 headers.
         return self._zip.open(member, "w", force_zip64=True)
 
 
 class ArchiveReader:
-    """Reads an archive, in bounded memory.
+    """Reads an archive in bounded memory.
 
     Raises:
-        RefusedArchiveError: The file is no archive, or not a whole one.
+        RefusedArchiveError: The file is not an archive, or is incomplete.
         NewerArchiveError: A newer version wrote it in another layout.
     """
 
@@ -143,15 +144,15 @@ class ArchiveReader:
 
     @property
     def checkpoints(self) -> list[str]:
-        """Names of all checkpoints."""
+        """Hashes of all checkpoints."""
         names = [name for name in self._zip.namelist() if name.startswith(_CHECKPOINTS)]
         return [name.removeprefix(_CHECKPOINTS) for name in names]
 
     def rows(self, table: Table) -> Iterator[Row]:
-        """Read a table, row by row, as the database takes them.
+        """Read a table row by row, with values as the database takes them.
 
         Raises:
-            RefusedArchiveError: Rows are damaged, or do not have the table's columns.
+            RefusedArchiveError: A row is damaged or does not have the table's columns.
         """
         decoders = {column.name: _decoder(column.type) for column in table.columns}
         with self._member(_TABLES + table.name + _SUFFIX) as member:
@@ -165,12 +166,12 @@ class ArchiveReader:
 
     @contextmanager
     def checkpoint(self, sha256: str) -> Iterator[IO[bytes]]:
-        """Open a checkpoint."""
+        """Open a checkpoint for reading."""
         with self._member(_CHECKPOINTS + sha256) as member:
             yield member
 
     def refused(self, rule: str) -> RefusedArchiveError:
-        """Return the error about this archive's content."""
+        """Return the error for damaged content of this archive."""
         return RefusedArchiveError(self.path, rule, _FETCH_AGAIN)
 
     @contextmanager
@@ -196,7 +197,7 @@ class ArchiveReader:
 
 
 def batches(items: Iterable[T]) -> Iterator[list[T]]:
-    """Yield the items a few hundred at a time, which is as many as are ever held in memory."""
+    """Split items into batches of `AT_ONCE`, without reading ahead."""
     rest = iter(items)
     while batch := list(islice(rest, AT_ONCE)):
         yield batch

@@ -1,4 +1,4 @@
-"""Export of a whole league into one file, as of one moment, while its servers go on."""
+"""Export of a whole league into one file: a consistent snapshot while its servers run."""
 
 import fcntl
 import os
@@ -28,11 +28,11 @@ _PART = ".part"
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What of a league is exported.
+    """Rows and checkpoints to export.
 
     Attributes:
-        tables: Rows by the name of a table, in order of its primary key, selected or made; all rows of those not named.
-        players: Which players' checkpoints.
+        tables: Rows by table, in order of the primary key, as a query or a list; other tables are exported whole.
+        players: Condition on the players whose checkpoints are exported.
     """
 
     tables: Mapping[str, Select[Any] | Sequence[WrittenRow]]
@@ -48,7 +48,7 @@ class ExportOptions:
     """Content of an archive.
 
     Attributes:
-        allow_missing: Leave out checkpoints that the store lacks, and name them in the manifest.
+        allow_missing: Omit checkpoints that the store lacks, and list them in the manifest.
         view: Returns the rows to export, given the session.
     """
 
@@ -67,26 +67,26 @@ def export(
     progress: Progress,
     options: ExportOptions = EVERYTHING,
 ) -> Manifest:
-    """Write tables and checkpoints into an archive, which appears when it is complete.
+    """Write tables and checkpoints into an archive, which appears at its path only when complete.
 
-    The tables are of one moment, and of the schema that the database has: a league can be put aside before an upgrade.
-    Of tokens it holds the hashes, as the database does.
+    The tables are read in one transaction, in the schema of the database, so you can archive a league before an
+    upgrade. Tokens are exported as hashes.
 
     Args:
-        database: Whose league, at this version's schema or an older one.
-        store: Where its checkpoints are.
-        path: The file to make; it must not exist.
-        now: The time of the export.
-        progress: Told how far it is.
+        database: Database of the league, at this version's schema or an older one.
+        store: Its checkpoint store.
+        path: The file to create; it must not exist.
+        now: Time of the export.
+        progress: Receives the progress.
         options: Content of the archive; everything by default.
 
     Returns:
-        What was written.
+        The manifest of the archive.
 
     Raises:
         OldDatabaseError: There is no league.
         NewerDatabaseError: The league belongs to a newer version.
-        ConfigurationError: The file exists, or cannot be written.
+        ConfigurationError: The file exists or cannot be written.
         UnknownCheckpointError: The store lacks a checkpoint of a player.
     """
     revision = schema.revision(database)
@@ -111,12 +111,12 @@ def export(
 
 
 def tables_of(connection: Connection) -> list[Table]:
-    """Return the league's tables as the database has them, each after those that it refers to."""
+    """Return the tables of the database by reflection, each after those that it refers to."""
     metadata = MetaData()
     metadata.reflect(connection)
     for column in (column for table in metadata.sorted_tables for column in table.columns):
         if isinstance(column.type, JSON):
-            column.type.none_as_null = True  # what is not there stays so, and does not become JSON's null
+            column.type.none_as_null = True  # SQL NULL must not become JSON null
     return [table for table in metadata.sorted_tables if table.name != schema.VERSION_TABLE]
 
 
@@ -171,9 +171,9 @@ def _sound(store: CheckpointStore, sha256: str) -> bool:
 
 @contextmanager
 def _appearing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that has its name when the block ends without an error, and else is gone.
+    """Open a temporary file that is renamed to `path` when the block succeeds, and deleted when it fails.
 
-    It is locked meanwhile, so that the next one knows what killed exports left.
+    Its file lock lets the next export tell files of killed exports from those in use.
     """
     if path.exists():
         raise ConfigurationError(f"file {path}", "it exists", "remove it or choose another name")
@@ -197,7 +197,7 @@ def _appearing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _clear(path: Path) -> None:
-    """Delete parts of a file that nobody is writing any more."""
+    """Delete temporary files of exports that were killed, that is those without a lock."""
     for part in path.parent.glob(f".{escape(path.name)}.*{_PART}"):
         with suppress(BlockingIOError), part.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,9 +1,8 @@
-"""Fork: a new league from another's past, as it was when one of its rating periods had closed.
+"""Fork: create a new league from another league's state at the close of one of its rating periods.
 
-What a league knew then is chosen while it is exported, and imported elsewhere. Its matches are those that periods had
-taken in by then. Standings and call-signs are those that the audit log tells, payoffs are counted again from the
-matches, and ratings are the stored ones. Whom the league does not trust
-today it does not trust there either, because today's ratings of that time are without them.
+The state is selected during an export and then imported elsewhere. It contains the matches that were rated by then.
+Standings and call-signs come from the audit log, payoffs are recounted from the matches, and ratings are copied.
+Workers quarantined today are also quarantined in the fork, because the stored ratings of that time exclude them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,18 +56,18 @@ from league.services.ratings.period import RatingConfig
 from league.storage.base import CheckpointStore
 
 _ARCHIVE = ".fork.zip"
-"""Name of what is on its way, in the scratch folder."""
+"""Name of the intermediate archive in the scratch folder."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Up to where a past goes.
+    """Point in time of a fork.
 
     Attributes:
         period_id: The last rating period.
-        environment: Whose period it is.
-        at: When it was closed.
-        matches: The last match that was rated by then, by environment.
+        environment: Environment of that period.
+        at: Time at which it was closed.
+        matches: Id of the last match rated by then, by environment.
     """
 
     period_id: int
@@ -79,7 +78,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a league lives."""
+    """Database and checkpoint store of a league."""
 
     database: Database
     store: CheckpointStore
@@ -88,17 +87,17 @@ class Place:
 def fork(
     source: Place, destination: Place, period_id: int, scratch: Path, cause: Cause, progress: Progress
 ) -> tuple[Cut, Manifest]:
-    """Make a new league of what another was at the end of a rating period. The other stays, and may be running.
+    """Create a new league from another league's state at the end of a rating period. The source may be running.
 
-    A fork that fails leaves the destination's database as it was; checkpoints that arrived are not copied again.
+    If the fork fails, the destination's database is unchanged, and checkpoints already copied are not copied again.
 
     Args:
         source: The league, at this version's schema.
-        destination: A database without rows, and a store.
-        period_id: The period, of any environment; the others are as of the same time.
-        scratch: A folder with room for the tables and checkpoints once more.
+        destination: An empty database and a store.
+        period_id: A period of any environment; the other environments are forked as of the same time.
+        scratch: Folder with room for a second copy of the tables and checkpoints.
         cause: Actor and time for the audit log of the new league.
-        progress: Told how far it is.
+        progress: Receives the progress.
 
     Raises:
         UnknownPeriodError: There is no such period.
@@ -133,7 +132,7 @@ def fork(
 
 
 def cut_at(session: Session, period_id: int) -> Cut:
-    """Find up to where the past of a period goes.
+    """Return the point in time at which a period was closed.
 
     Raises:
         UnknownPeriodError: There is no such period.
@@ -148,7 +147,7 @@ def cut_at(session: Session, period_id: int) -> Cut:
 
 
 def view_of(session: Session, cut: Cut) -> View:
-    """Choose what a league knew at a cut; every table has its rule here."""
+    """Select each table's rows as of a point in time; every table has its rule here."""
     at = cut.at
     by_environment = [and_(Match.environment == each, Match.id <= last) for each, last in cut.matches.items()]
     matches = or_(false(), *by_environment)
@@ -193,7 +192,7 @@ def view_of(session: Session, cut: Cut) -> View:
 
 
 def _reports(at: datetime) -> Select[Any]:
-    """Select reports that were made by then, open where they were resolved later."""
+    """Select reports made by then; those resolved later are open."""
     resolved = UnplayableReport.resolved_at <= at
     changed = {
         "resolution": case((resolved, UnplayableReport.resolution)),
@@ -203,27 +202,27 @@ def _reports(at: datetime) -> Select[Any]:
 
 
 def _rows(kind: type[Base], chosen: ColumnElement[bool], **changed: ColumnElement[Any]) -> Select[Any]:
-    """Select rows of a table, in order of its primary key, with some columns as they were."""
+    """Select rows of a table in order of its primary key, with some columns replaced."""
     table = Base.metadata.tables[kind.__tablename__]
     columns = [changed[each.name].label(each.name) if each.name in changed else each for each in table.columns]
     return select(*columns).where(chosen).order_by(*table.primary_key.columns)
 
 
 def _periods(cut: Cut) -> ColumnElement[bool]:
-    """Select the periods that lead to the cut; a later version of the ratings, or a part of one, is left out."""
+    """Select the periods up to the cut, without later versions of the ratings or unfinished ones."""
     rated = [and_(Period.environment == each, Period.last_match_id <= last) for each, last in cut.matches.items()]
     return and_(Period.id <= cut.period_id, Period.closed_at <= cut.at, or_(false(), *rated))
 
 
 def _environments(at: datetime) -> Select[Any]:
-    """Select the environments of a time; one whose first learner came later has none."""
+    """Select the environments; the signature is that of the last learner created by then, or NULL."""
     own = Learner.environment == Environment.name, Learner.created_at <= at
     signature = select(Learner.signature).where(*own).order_by(Learner.id.desc()).limit(1).correlate(Environment)
     return _rows(Environment, Environment.created_at <= at, signature=signature.scalar_subquery())
 
 
 def _progress(at: datetime) -> Select[Any]:
-    """Select how far the learners of a time had come: as far as their last snapshot of then."""
+    """Select the progress of learners: the step is that of their last snapshot by then."""
     own = Player.learner_id == LearnerProgress.learner_id, Player.kind == "snapshot", Player.created_at <= at
     step = select(func.max(Player.step)).where(*own).correlate(LearnerProgress).scalar_subquery()
     told = MetricPoint.learner_id == LearnerProgress.learner_id, MetricPoint.reported_at <= at
@@ -235,14 +234,14 @@ def _progress(at: datetime) -> Select[Any]:
 
 
 def _players(at: datetime) -> Select[Any]:
-    """Select the players of a time with the standing and call-sign that the audit log tells of then."""
+    """Select the players with their standing and call-sign of that time, from the audit log."""
     told = {"standing": rated_players.logged_standing(), "call_sign": rated_players.logged_call_sign()}
     chosen = _rows(Player, Player.created_at <= at, **told)
     return chosen.outerjoin(Event, Event.id == rated_players.last_change(at))
 
 
 def _gates(at: datetime) -> Select[Any]:
-    """Select the gates of a time; one that was closed later is open."""
+    """Select the gates; those closed later are open."""
     closed = Gate.closed_at <= at
     return _rows(
         Gate,
@@ -255,14 +254,14 @@ def _gates(at: datetime) -> Select[Any]:
 
 
 def _decisions(at: datetime) -> Select[Any]:
-    """Select the decisions of a time; a snapshot that was published later is still to come."""
+    """Select the snapshot decisions; a snapshot published later is not linked yet."""
     known = SnapshotDecision.event_id.in_(select(Event.id).where(Event.created_at <= at))
     published = SnapshotDecision.player_id.in_(select(Player.id).where(Player.created_at <= at))
     return _rows(SnapshotDecision, known, player_id=case((published, SnapshotDecision.player_id)))
 
 
 def _records(session: Session, cut: Cut, environment: str) -> tuple[PairRecords, PairRecords]:
-    """Count the records that pairs had, period by period, as they were counted then; those of sides kept apart, too."""
+    """Recount the pair records, overall and by side, period by period as they were counted originally."""
     own = Period.environment == environment, _periods(cut)
     version = select(func.max(Period.version)).where(*own).scalar_subquery()
     closed = select(Period.last_match_id, Period.rule).where(*own, Period.version == version).order_by(Period.number)
@@ -276,5 +275,5 @@ def _records(session: Session, cut: Cut, environment: str) -> tuple[PairRecords,
 
 
 def _sorted(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return records of pairs in order of the players, which come first in them."""
+    """Sort pair records by their two player ids, which are the first columns."""
     return sorted(rows, key=lambda row: tuple(row.values())[:2])

@@ -1,4 +1,4 @@
-"""Import of a whole league from one file, into an empty database and store."""
+"""Import of a whole league from one file into an empty database and store."""
 
 from datetime import datetime
 
@@ -14,22 +14,22 @@ from league.storage.base import CheckpointStore
 
 
 def load(archive: ArchiveReader, database: Database, store: CheckpointStore, now: datetime, progress: Progress) -> None:
-    """Take a league in: its checkpoints first, then all tables in one transaction, brought to this version's schema.
+    """Import a league: checkpoints first, then all tables in one transaction, which also upgrades the schema.
 
-    An import that fails leaves the database as it was; checkpoints that were taken in by then stay, and are not read
-    again by the next.
+    If the import fails, the database is unchanged. Checkpoints imported so far stay in the store, and the next attempt
+    skips them.
 
     Args:
         archive: The league.
-        database: Where to; it must have no rows.
-        store: Where its checkpoints go to.
-        now: The time of the import.
-        progress: Told how far it is.
+        database: Empty database to import into.
+        store: Store to import checkpoints into.
+        now: Time of the import.
+        progress: Receives the progress.
 
     Raises:
         OccupiedLeagueError: The database has rows.
-        NewerArchiveError: The tables are of a newer schema.
-        RefusedArchiveError: The archive is damaged, or does not hold what its manifest says.
+        NewerArchiveError: The tables have a newer schema.
+        RefusedArchiveError: The archive is damaged or does not match its manifest.
     """
     revision = archive.manifest.revision
     if revision not in schema.revisions():
@@ -40,6 +40,7 @@ def load(archive: ArchiveReader, database: Database, store: CheckpointStore, now
     _load_checkpoints(archive, store, now, progress)
     with database.write_connection() as connection:
         locks.acquire(connection, Lock.SCHEMA)
+        # Checked again under the lock: another import may have finished while the checkpoints were copied.
         _require_empty(database, connection)
         schema.upgrade_to(connection, revision)
         _load_tables(archive, connection, progress)
@@ -81,7 +82,7 @@ def _load_tables(archive: ArchiveReader, connection: Connection, progress: Progr
 
 
 def _go_on_numbering(connection: Connection, table: Table) -> None:
-    """Let PostgreSQL number the next row after the last one loaded; SQLite looks for itself."""
+    """Set PostgreSQL's sequences to the last ids loaded; SQLite derives the next id from the table."""
     if connection.dialect.name != "postgresql":
         return
     for column in table.primary_key.columns:

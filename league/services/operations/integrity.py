@@ -1,4 +1,4 @@
-"""Integrity checks: what must hold among the tables and the store, checked without changing them."""
+"""Integrity checks: invariants of the tables and the checkpoint store, checked read-only."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ from league.storage.base import CheckpointStore
 _EXAMPLES = 5
 _ROWS_AT_ONCE = 10_000
 _TOLERANCE = timedelta(minutes=10)
-"""How far the clocks of a league's servers may be apart, with how long one of them closes a period."""
+"""Maximum clock difference between servers of a league, including the time to close a period."""
 
 
 @dataclass(frozen=True)
 class Violation:
-    """Something that must hold and does not; `environment` is null where it is of the whole league."""
+    """A violated invariant; `environment` is None if it concerns the whole league."""
 
     invariant: str
     environment: str | None
@@ -43,19 +43,19 @@ class Violation:
 def check(
     database: Database, store: CheckpointStore, environment: str | None = None, *, unpublished_before: datetime
 ) -> list[Violation]:
-    """Look for what is wrong; what follows from something is looked at where that is right.
+    """Check all invariants; a check that depends on a violated one is skipped.
 
     Args:
-        database: The league's tables.
-        store: The league's checkpoints.
-        environment: Which environment; None for all.
-        unpublished_before: Checkpoints that no player has are let pass where they came at this time or later: somebody
-            may be about to publish them.
+        database: Tables of the league.
+        store: Checkpoints of the league.
+        environment: Name of an environment; None for all.
+        unpublished_before: Checkpoints without a player are violations only if they are older than this time, because
+        newer ones may be about to be published.
     """
     with database.read() as session:
         found = list(_references(session))
         if found:
-            return found  # the rest is read along them
+            return found  # the other checks join along these references
         for each in environments.names(session) if environment is None else [environment]:
             found += [*_players(session, each), *_champion(session, each), *_gates(session, each)]
             in_log = list(_matches(session, each))
@@ -82,7 +82,7 @@ def _dangling(session: Session, key: ForeignKey) -> int:
 
 
 def _matches(session: Session, environment: str) -> Iterator[Violation]:
-    """A match is one that its lease allowed, between players of its environment, and no period took in one too many."""
+    """A match agrees with its lease and the environment of its players, and is rated only after it was reported."""
     home, away = aliased(Player), aliased(Player)
     query = select(Match.id).join(Lease, Lease.id == Match.lease_id)
     query = query.join(home, home.id == Match.home_id).join(away, away.id == Match.away_id)
@@ -116,7 +116,7 @@ def _matches(session: Session, environment: str) -> Iterator[Violation]:
 
 
 def _rewritten(session: Session, environment: str) -> Iterator[int]:
-    """Find matches that somebody changed: a rebuild would take them for the truth."""
+    """Find matches that were modified after they were reported; a rebuild would rate the modified values."""
     columns = Match.id, Match.payload_hash, Match.score, Match.decisions, Match.reason, Match.seed, Match.learner_step
     played = Behaviour.measure_set_id, Behaviour.home, Behaviour.away
     query = select(*columns, *played).outerjoin(Behaviour).where(Match.environment == environment).order_by(Match.id)
@@ -128,7 +128,7 @@ def _rewritten(session: Session, environment: str) -> Iterator[int]:
 
 
 def _before_their_lease(session: Session, environment: str) -> Iterator[int]:
-    """Find matches that were reported before they could be played."""
+    """Find matches that were reported before their lease was granted."""
     columns = Match.id, Match.reported_at, Lease.granted_at
     early = select(*columns).join(Lease, Lease.id == Match.lease_id).where(Match.reported_at < Lease.granted_at)
     for match_id, reported_at, granted_at in session.execute(early.where(Match.environment == environment)):
@@ -137,7 +137,7 @@ def _before_their_lease(session: Session, environment: str) -> Iterator[int]:
 
 
 def _after_their_period(session: Session, environment: str) -> Iterator[int]:
-    """Find matches that were reported after they were rated."""
+    """Find matches that were reported after their rating period was closed."""
     query = select(Period.last_match_id, func.min(Period.closed_at)).where(Period.environment == environment)
     start = 0
     for last, closed_at in session.execute(query.group_by(Period.last_match_id).order_by(Period.last_match_id)).all():
@@ -147,7 +147,7 @@ def _after_their_period(session: Session, environment: str) -> Iterator[int]:
 
 
 def _payoffs(session: Session, environment: str) -> Iterator[Violation]:
-    """Each pair's record counts the matches of the log up to the last period."""
+    """Each pair record counts the matches of the log up to the last period."""
     closed = match_log.rated_through(session, environment)
     games = match_log.read(session, environment, 0, closed)
     apart = games.home != games.away
@@ -162,7 +162,7 @@ def _payoffs(session: Session, environment: str) -> Iterator[Violation]:
 
 
 def _ratings(session: Session, environment: str) -> Iterator[Violation]:
-    """Every rating and payoff is what the log says, bit for bit."""
+    """Every rating and payoff equals a rebuild from the match log, bit for bit."""
     try:
         outcome = rebuild.inspect(session, environment)
     except InvariantError as error:
@@ -176,7 +176,7 @@ def _ratings(session: Session, environment: str) -> Iterator[Violation]:
 
 
 def _players(session: Session, environment: str) -> Iterator[Violation]:
-    """Learners have a player each; standings, call-signs and decisions are as the log has them."""
+    """Learners have one player each; standings, call-signs and decisions agree with the audit log."""
     own = select(func.count()).where(Player.learner_id == Learner.id, Player.kind == "learner")
     alone = own.correlate(Learner).scalar_subquery() != 1
     lost = session.scalars(select(Learner.id).where(Learner.environment == environment, alone)).all()
@@ -199,7 +199,7 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
 
 
 def _champion(session: Session, environment: str) -> Iterator[Violation]:
-    """The champion is a commander, and who the audit log says."""
+    """The champion is a commander and agrees with the audit log."""
     champion, told = champions.champion_id(session, environment), champions.champion_in_audit_log(session, environment)
     if champion != told:
         finding = f"{_named(champion)} is champion, but the audit log names {_named(told)}"
@@ -209,7 +209,7 @@ def _champion(session: Session, environment: str) -> Iterator[Violation]:
 
 
 def _gates(session: Session, environment: str) -> Iterator[Violation]:
-    """Leases of a gate seat its two players, and each verdict is what the log says."""
+    """Leases of a gate have its two players, and each verdict agrees with the match log."""
     strange = gate_sprt.leased_wrongly(session, environment)
     if strange:
         yield Violation("gates", environment, f"leases of gates with other players: {_some(strange)}")
@@ -219,14 +219,14 @@ def _gates(session: Session, environment: str) -> Iterator[Violation]:
 
 
 def _replays(session: Session) -> Iterator[Violation]:
-    """Recordings are the bytes that came."""
+    """Recordings match their checksums."""
     damaged = list(replays.damaged(session))
     if damaged:
         yield Violation("replays", None, f"matches whose recordings are damaged: {_some(damaged)}")
 
 
 def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -> Iterator[Violation]:
-    """Players' checkpoints are in the store with the bytes that they came with, and nothing else is."""
+    """The store has the checkpoints of all players with the right hash, and no others."""
     found = garbage_collection.survey(database, store, before)
     if found.missing:
         finding = f"missing in the store, but used by players: {_some(found.missing)}"
@@ -246,6 +246,6 @@ def _named(player_id: int | None) -> str:
 
 
 def _some(values: Sequence[object]) -> str:
-    """Name the values, or the first of them and how many there are."""
+    """Return the values separated by commas, shortened to the first few and the total."""
     named = ", ".join(str(value) for value in values[:_EXAMPLES])
     return named if len(values) <= _EXAMPLES else f"{named}, ... ({len(values):,} in all)"

@@ -1,4 +1,4 @@
-"""Numbers of players, matches and periods in each environment, for monitoring."""
+"""Numbers of players, matches and periods per environment, for monitoring."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,22 +15,22 @@ from league.services.leaderboard import regressions
 from league.services.matches import counting
 
 OTHERS = "(others)"
-"""Stands for the environments that are not shown one by one."""
+"""Label of the sum over environments that are not shown one by one."""
 
 Group = tuple[str, str, str]
-"""An environment, a kind of players and a standing, empty where they have none."""
+"""Environment, kind of player and standing; empty without one."""
 
 
 @dataclass(frozen=True)
 class PopulationCounts:
-    """Numbers by environment; those that are not shown one by one are together under `OTHERS`.
+    """Counts by environment; environments that are not shown one by one are summed under `OTHERS`.
 
     Attributes:
-        environments: How many there are.
-        players: Their number by environment, kind and standing.
-        periods: Closed rating periods.
-        lag_s: Age of the oldest match that is to be rated, 0 where there is none; of `OTHERS` the greatest.
-        regressions: Alarms that are on.
+        environments: Number of environments.
+        players: Number of players by environment, kind and standing.
+        periods: Number of closed rating periods.
+        lag_s: Age of the oldest match still to be rated, 0 without one; the maximum for `OTHERS`.
+        regressions: Number of active regression alarms.
     """
 
     environments: int
@@ -41,12 +41,12 @@ class PopulationCounts:
 
 
 def count(session: Session, shown_max: int, now: datetime) -> PopulationCounts:
-    """Count everything, in a number of statements that does not depend on the number of environments.
+    """Count everything with a number of statements that does not depend on the number of environments.
 
     Args:
-        session: Reads the tables.
-        shown_max: How many environments are shown one by one: those that were played last.
-        now: The time of the call.
+        session: A read transaction.
+        shown_max: Number of environments shown one by one, most recently played first.
+        now: Time of the call.
     """
     shown = set(environments.last_played(session, shown_max))
     players: Counter[Group] = Counter()
@@ -76,7 +76,7 @@ def _grouped(session: Session, *columns: Any) -> list[Any]:  # noqa: ANN401 - co
 
 
 def _lags_s(session: Session, now: datetime) -> dict[str, float]:
-    """Return the age of the oldest match of each environment that is to be rated and that no period has taken in."""
+    """Return the age of the oldest match still to be rated, by environment."""
     name = Environment.name
     last = select(func.max(Period.last_match_id)).where(Period.environment == name).correlate(Environment)
     after = Match.id > func.coalesce(last.scalar_subquery(), 0)

@@ -1,8 +1,8 @@
-"""Retention: leases without matches, refused results and old distributions are deleted.
+"""Retention: delete leases without matches, refused results and old opponent distributions.
 
-Matches, ratings, players, periods and the audit log are never touched, nor leases that matches came from. Of an old
-draw its branches and their rules stay, so that `GET /leases/{id}` goes on saying why; the opponents with their
-probabilities, by far the most of it, go.
+Matches, ratings, players, periods, the audit log and leases with matches are never deleted. An old distribution retains
+its branches and rules, so that `GET /leases/{id}` still explains the draw. Its opponents and their probabilities, which
+take most of the space, are deleted.
 """
 
 import json
@@ -19,18 +19,18 @@ from league.db.models import Draw, Lease, Match, Refusal
 
 LEASES_AT_ONCE = 5000
 DRAWS_AT_ONCE = 50
-"""Rows that a transaction looks through."""
+"""Rows scanned per transaction, to keep write transactions short."""
 
 
 @dataclass(frozen=True)
 class Outdated:
-    """What is older than a time and may go.
+    """Numbers of outdated rows.
 
     Attributes:
         leases: Leases that ended without a match.
-        refusals: Results that were not taken.
-        draws: Draws whose leases have all ended.
-        draw_bytes: What these draws take, about.
+        refusals: Refused results.
+        draws: Distributions of leases that have all ended.
+        draw_bytes: Approximate size of these distributions in bytes.
     """
 
     leases: int = 0
@@ -48,7 +48,7 @@ class Outdated:
 
 
 def survey(database: Database, before: datetime) -> Outdated:
-    """Count what `prune` would take away."""
+    """Count the rows that `prune` would delete."""
     with database.read() as session:
         size = func.sum(func.length(cast(Draw.distribution, String)))
         draws, draw_bytes = session.execute(
@@ -63,15 +63,15 @@ def survey(database: Database, before: datetime) -> Outdated:
 
 
 def prune(database: Database, before: datetime, now: datetime) -> Iterator[Outdated]:
-    """Take away what is older than a time; servers may run.
+    """Delete outdated rows; servers may be running.
 
     Args:
-        database: Whose rows.
-        before: Leases that ended earlier, and what belongs to them; their grace must be over by now.
-        now: The time that is noted with draws.
+        database: Database of the league.
+        before: Delete leases that ended before this time, and rows of that age; their grace period must be over.
+        now: Time recorded in pruned distributions.
 
     Yields:
-        What went, transaction by transaction: between two there is room for others, and to stop.
+        The rows deleted by each transaction. Between transactions other writers proceed, and the caller can stop.
     """
     yield from _delete_leases(database, before)
     yield from _delete_refusals(database, before)
@@ -100,7 +100,7 @@ def _forget_opponents(database: Database, before: datetime, now: datetime) -> It
         freed = []
         with database.write() as session:
             old = select(Draw.id).where(window, _forgettable(before)).order_by(Draw.id).with_for_update()
-            alone = session.scalars(old).all()  # whoever stores leases of these has done so, or waits
+            alone = session.scalars(old).all()  # a writer of new leases has committed or waits for these row locks
             chosen = select(Draw.id, Draw.distribution).where(Draw.id.in_(alone), ~_in_use(before))
             for draw_id, content in session.execute(chosen).all():
                 kept = _without_opponents(content)
@@ -112,7 +112,7 @@ def _forget_opponents(database: Database, before: datetime, now: datetime) -> It
 def _windows(
     database: Database, key: InstrumentedAttribute[str], condition: ColumnElement[bool], rows: int
 ) -> Iterator[ColumnElement[bool]]:
-    """Cut the rows that meet a condition into spans of so many, by their key."""
+    """Split the rows that meet a condition into key ranges of at most `rows` rows."""
     after = ""
     while True:
         span = select(key).where(condition, key > after).order_by(key).limit(rows).subquery()
@@ -133,12 +133,12 @@ def _forgettable(before: datetime) -> ColumnElement[bool]:
 
 
 def _in_use(before: datetime) -> ColumnElement[bool]:
-    """Select the draws that younger leases were drawn from."""
+    """Return the condition that leases drawn from the distribution have not expired before this time."""
     return exists().where(Lease.draw_id == Draw.id, Lease.expires_at >= before)
 
 
 def _without_opponents(content: dict[str, Any]) -> dict[str, Any]:
-    """Empty every column of a draw's opponents, and what its filters removed; see `draws.Account`."""
+    """Remove the opponents and the players removed by filters from a distribution; see `draws.Account`."""
     filters = [one | {"removed": []} for one in content["filters"]]
     items: dict[str, Any] = {name: type(values)() for name, values in content["items"].items()}
     return content | {"filters": filters, "items": items}
