@@ -1,4 +1,1 @@
-"""Learners, snapshots and external players, their roles and their cached population.
-
-Ratings are in `ratings`, standings in `lifecycle`.
-"""
+"""Learners, snapshots and external players, their roles, and the population cache; ratings are in `ratings`."""

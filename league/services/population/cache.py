@@ -1,9 +1,9 @@
-"""Population cache: the players of an environment, loaded when something changed and shared by all requests.
+"""Population cache: the players of an environment with their ratings, shared by all requests.
 
-A version is the last player, the last closed period and the last event, so that publishing, rating and every change of
-standing show at once, in every process, for the price of three index look-ups. All three commit in the order of their
-ids, and whatever writes ratings writes an event in the same transaction: nothing can change behind a version. A new
-version that another environment, or a mere remark, has brought leaves the population as it is.
+A version consists of the last player id, the last closed period and the last event. New players, ratings and standings
+are therefore visible at once in every process, for three index look-ups per request. All three ids commit in ascending
+order, and every transaction that writes ratings also writes an event, so nothing changes without a new version. If only
+another environment changed, or only a remark was logged, the cached population is reused.
 """
 
 import threading
@@ -28,10 +28,10 @@ Version = tuple[int, ...]
 T = TypeVar("T")
 
 REMARKS = ("regression", "recovery")
-"""Kinds of events that say what was seen, and change nobody."""
+"""Kinds of events that only report an observation and change no player."""
 
 NEWEST = tuple(func.coalesce(select(func.max(table.id)).scalar_subquery(), 0) for table in (Player, Period, Event))
-"""Columns of the version of everybody, in all environments."""
+"""Columns of the version, over all environments."""
 
 _NEWEST = select(*NEWEST)
 _OWN = bindparam("environment", type_=String)
@@ -51,7 +51,7 @@ _CHANGES = select(
 
 
 class Member(NamedTuple):
-    """A player's unchanging side, its standing and the call-sign that came with it."""
+    """A player's immutable columns, its standing and its call-sign."""
 
     id: int
     kind: str
@@ -67,7 +67,7 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True)
 class Filter:
-    """A rule about who is drawn, and the ids of those whom it took out of what the filters before it left."""
+    """A rule for eligible opponents, and the ids of the players that it removed after the preceding filters."""
 
     name: str
     rule: str
@@ -75,13 +75,14 @@ class Filter:
 
 
 class _Value:
-    """A value that is computed once, however many threads ask for it; again if that failed."""
+    """A lazily computed value: concurrent threads compute it once, and again only after an error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.value: Any = None  # None: not yet
+        self.value: Any = None  # None: not computed yet
 
     def get(self, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is computed
+        # Double-checked locking: a computed value is read without the lock.
         if self.value is None:
             with self._lock:
                 if self.value is None:
@@ -91,13 +92,13 @@ class _Value:
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """P players of one environment, in order of their ids.
+    """P players of one environment, in ascending order of their ids.
 
     Attributes:
-        environment: Which.
-        members: Who.
+        environment: Name of the environment.
+        members: (P,) the players.
         ratings: (P,) after the last closed period.
-        games: (P,) int64 rated games of each.
+        games: (P,) int64 numbers of rated games.
     """
 
     environment: str
@@ -109,7 +110,7 @@ class Population:
 
     @cached_property
     def indices(self) -> dict[int, int]:
-        """Index of each player in the columns, by its id."""
+        """Index of each player in the columns, by id."""
         return {member.id: index for index, member in enumerate(self.members)}
 
     @cached_property
@@ -121,14 +122,14 @@ class Population:
         """Return a player's index in the columns.
 
         Raises:
-            UnknownPlayerError: It is not one of this environment.
+            UnknownPlayerError: The environment has no such player.
         """
         if player_id not in self.indices:
             raise UnknownPlayerError(player_id, f"no player of {self.environment} has this id", "see GET /players")
         return self.indices[player_id]
 
     def rated(self, entries: Mapping[int, PlayerRating]) -> "Population":
-        """Return everybody with the ratings and games of these entries, by id; the others keep theirs."""
+        """Return a copy with the ratings and games of these entries, by player id; other players are unchanged."""
         rating, deviation, volatility = (
             column.copy() for column in (self.ratings.rating, self.ratings.deviation, self.ratings.volatility)
         )
@@ -143,21 +144,21 @@ class Population:
         """Return the indices of the eligible opponents under a signature, and the filters that removed the others.
 
         Args:
-            signature: Of the environment's build.
-            unplayable: Ids of players that the asking worker could not play.
+            signature: Signature of the environment's build.
+            unplayable: Ids of players that the requesting worker could not play.
         """
         return self.cached(("opponents", signature, unplayable), lambda: self._opponents(signature, unplayable))
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return a value that follows from this population alone; concurrent callers compute it once.
+        """Return a value that depends on this population only; concurrent callers compute it once.
 
-        `make` may ask for other keys, as long as they never ask for this one.
+        `make` may use other keys, but no cycle of keys.
         """
         value: T = self._values.setdefault(key, _Value()).get(make)
         return value
 
     def peek(self, key: Hashable) -> Any | None:  # noqa: ANN401 - whatever was computed
-        """Return a cached value, None if it is not computed yet."""
+        """Return a cached value, or None if it is not computed yet."""
         found = self._values.get(key)
         return None if found is None else found.value
 
@@ -166,7 +167,7 @@ class Population:
         return distribution_id in self._stored and now < self._stored[distribution_id]
 
     def note_stored(self, distribution_id: str, until: datetime) -> None:
-        """Note that leases that end at `until` were stored with their distribution."""
+        """Record that leases which end at `until` were stored with their distribution."""
         self._stored[distribution_id] = until
 
     def _opponents(self, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], tuple[Filter, ...]]:
@@ -200,7 +201,7 @@ class Population:
 
 @dataclass(frozen=True, eq=False)
 class _CacheEntry:
-    """A population with its version, and the one before the last period if that changed ratings alone."""
+    """A population with its version, and the previous population if the last period changed only ratings."""
 
     version: Version
     population: Population
@@ -208,7 +209,7 @@ class _CacheEntry:
 
 
 class PopulationCache:
-    """The last version of each environment's population; nothing is lost with it."""
+    """Latest population of each environment; a pure cache, which any process can rebuild."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -217,7 +218,7 @@ class PopulationCache:
         self._environments: dict[int, str] = {}
 
     def of_player(self, session: Session, player_id: int) -> Population:
-        """Return the population that a player belongs to, which it never leaves.
+        """Return the population of a player's environment, which never changes.
 
         Raises:
             UnknownPlayerError: There is no such player.
@@ -226,30 +227,30 @@ class PopulationCache:
             found = self.get(session, self._environments[player_id])
             if player_id in found.indices:
                 return found
-        player, _ = rated_players.require(session, player_id)  # SQLite may give the id of a deleted player to another
+        player, _ = rated_players.require(session, player_id)  # SQLite may reuse the id of a deleted player
         self._environments[player_id] = player.environment
         return self.get(session, player.environment)
 
     def get(self, session: Session, environment: str) -> Population:
-        """Return the population as the session sees it."""
+        """Return the population as of the session's snapshot."""
         present = version(session)
         with self._lock:
             entry = self._entries.get(environment)
             if entry is not None and entry.version == present:
                 return entry.population
             if entry is not None and _is_earlier(present, entry.version):
-                return load(session, environment)  # the session began before the last change
+                return load(session, environment)  # older snapshot: do not replace the newer entry
             entry = self._entries[environment] = _refreshed(session, environment, entry, present)
         return entry.population
 
     def recent(self, session: Session, player_id: int, present: Version, *, stale: bool) -> list[Population]:
-        """Return the cached populations that a player may be served from, the newest first.
+        """Return the cached populations that may serve a player, newest first.
 
         Args:
-            session: Sees the changes.
+            session: Session that sees the changes.
             player_id: The player.
-            present: The version of now.
-            stale: Whether one from before the last rating period will do, if nothing else has changed since.
+            present: The current version.
+            stale: Accept the population before the last rating period, if nothing else has changed since.
         """
         environment = self._environments.get(player_id, "")
         entry = self._entries.get(environment)
@@ -260,14 +261,15 @@ class PopulationCache:
         return [entry.population] if stale and not _changes(session, environment, entry.version).others else []
 
     def refresh_lock(self, player_id: int) -> threading.Lock:
-        """Return the lock of reloading a player's population and computing what follows from it."""
+        """Return the lock for reloading a player's population and the values computed from it."""
         return self._refreshing.setdefault(self._environments.get(player_id, ""), threading.Lock())
 
 
 def _is_earlier(one: Version, other: Version) -> bool:
-    """Return whether a version is of a time before another's.
+    """Return whether a version is older than another.
 
-    Where an environment was deleted the last player and period may go back. That is an event, and events never do.
+    Deleting an environment may decrease the last player and period. The deletion is an event, and event ids never
+    decrease, so the event decides first.
     """
     if one[-1] != other[-1]:
         return one[-1] < other[-1]
@@ -286,18 +288,18 @@ def _refreshed(session: Session, environment: str, entry: _CacheEntry | None, pr
 
 
 def _changes(session: Session, environment: str, since: Version) -> Row[bool, bool]:
-    """Return whether an environment's population changed after a version: in other things than ratings, in ratings."""
+    """Return whether an environment changed after a version, by kind: `others` than ratings, and `ratings`."""
     marks = dict(zip(("player", "period", "event"), since, strict=True))
     return session.connection().execute(_CHANGES, marks | {"environment": environment}).one()
 
 
 def version(session: Session) -> Version:
-    """Return the version of everybody, in all environments, as the session sees it."""
+    """Return the version over all environments as of the session's snapshot."""
     return tuple(session.connection().execute(_NEWEST).one())
 
 
 def load(session: Session, environment: str) -> Population:
-    """Read the population as the session sees it."""
+    """Read the population as of the session's snapshot."""
     own = Player.id, Player.kind, Player.name, Player.call_sign
     who = *own, Player.signature, Player.standing, Player.checkpoint, Player.role, Player.learner_id, Player.step
     strength = (
@@ -307,6 +309,7 @@ def load(session: Session, environment: str) -> Population:
         func.coalesce(Rating.games, 0),
     )
     everybody = rated_players.rated().where(Player.environment == environment).order_by(Player.id)
+    # Rows instead of ORM objects: thousands of players are read after every change.
     found = session.connection().execute(everybody.with_only_columns(*who, *strength))
     rows: list[tuple[Any, ...]] = [tuple(row) for row in found]
     numbers = np.array([row[len(who) :] for row in rows], dtype=np.float64).reshape(-1, len(strength))

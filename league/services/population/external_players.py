@@ -1,7 +1,8 @@
-"""External players: rated like any other; their policy stays with its owner.
+"""External players: rated like other players, while their policy stays with its owner.
 
-Whoever has it enters it by name and plays its rating matches, as the same player each time. It is frozen, as a snapshot
-is, and starts as a stranger. It can be retired, reinstated and quarantined, and never be a commander.
+The owner enters the policy by name and plays its rating matches as the same player each time. An external player is
+frozen, like a snapshot, and starts with the rating of a new player. It can be retired, reinstated and quarantined, but
+never becomes a commander.
 """
 
 from datetime import datetime
@@ -32,7 +33,7 @@ from league.settings import Settings
 
 KIND = "external"
 ENTERED = "entry"
-"""Kind of the event that a player was entered."""
+"""Kind of the audit event for a new external player."""
 
 _IDENTITY = "identity"
 
@@ -40,14 +41,14 @@ _IDENTITY = "identity"
 def enter(
     session: Session, settings: Settings, request: wire.ExternalCreate, caller: Principal, now: datetime
 ) -> wire.Player:
-    """Find the external player of this name, or make it the caller's.
+    """Return the external player of this name, or create it for the caller.
 
     Raises:
-        UnknownEnvironmentError: The league does not play the environment.
-        SignatureMismatchError: It plays the environment by other rules.
-        ForbiddenError: The player exists and the caller may not write for it.
-        NameTakenError: The name is somebody else's, or that of another policy.
-        TokenLimitError: The caller has as many players as it may.
+        UnknownEnvironmentError: The league has no such environment.
+        SignatureMismatchError: The league plays the environment with another signature.
+        ForbiddenError: The player exists and the caller may not write it.
+        NameTakenError: The name belongs to another owner or another policy.
+        TokenLimitError: The caller has reached its limit of players.
     """
     locks.acquire(session, Lock.POPULATION)
     _require_game(session, request)
@@ -70,12 +71,12 @@ def enter(
 
 
 def entered(population: Population, player_id: int) -> int:
-    """Return the index of an external player that is in play.
+    """Return the index of an active external player.
 
     Raises:
         UnknownPlayerError: The population has no such player.
-        InvalidRequestError: It is not an external one.
-        StandingConflictError: It is out of play.
+        InvalidRequestError: It is not an external player.
+        StandingConflictError: It is retired or quarantined.
     """
     index = population.index(player_id)
     member = population.members[index]

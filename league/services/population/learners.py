@@ -1,4 +1,4 @@
-"""Learners: registered with the numbers of their role, listed and shown."""
+"""Learners: registration with their role settings, lookup and listing."""
 
 from datetime import datetime
 from operator import attrgetter
@@ -38,14 +38,14 @@ _PROGRESS = ("step", "metrics", "metrics_at", "verdicts")
 def register(
     session: Session, settings: Settings, request: wire.LearnerCreate, caller: Principal, now: datetime
 ) -> wire.Learner:
-    """Find or create a learner, and store the numbers of its role that the request gives; the audit log has changes.
+    """Find or create a learner and store the role settings of the request; changes go to the audit log.
 
     Raises:
-        ForbiddenError: It exists and the caller may not write for it, or the caller may not create its environment.
-        TokenLimitError: The caller has as many learners or environments as it may.
+        ForbiddenError: It exists and the caller may not write it, or the caller may not create its environment.
+        TokenLimitError: The caller has reached its limit of learners or environments.
         LearnerMismatchError: It exists with another role or signature.
         NameTakenError: A baseline or an external player of the environment has this name.
-        InvalidRequestError: The role has no such number, or one is out of its range.
+        InvalidRequestError: The role has no such setting, or a value is out of range.
     """
     if request.rules is not None:
         role_config.of_role(settings, request.role, role_config.given(request.rules))
@@ -88,7 +88,7 @@ def _get_or_create(
 def list_learners(
     session: Session, settings: Settings, environment: str | None, limit: int, cursor: int = 0
 ) -> Page[wire.Learner]:
-    """List lineages by id, after the given one.
+    """List learners in ascending order of ids, after the cursor.
 
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not this one.
@@ -100,10 +100,10 @@ def list_learners(
 
 
 def show(session: Session, settings: Settings, learner: Learner) -> wire.Learner:
-    """Return a lineage as the wire has it.
+    """Return a learner as a response body.
 
     Raises:
-        UnknownLearnerError: It was deleted with its environment since it was read.
+        UnknownLearnerError: It was deleted with its environment after it was read.
     """
     bodies = _bodies(session, settings, [learner])
     if not bodies:
@@ -112,7 +112,7 @@ def show(session: Session, settings: Settings, learner: Learner) -> wire.Learner
 
 
 def require(session: Session, learner_id: int) -> Learner:
-    """Return a lineage.
+    """Return the learner with an id.
 
     Raises:
         UnknownLearnerError: There is no such learner.
@@ -124,7 +124,7 @@ def require(session: Session, learner_id: int) -> Learner:
 
 
 def unknown(learner_id: int) -> UnknownLearnerError:
-    """Return the error about an id that no learner has."""
+    """Return the error for an unknown learner id."""
     return UnknownLearnerError(learner_id, "no learner has this id", "register it with POST /learners")
 
 
@@ -135,7 +135,7 @@ def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:
 
 def _found(session: Session, settings: Settings, request: wire.LearnerCreate, caller: Principal, now: datetime) -> None:
     locks.acquire(session, Lock.POPULATION)
-    if _find(session, request) is not None:  # another call was first
+    if _find(session, request) is not None:  # created by a concurrent call while waiting for the lock
         return
     admission.require_learner(session, settings, request.environment, caller)
     if _has_player(session, request, "external"):
@@ -162,7 +162,7 @@ def _found(session: Session, settings: Settings, request: wire.LearnerCreate, ca
 
 
 def _declare(session: Session, request: wire.LearnerCreate) -> None:
-    """Store what a learner declares of its environment: the longest of all matches, and the last named sides."""
+    """Store the learner's declarations about its environment: the longest match and the latest names of sides."""
     environment = session.get_one(Environment, request.environment)
     if request.max_decisions is not None and request.max_decisions > (environment.max_decisions or 0):
         environment.max_decisions = request.max_decisions
@@ -194,10 +194,10 @@ def _add_baselines(session: Session, settings: Settings, request: wire.LearnerCr
 
 
 def _brought(request: wire.LearnerCreate) -> list[Baseline]:
-    """Scripted players that a game brings of which nothing is known here.
+    """Return the scripted players that a registration adds for a game unknown to the league.
 
     Raises:
-        InvalidRequestError: The league knows the game itself, or one of them has the name of one that every game has.
+        InvalidRequestError: The league knows the game itself, or two scripted players have the same name.
     """
     if not request.baselines:
         return []
@@ -265,5 +265,5 @@ def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> li
         )
         for learner, beginnings in zip(learners, began, strict=True)
         if learner.id in players
-        and learner.id in progress  # PostgreSQL: each statement sees what was deleted before it
+        and learner.id in progress  # READ COMMITTED: a concurrent deletion shows between statements
     ]

@@ -1,4 +1,4 @@
-"""Configuration of learners' roles, and resets: since which step a learner has trained its weights."""
+"""Role settings of learners, and resets: the step since which a learner has trained its current weights."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _WAY_OUT = "docs/concepts/matchmaking.md has the numbers"
 
 @dataclass(frozen=True)
 class Resets:
-    """How often a learner has begun anew, and at which of its steps the last time; 0 before the first."""
+    """Number of resets of a learner, and the step of the last one; 0 before the first."""
 
     resets: int
     step: int
@@ -31,22 +31,22 @@ NO_RESETS = Resets(0, 0)
 
 @dataclass(frozen=True)
 class Followed:
-    """The rules that a learner follows, and why they are not those that it asked for; empty where they are."""
+    """Rules of a learner, and the reason if they differ from the requested ones, else empty."""
 
     rules: RoleRules
     failure: str
 
 
 def of_learner(settings: Settings, learner: Learner) -> RoleRules:
-    """Return the rules that a learner follows; see `followed`."""
+    """Return the effective rules of a learner; see `followed`."""
     return followed(settings, learner.role, learner.rules or {}).rules
 
 
 def followed(settings: Settings, role: str, given: Mapping[str, Any]) -> Followed:
-    """Return the rules that a learner follows: those of its role in this league, with its own numbers in their place.
+    """Return the effective rules of a learner: those of its role in this league, overridden by its own settings.
 
-    The league's matchmaking may have changed so that they contradict it. Then those of its role stand in for all of the
-    learner's but the ones of its snapshots, which the league has no say in.
+    If the league's matchmaking settings have changed so that they contradict the learner's, only its snapshot settings
+    apply, which do not depend on the league's, and the role's defaults replace the others.
     """
     try:
         return Followed(_rules(settings, role, given), "")
@@ -56,10 +56,10 @@ def followed(settings: Settings, role: str, given: Mapping[str, Any]) -> Followe
 
 
 def of_role(settings: Settings, role: str, given: Mapping[str, Any]) -> RoleRules:
-    """Return the rules of a role in this league, with numbers of a learner's own in their place.
+    """Return the rules of a role in this league, overridden by a learner's own settings.
 
     Raises:
-        InvalidRequestError: The role has no such number, or one is out of its range.
+        InvalidRequestError: The role has no such setting, or a value is out of range.
     """
     try:
         return _rules(settings, role, given)
@@ -71,19 +71,19 @@ def _rules(settings: Settings, role: str, given: Mapping[str, Any]) -> RoleRules
     league = settings.matchmaking
     if role == "main" and not {"self_play_share", "verification_share"} & given.keys():
         left = min(Main.verification_share, 1.0 - league.self_play_share)
-        given = {**given, "verification_share": left}  # a league may leave less to the default
+        given = {**given, "verification_share": left}  # the shares of a main must not exceed 1
     return roles.role_rules(cast(Role, role), given, league)
 
 
 def given(rules: wire.RoleNumbers) -> dict[str, Any]:
-    """Return what was given of a learner's numbers, as it is stored."""
+    """Return the settings that the request gives, as they are stored."""
     return rules.model_dump(exclude_none=True)
 
 
 def resets(session: Session, learner_ids: Iterable[int]) -> dict[int, Resets]:
     """Return the resets of learners by id, without those that were never reset.
 
-    A reset counts from the publication of its snapshot on.
+    A reset counts once its snapshot is published.
     """
     resets = select(SnapshotDecision.learner_id, func.count(), func.max(Player.step))
     resets = resets.join(Player, Player.id == SnapshotDecision.player_id)

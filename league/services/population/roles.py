@@ -1,8 +1,8 @@
-"""Roles of learners (main agent, main exploiter, league exploiter), and their win rates against a population.
+"""Roles of learners (main agent, main exploiter, league exploiter) and their win rates against a population.
 
-Pure: what this works on is read by `league.services.population.rule_inputs`. A learner that was reset has other weights
-than the one that played before. Only its matches since the reset count, and as its rating is still that of the old
-weights, its expected score before any match is 0.5.
+Pure functions; `league.services.population.rule_inputs` reads their inputs. After a reset, a learner has new weights.
+Only its matches since then count, and because its rating is still that of the old weights, its prior expected score is
+0.5.
 """
 
 from collections.abc import Sequence
@@ -27,15 +27,15 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class LearnerRole:
-    """A learner with the rules that it follows.
+    """A learner with its effective rules.
 
     Attributes:
         member: The learner as a player.
-        id: Of the lineage.
-        name: Of the lineage.
-        rules: Of its role.
-        failure: Why they are not those that it asked for; empty where they are.
-        reset_step: The step at which its present weights began; 0 for its first ones.
+        id: Id of the learner.
+        name: Name of the learner.
+        rules: Rules of its role.
+        failure: Reason if they differ from the requested ones, else empty.
+        reset_step: First step of its current weights; 0 for the initial ones.
     """
 
     member: Member
@@ -46,18 +46,18 @@ class LearnerRole:
     reset_step: int
 
     def needs(self, games: int) -> frozenset[Need]:
-        """Return what matchmaking looks at beyond ratings and win rates, once the learner has so many games."""
+        """Return the inputs that matchmaking needs beyond ratings and win rates, after a number of games."""
         return frozenset() if isinstance(self.rules, MainExploiter) else self.rules.matchmaking.needs(games)
 
 
 @dataclass(frozen=True, eq=False)
 class Matchups:
-    """How a learner does against K others.
+    """Record of a learner against K others.
 
     Attributes:
-        win_rates: (K,) estimated probability that it beats each.
-        matches: (K,) number of matches behind that.
-        against: The same with their roles, as rules of roles see them.
+        win_rates: (K,) estimated win probability against each.
+        matches: (K,) number of matches behind each estimate.
+        against: The same with the opponents' roles, for rules of roles.
     """
 
     win_rates: NDArray[np.float64]
@@ -67,7 +67,7 @@ class Matchups:
 
 @dataclass(frozen=True, eq=False)
 class _Lineages:
-    """The lineage, role and step of P players, as `OpponentTable` has them."""
+    """Lineage, role and step of P players, as columns of `OpponentTable`."""
 
     lineage: IntArray
     main: BoolArray
@@ -76,10 +76,10 @@ class _Lineages:
 
 
 def matchups(population: Population, own: LearnerRole, records: PairRecords, indices: IntArray) -> Matchups:
-    """Return how a learner does against the players at K indices of its population.
+    """Return a learner's record against the players at K indices of its population.
 
     Args:
-        population: Of the learner's environment.
+        population: Population of the learner's environment.
         own: The learner.
         records: Its pair records up to the last closed period, since its last reset.
         indices: (K,) of the others.

@@ -1,6 +1,6 @@
-"""Inputs of matchmaking and of snapshot rules, read in one place: roles, pair records and a learner's recent matches.
+"""Inputs of matchmaking and snapshot rules: roles, pair records and a learner's recent matches.
 
-All are of the matches up to the last closed period, so that they belong to a version of the population.
+All inputs cover the matches up to the last closed period, so that they belong to a version of the population.
 """
 
 import logging
@@ -29,13 +29,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class LearnerInputs:
-    """What the rules of a learner look at beyond its population.
+    """Inputs of a learner's rules beyond its population.
 
     Attributes:
         role: The learner with its rules.
-        records: Its pair records, since its last reset.
-        games: Its last matches against others since its last reset; None where no rule needs them.
-        among: The pair records of the environment; None where no rule needs them.
+        records: Its pair records since its last reset.
+        games: Its last matches against others since its last reset; None if no rule needs them.
+        among: Pair records of the environment; None if no rule needs them.
     """
 
     role: LearnerRole
@@ -48,10 +48,10 @@ def load_inputs(session: Session, population: Population, settings: Settings, le
     """Read the inputs of one learner, once per version of the population.
 
     Args:
-        session: Reads roles, pair records and matches.
-        population: Of the learner's environment.
-        settings: Has the matchmaking rule.
-        learner: The learner's id as a player.
+        session: Session for roles, pair records and matches.
+        population: Population of the learner's environment.
+        settings: Settings with the matchmaking rule.
+        learner: Player id of the learner.
     """
     return population.cached(("inputs", learner), lambda: _load(session, population, settings, learner))
 
@@ -74,7 +74,7 @@ def _load(session: Session, population: Population, settings: Settings, learner:
 
 
 def _roles(session: Session, population: Population, settings: Settings) -> Mapping[int, LearnerRole]:
-    """Read the roles of all learners of a population, by their ids as players."""
+    """Read the roles of all learners of a population, by player id."""
     columns = select(Player.id, Learner.id, Learner.name, Learner.role, Learner.rules)
     learning = Player.kind == "learner", Player.environment == population.environment
     found = session.execute(columns.join(Learner, Learner.id == Player.learner_id).where(*learning)).all()
@@ -93,12 +93,12 @@ def _roles(session: Session, population: Population, settings: Settings) -> Mapp
 
 
 def pasts_in(games: MatchArrays, learner: int, opponents: Sequence[int]) -> WinRateHistory:
-    """Return a learner's scores against K opponents in the older and in the newer half of its games with each.
+    """Return a learner's scores against K opponents in the older and the newer half of its games with each.
 
     Args:
-        games: The learner's, each against somebody else.
-        learner: Its id as a player.
-        opponents: Ids, ascending.
+        games: Games of the learner against others.
+        learner: Player id of the learner.
+        opponents: (K,) ids, ascending.
     """
     home = games.home == learner
     opponent = np.where(home, games.away, games.home)

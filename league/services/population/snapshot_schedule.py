@@ -1,8 +1,8 @@
-"""Snapshot schedule: when learners leave snapshots and exploiters are reset, decided from payoffs.
+"""Snapshot schedule: decide from payoffs when learners publish snapshots and exploiters are reset.
 
-A trainer asks with the step of its learner's last snapshot. What is due is decided for that step and stands from then
-on: a trainer that was killed before it had saved what follows hears the same again, when it has come as far. Chance is
-derived from the learner and the step: the same payoffs make the same decision, here and wherever the league is copied.
+A trainer sends the step of its learner's last snapshot. The decision for that step is final: if a trainer is killed
+before it has acted on a decision, it receives the same one again at the same step. Randomness is derived from the
+learner and the step, so equal payoffs give equal decisions, also in a copy of the league.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,18 +33,18 @@ from league.settings import Settings
 KIND = "snapshot"
 _SEED_LIMIT = 2**63
 _DIGITS = 6
-"""Of a win rate, so that what is decided on is what is written down."""
+"""Decimal places of a win rate, rounded before the decision so that the logged evidence reproduces it."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A decision that is made and not written down yet.
+    """A decision that is not stored yet.
 
     Attributes:
-        answer: The response to the trainer.
-        environment: The learner's.
-        player_id: The learner as a player.
-        evidence: What the decision rests on, as JSON.
+        answer: Response to the trainer.
+        environment: Environment of the learner.
+        player_id: Player id of the learner.
+        evidence: Evidence of the decision, as JSON.
     """
 
     answer: wire.SnapshotDecision
@@ -60,7 +60,7 @@ def decide_snapshots(
     asking: Iterable[wire.LearnerProgress],
     now: datetime,
 ) -> list[wire.SnapshotDecision]:
-    """Decide which of the learners that ask are to leave a snapshot now, unless it is decided already.
+    """Return the snapshot decisions that are due for these learners, stored or new.
 
     Raises:
         UnknownLearnerError: There is no such learner.
@@ -75,20 +75,20 @@ def decide_snapshots(
 
 
 def link_snapshot(session: Session, learner_id: int, since_step: int, player_id: int) -> None:
-    """Note the snapshot that a decision led to; the first one stays."""
+    """Link the published snapshot to its decision; a decision that has one already keeps it."""
     which = SnapshotDecision.learner_id == learner_id, SnapshotDecision.since_step == since_step
     open_one = update(SnapshotDecision).where(*which, SnapshotDecision.player_id.is_(None))
     session.execute(open_one.values(player_id=player_id))
 
 
 def led_to_a_reset(session: Session, player_id: int | None) -> bool:
-    """Say whether a learner began anew after this snapshot."""
+    """Return whether the learner was reset after this snapshot."""
     which = SnapshotDecision.player_id == player_id, SnapshotDecision.reset
     return player_id is not None and session.scalar(select(SnapshotDecision.learner_id).where(*which)) is not None
 
 
 def inconsistent(session: Session, environment: str) -> list[int]:
-    """Return the ids of decisions' events that their own evidence does not lead to."""
+    """Return the event ids of decisions that their own evidence does not support."""
     query = select(Event, SnapshotDecision).join(SnapshotDecision, SnapshotDecision.event_id == Event.id)
     rows = session.execute(query.where(Event.environment == environment).order_by(Event.id))
     return [event.id for event, row in rows if not _follows(row.reset, event.details)]
@@ -111,7 +111,7 @@ def _decide_once(
     if verdict is None:
         return None
     with database.write() as session:
-        locks.acquire(session, Lock.EVENTS)  # whoever decided first stays
+        locks.acquire(session, Lock.EVENTS)  # the first decision for a step is final
         decided = session.get(SnapshotDecision, key)
         return _write(session, verdict, now) if decided is None else _to_wire(session, decided)
 
@@ -168,13 +168,13 @@ def _evidence(population: Population, inputs: LearnerInputs, since_step: int, st
 
 
 def _follows(reset: bool, evidence: Mapping[str, Any]) -> bool:
-    """Say whether evidence leads to a decision."""
+    """Return whether the evidence supports a decision."""
     decided = _decide(evidence)
     return decided is not None and decided[0] == reset
 
 
 def _decide(evidence: Mapping[str, Any]) -> tuple[bool, str] | None:
-    """Return whether to begin anew and why to leave a snapshot, from evidence alone; None where none is due."""
+    """Decide from evidence alone: return whether to reset and the reason for the snapshot, or None if none is due."""
     columns = evidence["opponents"]
     against = OpponentTable(
         win_rates=np.array(columns["win_rate"], dtype=np.float64),
@@ -191,7 +191,7 @@ def _decide(evidence: Mapping[str, Any]) -> tuple[bool, str] | None:
 
 
 def _start(population: Population, own: LearnerRole) -> str | None:
-    """Return the checkpoint that a learner begins anew from: the newest of a main's, where it is to be one and is."""
+    """Return the checkpoint from which a reset learner starts: a main agent's newest one if the rule asks for it."""
     if own.rules.snapshots.start == "first":
         return None
     indices, _ = population.opponents(own.member.signature, frozenset())

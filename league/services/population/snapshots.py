@@ -1,4 +1,4 @@
-"""Publishing snapshots and finding players."""
+"""Snapshots: publish checkpoints as players, and list players."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -36,7 +36,7 @@ def publish(
     request: wire.PlayerCreate,
     now: datetime,
 ) -> wire.Player:
-    """Make an uploaded checkpoint a candidate with its learner's rating, of which the league is less sure.
+    """Publish an uploaded checkpoint as a candidate, with its learner's rating and a larger deviation.
 
     `header` is the checkpoint's, read before the transaction.
 
@@ -45,11 +45,12 @@ def publish(
         UnknownCheckpointError: The checkpoint was not uploaded.
         SignatureMismatchError: It was made for another environment than its learner's.
         RefusedCheckpointError: No network can be loaded from its tensors.
-        TokenLimitError: The learner's token has as many players as it may.
+        TokenLimitError: The learner's token has reached its limit of players.
     """
     learner = learners.require(session, request.learner_id)
     _require_environment(header.metadata, request, learner)
     _require_loadable(header, request)
+    # Garbage collection takes this lock exclusively, so the checkpoint cannot be deleted before it has a player.
     locks.acquire_shared(session, Lock.COLLECTION, "")
     store.find(request.checkpoint)
     known = _find(session, request)
@@ -62,18 +63,18 @@ def publish(
 def list_players(
     session: Session, settings: Settings, filters: dict[str, str], q: str, limit: int, cursor: int = 0
 ) -> Page[wire.Player]:
-    """List players by id, after the given one.
+    """List players in ascending order of ids, after the cursor.
 
     Args:
         session: A transaction.
-        settings: Of the league.
-        filters: Equalities on columns such as environment, standing and kind.
+        settings: Settings of the league.
+        filters: Equality conditions on columns such as environment, standing and kind.
         q: Part of a name or call-sign; empty for all.
-        limit: Most players.
-        cursor: Id of the last player of the page before.
+        limit: Page size.
+        cursor: Id of the last player of the previous page.
 
     Raises:
-        UnknownEnvironmentError: The league plays other environments, but not the one that is asked for.
+        UnknownEnvironmentError: The league plays other environments, but not the requested one.
     """
     environments.require_known(session, filters.get("environment"))
     query = rated_players.rated().filter_by(**filters)
@@ -84,7 +85,7 @@ def list_players(
 
 
 def _require_environment(metadata: Mapping[str, str], request: wire.PlayerCreate, learner: Learner) -> None:
-    """Refuse a checkpoint that says it was made for another environment; one that says nothing passes."""
+    """Reject a checkpoint whose metadata names another environment; without metadata it is accepted."""
     for made_for, own in (
         (metadata.get("signature"), learner.signature),
         (metadata.get("environment"), learner.environment),
@@ -112,12 +113,12 @@ def _find(session: Session, request: wire.PlayerCreate) -> int | None:
 
 
 def _insert(session: Session, settings: Settings, request: wire.PlayerCreate, learner: Learner, now: datetime) -> int:
-    """Insert a snapshot, or find the one that a racing call inserted."""
+    """Insert a snapshot, or return the one that a concurrent call inserted."""
     locks.acquire(session, Lock.POPULATION)
     if session.scalar(select(Learner.id).where(Learner.id == learner.id)) is None:  # deleted with its environment
         raise learners.unknown(learner.id)
     known = _find(session, request)
-    if known is not None:  # another call was first
+    if known is not None:  # inserted by a concurrent call
         return known
     admission.require_player(session, settings, learner.owner)
     row = _row(session, settings, request, learner, now)

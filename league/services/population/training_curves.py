@@ -1,8 +1,9 @@
-"""Training curves: a point for every report of progress, thinned out with age.
+"""Training curves: one point per progress report, thinned with age.
 
-Points are numbered as they come. Of the last `KEPT` every one stays, of twice as many every second, and so on: of N
-points KEPT / 2 (log2(N / KEPT) + 2) are left, a few thousand after a year, and each new one costs at most one old one.
-What is told of single opponents is not kept: their names change all the time, and the last of it is with the learner.
+Points are numbered in order of arrival. Of the newest `KEPT` points all are stored, of twice as many every second one,
+of four times as many every fourth one, and so on. Of N points, KEPT / 2 (log2(N / KEPT) + 2) remain, a few thousand
+after a year, and each new point deletes at most one old point. Metrics of single opponents are not stored, because
+opponents change all the time; their latest values are in the learner's progress.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,32 +20,32 @@ from league.db.upsert import insert_of
 from league.services.population import learners
 
 KEPT = 720
-"""How many of the newest points all stay: an hour of reports five seconds apart. Even."""
+"""Number of newest points that are all stored: one hour at a report every five seconds. Even."""
 
 OF_OPPONENTS = ("win_rate/", "matches/")
-"""Followed by an opponent's name."""
+"""Prefixes of metrics of one opponent, followed by its name."""
 
-# without the object mapper, which costs more than these statements
+# Core, not ORM: object mapping costs more than these statements
 _POINTS = Base.metadata.tables[MetricPoint.__tablename__]
 _FORGET = delete(_POINTS).where(_POINTS.c.learner_id == bindparam("learner"), _POINTS.c.number == bindparam("old"))
 
 _LIMIT = 1e30
 _DIGITS = 6
-"""Significant ones of a value that is stored."""
+"""Significant digits of a stored value."""
 
 
 def add(
     session: Session, learner_id: int, number: int, step: int, metrics: Mapping[str, float | None], now: datetime
 ) -> None:
-    """Add a learner's point, and take away the old one whose time has come; a step that is known keeps its point.
+    """Add a point to a learner's curves and delete the old point that it displaces; a known step adds nothing.
 
     Args:
         session: A write transaction.
-        learner_id: Whose.
-        number: Of the point, counted from 1.
-        step: How far the learner has come.
-        metrics: Finite values by name; None where there is nothing to say.
-        now: The time.
+        learner_id: The learner.
+        number: Number of the point, from 1.
+        step: Step of the learner.
+        metrics: Finite values by name; None for unknown ones.
+        now: Current time.
     """
     kept = {name: _storable(value) for name, value in sorted(metrics.items()) if not name.startswith(OF_OPPONENTS)}
     if not kept:
@@ -57,27 +58,28 @@ def add(
 
 
 def outlived(number: int) -> int:
-    """Return the number of the point that goes when another comes; 0 or less where none does.
+    """Return the number of the point that a new one displaces; 0 or less if there is none.
 
         number - KEPT * (greatest power of two that divides number)
 
     Args:
-        number: Of the point that comes, at least 1.
+        number: Number of the new point, at least 1.
     """
+    # number & -number is the lowest set bit, that is the greatest power of two that divides it.
     return number - KEPT * (number & -number)
 
 
 def read(
     session: Session, learner_id: int, *, after: int = 0, names: Sequence[str] | None = None, most: int | None = None
 ) -> wire.TrainingCurves:
-    """Read a learner's curves, in order of steps.
+    """Read a learner's curves in order of steps.
 
     Args:
         session: A transaction.
-        learner_id: Whose.
-        after: Number of a point; only those that came later are read.
-        names: Of the metrics that are wanted; None for all.
-        most: Most points: where there are more, the last of each of so many equal spans of steps.
+        learner_id: The learner.
+        after: Number of a point; only later ones are read.
+        names: Names of the metrics to return; None for all.
+        most: Maximum number of points: the last one of each of `most` equal intervals of steps.
 
     Raises:
         UnknownLearnerError: There is no such learner.
@@ -100,16 +102,16 @@ def read(
 
 
 def spread(steps: Sequence[int], most: int) -> list[int]:
-    """Return the places of at most so many of N points: the last of each of `most` equal spans of steps.
+    """Return the indices of at most `most` of N points: the last one of each of `most` equal intervals of steps.
 
     Args:
-        steps: N steps in order.
+        steps: (N,) steps, ascending.
         most: At least 1.
     """
     if len(steps) <= most:
         return list(range(len(steps)))
     whole = steps[-1] - steps[0] + 1
-    span = [(step - steps[0]) * most // whole for step in steps]  # beyond 64 bits where steps are many
+    span = [(step - steps[0]) * most // whole for step in steps]  # Python integers: the product may exceed 64 bits
     return [place for place, (one, following) in enumerate(pairwise(span)) if one != following] + [len(steps) - 1]
 
 
@@ -119,5 +121,5 @@ def _insertion(dialect: str) -> Insert:
 
 
 def _storable(value: float | None) -> float | None:
-    """Round a value to the digits that a curve shows; one that is too large to be drawn is left out."""
+    """Round a value to the stored digits; values of 1e30 and more return None."""
     return float(f"{value:.{_DIGITS}g}") if value is not None and abs(value) < _LIMIT else None
