@@ -1,4 +1,1 @@
-"""The match log: reads, filters, arrays of matches, and what pairs of players scored.
-
-Writing results is in `results`.
-"""
+"""The match log: queries, arrays of matches, behaviour measures and pair records; `results` writes it."""

@@ -1,7 +1,7 @@
-"""Behaviour of both sides in a match, as it is reported with results.
+"""Behaviour measures of both sides of a match, as reported with its result.
 
-Sets of names are stored once and for ever. Matches have few of them, one for each version of a game: where there are
-very many, new ones are left out, and the results count without.
+The names of the measures are stored once per set. A game version has one set, so there are few. Beyond `SETS_MAX` sets,
+the behaviour is dropped and the result counts without it.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from league.db.models import Behaviour, MeasureSet
 from league.db.upsert import insert_into
 
 SETS_MAX = 64
-"""Sets of names, of up to 64 KiB, that all matches may have."""
+"""Maximum number of stored sets of names, of up to 64 KiB each."""
 
 _ID_BYTES = 16
 _VALUE = np.dtype("<f4")
@@ -27,7 +27,7 @@ _VALUE = np.dtype("<f4")
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A behaviour as it is stored; see `models.Behaviour`."""
+    """A behaviour in its stored form; see `models.Behaviour`."""
 
     measure_set_id: str
     home: bytes
@@ -35,17 +35,17 @@ class Packed:
 
 
 def pack(behaviour: wire.Behaviour) -> Packed:
-    """Write a behaviour as it is stored."""
+    """Convert a behaviour to its stored form."""
     return Packed(set_id(behaviour.measures), pack_values(behaviour.home), pack_values(behaviour.away))
 
 
 def unpack(values: Sequence[bytes]) -> NDArray[np.float64]:
-    """Read the values (N, B) of N sides that were measured by the same set; NaN is not known."""
+    """Return the (N, B) values of N sides with the same set of measures; NaN is unknown."""
     return np.frombuffer(b"".join(values), dtype=_VALUE).reshape(len(values), -1).astype(np.float64)
 
 
 def of_match(session: Session, match_id: int) -> wire.Behaviour | None:
-    """Return how both sides of a match played, in the digits that float32 keeps; None where it was not reported."""
+    """Return the behaviour of both sides of a match with float32 precision; None if it was not reported."""
     names = select(Behaviour.home, Behaviour.away, MeasureSet.measures).join(
         MeasureSet, MeasureSet.id == Behaviour.measure_set_id
     )
@@ -56,7 +56,7 @@ def of_match(session: Session, match_id: int) -> wire.Behaviour | None:
 
 
 def keep(session: Session, behaviours: Mapping[int, wire.Behaviour]) -> None:
-    """Store how sides played, by the ids of new matches; by a set of names too many it is left out."""
+    """Store behaviours by the ids of new matches; those of a set beyond the maximum are dropped."""
     sets = {set_id(each.measures): each.measures for each in behaviours.values()}
     kept = _keep_sets(session, sets)
     rows = []
@@ -70,7 +70,7 @@ def keep(session: Session, behaviours: Mapping[int, wire.Behaviour]) -> None:
 
 
 def _keep_sets(session: Session, sets: Mapping[str, Sequence[str]]) -> set[str]:
-    """Store those sets of names that are new and have room; return the ids of all that are stored."""
+    """Store new sets of names up to the maximum; return the ids of all stored sets."""
     kept = set(session.scalars(select(MeasureSet.id).where(MeasureSet.id.in_(sets))))
     if new := sorted(sets.keys() - kept):
         stored = session.scalar(select(func.count()).select_from(MeasureSet)) or 0
@@ -82,14 +82,15 @@ def _keep_sets(session: Session, sets: Mapping[str, Sequence[str]]) -> set[str]:
 
 
 def set_id(measures: Sequence[str]) -> str:
-    """Return the id of a set of names: their hash."""
+    """Return the id of a set of names: a hash of the names."""
     return hashlib.blake2b("\n".join(measures).encode(), digest_size=_ID_BYTES).hexdigest()
 
 
 def pack_values(values: Sequence[float | None]) -> bytes:
-    """Write values as they are stored; None is not known."""
+    """Convert values to their stored form; None is unknown."""
     return np.array([np.nan if value is None else value for value in values], dtype=_VALUE).tobytes()
 
 
 def _told(values: bytes) -> list[float | None]:
+    # str() gives the shortest decimal of the float32, without the digits that a conversion to float64 would add.
     return [None if np.isnan(value) else float(str(value)) for value in np.frombuffer(values, dtype=_VALUE)]

@@ -1,15 +1,15 @@
-"""Indices of ids: by lookup tables where ids are close together, several times as fast as by sorting."""
+"""Indices of ids: lookup tables for dense ids, which are several times as fast as sorting."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
 
-_BYTES_PER_VALUE = 64  # of a table, up to which it is worth its making
+_BYTES_PER_VALUE = 64  # largest table per value for which a table is faster than sorting
 
 
 def distinct(*parts: IntArray) -> IntArray:
-    """Return the values that are in any of some arrays, in ascending order."""
+    """Return the distinct values of several arrays, ascending."""
     values = np.concatenate(parts)
     first, cells = _span(values)
     if cells > _BYTES_PER_VALUE * values.size:
@@ -20,7 +20,7 @@ def distinct(*parts: IntArray) -> IntArray:
 
 
 def indices(ordered: IntArray, values: IntArray) -> IntArray:
-    """Return the place of each of M values in an array that holds them all, once each, in ascending order; (M,)."""
+    """Return the (M,) indices of M values in a sorted array of distinct values that contains them all."""
     first, cells = _span(ordered[[0, -1]]) if ordered.size else (0, 0)
     if cells * np.dtype(np.int64).itemsize > _BYTES_PER_VALUE * values.size:
         return np.searchsorted(ordered, values)
@@ -30,7 +30,7 @@ def indices(ordered: IntArray, values: IntArray) -> IntArray:
 
 
 def _span(values: IntArray) -> tuple[int, int]:
-    """Return the least value, and how many there may be from there to the largest."""
+    """Return the smallest value and the size of the range up to the largest."""
     if not values.size:
         return 0, 0
     return int(values.min()), int(np.ptp(values)) + 1

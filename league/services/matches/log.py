@@ -1,4 +1,4 @@
-"""The match log as arrays, oldest first, without matches that do not count or are not rated."""
+"""The match log as arrays, oldest first, without excluded and unrated matches."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +17,10 @@ from league.db.models import Environment, Match, Period
 from league.services.matches import counting
 from league.services.matches.indexing import distinct
 
-_AT_ONCE = 1_000_000  # ids: what a database gathers of them takes some 50 MB of its memory
+_AT_ONCE = 1_000_000  # ids per query, which limits the database's memory to about 50 MB
 
 PATIENCE_S = 0.25
-"""How long a reader holds up those who write matches."""
+"""Maximum time in seconds for which a reader blocks writers of matches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class MatchArrays:
     Attributes:
         home: (M,) int64 player ids.
         away: (M,) int64 player ids.
-        score: (M,) float64 of home, in [0, 1].
+        score: (M,) float64 home scores, in [0, 1].
         training: (M,) true for training matches, false for rating matches.
     """
 
@@ -44,12 +44,12 @@ class MatchArrays:
 
     @cached_property
     def players(self) -> list[int]:
-        """Everybody who played, in ascending order."""
+        """Ids of all players, ascending."""
         players: list[int] = distinct(self.home, self.away).tolist()
         return players
 
     def then(self, later: "MatchArrays", count: int) -> "MatchArrays":
-        """Return the last `count` of these and of later ones."""
+        """Return the last `count` matches of these followed by later ones."""
         return MatchArrays(
             home=np.concatenate((self.home, later.home))[-count:],
             away=np.concatenate((self.away, later.away))[-count:],
@@ -59,7 +59,7 @@ class MatchArrays:
 
 
 def read(session: Session, environment: str, after: int, through: int | None) -> MatchArrays:
-    """Read the matches with ids in (after, through]; to the end of the log where `through` is None."""
+    """Read the matches with ids in (after, through], or to the end of the log if `through` is None."""
     columns = Match.home_id, Match.away_id, Match.score, Match.kind == "training"
     home, away, score, training = _gathered(session, environment, after, through, *columns)
     return MatchArrays(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
@@ -72,11 +72,11 @@ def last_of(
 
     Args:
         session: A transaction.
-        player_id: Whose.
-        through: Id of the last match to look at.
-        count: How many.
-        after: Id of the match after which to look.
-        from_step: Of a learner, only matches that were reported when it had come to this step.
+        player_id: The player.
+        through: Id of the last match to consider.
+        count: Maximum number of matches.
+        after: Id of the match before the first one to consider.
+        from_step: For a learner, only matches reported at this step or later.
     """
     which = Match.home_id != Match.away_id, Match.id > after, Match.id <= through, *counting.rated(session)
     columns = Match.id, Match.home_id, Match.away_id, Match.score, (Match.kind == "training").label("training")
@@ -86,6 +86,7 @@ def last_of(
         query = select(*columns).where(side == player_id, *which, *since).order_by(Match.id.desc()).limit(count)
         return select(query.subquery())
 
+    # One limited query per side: each walks the index of its column from the end, which an OR of both could not.
     both = union_all(last_on(Match.home_id), last_on(Match.away_id)).subquery()
     newest_first = select(both).order_by(both.c.id.desc()).limit(count)
     _, home, away, score, training = read_columns(session, newest_first, len(columns))[:, ::-1]
@@ -99,21 +100,21 @@ def ids(session: Session, environment: str, after: int, through: int | None) -> 
 
 
 def rated_through(session: Session, environment: str) -> int:
-    """Return the last match of the newest closed period, 0 before the first."""
+    """Return the id of the last match in the newest closed period, 0 before the first."""
     return session.scalar(select(func.max(Period.last_match_id)).where(Period.environment == environment)) or 0
 
 
 def end(session: Session, environment: str) -> int:
-    """Return the id of the environment's last match; 0 where there is none."""
+    """Return the id of the environment's last match, 0 without one."""
     return session.scalar(select(func.max(Match.id)).where(Match.environment == environment)) or 0
 
 
 def settled_after(database: Database, match_id: int) -> int:
-    """Return the last id that a reader may go on to from `match_id`: no match still on its way in falls under it.
+    """Return the largest id up to which every match is committed, at least `match_id`.
 
-    PostgreSQL gives ids out before their transactions commit, so that the last visible id may be ahead of one that
-    becomes visible later. Whoever may have drawn a lower one shares the intake lock: wait for those. Writers must not
-    wait long for readers, so a reader that has no luck stays where it is, and comes back.
+    PostgreSQL assigns ids before transactions commit, so a lower id may become visible after a higher one. Writers hold
+    the shared INTAKE lock until they commit, so this waits for the current holders. Writers must not wait long for
+    readers: after `PATIENCE_S` it returns `match_id`, and the caller tries again later.
     """
     with database.read() as session:
         last = session.scalar(select(func.max(Match.id))) or 0
@@ -127,7 +128,7 @@ def settled_after(database: Database, match_id: int) -> int:
 def _gathered(
     session: Session, environment: str, after: int, through: int | None, *columns: SQLColumnExpression[Any]
 ) -> NDArray[np.float64]:
-    """Read columns of the matches that count, (columns, M), oldest first."""
+    """Read (columns, M) values of the rated matches, oldest first."""
     last = end(session, environment) if through is None else through
     which = Match.environment == environment, *counting.rated(session)
     query = select(*columns).where(*which).order_by(Match.id)

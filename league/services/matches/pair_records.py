@@ -1,4 +1,4 @@
-"""Win, draw and loss records of pairs of players (payoffs): stored up to the last period, read up to now."""
+"""Pair records (payoffs): wins, draws and losses of pairs of players, stored up to the last period."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _OF_PLAYER = _SELECTED.where(or_(Payoff.low_id == bindparam("player"), Payoff.hi
 
 @dataclass(frozen=True)
 class PairCount:
-    """A pair's record from the view of the lower id; see `league.db.models.Payoff`."""
+    """A pair's record from the lower id's point of view; see `league.db.models.Payoff`."""
 
     matches: int = 0
     games: float = 0.0
@@ -38,13 +38,13 @@ class PairCount:
 
 @dataclass(frozen=True, eq=False)
 class PairRecords:
-    """The records of K pairs as columns, in order of (low, high); see `PairCount`.
+    """Records of K pairs as columns, in order of (low, high); see `PairCount`.
 
     Attributes:
         low: (K,) int64 lower id of each pair.
         high: (K,) int64 higher id.
-        matches: (K,) int64.
-        games: (K,) float64, as are points, wins, draws and losses.
+        matches: (K,) int64 number of matches.
+        games: (K,) float64 discounted number of games, as are points, wins, draws and losses.
     """
 
     low: NDArray[np.int64]
@@ -60,7 +60,7 @@ class PairRecords:
         return self.low.size
 
     def advance(self, games: MatchArrays) -> "PairRecords":
-        """Add matches, newest last."""
+        """Return the records with matches added, newest last."""
         apart = games.home != games.away
         home, away, learning = games.home[apart], games.away[apart], games.training[apart]
         low, high = np.minimum(home, away), np.maximum(home, away)
@@ -70,6 +70,7 @@ class PairRecords:
         codes = distinct(known, met)
         cell = indices(codes, met)
         new = arithmetic.tally(cell, score, learning, codes.size)
+        # Each training match discounts the older record of its pair, because a learner changes.
         kept = np.power(arithmetic.DECAY, np.bincount(cell, weights=learning, minlength=codes.size))
         place = indices(codes, known)
 
@@ -92,7 +93,7 @@ class PairRecords:
         )
 
     def among(self, games: MatchArrays) -> "PairRecords":
-        """Return the records of the pairs that met in these matches."""
+        """Return the records of the pairs in these matches."""
         players = distinct(self.low, self.high)
         low, high = np.minimum(games.home, games.away), np.maximum(games.home, games.away)
         apart = low != high
@@ -118,7 +119,7 @@ NO_RECORDS = PairRecords(_NO_IDS, _NO_IDS, _NO_IDS, *(_NO_NUMBERS,) * 5)
 
 
 def _codes(players: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number pairs in order of (low, high), given everybody's ids in order."""
+    """Number pairs in order of (low, high), given all player ids in ascending order."""
     return indices(players, low) * players.size + indices(players, high)
 
 
@@ -133,13 +134,13 @@ def of_player(session: Session, player_id: int) -> PairRecords:
 
 
 def current(session: Session, environment: str) -> PairRecords:
-    """Read the records up to now, open matches included."""
+    """Read the records up to now, unrated matches included."""
     closed = match_log.rated_through(session, environment)
     return read(session, environment).advance(match_log.read(session, environment, closed, None))
 
 
 def write(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Keep records, new or changed, as `Records.rows` gives them."""
+    """Upsert records as returned by `PairRecords.rows`."""
     bulk_insert.put(session, Payoff, rows, key=(Payoff.low_id, Payoff.high_id), fixed=(Payoff.environment,))
 
 
@@ -152,12 +153,12 @@ def rewrite(session: Session, environment: str, records: PairRecords) -> None:
 def against(
     records: PairRecords, player: int, opponents: Sequence[int] | NDArray[np.int64]
 ) -> tuple[arithmetic.WinCounts, NDArray[np.int64]]:
-    """Return a player's own records against K others from its view: a tally of shape (K,), and the numbers of matches.
+    """Return a player's win counts against K others from its point of view, shape (K,), and the numbers of matches.
 
     Args:
-        records: All of this player; see `of_player`.
-        player: Its id.
-        opponents: Ids of the others.
+        records: All records of this player; see `of_player`.
+        player: Id of the player.
+        opponents: (K,) ids of the others.
     """
     low = records.low == player
     others = np.where(low, records.high, records.low)
@@ -176,14 +177,17 @@ def against(
 
 
 def matrix(records: PairRecords, players: Sequence[int]) -> tuple[arithmetic.WinCounts, NDArray[np.int64]]:
-    """Return the records among P players as a tally of shape (P, P), and the plain numbers of matches."""
+    """Return the win counts among P players, shape (P, P), and the numbers of matches."""
     return _seen(records, _square(records.low, records.high, players))
 
 
 def _seen(
     records: PairRecords, view: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 ) -> tuple[arithmetic.WinCounts, NDArray[np.int64]]:
-    """Return records as a tally, and the numbers of matches; `view` arranges a column and its turned-round twin."""
+    """Return records as win counts and numbers of matches.
+
+    `view` arranges a column, given its values from the lower and from the higher id's point of view.
+    """
     tally = arithmetic.WinCounts(
         games=view(records.games, records.games),
         points=view(records.points, records.games - records.points),
@@ -195,7 +199,7 @@ def _seen(
 
 
 def met(session: Session, environment: str, players: Sequence[int]) -> csr_array:
-    """Return (P, P) how many matches each two of P players have played up to the last closed period."""
+    """Return the sparse (P, P) numbers of matches between P players up to the last closed period."""
     columns: tuple[SQLColumnExpression[Any], ...] = Payoff.low_id, Payoff.high_id, Payoff.matches
     query = select(*columns).where(Payoff.environment == environment)
     low, high, matches = read_columns(session, query, len(columns))
@@ -207,7 +211,7 @@ def met(session: Session, environment: str, players: Sequence[int]) -> csr_array
 def _square(
     low: NDArray[np.int64], high: NDArray[np.int64], players: Sequence[int]
 ) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
-    """Return how to spread columns of pairs, from the view of the lower and of the higher id, over (P, P) cells."""
+    """Return a function that arranges columns of pairs, seen from the lower and the higher id, as (P, P) matrices."""
     among, row, column = _places(low, high, players)
 
     def square(of_low: NDArray[Any], of_high: NDArray[Any]) -> NDArray[Any]:
@@ -221,7 +225,7 @@ def _square(
 def _places(
     low: NDArray[np.int64], high: NDArray[np.int64], players: Sequence[int]
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-    """Return which pairs are of two of P players, and the places in 0..P-1 of these pairs' lower and higher ids."""
+    """Return which pairs are among P players, and the indices of their lower and higher ids in `players`."""
     ids = np.array(players, dtype=np.int64)
     order = np.argsort(ids)
     among = np.isin(low, ids) & np.isin(high, ids)

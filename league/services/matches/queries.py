@@ -15,7 +15,7 @@ from league.services.matches import counting
 from league.services.matches import log as match_log
 
 SEARCHED = 100_000
-"""Of how many matches of an environment one page looks for a kind: rare ones must not take a scan of all."""
+"""Number of ids that one page searches for matches of a kind, so that a rare kind does not scan the whole log."""
 
 _HOME, _AWAY = aliased(Player), aliased(Player)
 _HOME_RATING, _AWAY_RATING = aliased(Rating), aliased(Rating)
@@ -38,15 +38,15 @@ class MatchRow:
     """A match of the log.
 
     Attributes:
-        lease_id: The lease that it was played for.
-        sequence: Of the match among those of its lease, from 0.
-        score: Home's, in [0, 1].
-        reason: Why it ended.
-        decisions: Its length.
-        learner_step: Steps of the learner so far, in a training match.
-        late: Whether it came after its lease had expired.
+        lease_id: Lease of the match.
+        sequence: Number of the match in its lease, from 0.
+        score: Home score, in [0, 1].
+        reason: Reason for the end of the match.
+        decisions: Length of the match.
+        learner_step: Step of the learner in a training match.
+        late: Whether it was reported after its lease expired.
         counts: Whether its worker was trusted.
-        period_id: The rating period that it is part of; None before that, and for matches of gates.
+        period_id: Rating period of the match; None before it is rated, and for gate matches.
         recorded: Whether there is a recording.
     """
 
@@ -72,10 +72,10 @@ class MatchRow:
 
 @dataclass(frozen=True)
 class MatchFilter:
-    """Which matches to list.
+    """Conditions on the listed matches.
 
     Attributes:
-        environment: None for all, if players are named.
+        environment: None for all, if players are given.
         kind: None for every kind.
         players: Matches of this player, or of these two against each other; empty for all players.
         recorded: Whether to list only matches with a recording.
@@ -88,7 +88,7 @@ class MatchFilter:
 
 
 def get_match(session: Session, match_id: int) -> MatchRow:
-    """Return one match.
+    """Return the match with an id.
 
     Raises:
         UnknownMatchError: There is no such match.
@@ -100,9 +100,10 @@ def get_match(session: Session, match_id: int) -> MatchRow:
 
 
 def list_matches(session: Session, wanted: MatchFilter, limit: int, cursor: int | None = None) -> Page[MatchRow]:
-    """List matches, newest first, before the given one.
+    """List matches newest first, before the cursor.
 
-    Of all players and one kind, a page searches the last `SEARCHED` ids and may hold less than `limit` for it.
+    For all players and one kind, a page searches the last `SEARCHED` ids and may therefore have fewer than `limit`
+    matches.
     """
     floor, end = 0, _LAST_ID if cursor is None else cursor
     if wanted.kind is not None and not (wanted.players or wanted.recorded):
@@ -115,7 +116,7 @@ def list_matches(session: Session, wanted: MatchFilter, limit: int, cursor: int 
 
 
 def last_ids(wanted: MatchFilter, floor: int, end: int, limit: int) -> Select[int]:
-    """Select the last `limit` ids in [floor, end) of the matches that the filter asks for."""
+    """Select the last `limit` ids in [floor, end) of the matches that pass the filter."""
     conditions = [_within(wanted)]
     if wanted.kind is not None:
         conditions.append(Match.kind == wanted.kind)
@@ -124,7 +125,7 @@ def last_ids(wanted: MatchFilter, floor: int, end: int, limit: int) -> Select[in
 
 
 def _within(wanted: MatchFilter) -> ColumnElement[bool]:
-    """Match an environment: by the players if they are named, so that no plan walks all its matches."""
+    """Return the condition on the environment; with players it does not refer to matches, so no plan scans them all."""
     if not wanted.players:
         return Match.environment == wanted.environment
     player = select(Player.id).where(Player.id == wanted.players[0])
@@ -132,21 +133,21 @@ def _within(wanted: MatchFilter) -> ColumnElement[bool]:
 
 
 def _recorded(ways: Sequence[ColumnElement[bool]], floor: int, end: int, limit: int) -> Select[int]:
-    """Select the last ids of matches with a recording, beginning with recordings, as there are few."""
+    """Select the last ids of matches with a recording, starting from the recordings, which are few."""
     match = select(Match.id).where(Match.id == Replay.match_id, or_(*ways))
     recordings = select(Replay.match_id).where(Replay.match_id >= floor, Replay.match_id < end, match.exists())
     return recordings.order_by(Replay.match_id.desc()).limit(limit)
 
 
 def _among_all(ways: Sequence[ColumnElement[bool]], floor: int, end: int, limit: int) -> Select[int]:
-    """Select the last ids of matches, each assignment of sides by an index of its own."""
+    """Select the last ids of matches, with one index scan per assignment of sides."""
     ids = select(Match.id).where(Match.id >= floor, Match.id < end).order_by(Match.id.desc()).limit(limit)
     found = union_all(*(select(ids.where(way).subquery()) for way in ways)).subquery()
     return select(found.c.id).distinct().order_by(found.c.id.desc()).limit(limit)
 
 
 def _seats(players: tuple[int, ...]) -> list[list[ColumnElement[bool]]]:
-    """Return the possible assignments of sides: a player on either side, two against each other."""
+    """Return the possible assignments of sides: one player on either side, two players either way round."""
     if not players:
         return [[]]
     sides: tuple[InstrumentedAttribute[int], InstrumentedAttribute[int]] = (Match.home_id, Match.away_id)
@@ -190,7 +191,7 @@ def _read(session: Session, ids: Iterable[int]) -> list[MatchRow]:
 
 
 def _rating_period() -> ScalarSelect[int]:
-    """Select the period that a match is part of."""
+    """Select the rating period of a match."""
     took_in = select(Period.id).where(Period.environment == Match.environment, Period.last_match_id >= Match.id)
     current = took_in.where(Period.current_version(), Match.kind != counting.GATE)
     return current.order_by(Period.last_match_id, Period.id).limit(1).correlate(Match).scalar_subquery()
