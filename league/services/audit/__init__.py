@@ -1,4 +1,1 @@
-"""The audit log: recording, listing and streaming of events.
-
-The recorded changes happen in other packages.
-"""
+"""The audit log: append, list and stream events; the audited changes happen in other packages."""

@@ -1,4 +1,4 @@
-"""The audit log: written, read, filtered, with the names of the players in it."""
+"""The audit log: append, filter and list events, with the names of the players in them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,20 +17,20 @@ from league.pagination import Page, paginate
 from league.player_names import display_name
 
 _PLAYERS = {"champion": ("from", "to"), "gate": ("against",)}
-"""Which details of a kind of event are ids of players."""
+"""Details that are player ids, by kind of event."""
 
 RULE = "rule"
-"""Actor of changes that no person made."""
+"""Actor of automatic changes."""
 
 
 @dataclass(frozen=True)
 class AuditFilter:
-    """Which events to list.
+    """Conditions on the listed events.
 
     Attributes:
         environment: None for all.
-        league_wide: Whether events of no environment, such as those of tokens, come with those of an environment.
-        kind: None for all but closed periods, of which there are many.
+        league_wide: Whether to include events without an environment, such as those of tokens.
+        kind: None for all but closed periods, which are numerous.
         actor: None for all.
         player_id: None for all.
         periods: Whether to include closed periods if `kind` is None.
@@ -57,11 +57,11 @@ class AuditFilter:
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """What happened, to which player, by whom and why.
+    """An audit event with its player, actor and reason.
 
     Attributes:
-        player: A call-sign, or a name.
-        others: Likewise, of the players that details name by their ids, by the name of the detail.
+        player: Call-sign or name of the player.
+        others: Call-signs or names of the players in details, by the name of the detail.
     """
 
     id: int
@@ -96,6 +96,7 @@ def record(
     details: Mapping[str, Any] | None = None,
 ) -> int:
     """Append an event to the audit log as the last statement of a transaction; return its id."""
+    # Ids of events must commit in ascending order, or a reader of the stream would skip one.
     locks.acquire(session, Lock.EVENTS)
     event = Event(
         kind=kind,
@@ -112,7 +113,7 @@ def record(
 
 
 def list_events(session: Session, wanted: AuditFilter, limit: int, cursor: int | None = None) -> Page[AuditEntry]:
-    """List events newest first, before the given one."""
+    """List events newest first, before the cursor."""
     query = paginate(_selected().where(*wanted.conditions()), Event.id, cursor, limit, newest_first=True)
     return Page.cut(_entries(session, query), limit, attrgetter("id"))
 
@@ -182,9 +183,9 @@ def _names(session: Session, ids: Collection[int]) -> dict[int, str]:
 
 
 def _distinct(session: Session, column: InstrumentedAttribute[str]) -> Sequence[str]:
-    """Read the different values of an indexed column by one index look-up for each, however many rows have it.
+    """Read the distinct values of an indexed column with one index look-up per value.
 
-    DISTINCT would read every row; PostgreSQL's wiki describes this as "loose indexscan".
+    DISTINCT would read every row. PostgreSQL's wiki describes this recursive CTE as "loose indexscan".
     """
     least = select(func.min(column).label("value")).cte("values_in_order", recursive=True)
     following = select(func.min(column)).where(column > least.c.value).correlate(least).scalar_subquery()

@@ -1,4 +1,4 @@
-"""Event stream: its start and the results that it sends in addition to the audit log."""
+"""Event stream: its start, and the results that it sends in addition to the audit log."""
 
 from sqlalchemy import func, select
 
@@ -20,7 +20,7 @@ def latest(database: Database) -> tuple[int, int]:
 
 
 def read_results_after(database: Database, match_id: int) -> list[AuditEntry]:
-    """Count the matches that came in after a match, by environment; an entry's id is that of the last one."""
+    """Count the matches after an id by environment; the id of an entry is that of its last match."""
     columns = Match.environment, func.count(), func.max(Match.id), func.max(Match.reported_at)
     fresh = Match.id > match_id, Match.id <= match_log.settled_after(database, match_id)
     with database.read() as session:
