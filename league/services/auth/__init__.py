@@ -1,4 +1,1 @@
-"""Tokens and what each owns.
-
-Scopes and secrets are in `league.auth`.
-"""
+"""Bearer tokens and the workers, learners and players that they own; scopes and secrets are in `league.auth`."""

@@ -29,7 +29,7 @@ def is_restricted(caller: Principal) -> bool:
 
 
 def owner(caller: Principal) -> str | None:
-    """Return the owner of what a caller registers: its token, or None."""
+    """Return the owner of workers and learners that a caller registers: its token, or None."""
     return caller.name if is_restricted(caller) else None
 
 
@@ -59,7 +59,7 @@ def require_learner(session: Session, caller: Principal, learner_id: int) -> Non
 
 
 def require_learner_of(session: Session, caller: Principal, player_id: int) -> None:
-    """Reject a player whose learner the caller does not own.
+    """Reject a player if the caller does not own its learner.
 
     Raises:
         ForbiddenError: It belongs to another token or has no owner.
@@ -108,7 +108,7 @@ def _way_out(row: Row, caller: Principal) -> str:
 
 
 def assign(session: Session, token: str, environment: str, learner: str, *, actor: str, now: datetime) -> None:
-    """Make a worker token the owner of a learner, whoever owned it before.
+    """Make a worker token the owner of a learner, replacing any previous owner.
 
     Raises:
         UnknownTokenError: There is no token of this name.
@@ -122,7 +122,7 @@ def assign(session: Session, token: str, environment: str, learner: str, *, acto
     named = Learner.environment == environment, Learner.name == learner
     locked = (
         select(Learner).where(*named).with_for_update(key_share=True)
-    )  # rows that refer to it may be inserted concurrently
+    )  # FOR NO KEY UPDATE does not block inserts that refer to the row
     row = session.scalar(locked)
     if row is None:
         raise UnknownLearnerError(learner, f"{environment} has no learner of this name", "see `league players`")

@@ -1,4 +1,4 @@
-"""Bearer tokens: created, renewed, revoked and authenticated. Only hashes are stored, and changes are audited."""
+"""Bearer tokens: create, renew, revoke and authenticate. Only hashes are stored, and changes are audited."""
 
 from dataclasses import dataclass
 from datetime import datetime
