@@ -1,4 +1,1 @@
-"""Environments: lookup, creation, limits, listing and deletion.
-
-The games themselves are in `arena`.
-"""
+"""Environments: lookup, creation, limits, listing and deletion; the games themselves are in `arena`."""

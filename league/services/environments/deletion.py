@@ -119,6 +119,7 @@ def remove(database: Database, environment: str, exported: Holdings | None, *, a
 
 
 def _remove(session: Session, environment: str, exported: Holdings | None, actor: str, now: datetime) -> Holdings:
+    # In the lock order of `league.db.locks`: no period, result or player can be added until the deletion commits.
     locks.acquire(session, Lock.PERIOD, environment)
     locks.acquire(session, Lock.INTAKE, environment)
     locks.acquire(session, Lock.POPULATION)

@@ -61,7 +61,7 @@ def require(session: Session, environment: str) -> None:
 
 
 def sides(session: Session, environment: str) -> tuple[str, str] | None:
-    """Name the two sides of an environment where they are unlike."""
+    """Return the names of the two sides if the environment is asymmetric, else None."""
     names = session.scalar(select(Environment.sides).where(Environment.name == environment))
     return None if names is None else (names[0], names[1])
 
