@@ -1,4 +1,4 @@
-"""The HTTP API: routers by resource, middleware, and what endpoints share. The rules are in `league.services`.
+"""The HTTP API: routers by resource, middleware and shared dependencies; the rules are in `league.services`.
 
-Each endpoint opens one transaction, calls a service, and answers after the commit.
+Each endpoint opens one transaction, calls a service, and responds after the commit.
 """

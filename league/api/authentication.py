@@ -1,4 +1,4 @@
-"""Authentication of a request: whose token it is, what that may do, and which pages may call from a browser."""
+"""Authentication of requests: bearer tokens, scopes, rate limits, and protection from cross-site browser requests."""
 
 from datetime import datetime
 from functools import lru_cache, partial
@@ -22,22 +22,22 @@ bearer = HTTPBearer(scheme_name="token", auto_error=False, description="Made by 
 
 
 async def secret_of(credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> str | None:
-    """Return the bearer token of a call."""
+    """Return the bearer token of a request."""
     return None if credentials is None else credentials.credentials
 
 
 async def authorise(request: Request, league: AppState, secret: str | None, now: datetime, scope: Scope) -> Principal:
-    """Find out who calls, count the call and require the scope; raises as `identify` and `require_scope` do."""
+    """Authenticate the caller, apply its rate limit and require a scope; raises like `identify` and `require_scope`."""
     principal = await identify(request, league, secret, now)
     require_scope(principal, scope)
     return principal
 
 
 def require_scope(principal: Principal, scope: Scope) -> None:
-    """Refuse a caller whose token does not cover a call.
+    """Reject a caller with too small a scope.
 
     Raises:
-        ForbiddenError: Its scope is a lesser one.
+        ForbiddenError: The scope does not include the required one.
     """
     if principal.scope < scope:
         rule = f"its scope is {principal.scope.word}, but the call requires {scope.word}"
@@ -46,12 +46,12 @@ def require_scope(principal: Principal, scope: Scope) -> None:
 
 
 async def identify(request: Request, league: AppState, secret: str | None, now: datetime) -> Principal:
-    """Find out who calls; a token's calls are counted together, an open server's and refused ones by address.
+    """Authenticate the caller and apply its rate limit, per token, or per address if open or rejected.
 
     Raises:
-        UnauthenticatedError: No token has the secret, or none came and the server is closed.
-        ForbiddenError: The server is open and the call comes from a page of another site.
-        RateLimitedError: The caller made too many calls of late.
+        UnauthenticatedError: The token is missing or invalid.
+        ForbiddenError: The server is open and the request comes from a page of another site.
+        RateLimitedError: The caller exceeded its rate limit.
     """
     address = f"address {request.client.host}" if request.client is not None else "an unknown address"
     try:
@@ -67,17 +67,17 @@ async def identify(request: Request, league: AppState, secret: str | None, now: 
 
 
 async def find_principal(league: AppState, secret: str | None, now: datetime) -> Principal:
-    """Return who has a secret, as this process remembers it or as the database says.
+    """Return the principal of a token, cached or from the database.
 
     Raises:
-        UnauthenticatedError: No valid token has it.
+        UnauthenticatedError: The token is missing or invalid.
     """
     key = None if secret is None else digest(secret)
     return await league.tokens.find(key, now, partial(run_in_threadpool, _authenticate, league, secret, now))
 
 
 def _authenticate(league: AppState, secret: str | None, now: datetime) -> Principal:
-    """Ask the database, and write down now and then that a token was used."""
+    """Authenticate with the database, and record the use of the token now and then."""
     with league.database.autocommit_read() as session:
         principal = tokens.authenticate(session.connection(), league.settings, secret, now)
     if principal is not OPEN and league.tokens.is_note_due(principal.name, now):
@@ -87,10 +87,10 @@ def _authenticate(league: AppState, secret: str | None, now: datetime) -> Princi
 
 
 def _refuse_foreign_page(request: Request) -> None:
-    """Keep an open server from the pages of other sites that somebody of this machine has in a browser.
+    """Reject requests to an open server that a page of another site makes in a browser on this machine.
 
-    Such a page says where it is from, or, where its site's name was made to lead here, calls the server by that name.
-    Names without a dot are no exception: a network's search domain may lead them here as well.
+    Such a page sends its `Origin`, or after DNS rebinding the name of its own site as `Host`. Host names without a dot
+    are rejected too, because a network's search domain may resolve them to this machine.
     """
     origin, host = request.headers.get("origin"), _host(request.headers.get("host"), _own_name(request))
     if origin is not None and not is_loopback(_hostname(origin)):
@@ -100,14 +100,14 @@ def _refuse_foreign_page(request: Request) -> None:
 
 
 def _own_name(request: Request) -> str | None:
-    """Return what the server itself says it is called: its address, or a name where no socket is between (tests)."""
+    """Return the server's own address, or a name without a socket (tests)."""
     server = request.scope.get("server")
     return None if server is None else server[0]
 
 
 @lru_cache(maxsize=1024)
 def _host(header: str | None, own_name: str | None) -> str:
-    """Return the name that a call goes to, without its port: by its header, or else the server's own."""
+    """Return the requested host name without its port: that of the header, or the server's own."""
     headers = [] if header is None else [(b"host", header.encode("latin-1"))]
     server = None if own_name is None else (own_name, 80)
     return URL(scope={"path": "/", "headers": headers, "server": server}).hostname or ""

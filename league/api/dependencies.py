@@ -14,22 +14,22 @@ from league.errors import UnauthenticatedError
 PAGE_MAX = 1000
 ID_LIMIT = 2**63
 TEXT = r"^[^\x00]*$"
-"""What the databases store."""
+"""Pattern of text that both databases store: PostgreSQL rejects NUL."""
 
 
 async def running_league(request: Request) -> AppState:
-    """Return the league that the application serves."""
+    """Return the state of the running application."""
     league: AppState = request.app.state.league
     return league
 
 
 async def clock() -> datetime:
-    """Return the time of the call."""
+    """Return the current time."""
     return datetime.now(UTC)
 
 
 async def timepiece() -> Callable[[], Awaitable[datetime]]:
-    """Return the clock for responses that last, such as streams."""
+    """Return the clock, for long-lived responses such as streams."""
     return clock
 
 
@@ -71,7 +71,7 @@ Permission = Annotated[Callable[[], Awaitable[bool]], Depends(standing_permissio
 
 
 def _caller(scope: Scope) -> Callable[..., Awaitable[Principal]]:
-    """Return a dependency that finds out who calls, counts the call and requires the scope."""
+    """Return a dependency that authenticates the caller, applies its rate limit and requires a scope."""
 
     async def authorised(request: Request, league: Running, now: Now, secret: Secret) -> Principal:
         return await authorise(request, league, secret, now, scope)
@@ -80,7 +80,7 @@ def _caller(scope: Scope) -> Callable[..., Awaitable[Principal]]:
 
 
 async def metrics_reader(request: Request, league: Running, now: Now, secret: Secret) -> Principal | None:
-    """Find out who reads the metrics; None if metrics are open."""
+    """Authenticate the reader of the metrics; None if metrics are open."""
     if league.settings.metrics_open:
         return None
     return await authorise(request, league, secret, now, Scope.READ)

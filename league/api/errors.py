@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457), whatever raised them."""
+"""Conversion of all errors to problem documents (RFC 9457)."""
 
 import logging
 import re
@@ -35,13 +35,13 @@ _NO_METHOD = 405
 _NO_ROUTE = (404, _NO_METHOD)
 _WAY_OUT = "see /docs for its parameters"
 _UNREADABLE = {RecursionError: "its JSON nests too deeply", UnicodeDecodeError: "it is not UTF-8"}
-"""Why the framework could not read a body, beside what is no JSON."""
+"""Reasons for an unreadable body besides invalid JSON."""
 
 _NAMED = re.compile(r'"[^"]*"(?: \([^)]*\))?(?:, port \d+)?')
 
 
 class Problem(wire.Answer):
-    """An error (RFC 9457): `detail` is made of `value`, the `rule` that it breaks and the `way_out`."""
+    """An error document (RFC 9457): `detail` consists of `value`, the broken `rule` and the remedy `way_out`."""
 
     type: str
     """Stable identifier of the kind of error."""
@@ -50,7 +50,7 @@ class Problem(wire.Answer):
     status: int
     """The HTTP status."""
     detail: str
-    """Value, rule and way out in one sentence."""
+    """Value, rule and remedy in one sentence."""
     value: str
     """The offending value."""
     rule: str
@@ -62,20 +62,20 @@ class Problem(wire.Answer):
 
 
 FORESEEN = LeagueError, RequestValidationError, ClientDisconnect, DBAPIError, PoolTimeoutError
-"""Errors that are no defects."""
+"""Expected errors, which are not defects of the server."""
 
 log = logging.getLogger(__name__)
 
 
 def install(app: FastAPI) -> None:
-    """Answer errors of the league, of validation, of routing, of the database, and defects, as problems."""
+    """Register handlers that answer all errors and defects with problem documents."""
     for kind in (*FORESEEN, Exception):
         app.add_exception_handler(kind, _answer)
     app.add_exception_handler(HTTPException, _refused_by_framework)
 
 
 def response(error: LeagueError, members: Mapping[str, Any] | None = None) -> JSONResponse:
-    """Return the problem document of an error, with the headers that go with its status and with further members."""
+    """Return the problem document of an error, with the headers of its status and additional members."""
     headers = {}
     if isinstance(error, UnauthenticatedError):
         headers["WWW-Authenticate"] = "Bearer"
@@ -83,18 +83,18 @@ def response(error: LeagueError, members: Mapping[str, Any] | None = None) -> JS
         headers["Retry-After"] = str(wait_s)
     asked = request_id.get()
     if asked is not None:
-        headers[REQUEST_ID] = asked  # defects are answered outside of the middleware that names all other answers
+        headers[REQUEST_ID] = asked  # the handler of defects runs outside of the request id middleware
     document = error.problem() | {"request_id": asked} | dict(members or {})
     return JSONResponse(document, status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def pause_s(error: LeagueError) -> int | None:
-    """Return after how many seconds a call may succeed that failed so; None where time alone mends nothing."""
+    """Return the seconds after which a failed call may succeed; None if waiting does not help."""
     return error.retry_after_s or (RETRY_AFTER_S if error.status == _SERVICE_UNAVAILABLE else None)
 
 
 def to_league_error(request: Request, error: Exception) -> LeagueError:
-    """Return the error that a caller gets; one that is not the caller's fault is logged."""
+    """Return the error for the caller; errors of the server are logged."""
     if isinstance(error, LeagueError):
         return error
     if isinstance(error, RequestValidationError):
@@ -109,9 +109,9 @@ def to_league_error(request: Request, error: Exception) -> LeagueError:
 
 
 def redact(said: str) -> str:
-    """Return what a database's driver said without the hosts, users and databases that it names.
+    """Remove the quoted hosts, users and databases from a database driver's message.
 
-    Its text is public, because without the database no caller is authenticated; the log has the whole.
+    The message is public, because without the database no caller can be authenticated. The log has the original.
     """
     return _NAMED.sub('"..."', said)
 
@@ -149,14 +149,14 @@ async def _refused_by_framework(request: Request, error: Exception) -> JSONRespo
 
 
 def _methods(request: Request) -> list[str]:
-    """Return every method that the path has; the framework itself names those of one route only."""
+    """Return all methods of the path; the framework lists only those of one route."""
     routes = request.app.routes
     asked = ({**request.scope, "method": method} for method in _METHODS)
     return [str(scope["method"]) for scope in asked if any(route.matches(scope)[0] is Match.FULL for route in routes)]
 
 
 def _is_cut_off(error: Exception) -> bool:
-    """Say whether the database ended the connection, as of a process that stood still within a transaction."""
+    """Return whether the database closed the connection, for example of a process suspended within a transaction."""
     return isinstance(error, DBAPIError) and error.connection_invalidated
 
 

@@ -1,4 +1,4 @@
-"""Event feed: new events, read once for all server-sent event streams."""
+"""Event feed: one read of new events serves all server-sent event streams."""
 
 import threading
 from collections.abc import Callable
@@ -8,20 +8,20 @@ from cachetools import TTLCache
 from league.services.audit.log import AuditEntry
 
 Cursor = tuple[int, int]
-"""Id of the last event and of the last match that the reader has heard of."""
+"""Ids of the last event and the last match that the reader has received."""
 
 Fresh = list[tuple[Cursor, AuditEntry]]
-"""Events in their order, each with the cursor to go on from once it is known."""
+"""Events in order, each with the cursor that follows it."""
 
 
 _CURSORS_MAX = 1024
 
 
 class EventFeed:
-    """The last answers, for readers that ask for the same within a moment.
+    """Cache of recent reads, for streams that ask with the same cursor at about the same time.
 
     Args:
-        lasts_s: How long an answer is good, >= 0; shorter than the time between two questions of a stream.
+        lasts_s: Lifetime of an entry in seconds, >= 0; shorter than the poll interval of a stream.
         clock: Monotonic seconds.
     """
 
@@ -30,9 +30,10 @@ class EventFeed:
         self._answers: TTLCache[Cursor, Fresh] = TTLCache(_CURSORS_MAX, lasts_s, clock)
 
     def since(self, cursor: Cursor, read: Callable[[], Fresh]) -> Fresh:
-        """Return what came after a cursor: the result of `read`, or that of another reader just now."""
+        """Return the events after a cursor, from `read` or from another reader's recent read."""
         with self._lock:
             found = self._answers.get(cursor)
             if found is None:
+                # Within the lock: streams that ask at the same time wait for one read instead of repeating it.
                 found = self._answers[cursor] = read()
             return found

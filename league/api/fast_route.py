@@ -1,9 +1,8 @@
-"""Fast route: frequent calls of workers go to their endpoints without FastAPI's dependency solver.
+"""Fast route: frequent worker calls bypass FastAPI's dependency resolution.
 
-The solver walks a tree of dependencies and unwinds two stacks of contexts for each call, which takes longer than the
-call itself. Anything unusual, such as a body that breaks a rule, goes FastAPI's way, which then says what is wrong.
-
-See docs/contributing/decisions/0034-frequent-calls-bypass-dependency-resolution.md.
+For each call, FastAPI walks a tree of dependencies and unwinds two context stacks, which takes longer than the call
+itself. Unusual requests, such as one with an invalid body, take FastAPI's path, which then reports the error. See
+docs/contributing/decisions/0034-frequent-calls-bypass-dependency-resolution.md.
 """
 
 import asyncio
@@ -26,13 +25,13 @@ _JSON = b"content-type", b"application/json"
 
 
 class FastRoute(ApiRoute):
-    """A route whose endpoint is called directly if it is a worker's and returns a finished response.
+    """A route that calls worker endpoints directly if they return a finished response.
 
-    Such an endpoint takes `league`, `now`, `caller`, `body` and the parts of its path, and nothing else.
+    Such an endpoint takes `league`, `now`, `caller`, `body` and path parameters only.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the function that answers a request."""
+        """Return the request handler."""
         handle = super().get_route_handler()
         endpoint, hints = self.endpoint, get_type_hints(self.endpoint, include_extras=True)
         if hints.get("return") is not Response or hints.get("caller") != Worker or "body" not in hints:
@@ -64,7 +63,7 @@ class FastRoute(ApiRoute):
 def _read(
     body: TypeAdapter[Any], parts: Mapping[str, TypeAdapter[Any]], path: Mapping[str, Any], content: bytes
 ) -> dict[str, Any] | None:
-    """Return the arguments of an endpoint as FastAPI reads them; None if they break a rule."""
+    """Return the endpoint's arguments with FastAPI's validation; None if they are invalid."""
     try:
         given = {name: adapter.validate_python(path[name]) for name, adapter in parts.items()}
         return given | {"body": body.validate_python(from_json(content))}

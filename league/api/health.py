@@ -1,4 +1,4 @@
-"""Health: liveness, readiness and metrics."""
+"""Health endpoints: liveness, readiness and metrics."""
 
 import logging
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def get_readiness(league: Running, request: Request, response: Response) -> wire
 
 
 def _failure(check: Callable[[], None]) -> Exception | None:
-    """Return why something is not fit for work."""
+    """Return the error of a check, or None."""
     try:
         check()
     except (LeagueError, SQLAlchemyError) as error:
@@ -61,7 +61,7 @@ def _failure(check: Callable[[], None]) -> Exception | None:
 
 
 def _told(error: Exception, database: Database) -> str:
-    """Say what anybody may hear of it: neither where anything is nor, of a store, what its service says of itself."""
+    """Return the public description of a failure, without addresses and without a store's own message."""
     if isinstance(error, StoreUnavailableError):
         return f"{error.title}: {error.rule.partition(' (')[0]}; see the server's log"
     return api_errors.redact(_line(error).replace(str(database), "the database"))
@@ -78,6 +78,6 @@ def _ask(database: Database) -> None:
 
 @router.get("/metrics", response_class=Response)
 def get_metrics(league: Running, now: Now, _: MetricsReader) -> Response:
-    """Send the figures for Prometheus; without a token where the server's settings allow it."""
+    """Return the metrics for Prometheus; without a token if the server's settings allow it."""
     text = league.metrics.exposition(league.database, league.settings, now)
     return Response(text, media_type=CONTENT_TYPE_LATEST)

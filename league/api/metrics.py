@@ -1,4 +1,4 @@
-"""Prometheus metrics: counted in this process, or read from the database when they are asked for."""
+"""Prometheus metrics: counted in this process, or read from the database on request."""
 
 from datetime import datetime, timedelta
 from http import HTTPMethod
@@ -21,7 +21,7 @@ _START_S = "league_statement_start_s"
 
 
 class Metrics:
-    """The figures of one API process."""
+    """Metrics of one API process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -82,15 +82,15 @@ class Metrics:
         event.listen(database.engine, "checkin", lambda *_: self._connections.dec())
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Note an answered request, under its route's template; methods that HTTP does not have count together."""
+        """Count a finished request under its route template; unknown HTTP methods count as "other"."""
         method = method if method in _METHODS else "other"
         self.requests.labels(method, route, str(status)).inc()
         self.seconds.labels(method, route).observe(seconds)
 
     def exposition(self, database: Database, settings: Settings, now: datetime) -> bytes:
-        """Return all figures in Prometheus' text format, as of `metrics_cache_s` ago at most.
+        """Return all metrics in Prometheus' text format, at most `metrics_cache_s` old.
 
-        Callers that come together wait for one computation.
+        Concurrent callers share one computation.
         """
 
         def render() -> bytes:
@@ -117,7 +117,7 @@ class Metrics:
 
 
 class _StatementClock:
-    """Times the statements of an engine."""
+    """Measures the duration of an engine's statements."""
 
     def __init__(self, engine: Engine, seconds: Summary) -> None:
         self._kinds = {write: seconds.labels("write" if write else "read") for write in (False, True)}

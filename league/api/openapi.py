@@ -1,4 +1,4 @@
-"""Interface description: tags, and the errors of all calls by reference."""
+"""OpenAPI description: tags, shared error responses and shared parameters."""
 
 import json
 from collections import Counter
@@ -45,7 +45,7 @@ Node = dict[str, Any]
 
 
 def install(app: FastAPI) -> None:
-    """Complete the interface description of an application when it is first asked for."""
+    """Build the OpenAPI description on the first request for it."""
     build = app.openapi
 
     def openapi() -> Node:
@@ -65,7 +65,7 @@ def _completed(description: Node) -> Node:
     operations = [(method, operation) for calls in description["paths"].values() for method, operation in calls.items()]
     for method, operation in operations:
         answers = operation["responses"]
-        del operation["summary"]  # the operation's id once more
+        del operation["summary"]  # repeats the operation's id
         if method == "post" and "201" in answers:
             answers["200"] = {**answers["201"], "description": "It existed before"}
             answers["201"] = {**answers["201"], "headers": {"Location": {"$ref": f"{_REF}/headers/Location"}}}
@@ -80,10 +80,10 @@ def _completed(description: Node) -> Node:
 
 
 def _share_parameters(operations: list[Node]) -> Node:
-    """Replace equal parameters of several operations by references, and return what they refer to."""
+    """Replace parameters that several operations share by references; return the shared ones."""
     every = [parameter for operation in operations for parameter in operation.get("parameters", ())]
     for parameter in every:
-        parameter["schema"].pop("description", None)  # which is beside the schema as well
+        parameter["schema"].pop("description", None)  # the parameter itself has it too
         if not parameter["required"]:
             del parameter["required"]
     counts = Counter(json.dumps(parameter) for parameter in every)
@@ -101,7 +101,7 @@ def _share_parameters(operations: list[Node]) -> Node:
 
 
 def _shorten(node: object) -> None:
-    """Drop the titles that pydantic makes of names, and write nullable values as a list of types."""
+    """Remove generated titles, and write nullable types as a list."""
     if isinstance(node, dict):
         if isinstance(node.get("title"), str):
             del node["title"]

@@ -1,7 +1,7 @@
-"""Rate limit by token bucket.
+"""Rate limit: one token bucket per caller and request class.
 
-Each caller has a token bucket per request class: it holds `burst` calls, refills at `per_s`, and a call that finds it
-empty is refused. A caller that reads too much can therefore still report. Each process counts for itself.
+A bucket holds `burst` calls, refills at `per_s`, and rejects a call when it is empty. Because classes have separate
+buckets, a caller that reads too much can still report. Each process has its own buckets.
 
 Source: the token bucket of RFC 2697, with one rate.
 """
@@ -15,12 +15,12 @@ from league.errors import RateLimitedError
 from league.request_class import RequestClass
 
 REFUSED_COST = 100
-"""A call with an invalid token counts as so many, which slows down attempts to guess tokens."""
+"""Cost of a call with an invalid token, which slows down attempts to guess tokens."""
 
 _CALLERS_MAX = 10_000
 
 _Count = tuple[str, RequestClass | None]
-"""What is counted apart: a caller's calls of one class."""
+"""Key of a bucket: the caller and a request class."""
 
 
 @dataclass
@@ -44,10 +44,10 @@ class RateLimiter:
         self._lock = threading.Lock()
 
     def admit(self, caller: str, request_class: RequestClass | None, now: datetime, cost: int = 1) -> None:
-        """Count a call in its class; those without one are counted together.
+        """Take a call's cost from its bucket; calls without a class share one bucket.
 
         Raises:
-            RateLimitedError: The bucket is empty; `retry_after_s` says how long to wait.
+            RateLimitedError: The bucket is empty; `retry_after_s` is the wait.
         """
         with self._lock:
             bucket = self._filled((caller, request_class), now)
@@ -77,7 +77,7 @@ class RateLimiter:
         bucket.filled_at = now
 
     def _forget_idle(self, now: datetime) -> None:
-        """Drop full buckets, which are as good as none, once there are many."""
+        """Drop full buckets once there are many; a new bucket is full as well."""
         if len(self._buckets) < _CALLERS_MAX:
             return
         for bucket in self._buckets.values():

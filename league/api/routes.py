@@ -1,7 +1,7 @@
-"""Routes of the API refuse query parameters that they do not have: one that is mistyped would be ignored otherwise.
+"""API routes that reject unknown query parameters, because a mistyped one would otherwise be ignored.
 
-Fields of bodies are as strict. Pages for people and probes take any parameter: links from elsewhere carry `utm_source`,
-and monitors add numbers against caches.
+Bodies are as strict. Pages for people and probes accept any parameter: links from elsewhere carry `utm_source`, and
+monitors add cache-busting numbers.
 """
 
 from collections.abc import Callable, Coroutine, Iterable
@@ -20,10 +20,10 @@ _SHOWN_LENGTH = 120
 
 
 class ApiRoute(APIRoute):
-    """A route that refuses query parameters that neither its endpoint nor a dependency declares."""
+    """A route that rejects query parameters which neither its endpoint nor a dependency declares."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the function that answers a request."""
+        """Return the request handler."""
         handle = super().get_route_handler()
         names = query_parameters(self.dependant)
 
@@ -36,26 +36,26 @@ class ApiRoute(APIRoute):
 
 
 def query_parameters(dependant: Dependant) -> tuple[str, ...]:
-    """Return the names of the query parameters that a call has, as callers write them; those of models one by one."""
+    """Return the names of a call's query parameters as clients write them, those of models field by field."""
     own = [name for field in dependant.query_params for name in _written(field.alias, field.field_info.annotation)]
     nested = [name for dependency in dependant.dependencies for name in query_parameters(dependency)]
     return tuple(dict.fromkeys([*own, *nested]))
 
 
 def _written(name: str, annotation: object) -> list[str]:
-    """Return the names that callers write for a parameter: its own, or those of the fields of its model."""
+    """Return the names that clients write for a parameter: its own, or the fields of its model."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [field.alias or name for name, field in annotation.model_fields.items()]
     return [name]
 
 
 def _refuse_unknown(given: Iterable[str], names: tuple[str, ...]) -> None:
-    """Raise an error for the first query parameter that a call does not have.
+    """Reject unknown query parameters.
 
-    The error shows its name alone: the value may be a secret that was sent the wrong way.
+    The error contains only the name of the first one: its value may be a misplaced secret.
 
     Raises:
-        InvalidRequestError: There is one.
+        InvalidRequestError: There is an unknown parameter.
     """
     for name in given:
         if name not in names:

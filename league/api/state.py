@@ -1,4 +1,4 @@
-"""State of one server process: its settings, database and store, and what it caches."""
+"""State of one server process: settings, database, store and caches."""
 
 import threading
 from dataclasses import dataclass
@@ -24,16 +24,15 @@ from league.storage.s3 import S3Store
 
 
 class Stream:
-    """An answer that goes on until its reader leaves."""
+    """An open event stream."""
 
 
 @dataclass(frozen=True)
 class AppState:
-    """What one API process holds; all truth is in the database and the store.
+    """State of one API process; all persistent data is in the database and the store.
 
-    Threads share `rng`, which locks itself: to make one for each call takes as long as a statement. `ending` is set
-    when the process is asked to end: answers without an end of their own, of which `streams` has one entry each, then
-    end.
+    Threads share `rng`, which has its own lock: creating a generator per call takes as long as a statement. `ending` is
+    set at shutdown. Open streams, each with an entry in `streams`, then end.
     """
 
     settings: Settings

@@ -1,7 +1,7 @@
-"""Token cache: the principals of recent bearer tokens, and when the use of a token was last recorded.
+"""Token cache: principals of recent bearer tokens, and the times at which their use was last recorded.
 
-A principal is cached for `memory_s`, which is the longest delay until a revocation, or the first token, takes effect.
-Asking the database at every call would double the cost of a heartbeat. Invalid tokens are not cached.
+A principal is cached for `memory_s`, which is the longest delay until a revocation, or the first token, takes effect. A
+database query for every call would double the cost of a heartbeat. Invalid tokens are not cached.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ class TokenCache:
     """Principals by the digest of their token, None for calls without a token.
 
     Args:
-        memory_s: How long a principal is cached, in seconds; 0 disables the cache.
+        memory_s: Cache lifetime in seconds; 0 disables the cache.
     """
 
     def __init__(self, memory_s: float) -> None:
@@ -29,7 +29,7 @@ class TokenCache:
         self._lock = threading.Lock()
 
     async def find(self, digest: str | None, now: datetime, ask: Callable[[], Awaitable[Principal]]) -> Principal:
-        """Return the cached principal of a token, or ask for it; concurrent calls share one question."""
+        """Return the cached principal of a token, or query it; concurrent calls share one query."""
         principal, since, until = self._known.get(digest, (None, now, now))
         if principal is not None and since <= now < until:  # the clock may have been set back
             return principal
@@ -49,9 +49,9 @@ class TokenCache:
         return due
 
     async def _ask_once(self, digest: str | None, ask: Callable[[], Awaitable[Principal]]) -> Principal:
-        """Share a question: otherwise all calls under way would ask whenever an entry expires."""
+        """Share a pending query: otherwise all concurrent calls would query whenever an entry expires."""
         pending = self._pending.get(digest)
         if pending is None:
             pending = self._pending[digest] = asyncio.ensure_future(ask())
             pending.add_done_callback(lambda _: self._pending.pop(digest))
-        return await asyncio.shield(pending)  # a cancelled caller does not cancel the question of the others
+        return await asyncio.shield(pending)  # a cancelled caller does not cancel the query for the others

@@ -1,1 +1,1 @@
-"""ASGI middleware: what happens to every request before and after its endpoint."""
+"""ASGI middleware: request ids, protocol version, body limit and concurrency."""

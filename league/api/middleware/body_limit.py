@@ -1,7 +1,7 @@
-"""Body limit: a body is read before its call is queued; one that is too large or too slow is refused.
+"""Body limit: read a body before its call is queued, and reject bodies that are too large or too slow.
 
-A call that had its turn while its body is on its way would keep it for as long as its sender likes: four that send
-slowly, or whose network was cut, would shut all results out.
+If a call entered the queue first, a slow client would occupy its turn: four slow or disconnected clients would block
+all results.
 """
 
 import asyncio
@@ -16,19 +16,19 @@ from league.wire import PREFIX
 CHECKPOINTS = f"{PREFIX}/checkpoints/"
 
 BODIES_MAX = 16
-"""How many of the largest bodies a process holds at once, those of calls that wait for their turn among them."""
+"""Memory limit in multiples of the largest body, including bodies of queued calls."""
 
 _RETRY_AFTER_S = 1
 
 
 class BodyLimitMiddleware:
-    """Middleware that takes in bodies and bounds them; a checkpoint has a bound of its own and is streamed.
+    """Middleware that buffers and limits bodies; checkpoints have their own limit and are streamed.
 
     Args:
-        app: What to protect.
-        body_max_bytes: Bound of everything but checkpoints.
-        checkpoint_max_bytes: Bound of a checkpoint.
-        pause_s: Longest wait for the next piece of a body.
+        app: The application behind it.
+        body_max_bytes: Largest body, except checkpoints.
+        checkpoint_max_bytes: Largest checkpoint.
+        pause_s: Longest wait for the next chunk of a body, in seconds.
     """
 
     def __init__(self, app: ASGIApp, body_max_bytes: int, checkpoint_max_bytes: int, pause_s: float) -> None:
@@ -39,7 +39,7 @@ class BodyLimitMiddleware:
         self._held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Pass a request on with its buffered body, or reject it."""
         declared = _declared_bytes(scope) if scope["type"] == "http" else 0
         if declared == 0:
             await self._app(scope, receive, send)
@@ -61,13 +61,11 @@ class BodyLimitMiddleware:
             self._held_bytes -= size
 
     async def _read(self, scope: Scope, receive: Receive) -> list[Message]:
-        """Read a whole body, in however many pieces it comes, and what follows where its sender went away.
-
-        Its bytes are held from then on.
+        """Read a whole body, and the disconnect message if the client went away. Its bytes count until the call ends.
 
         Raises:
-            TooLargeError: It has more bytes than the server takes.
-            BusyError: Too many are on their way, or no more of them come.
+            TooLargeError: The body exceeds the limit.
+            BusyError: Too many bodies are buffered, or no more of this one arrives.
         """
         body = bytearray()
         try:
@@ -93,7 +91,7 @@ class BodyLimitMiddleware:
             raise _busy(scope, f"the bodies of other calls already take more than {most} bytes")
 
     def _patient(self, scope: Scope, receive: Receive) -> Receive:
-        """Return what waits so long for each piece of a body, and for whatever comes after it as long as it takes."""
+        """Return a `receive` with a timeout for each chunk of a body and none for later messages."""
         more = True
 
         async def patient() -> Message:
@@ -122,7 +120,7 @@ def _busy(scope: Scope, rule: str) -> BusyError:
 
 
 def _declared_bytes(scope: Scope) -> int | None:
-    """Return what Content-Length says; None where the body comes in chunks, 0 where there is none."""
+    """Return the Content-Length; None for a chunked body, 0 without a body."""
     headers = dict(scope["headers"])
     length = headers.get(b"content-length")
     if length is not None and length.isdigit():
@@ -131,7 +129,7 @@ def _declared_bytes(scope: Scope) -> int | None:
 
 
 def replayed(messages: list[Message], receive: Receive) -> Receive:
-    """Return what gives messages that were received already once more, and then what comes."""
+    """Return a `receive` that first returns buffered messages and then new ones."""
 
     async def replay() -> Message:
         return messages.pop(0) if messages else await receive()

@@ -59,6 +59,7 @@ class QueueLimiter:
         except TimeoutError:
             return self._has_turn(turn)
         except asyncio.CancelledError:
+            # Cancelled after the turn was granted: pass it on, or the slot would be lost.
             if self._has_turn(turn):
                 self._pass_on()
             raise
@@ -86,6 +87,7 @@ class QueueLimiter:
     def _pass_on(self) -> None:
         while self.queue:
             turn = self.queue.popleft()
+            # A queued call may have timed out or been cancelled without leaving the queue yet.
             if not turn.done():
                 turn.set_result(None)
                 return

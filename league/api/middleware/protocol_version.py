@@ -1,4 +1,4 @@
-"""Protocol version: calls by a protocol that this server does not speak are refused.
+"""Protocol version: reject calls with a protocol that this server does not support.
 
 See docs/contributing/decisions/0028-calls-name-their-protocol.md.
 """
@@ -13,20 +13,20 @@ from league.errors import UnsupportedProtocolError
 from league.wire import PREFIX, PROTOCOL, PROTOCOL_HEADER
 
 OLDEST = 1
-"""The oldest protocol that is spoken; that of calls that name none, which are of versions before it had a number."""
+"""Oldest supported protocol, also assumed for calls without a version, which come from clients before it had one."""
 
 _NAME = PROTOCOL_HEADER.lower().encode()
 _SPOKEN = frozenset(str(number).encode() for number in range(OLDEST, PROTOCOL + 1))
 
 
 class ProtocolVersionMiddleware:
-    """Middleware that lets calls through whose protocol is spoken, and those that name none."""
+    """Middleware that rejects calls with an unsupported protocol version."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a call on, or say which side is to be brought up to date."""
+        """Pass a call on, or reject it with the side that needs an upgrade."""
         if scope["type"] == "http" and scope["path"].startswith(PREFIX) and not _spoken(scope):
             refusal = api_errors.response(_refusal(Headers(scope=scope)[PROTOCOL_HEADER]))
             await refusal(scope, receive, send)

@@ -1,6 +1,6 @@
-"""Request ids: the caller's `X-Request-ID`, or one made here, in responses, problems and log lines.
+"""Request ids: the caller's `X-Request-ID` or a new one, in responses, problem documents and log lines.
 
-With it goes what is noted of every request: a line in the log where it did not go well, and figures for Prometheus.
+The middleware also logs unsuccessful requests and counts all of them for Prometheus.
 """
 
 import logging
@@ -25,17 +25,16 @@ log = logging.getLogger("league.requests")
 
 
 class RequestIdMiddleware:
-    """Middleware that names, counts and times requests, and logs how they ended.
+    """Middleware that assigns request ids, measures requests and logs unsuccessful ones.
 
-    Refused ones are logged as information, failed ones as warnings.
-
-    Calls that are sent away because there are too many leave no line, which would be one too many; metrics count them.
-    An id that the caller sent is kept if it is one word of up to 64 letters, digits and `._:-`; any other would not be
-    fit for the log, and is replaced.
+    Rejected requests are logged as information, failed ones as warnings. Calls rejected by back-pressure (429, 503) are
+    logged only at debug level, because lines would add to the overload; metrics count them.
+    A caller's id is used if it has 1 to 64 letters, digits and `._:-`. Any other id is replaced, because it would not
+    be safe in a log.
 
     Args:
-        app: Answers them.
-        metrics: Counts and times them under their routes' templates.
+        app: The application behind it.
+        metrics: Counts and times requests by route template.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -48,7 +47,7 @@ class RequestIdMiddleware:
             return
         sent = Headers(scope=scope).get(REQUEST_ID, "")
         own = sent if _USABLE.fullmatch(sent) else secrets.token_hex(_ID_BYTES)
-        request_id.set(own)  # for this request's task alone, and for the handler of defects outside of this
+        request_id.set(own)  # context variable: seen by this request only, and by the outer handler of defects
         status = _FAILED
 
         async def named(message: Message) -> None:

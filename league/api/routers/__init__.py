@@ -1,1 +1,1 @@
-"""Endpoints under `/api/v1`, one module for each resource. Health and metrics are in `league.api`."""
+"""Endpoints under `/api/v1`, one module per resource; health and metrics are in `league.api`."""

@@ -1,4 +1,4 @@
-"""Analyses of the players in play: payoffs, superiority, regressions and redundancy."""
+"""Analysis endpoints for active players: payoffs, superiority, regressions and redundancy."""
 
 from typing import Annotated
 
@@ -27,7 +27,7 @@ def get_payoff(
     limit: Annotated[int, Query(ge=1, le=_PAYOFF_MAX, description="Maximum number of players, strongest first")] = 100,
     learners: Annotated[bool, Query(description="Whether to include learners, which never play each other")] = True,
 ) -> wire.Payoff:
-    """Show who beats whom among the strongest players in play; `total` counts all of them."""
+    """Return the payoff matrix of the strongest active players; `total` is the number of all active players."""
     with league.database.read() as session:
         chosen = environment or environments.only(session)
         environments.require_known(session, chosen)
@@ -55,7 +55,7 @@ def get_superiority(
         int, Query(ge=1, le=superiority.MOST, description="Maximum number of players, strongest first")
     ] = 100,
 ) -> wire.Superiority:
-    """Show how sure the order of the frozen players in play is: 95 % intervals and likelihoods of superiority."""
+    """Return the certainty of the order of active frozen players: 95 % intervals and likelihoods of superiority."""
     chosen, compared = superiority.compare(league.database, league.settings, league.population, environment)
     return superiority.get_superiority(chosen, compared, limit)
 
@@ -73,6 +73,6 @@ def list_regressions(
 def list_redundant_snapshots(
     league: Running, _: Reader, environment: Filter = None, limit: Limit = 100, cursor: After = 0
 ) -> Page[wire.Redundancy]:
-    """List the snapshots that score like another one, which is no weaker; most alike first."""
+    """List the snapshots whose scores resemble those of another one that is no weaker, most similar first."""
     with league.database.read() as session:
         return Page.at(redundancy.list_redundant(session, league.settings, environment), cursor, limit)

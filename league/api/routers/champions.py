@@ -1,4 +1,4 @@
-"""The champion of each environment: an alias that one commander holds."""
+"""Endpoints of champions: an alias per environment that refers to one commander."""
 
 from fastapi import APIRouter
 
@@ -17,7 +17,7 @@ router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/champion", tags=["cha
 
 @router.get("")
 def get_champion(league: Running, _: Reader, environment: Filter = None) -> wire.Champion:
-    """Show the champion of an environment, which may be left out where the league has only one."""
+    """Return the champion of an environment, which you can leave out if the league has only one."""
     with league.database.read() as session:
         return champions.show(session, league.settings, environment or environments.only(session))
 
@@ -33,7 +33,7 @@ def list_champions(
 
 @router.post("")
 def set_champion(body: wire.ChampionRequest, league: Running, now: Now, caller: Admin) -> wire.Champion:
-    """Make a commander the champion of its environment; a candidate becomes a commander by it."""
+    """Make a commander the champion of its environment; a candidate is promoted to commander first."""
     with league.database.write() as session:
         transitions.set_champion(session, body.player_id, Cause(caller.name, body.reason, now), expected=body.expected)
         player, _ = rated_players.require(session, body.player_id)

@@ -1,4 +1,4 @@
-"""Checkpoint bytes: stored in a folder and sent from here, or in a bucket, whose signed addresses are given out."""
+"""Checkpoint endpoints: bytes are stored and sent by the server, or uploaded to a bucket with signed URLs."""
 
 from typing import Annotated, Any
 
@@ -44,7 +44,7 @@ _ONCE = {"Cache-Control": "no-store"}
 )
 @router.head("/{sha256}", include_in_schema=False)
 def download_checkpoint(sha256: Sha256, request: Request, league: Running, now: Now, _: Reader) -> Response:
-    """Send the bytes, or the asked range of them, or say where they are."""
+    """Send the bytes or the requested range, or redirect to the bucket."""
     lasting = {"ETag": f'"{sha256}"', "Cache-Control": _FOREVER}
     if _has(request, lasting["ETag"]):
         league.store.find(sha256)
@@ -67,9 +67,10 @@ def download_checkpoint(sha256: Sha256, request: Request, league: Running, now: 
 async def upload_checkpoint(
     sha256: Sha256, request: Request, league: Running, now: Now, caller: Worker
 ) -> wire.Checkpoint | Response:
-    """Take the bytes in; sending them again is fine.
+    """Store the bytes; the upload is idempotent.
 
-    Where the league keeps them in a bucket the answer is a redirect to it, and publishing verifies what came.
+    If the league stores checkpoints in a bucket, the response redirects to it, and publishing verifies the uploaded
+    bytes.
     """
     store = league.store
     if isinstance(store, S3Store):
@@ -88,7 +89,7 @@ async def upload_checkpoint(
 def create_checkpoint_upload(
     sha256: Sha256, body: wire.UploadCreate, league: Running, now: Now, caller: Worker
 ) -> wire.Upload:
-    """Say where to send the bytes, or that they are there already; a bucket takes just this size and hash."""
+    """Return the upload URL, or that the bytes are stored already; a bucket accepts only this size and hash."""
     if league.store.freshen(sha256, now):
         return wire.Upload(stored=True, url=None, headers={})
     if isinstance(league.store, DirectoryStore):
@@ -103,7 +104,7 @@ def create_checkpoint_upload(
 
 @router.post("/{sha256}/complete")
 def complete_checkpoint_upload(sha256: Sha256, league: Running, now: Now, _: Worker) -> wire.Checkpoint:
-    """Verify what was sent to the bucket and make it a checkpoint; again is fine."""
+    """Verify the bytes in the bucket and store them as a checkpoint; idempotent."""
     if isinstance(league.store, S3Store):
         league.store.complete(sha256)
     stored = league.store.find(sha256)
@@ -118,7 +119,7 @@ def _announce(league: AppState, upload: quotas.Upload) -> None:
 
 
 class _Bytes(FileResponse):
-    """A file; a range that it cannot serve is refused with a problem like everything else."""
+    """File response that answers an unsatisfiable range with a problem document."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = False
@@ -137,7 +138,7 @@ class _Bytes(FileResponse):
 
 
 def _without_other_units(scope: Scope) -> Scope:
-    """Leave out a range of a unit that is not understood, which is to be ignored (RFC 9110, section 14.2)."""
+    """Remove a range in an unknown unit, which must be ignored (RFC 9110, section 14.2)."""
     unit, ranges, _ = dict(scope["headers"]).get(b"range", b"").partition(b"=")
     if not ranges or unit.strip().lower() == b"bytes":
         return scope
@@ -151,7 +152,7 @@ def _unsatisfiable(scope: Scope) -> UnsatisfiableRangeError:
 
 
 def _most_bytes(request: Request, league: AppState) -> int:
-    """Return how many bytes come; where that is not said, how many may."""
+    """Return the declared size of the body, or the largest allowed size if it is not declared."""
     length = request.headers.get("content-length", "")
     return int(length) if length.isdecimal() else league.settings.checkpoint_max_bytes
 

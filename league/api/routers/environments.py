@@ -1,4 +1,4 @@
-"""Environments that the league plays, and the token of a caller."""
+"""Endpoints of environments and of the caller's token."""
 
 from typing import Annotated
 
@@ -21,12 +21,12 @@ def list_environments(
     limit: Limit = 100,
     cursor: Annotated[str, Query(pattern=TEXT, description="`next_cursor` of the previous page")] = "",
 ) -> Page[wire.Environment]:
-    """List environments by name, also those that were created and have no learner yet."""
+    """List environments by name, including created ones without a learner."""
     with league.database.read() as session:
         return listing.list_environments(session, limit, cursor)
 
 
 @router.get("/me", tags=["health"])
 def get_current_token(caller: Reader) -> wire.CurrentToken:
-    """Show the token of this call: its name, scope and expiry; `open` if the server needs none."""
+    """Return the token of this call: its name, scope and expiry; `open` if the server needs none."""
     return wire.CurrentToken(name=caller.name, scope=caller.scope.word, expires_at=caller.expires_at)

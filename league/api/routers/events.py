@@ -1,4 +1,4 @@
-"""Server-sent events: what happens in the league, as it happens, whichever process did it."""
+"""Event endpoints: the audit log, and server-sent events from all processes of the league."""
 
 import asyncio
 import re
@@ -44,9 +44,10 @@ LastEventId = Annotated[str | None, Header(description="Id of the last event tha
 async def stream_events(
     league: Running, _: Reader, permission: Permission, last_event_id: LastEventId = None
 ) -> StreamingResponse:
-    """Follow the league: `result` (how many came in), `period`, and changes of standing.
+    """Stream events: `result` (number of new results), `period`, and changes of standing.
 
-    A reader that comes back with `Last-Event-ID` misses nothing. The stream ends with the reader's token.
+    A client that reconnects with `Last-Event-ID` misses nothing. The stream ends when the client's token becomes
+    invalid.
     """
     return await follow(league, permission, last_event_id)
 
@@ -54,17 +55,17 @@ async def stream_events(
 async def follow(
     league: AppState, permission: Permission, last_event_id: str | None, *, named: bool = True
 ) -> StreamingResponse:
-    """Answer with all events after the named one, or from now on, for as long as the permission lasts.
+    """Stream all events after a given one, or from now on, while the permission lasts.
 
     Args:
-        league: That is running.
-        permission: Says whether the reader may still follow.
-        last_event_id: The last event that the reader heard of, as the stream sent it; None to begin now.
-        named: Whether each is an event of its kind, or all are messages, of which a browser hears without a list.
+        league: The running league.
+        permission: Returns whether the client may still read.
+        last_event_id: Id of the last event that the client received; None to start now.
+        named: Whether to send the kind as the event's type; otherwise browsers receive all as messages.
 
     Raises:
-        InvalidRequestError: `last_event_id` is none.
-        BusyError: As many streams as this server keeps open are.
+        InvalidRequestError: `last_event_id` is malformed.
+        BusyError: The maximum number of streams is open.
     """
     own = _take_room(league)
     start = await run_in_threadpool(_latest, league) if last_event_id is None else _cursor(last_event_id)
@@ -85,7 +86,7 @@ def list_events(
     limit: Limit = 100,
     cursor: Before = None,
 ) -> Page[AuditEntry]:
-    """Read the audit log, newest first: who changed what, when and why; closed rating periods if asked for."""
+    """List the audit log, newest first; closed rating periods only on request."""
     wanted = AuditFilter(environment, kind=kind, actor=actor, player_id=player, periods=periods)
     with league.database.read() as session:
         environments.require_known(session, environment)
@@ -115,15 +116,15 @@ def _body(event: AuditEntry) -> str:
 
 
 def until_next(now_s: float, every_s: float) -> float:
-    """Return how long it is until all streams ask again, who so ask for the same: a time in (0, every_s]."""
+    """Return the seconds until the next common poll of all streams, in (0, every_s], so that they share one read."""
     return every_s - now_s % every_s
 
 
 def _take_room(league: AppState) -> Stream:
-    """Count a stream for as long as it is referred to; refuse one too many: each asks the database again and again.
+    """Register a stream, which counts while it is referenced; streams are limited because each polls the database.
 
     Raises:
-        BusyError: As many as this server keeps open are.
+        BusyError: The maximum number of streams is open.
     """
     if len(league.streams) >= league.settings.events_streams_max:
         rule = f"{len(league.streams)} event streams are already open"
@@ -140,17 +141,17 @@ def _latest(league: AppState) -> Cursor:
 
 
 def _since(league: AppState, cursor: Cursor) -> Fresh:
-    """Return what came after the cursor, each with the cursor to go on from once it is known."""
+    """Return the events after the cursor, each with the cursor that follows it."""
     event_id, match_id = cursor
     with league.database.read() as session:
         log = audit_log.read_after(session, event_id, _BATCH)
     for event in log:
-        if event.kind == admission.KIND:  # SQLite gives the ids of deleted matches to others
+        if event.kind == admission.KIND:  # SQLite may reuse the ids of deleted matches
             match_id = min(match_id, event.details.get("last_match_id", match_id))
     results = audit_stream.read_results_after(league.database, match_id)
     fresh = [((event.id, match_id), event) for event in log]
     last_id = log[-1].id if log else event_id
-    # only the last of them moves past the matches: a reader cut off before it hears of all again
+    # only the last result advances the match cursor, so a reader that disconnects before it gets all of them again
     return fresh + [((last_id, match_id if event is not results[-1] else event.id), event) for event in results]
 
 

@@ -1,4 +1,4 @@
-"""Gates: sequential tests of two frozen players on attached evaluators."""
+"""Endpoints of gates: sequential tests of two frozen players."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/gates", tags=["gates"
 
 @router.post("", status_code=201, response_model=wire.Gate)
 def create_gate(body: wire.GateCreate, league: Running, now: Now, caller: Admin) -> Response:
-    """Find the gate of this test of these two, or open it; evaluators play it before anything else."""
+    """Return the gate for this test of these two players, or open it; evaluators play it first."""
     with league.database.write() as session:
         gate = gates.enter(session, league.settings, body, caller.name, now)
     return created(gate, f"/gates/{gate.id}", is_new=gate.opened_at == now)
@@ -43,13 +43,13 @@ def list_gates(
 
 @router.get("/{gate_id}")
 def get_gate(gate_id: Id, league: Running, now: Now, _: Reader) -> wire.Gate:
-    """Show a gate and where it stands."""
+    """Return a gate and its progress."""
     with league.database.read() as session:
         return gates.show(session, league.settings, gate_id, now)
 
 
 @router.post("/{gate_id}/cancel")
 def cancel_gate(gate_id: Id, body: wire.GateCancel, league: Running, now: Now, caller: Admin) -> wire.Gate:
-    """Give an open gate up without a verdict."""
+    """Cancel an open gate without a verdict."""
     with league.database.write() as session:
         return gates.cancel(session, league.settings, gate_id, actor=caller.name, reason=body.reason, now=now)

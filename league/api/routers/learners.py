@@ -1,4 +1,4 @@
-"""Learners: registered, listed, and their training curves."""
+"""Endpoints of learners: registration, listing and training curves."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/learners", tags=["lea
 
 @router.post("", status_code=201, response_model=wire.Learner)
 def create_learner(body: wire.LearnerCreate, league: Running, now: Now, caller: Worker) -> Response:
-    """Find or create the lineage of this name in its environment, and apply the given numbers of its role."""
+    """Return the learner of this name in its environment, or create it, and store the given role settings."""
     with league.database.write() as session:
         learner = learners.register(session, league.settings, body, caller, now)
     return created(learner, f"/learners/{learner.id}", is_new=learner.created_at == now)
@@ -27,14 +27,14 @@ def create_learner(body: wire.LearnerCreate, league: Running, now: Now, caller: 
 def list_learners(
     league: Running, _: Reader, environment: Filter = None, limit: Limit = 100, cursor: After = 0
 ) -> Page[wire.Learner]:
-    """List lineages by id, with their latest metrics."""
+    """List learners in ascending order of ids, with their latest metrics."""
     with league.database.read() as session:
         return learners.list_learners(session, league.settings, environment, limit, cursor)
 
 
 @router.get("/{learner_id}")
 def get_learner(learner_id: Id, league: Running, _: Reader) -> wire.Learner:
-    """Show one lineage with its latest metrics."""
+    """Return one learner with its latest metrics."""
     with league.database.read() as session:
         return learners.show(session, league.settings, learners.require(session, learner_id))
 
@@ -52,6 +52,6 @@ def get_learner_metrics(
         int | None, Query(ge=1, le=100_000, description="points, spread over the steps; null for all")
     ] = None,
 ) -> wire.TrainingCurves:
-    """Show how a learner's metrics went over its steps."""
+    """Return a learner's training curves over its steps."""
     with league.database.read() as session:
         return training_curves.read(session, learner_id, after=after, names=name, most=most)

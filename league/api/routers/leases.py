@@ -1,4 +1,4 @@
-"""Leases: granted, released and explained."""
+"""Endpoints of leases: grant, release, explanation and preview."""
 
 from typing import Annotated
 
@@ -39,7 +39,7 @@ def create_lease(body: wire.LeaseRequest, league: Running, now: Now, caller: Wor
 
 @router.post("/leases/release")
 def release_leases(body: wire.ReleaseRequest, league: Running, now: Now, caller: Worker) -> wire.ReleaseAnswer:
-    """Give leases back, and report players that could not be played; results that are still on the way count."""
+    """Release leases and report unplayable players; results that are still being sent count."""
     findings = _examine(league, caller, body) if body.unplayable else {}
     with league.database.write() as session:
         ownership.require_worker(session, caller, body.worker_id)
@@ -47,7 +47,7 @@ def release_leases(body: wire.ReleaseRequest, league: Running, now: Now, caller:
 
 
 def _examine(league: AppState, caller: Principal, body: wire.ReleaseRequest) -> unplayable.Findings:
-    """Check the weights of reported snapshots, before the transaction: reading a file may take long."""
+    """Check the weights of reported snapshots before the transaction, because reading files may take long."""
     with league.database.read() as session:
         ownership.require_worker(session, caller, body.worker_id)
         checkpoints = unplayable.checkpoints(session, body)
@@ -56,7 +56,7 @@ def _examine(league: AppState, caller: Principal, body: wire.ReleaseRequest) -> 
 
 @router.get("/leases/{lease_id}")
 def get_lease(lease_id: Word, league: Running, now: Now, _: Reader) -> wire.LeaseExplanation:
-    """Show a lease, what became of it, and the distribution that it was drawn from."""
+    """Return a lease, its outcome, and the distribution that it was drawn from."""
     with league.database.read() as session:
         return leases.explain(session, lease_id, now)
 
@@ -68,7 +68,7 @@ def preview_matchmaking(
     player_id: PlayerFilter = None,
     player: Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="Another name of `player_id`")] = None,
 ) -> wire.Preview:
-    """Show the distribution that the next lease of a learner is drawn from, by its player id."""
+    """Return the distribution for the next lease of a learner, by its player id."""
     chosen = player if player_id is None else player_id
     if chosen is None or player not in (None, chosen):
         raise InvalidRequestError(f"player_id={player_id}", "it is one learner's player id", "see GET /learners")

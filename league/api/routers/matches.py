@@ -1,4 +1,4 @@
-"""Matches and their recordings."""
+"""Endpoints of matches and their recordings."""
 
 from typing import Annotated, Any
 
@@ -34,9 +34,9 @@ def list_matches(
     limit: Limit = 100,
     cursor: Before = None,
 ) -> Page[MatchRow]:
-    """List matches, newest first: all, a player's, or those of two players against each other.
+    """List matches, newest first: all, a player's, or those between two players.
 
-    A page may hold less than `limit`; read on while `next_cursor` is not null.
+    A page may have fewer than `limit` matches; read on while `next_cursor` is not null.
     """
     if player_id is None and opponent_id is not None:
         raise InvalidRequestError(f"opponent_id={opponent_id}", "it requires player_id", "name both players")
@@ -52,7 +52,7 @@ def list_matches(
 
 @router.get("/{match_id}")
 def get_match(match_id: Id, league: Running, _: Reader) -> wire.PlayedMatch:
-    """Show one match, and how both sides played."""
+    """Return one match with the behaviour measures of both sides."""
     with league.database.read() as session:
         match = wire.Match.model_validate(match_queries.get_match(session, match_id), from_attributes=True)
         return wire.PlayedMatch(**dict(match), behaviour=behaviours.of_match(session, match_id))
@@ -84,7 +84,7 @@ def get_replay(match_id: Id, request: Request, league: Running, _: Reader) -> Re
     openapi_extra={"requestBody": {"required": True, "content": _BYTES}},
 )
 async def upload_replay(match_id: Id, request: Request, league: Running, now: Now, caller: Worker) -> wire.Replay:
-    """Take in the recording of a match that a worker of the caller's played; the same again is fine."""
+    """Store the recording of a match played by one of the caller's workers; idempotent."""
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
@@ -100,7 +100,7 @@ async def upload_replay(match_id: Id, request: Request, league: Running, now: No
 
 
 def send(league: AppState, match_id: int, known: str) -> Response:
-    """Return the answer that carries a recording.
+    """Return the response with a recording.
 
     Args:
         league: The running league.

@@ -1,4 +1,4 @@
-"""Players: published, found, followed, and moved between standings."""
+"""Endpoints of players: publication, lookup, history and changes of standing."""
 
 from typing import Annotated
 
@@ -47,7 +47,7 @@ Dismissal = Annotated[wire.DismissalRequest | None, Body()]
 
 @router.post("", status_code=201, response_model=wire.Player)
 def create_player(body: wire.PlayerCreate, league: Running, now: Now, caller: Worker) -> Response:
-    """Publish an uploaded checkpoint as a candidate; the same again is the same player."""
+    """Publish an uploaded checkpoint as a candidate; idempotent."""
     header = league.store.header(body.checkpoint)
     with league.database.write() as session:
         ownership.require_learner(session, caller, body.learner_id)
@@ -68,7 +68,7 @@ def list_players(
     limit: Limit = 100,
     cursor: After = 0,
 ) -> Page[wire.Player]:
-    """List players by id."""
+    """List players in ascending order of ids."""
     asked = {"environment": environment, "standing": standing, "kind": kind, "role": role}
     filters = {column: value for column, value in asked.items() if value is not None}
     with league.database.read() as session:
@@ -77,7 +77,7 @@ def list_players(
 
 @router.get("/{player_id}")
 def get_player(player_id: Id, league: Running, _: Reader) -> wire.Player:
-    """Show one player."""
+    """Return one player."""
     with league.database.read() as session:
         return rated_players.show(session, league.settings, player_id)
 
@@ -86,7 +86,7 @@ def get_player(player_id: Id, league: Running, _: Reader) -> wire.Player:
 def list_player_ratings(
     player_id: Id, league: Running, _: Reader, limit: Limit = 1000, cursor: After = 0
 ) -> Page[wire.RatingPoint]:
-    """Follow a player's rating, oldest period first."""
+    """List a player's ratings, oldest period first."""
     with league.database.read() as session:
         return player_profile.list_ratings(session, player_id, limit, cursor)
 
@@ -95,7 +95,7 @@ def list_player_ratings(
 def list_ancestors(
     player_id: Id, league: Running, now: Now, _: Reader, limit: Limit = 100, cursor: After = 0
 ) -> Page[wire.Ancestor]:
-    """Follow a player's parents up to the first, the player itself on top; a learner's are its snapshots."""
+    """List a player and its parents up to the first; for a learner, its snapshots."""
     with league.database.read() as session:
         return lineage.list_ancestors(session, league.settings, player_id, limit, cursor, now)
 
@@ -108,7 +108,7 @@ def get_fingerprint(
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX, description="Most similar players to show")] = 10,
     other: PlayerFilter = None,
 ) -> wire.Fingerprint:
-    """Show how a player plays, by what evaluators measured, and the `limit` most like it, or how far `other` is."""
+    """Return a player's measured behaviour and the `limit` most similar players, or its distance to `other`."""
     with league.database.read() as session:
         if other is None:
             return behaviour_profiles.show(session, league.population, player_id, limit)
@@ -129,7 +129,7 @@ def list_player_matches(
 def list_player_reports(
     player_id: Id, league: Running, _: Reader, limit: Limit = 100, cursor: After = 0
 ) -> Page[wire.PlayerReport]:
-    """List the reports that a player cannot be played, newest first."""
+    """List the unplayable reports about a player, newest first."""
     with league.database.read() as session:
         rated_players.require(session, player_id)
         return reports.list_reports(session, player_id, limit, cursor)
@@ -148,13 +148,13 @@ def dismiss_player_reports(
 
 @router.post("/{player_id}/promote")
 def promote_player(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
-    """Make a candidate a commander, with a call-sign."""
+    """Promote a candidate to commander, with a call-sign."""
     return _change(league, player_id, "promote", caller, body, now)
 
 
 @router.post("/{player_id}/retire")
 def retire_player(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
-    """Take a candidate or commander out of play; its history stays."""
+    """Retire a candidate or commander; its history stays."""
     return _change(league, player_id, "retire", caller, body, now)
 
 
@@ -166,7 +166,7 @@ def reinstate_player(player_id: Id, league: Running, now: Now, caller: Admin, bo
 
 @router.post("/{player_id}/quarantine")
 def quarantine_player(player_id: Id, league: Running, now: Now, caller: Admin, body: Reason = None) -> wire.Player:
-    """Take a suspicious snapshot out of play."""
+    """Quarantine a suspicious snapshot."""
     return _change(league, player_id, "quarantine", caller, body, now)
 
 
@@ -187,7 +187,7 @@ def _change(
 
 @externals_router.post("", status_code=201, response_model=wire.Player)
 def create_external_player(body: wire.ExternalCreate, league: Running, now: Now, caller: Worker) -> Response:
-    """Enter a player whose policy stays with the caller; the same name again is the same player."""
+    """Enter an external player, whose policy stays with the caller; idempotent by name."""
     with league.database.write() as session:
         player = external_players.enter(session, league.settings, body, caller, now)
     return created(player, f"/players/{player.id}", is_new=player.created_at == now)

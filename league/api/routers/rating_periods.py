@@ -1,4 +1,4 @@
-"""Rating periods: closed and listed."""
+"""Endpoints of rating periods: close and list."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["rating periods"])
 def close_rating_period(
     league: Running, now: Now, caller: Admin, body: Annotated[wire.PeriodCreate | None, Body()] = None
 ) -> Response:
-    """Rate everything reported so far; without a body, in the league's only environment."""
+    """Close a rating period over all results so far; without a body, in the league's only environment."""
     asked = body or wire.PeriodCreate()
     with league.database.read() as session:
         environment = asked.environment or environments.only(session)
@@ -48,6 +48,6 @@ def list_rating_periods(
 
 @router.get("/rating-periods/{period_id}")
 def get_rating_period(period_id: Id, league: Running, _: Reader) -> wire.RatingPeriod:
-    """Show one rating period."""
+    """Return one rating period."""
     with league.database.read() as session:
         return period_queries.get_period(session, period_id)

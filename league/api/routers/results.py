@@ -1,4 +1,4 @@
-"""Results of matches."""
+"""Endpoint of match results."""
 
 from collections import Counter
 
@@ -20,9 +20,9 @@ router = APIRouter(route_class=FastRoute, prefix=PREFIX, tags=["results"])
 
 @router.post("/results", response_model=wire.ResultBatchAnswer)
 def report_results(body: wire.ResultReport, league: Running, now: Now, caller: Worker) -> Response:
-    """Report finished matches; every item is answered on its own, and sending a batch again is safe.
+    """Report finished matches; each item gets its own answer, and a batch can be sent again safely.
 
-    Where every item is a conflict the answer is a problem of status 409 that carries the items too.
+    If every item is a conflict, the response is a problem with status 409 that contains the items as well.
     """
     answers = results.submit(league.database, league.settings, league.terms, caller, body, now)
     for status, count in Counter(item.status for item in answers).items():

@@ -1,4 +1,4 @@
-"""Standings of an environment."""
+"""Endpoint of an environment's standings."""
 
 from operator import attrgetter
 from typing import Annotated, Literal
@@ -39,7 +39,7 @@ def get_standings(
     cursor: After = 0,
     as_of: Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="Id of a rating period; null for now")] = None,
 ) -> Page[wire.StandingsItem]:
-    """Rank an environment's players by rating - 2 RD, now or as of the end of a past period.
+    """Rank an environment's players by rating - 2 RD, now or at the end of a past period.
 
     `rank` counts the listed players. You can leave out the environment if the league has only one.
     """

@@ -1,4 +1,4 @@
-"""Workers: registered, seen by heartbeats, commanded and quarantined."""
+"""Endpoints of workers: registration, heartbeats, commands and quarantine."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ router = APIRouter(route_class=FastRoute, prefix=f"{PREFIX}/workers", tags=["wor
 
 @router.post("", status_code=201, response_model=wire.Worker)
 async def register_worker(body: wire.WorkerCreate, league: Running, now: Now, caller: Worker) -> Response:
-    """Attach; the same instance, or the same name, kind and token, again is the same worker."""
+    """Register a worker; idempotent by instance, or by name, kind and token."""
     request = registration.Registration(body, caller, now)
     columns = await league.database.group_commit_async(registration.register, request, "registrations")
     poll_s = next_poll_s(league.settings, league.rng)
@@ -40,14 +40,14 @@ def list_workers(
     limit: Limit = 100,
     cursor: Annotated[str, Query(pattern=TEXT, description="`next_cursor` of the previous page")] = "",
 ) -> Page[wire.ListedWorker]:
-    """List workers by id, all or those of a name, with how their last results fit what is expected."""
+    """List workers by id, optionally of one name, with the checks of their latest results."""
     with league.database.read() as session:
         return review.list_workers(session, league.settings, name, limit, cursor)
 
 
 @router.get("/{worker_id}")
 def get_worker(worker_id: Word, league: Running, now: Now, _: Reader) -> wire.ListedWorker:
-    """Show one worker, with how its last results fit what is expected."""
+    """Return one worker with the checks of its latest results."""
     with league.database.read() as session:
         return review.get_worker(session, league.settings, league.review, worker_id, now)
 
@@ -60,7 +60,7 @@ async def record_heartbeat(
     caller: Worker,
     body: Annotated[wire.Heartbeat | None, Body()] = None,
 ) -> Response:
-    """Stay attached, report progress, hear what to do and which snapshots are due; the body may be empty."""
+    """Record a heartbeat with learner progress; return the command and due snapshots. The body may be empty."""
     learners = [] if body is None else body.learners
     heartbeat = heartbeats.Heartbeat(worker_id, learners, caller, now)
     orders = await league.database.group_commit_async(
@@ -83,7 +83,7 @@ async def record_heartbeat(
 
 @router.post("/{worker_id}/command")
 def command_worker(worker_id: Word, body: wire.CommandRequest, league: Running, now: Now, caller: Admin) -> wire.Worker:
-    """Set the command that the worker gets at its next heartbeat."""
+    """Set the command that the worker receives with its next heartbeat."""
     with league.database.write() as session:
         return workers.command(session, league.settings, worker_id, body, caller.name, now)
 
@@ -92,7 +92,7 @@ def command_worker(worker_id: Word, body: wire.CommandRequest, league: Running, 
 def quarantine_worker(
     worker_id: Word, body: wire.WorkerQuarantine, league: Running, now: Now, caller: Admin
 ) -> wire.Quarantine:
-    """Stop trusting the worker: no leases, and what it reported since then does not count; all ratings follow."""
+    """Quarantine a worker: it gets no leases, its results since then are excluded, and ratings are recomputed."""
     return trust_quarantine.impose(league.database, worker_id, body, caller.name, now)
 
 
@@ -100,5 +100,5 @@ def quarantine_worker(
 def reinstate_worker(
     worker_id: Word, body: wire.WorkerReinstatement, league: Running, now: Now, caller: Admin
 ) -> wire.Quarantine:
-    """Trust the worker again, from now on or as if it had always been; all ratings follow."""
+    """Lift a worker's quarantine, from now on or retroactively; ratings are recomputed."""
     return trust_quarantine.lift(league.database, worker_id, body, caller.name, now)
