@@ -1,7 +1,7 @@
-"""The league's HTTP bodies: what workers, scripts and the page send and receive.
+"""HTTP bodies of the league: requests and responses of workers, scripts and the dashboard.
 
-A request refuses fields that it does not know. An answer tolerates them, so that an older client reads a newer server.
-Every time is aware UTC; ratings are on the Glicko scale; a score is home's, in [0, 1].
+A request rejects unknown fields. A response tolerates them, so that an older client can read a newer server. Every time
+is aware UTC, ratings are on the Glicko scale, and a score is the home score in [0, 1].
 """
 
 from league.wire.analysis import *

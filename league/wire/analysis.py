@@ -1,4 +1,4 @@
-"""Analyses of players: payoffs, superiority, regressions, behaviour, lineage and redundant snapshots."""
+"""Bodies of analyses: payoffs, superiority, regressions, behaviour, lineage and redundant snapshots."""
 
 from datetime import datetime
 
@@ -13,13 +13,13 @@ class Payoff(Answer):
     environment: str
     """Name of the environment."""
     total: int
-    """Number of players in play."""
+    """Number of active players."""
     players: list[PlayerName]
     """The strongest of them, strongest first."""
     names: list[str]
     """Their call-signs or names."""
     win_rates: list[list[float]]
-    """Estimated mean scores; for pairs without a match, what the ratings predict."""
+    """Estimated mean scores; for pairs without a match, the prediction of the ratings."""
     counts: list[list[int]]
     """Matches of each pair."""
     intransitivity: float
@@ -29,9 +29,9 @@ class Payoff(Answer):
 
 
 class Superiority(Answer):
-    """Order of the frozen players in play, from all rating matches at once, strongest first.
+    """Order of the active frozen players, fitted to all rating matches at once, strongest first.
 
-    Intervals and probabilities include that players of a lineage err together.
+    Intervals and probabilities account for correlated errors within a lineage.
     """
 
     environment: str
@@ -83,12 +83,12 @@ class Regression(Answer):
 
 
 class MeasuredBehaviour(Answer):
-    """One measure of how a player plays."""
+    """One behaviour measure of a player."""
 
     name: str
     """Name with the unit; without one, values are shares."""
     matches: int
-    """Matches in which there was something to measure."""
+    """Matches in which the measure was defined."""
     mean: float | None
     """Mean over these; null without any."""
     error: float | None
@@ -98,7 +98,7 @@ class MeasuredBehaviour(Answer):
     spread: float
     """Standard deviation of these means without sampling noise."""
     standing: float | None
-    """How many `spread` the player is above `everybody`; null if the measure tells nothing."""
+    """Difference to `everybody` in units of `spread`; null if the measure does not distinguish players."""
 
 
 class Likeness(Answer):
@@ -111,18 +111,18 @@ class Likeness(Answer):
     bound: float
     """Upper 95 % confidence bound of the distance."""
     measures: int
-    """Number of measures that the distance is over."""
+    """Number of compared measures."""
 
 
 class Fingerprint(Answer):
-    """How a player plays, up to the last rating period."""
+    """Behaviour profile of a player, up to the last rating period."""
 
     player: PlayerName
     """The player."""
     environment: str
     """Name of the environment."""
     players: int
-    """Number of frozen players in play that it was compared with."""
+    """Number of active frozen players that it was compared with."""
     measures: list[MeasuredBehaviour]
     """Its measures."""
     nearest: list[Likeness]
@@ -137,11 +137,11 @@ class Ancestor(Answer):
     player: Player
     """The player."""
     gates: list[Gate]
-    """Gates that it was the candidate of, newest first."""
+    """Gates with this player as the candidate, newest first."""
 
 
 class Redundancy(Answer):
-    """A snapshot that scores like another one, which is no weaker and stays."""
+    """A snapshot whose scores resemble those of another one, which is no weaker and stays."""
 
     environment: str
     """Name of the environment."""

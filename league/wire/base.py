@@ -1,4 +1,4 @@
-"""Base classes of requests and responses, the types of their fields, and the health response."""
+"""Base classes of requests and responses, their field types, and the health response."""
 
 import ast
 import inspect
@@ -11,11 +11,12 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 PREFIX = "/api/v1"
-"""Path before every call but health, readiness and metrics."""
+"""Path prefix of every call except health, readiness and metrics."""
 
 PROTOCOL = 1
-"""Number of the contract that calls are made by. Fields may be added under one number; where a call of a released
-client would be refused or mean something else, the number grows by one."""
+"""Version of the HTTP contract. Fields may be added within a version. A change that rejects or reinterprets a call of a
+released client increments it.
+"""
 
 PROTOCOL_HEADER = "League-Protocol"
 
@@ -23,9 +24,10 @@ T = TypeVar("T")
 
 
 class Described(BaseModel):
-    """Base of all bodies: the docstrings below fields are their descriptions in the interface description.
+    """Base of all bodies: docstrings below fields become their descriptions in the OpenAPI schema.
 
-    pydantic's `use_attribute_docstrings` reads the source of every model at import, which takes a tenth of a second.
+    They are read only when the schema is built: pydantic's `use_attribute_docstrings` parses the source of every model
+    at import, which takes a tenth of a second.
     """
 
     @classmethod
@@ -51,13 +53,13 @@ def _field_docstrings(kind: type[BaseModel]) -> dict[str, str]:
 
 
 class Request(Described):
-    """A body that the server reads; NaN and infinities travel as such, for the server to name."""
+    """A request body. NaN and infinities are transmitted, so that the server can report them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
 
 
 class Answer(Described):
-    """A body that the client reads."""
+    """A response body."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -78,14 +80,14 @@ class Page(Answer, Generic[T]):
 
 
 def _plain_number(value: object) -> object:
-    """Refuse what JSON does not write as a number, but would become one."""
+    """Reject booleans and strings, which pydantic would convert to numbers."""
     if isinstance(value, bool | str):
         raise PydanticCustomError("number", "must be a number")
     return value
 
 
 def _written_time(value: object) -> object:
-    """Refuse a time that is not written out; a bare number would become one."""
+    """Reject numbers, which pydantic would convert to times."""
     if not isinstance(value, str | datetime):
         raise PydanticCustomError("time", "must be a time such as 2030-01-31T12:00:00Z")
     return value
@@ -95,11 +97,11 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="lower-case
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\p{L}\p{N}_.+-][\p{L}\p{N}_ .:+-]*$")]
 WorkerName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f]+$")]
 Text = Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")]
-Unicode = Annotated[str, Field(max_length=2**20)]  # a bound makes pydantic refuse lone surrogates
+Unicode = Annotated[str, Field(max_length=2**20)]  # a length limit makes pydantic reject lone surrogates
 EnvironmentName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00]+$")]
 Signature = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00]+$")]
 MeasureName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f]+$")]
-PLAIN = BeforeValidator(_plain_number)  # last, or bounds before it are lost from the interface description
+PLAIN = BeforeValidator(_plain_number)  # last, or the bounds before it are missing in the OpenAPI schema
 Whole = Annotated[int, PLAIN]
 Real = Annotated[float, PLAIN]
 Id = Annotated[int, Field(ge=1, lt=2**63), PLAIN]
@@ -113,4 +115,4 @@ class Health(Answer):
     status: Literal["ok", "unready"]
     """`ok`, or `unready` if a check failed."""
     checks: dict[str, str]
-    """Result of each check: `ok`, or why not."""
+    """Result of each check: `ok`, or the error."""

@@ -1,4 +1,4 @@
-"""The bytes of policies, and where to send them."""
+"""Bodies of checkpoint uploads."""
 
 from typing import Annotated
 
@@ -15,18 +15,18 @@ class UploadCreate(Request):
 
 
 class Upload(Answer):
-    """Where to upload a checkpoint."""
+    """Destination of a checkpoint upload."""
 
     stored: bool
-    """Whether the league has it already, so that there is nothing to upload."""
+    """Whether the league has it already, so that no upload is needed."""
     url: str | None
-    """Address for PUT; null for the checkpoint's own. Afterwards POST to `/checkpoints/{sha256}/complete`."""
+    """URL for PUT; null for the checkpoint's own. Afterwards POST to `/checkpoints/{sha256}/complete`."""
     headers: dict[str, str]
     """Headers to send with it."""
 
 
 class Checkpoint(Answer):
-    """A checkpoint that the league has."""
+    """A stored checkpoint."""
 
     sha256: str
     """SHA-256 of the bytes."""

@@ -1,4 +1,4 @@
-"""Environments of the league, and the token of a caller."""
+"""Bodies of environments, and of the caller's token."""
 
 from datetime import datetime
 from typing import Literal
@@ -12,22 +12,22 @@ class Environment(Answer):
     name: str
     """Unique in the league."""
     signature: str | None
-    """Of the newest learner's build; null before the first learner."""
+    """Signature of the newest learner's build; null before the first learner."""
     sides: tuple[str, str] | None
-    """Names of home and away if these are unlike."""
+    """Names of home and away in an asymmetric game."""
     max_decisions: int | None
-    """Longest match, as a learner declared it."""
+    """Longest match that a learner declared."""
     learners: int
-    """Number of its lineages."""
+    """Number of learners."""
     players: int
-    """Number of its players, of every kind and standing."""
+    """Number of players, of every kind and standing."""
 
 
 class CurrentToken(Answer):
     """The token of a call."""
 
     name: str
-    """Of the token; `open` if the server needs none."""
+    """Name of the token; `open` if the server needs none."""
     scope: Literal["read", "worker", "admin"]
     """Each scope includes those before it."""
     expires_at: datetime | None

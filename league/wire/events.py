@@ -1,4 +1,4 @@
-"""What happened."""
+"""Body of events."""
 
 from datetime import datetime
 from typing import Any
@@ -7,12 +7,12 @@ from league.wire.base import Answer
 
 
 class Event(Answer):
-    """Something that happened in the league."""
+    """An event of the league."""
 
     id: int
     """Its id."""
     kind: str
-    """Such as `result`, `period`, `promote` or `token`."""
+    """Kind of event, for example `result`, `period`, `promote` or `token`."""
     environment: str | None
     """Name of the environment; null for the whole league."""
     player_id: int | None
@@ -20,8 +20,8 @@ class Event(Answer):
     actor: str
     """Token, rule or process that did it."""
     reason: str
-    """Why, in words."""
+    """Reason in words."""
     details: dict[str, Any]
     """Further fields, by kind."""
     created_at: datetime
-    """When it was created."""
+    """Time of the event."""

@@ -1,4 +1,4 @@
-"""Gates: sequential tests of whether one frozen player is better than another."""
+"""Bodies of gates: sequential tests of whether one frozen player is better than another."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -14,7 +14,7 @@ GateState = Literal["open", "accepted", "rejected", "cancelled"]
 class GateCreate(Request):
     """A sequential test (SPRT) of two frozen players; see docs/guides/judge/gates.md.
 
-    The same test of the same two players again returns the existing gate.
+    A repeated request for the same test returns the existing gate.
     """
 
     candidate_id: Id
@@ -24,7 +24,7 @@ class GateCreate(Request):
     elo0: Real = 0.0
     """Lead in Elo points under the null hypothesis."""
     elo1: Real = 20.0
-    """Lead in Elo points that the test is to show."""
+    """Lead in Elo points under the alternative hypothesis."""
     alpha: Real = 0.05
     """Probability of accepting a candidate at `elo0`."""
     beta: Real = 0.05
@@ -32,7 +32,7 @@ class GateCreate(Request):
     least_games: Annotated[int, Field(lt=2**53), PLAIN] = 20
     """Games before the first decision."""
     reason: Text = ""
-    """Why, in words."""
+    """Reason in words."""
     again: Annotated[bool, Field(strict=True)] = False
     """Whether to open a new gate if the existing one is decided."""
 
@@ -41,7 +41,7 @@ class GateCancel(Request):
     """Cancellation of a gate."""
 
     reason: Text = ""
-    """Why, in words."""
+    """Reason in words."""
 
 
 class Gate(Answer):
@@ -58,7 +58,7 @@ class Gate(Answer):
     elo0: float
     """Lead under the null hypothesis."""
     elo1: float
-    """Lead to show."""
+    """Lead under the alternative hypothesis."""
     alpha: float
     """Probability of a wrong acceptance."""
     beta: float
@@ -84,20 +84,20 @@ class Gate(Answer):
     elo_high: float
     """Upper end of its 95 % interval."""
     lost_pairs: int
-    """Pairs that were leased and never finished."""
+    """Leased pairs that were never finished."""
     waiting_pairs: int
-    """Pairs that are leased and not counted yet."""
+    """Leased pairs that do not count yet."""
     evaluators: int
     """Attached evaluators that can play it."""
     busy_evaluators: int
-    """Those that first finish other matches."""
+    """Evaluators of these that first finish other matches."""
     actor: str
-    """Token, rule or process that did it."""
+    """Token, rule or process that opened it."""
     reason: str
-    """Why, in words."""
+    """Reason in words."""
     opened_at: datetime
-    """When it was opened."""
+    """Time of opening."""
     closed_reason: str | None
-    """Why it ended; null while it is open."""
+    """Reason for the end; null while it is open."""
     closed_at: datetime | None
-    """When it ended; null while it is open."""
+    """Time of the end; null while it is open."""

@@ -1,4 +1,4 @@
-"""Lineages that are trained."""
+"""Bodies of learners, their role settings, findings and training curves."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -17,14 +17,14 @@ SideName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\
 
 
 class RoleNumbers(Request):
-    """Numbers of a learner's role (docs/concepts/matchmaking.md); null keeps the default."""
+    """Settings of a learner's role (docs/concepts/matchmaking.md); null means the default."""
 
     snapshot_steps: Step | None = None
-    """Fewest steps between snapshots."""
+    """Minimum steps between snapshots."""
     snapshot_limit: Step | None = None
-    """Most steps between snapshots."""
+    """Maximum steps between snapshots."""
     snapshot_win_rate: Real | None = None
-    """Win rate at which a snapshot is due early."""
+    """Win rate above which a snapshot is due early."""
     reset: Real | None = None
     """Probability of a reset after a snapshot."""
     start: Start | None = None
@@ -38,18 +38,19 @@ class RoleNumbers(Request):
     uniform_share: Real | None = None
     """Share of opponents drawn uniformly."""
     balance: Balance | None = None
-    """What a uniform draw is over."""
+    """Unit of a uniform draw: every snapshot or every learner."""
     verification_share: Real | None = None
     """Share of games against players that it used to beat."""
     live_above: Real | None = None
-    """Win rate above which an exploiter meets the live main."""
+    """Win rate above which an exploiter plays the live main."""
     exploiter_below: Real | None = None
-    """Win rate below which a main meets an exploiter more."""
+    """Win rate below which a main plays an exploiter more often."""
     past_below: Real | None = None
-    """Win rate below which a main meets its past more."""
+    """Win rate below which a main plays its past snapshots more often."""
 
 
-BaselineName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\p{L}\p{N}_.+-]+$")]  # no snapshot's
+# Without "@", so that a baseline never has the name of a snapshot, such as main@65536.
+BaselineName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\p{L}\p{N}_.+-]+$")]
 
 
 class BaselineCreate(Request):
@@ -62,7 +63,7 @@ class BaselineCreate(Request):
 
 
 class LearnerCreate(Request):
-    """A lineage to train, found or created by (environment, name)."""
+    """A learner, found or created by (environment, name)."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -73,7 +74,7 @@ class LearnerCreate(Request):
     name: Name
     """Unique in the environment."""
     role: Role
-    """What the lineage is trained for."""
+    """League role of the learner."""
     environment: EnvironmentName
     """Name of the environment."""
     signature: Signature
@@ -81,32 +82,32 @@ class LearnerCreate(Request):
     max_decisions: Annotated[int, Field(ge=1, lt=2**53), PLAIN] | None = None
     """Longest match; results of longer ones are rejected."""
     rules: RoleNumbers | None = None
-    """Replaces the numbers of its role; null keeps them."""
+    """Replaces the settings of its role; null leaves them unchanged."""
     sides: tuple[SideName, SideName] | None = None
-    """Names of home and away if the sides are unlike; players are then rated on each."""
+    """Names of home and away in an asymmetric game; players are then rated on each side."""
     baselines: Annotated[tuple[BaselineCreate, ...], Field(max_length=16)] = ()
     """Scripted players of a game that the league does not know."""
 
 
 class HealthVerdict(Request):
-    """A finding of a trainer about its training."""
+    """A trainer's finding about its training."""
 
     name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f]+$")]
     """Identifier of the finding."""
     severity: Severity
     """`hint`, `warning` or `alarm`."""
     since_update: Step
-    """Update at which it began."""
+    """Update at which the problem began."""
     meaning: Text
-    """What is wrong."""
+    """Description of the problem."""
     evidence: Text
-    """Values that show it."""
+    """Values that show the problem."""
     advice: Text
-    """What to try."""
+    """Suggested remedy."""
 
 
 class Learner(Answer):
-    """A trained lineage."""
+    """A learner with its latest metrics."""
 
     id: int
     """Its id."""
@@ -115,7 +116,7 @@ class Learner(Answer):
     name: str
     """Its name."""
     role: Role
-    """What it is trained for."""
+    """League role of the learner."""
     environment: str
     """Name of the environment."""
     signature: str
@@ -125,21 +126,21 @@ class Learner(Answer):
     metrics: dict[str, float | None]
     """Latest value of each metric."""
     metrics_at: datetime | None
-    """When they were reported."""
+    """Time of the latest metrics."""
     latest_snapshot: int | None
     """Player id of its newest snapshot."""
     created_at: datetime
-    """When it was created."""
+    """Time of creation."""
     rules: dict[str, int | float | str] = {}
-    """All numbers of its role."""
+    """All settings of its role."""
     resets: int = 0
     """Number of resets."""
     began_step: int = 0
-    """Step of the last reset."""
+    """Step of the last reset; 0 without one."""
     verdicts: list[HealthVerdict] | None = None
     """Findings about its training, worst first; null if unknown."""
     sides: tuple[str, str] | None = None
-    """Names of home and away if these are unlike."""
+    """Names of home and away in an asymmetric game."""
 
 
 class TrainingCurves(Answer):
@@ -152,13 +153,13 @@ class TrainingCurves(Answer):
     reported_at: list[datetime]
     """Time of each point."""
     metrics: dict[str, list[float | None]]
-    """N values by name; null where one is missing."""
+    """N values by name; null for missing ones."""
     last: int
-    """`after` of the next call."""
+    """`after` of the next request."""
 
 
 class SnapshotDecision(Answer):
-    """A snapshot that a learner is to publish."""
+    """Decision that a learner publishes a snapshot."""
 
     learner_id: int
     """Id of the learner."""
@@ -167,6 +168,6 @@ class SnapshotDecision(Answer):
     reset: bool
     """Whether the learner is reset afterwards."""
     start: str | None
-    """Checkpoint to go on with after a reset; null for its first weights."""
+    """Checkpoint to load after a reset; null for the learner's initial weights."""
     reason: str
-    """Why, in words."""
+    """Reason in words."""

@@ -1,4 +1,4 @@
-"""Permission to play: who asks, for what, and how it is given back."""
+"""Bodies of leases: requests, grants and releases."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -13,12 +13,12 @@ Side = Literal["home", "away"]
 
 
 def storable_lease_id(text: str) -> bool:
-    """Say whether some league may have granted a lease of this id."""
+    """Return whether a text can be the id of a lease."""
     return len(text) <= LEASE_ID_MAX_LENGTH and text.isascii() and text.isprintable()
 
 
 class TrainingLeases(Request):
-    """Request of opponents for one learner."""
+    """Request for opponents of one learner."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -41,7 +41,7 @@ class TrainingLeases(Request):
 
 
 class RatingLeases(Request):
-    """Request of pairs of frozen players; two consecutive leases are one pair with sides swapped."""
+    """Request for pairs of frozen players; two consecutive leases are one pair with sides swapped."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -56,7 +56,7 @@ class RatingLeases(Request):
     environment: EnvironmentName
     """Name of the environment."""
     count: Annotated[int, Field(ge=1, le=4096), PLAIN]
-    """Number of leases; made even."""
+    """Number of leases; rounded to an even number."""
     budget: Annotated[int, Field(ge=1), PLAIN]
     """Matches per lease."""
     player_id: Id | None = None
@@ -67,7 +67,7 @@ LeaseRequest = Annotated[TrainingLeases | RatingLeases, Field(discriminator="kin
 
 
 class Seat(Answer):
-    """The player of a side."""
+    """Player on one side of a match."""
 
     player_id: int
     """Id of the player."""
@@ -85,25 +85,25 @@ class Lease(Answer):
     kind: LeaseKind
     """Kind of matches."""
     home: Seat
-    """Player at home."""
+    """Home player."""
     away: Seat
-    """Player away."""
+    """Away player."""
     learner_side: Side | None
     """Side of the learner; null for rating matches."""
     seed: int
     """Match s has the seed `arena.seeding.match_seed(seed, s)`."""
     budget: int
-    """Most matches."""
+    """Maximum number of matches."""
     expires_at: datetime
-    """When results stop being on time."""
+    """Expiry; results are late afterwards."""
     propensity: float | None
-    """Probability of this opponent; null for rating pairs."""
+    """Probability of drawing this opponent; null for rating pairs."""
     branch: str
-    """Rule that drew the opponent."""
+    """Branch of the distribution that drew the opponent."""
     reason: str = ""
-    """The rule in words."""
+    """Rule of the branch in words."""
     gate_id: int | None = None
-    """Gate that it is played for."""
+    """Gate of a gate match."""
 
 
 class LeaseAnswer(Answer):
@@ -112,33 +112,35 @@ class LeaseAnswer(Answer):
     items: list[Lease]
     """The leases."""
     next_poll_s: float
-    """Seconds to wait before asking for work again."""
+    """Seconds to wait before the next request for leases."""
 
 
 class UnplayablePlayer(Request):
-    """A player that the worker cannot play, such as for damaged weights."""
+    """A player that the worker cannot play, for example because its weights are damaged."""
 
     player_id: Id
     """Id of the player."""
     reason: Annotated[Text, Field(min_length=1)]
-    """Why, in words."""
+    """Reason in words."""
 
 
 class ReleaseRequest(Request):
-    """Leases that will not be played further."""
+    """Leases that the worker gives up."""
 
     worker_id: Text
     """Id of the worker."""
     lease_ids: Annotated[list[Text], Field(max_length=4096)]
     """Ids of the leases."""
     unplayable: Annotated[list[UnplayablePlayer], Field(max_length=4096)] = []
-    """Players that the worker cannot play: not leased to it for a while, quarantined if others agree."""
+    """Players that the worker cannot play. It gets no leases of them for a while; if others agree, they are
+    quarantined.
+    """
 
 
 class ReleaseAnswer(Answer):
-    """What became of released leases."""
+    """Outcome of a release."""
 
     released: int
-    """Leases that were still open."""
+    """Number of leases that were still open."""
     quarantined: list[int] = []
-    """Ids of players that were quarantined by this call."""
+    """Ids of players that this call quarantined."""

@@ -1,4 +1,4 @@
-"""The match log, and recordings of matches."""
+"""Bodies of matches and recordings."""
 
 from datetime import datetime
 from typing import Literal
@@ -24,38 +24,38 @@ class Match(Answer):
     environment: str
     """Name of the environment."""
     home: PlayerName
-    """Player at home."""
+    """Home player."""
     away: PlayerName
-    """Player away."""
+    """Away player."""
     score: float
-    """Home's score in [0, 1]."""
+    """Home score in [0, 1]."""
     decisions: int
     """Length of the match in decisions."""
     reason: str
-    """Why it ended."""
+    """Reason for the end of the match."""
     seed: int
     """Seed of the match."""
     learner_step: int | None
     """Steps of the learner at the match; null for rating matches."""
     late: bool
-    """Whether it came after its lease had expired, in the grace period."""
+    """Whether it was reported in the grace period after its lease expired."""
     counts: bool
-    """False if its worker was not trusted."""
+    """False if its worker was quarantined."""
     worker_id: str
     """Id of the worker."""
     period_id: int | None
-    """Rating period that it is part of; null before, and for gates."""
+    """Rating period of the match; null before it is rated, and for gate matches."""
     recorded: bool
     """Whether there is a recording."""
     reported_at: datetime
-    """When it was reported."""
+    """Time of the report."""
 
 
 class PlayedMatch(Match):
-    """One match with how both sides played."""
+    """One match with the behaviour of both sides."""
 
     behaviour: Behaviour | None
-    """Reported measures; null if there are none."""
+    """Reported measures; null without any."""
 
 
 class Replay(Answer):

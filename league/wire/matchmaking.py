@@ -1,4 +1,4 @@
-"""Matchmaking: the distributions that opponents are drawn from, and how a lease came about."""
+"""Bodies of matchmaking: opponent distributions, and the explanation of a lease."""
 
 from datetime import datetime
 from typing import Literal
@@ -30,13 +30,13 @@ class OpponentChance(Answer):
     win_rate: float | None
     """The learner's win rate against it."""
     games: int
-    """Matches of the two; of rating leases, all its rated games."""
+    """Matches against the learner; for rating leases, all its rated games."""
     rating: float
     """Rating on the Glicko scale."""
     deviation: float
     """Rating deviation (RD)."""
     among: Record | None = None
-    """Its matches against the other opponents."""
+    """Its results against the other opponents."""
     earlier: Record | None = None
     """The learner's score against it in the older half of their matches."""
     recent: Record | None = None
@@ -55,7 +55,7 @@ class DrawFilter(Answer):
 
 
 class GroupShare(Answer):
-    """Share of a branch that falls to a group of players; groups may overlap."""
+    """Share of a group of players in a branch; groups may overlap."""
 
     group: str
     """Name of the group."""
@@ -75,15 +75,15 @@ class DrawBranch(Answer):
     rule: str
     """The rule in words."""
     opponents: int
-    """Number of players that it may draw."""
+    """Number of players that it can draw."""
     effective_opponents: float | None
     """Number of equally likely opponents with the same entropy."""
     groups: list[GroupShare]
-    """Where its weight falls."""
+    """Distribution of its weight over groups."""
 
 
 class DrawLearner(Answer):
-    """The learner that opponents were drawn for, as of then."""
+    """The learner at the time of the draw."""
 
     player_id: int
     """Id of the player."""
@@ -99,7 +99,7 @@ class DrawAccount(Answer):
     learner: DrawLearner | None = None
     """The learner; null for rating leases."""
     branches: list[DrawBranch]
-    """Its components."""
+    """Components of the distribution."""
     self_play: float
     """Probability of self-play."""
     filters: list[DrawFilter]
@@ -109,7 +109,7 @@ class DrawAccount(Answer):
 
 
 class Preview(DrawAccount):
-    """The distribution that the learner's next lease is drawn from."""
+    """Opponent distribution of the learner's next lease."""
 
     player_id: int
     """Player id of the learner."""
@@ -130,16 +130,16 @@ class LeaseExplanation(DrawAccount):
     environment: str
     """Name of the environment."""
     granted_at: datetime
-    """When it was granted."""
+    """Time of the grant."""
     released_at: datetime | None
-    """When it was released."""
+    """Time of the release."""
     state: LeaseState
-    """`played` once every match of its budget was reported."""
+    """`played` once every match of its budget is reported."""
     matches: int
     """Reported matches."""
     branch: str
     """Branch of the distribution that drew it."""
     propensity: float | None
-    """Probability of this opponent."""
+    """Probability of drawing this opponent."""
     pruned_at: datetime | None = None
-    """When the stored distribution lost its opponents; null if it has them."""
+    """Time at which the opponents of the stored distribution were deleted; null if they are stored."""

@@ -1,4 +1,4 @@
-"""Players: learners, snapshots and baselines, their standings and rating curves, and changes of their state."""
+"""Bodies of players: snapshots, external players, standings, rating curves and changes of standing."""
 
 import json
 from datetime import datetime
@@ -11,18 +11,18 @@ from league.wire.base import Answer, EnvironmentName, Id, Name, Request, Sha256,
 from league.wire.learners import Role
 from league.wire.leases import Side
 
-METADATA_MAX_BYTES = 64 * 2**10  # of a player, as JSON
+METADATA_MAX_BYTES = 64 * 2**10  # as JSON
 Kind = Literal["learner", "snapshot", "baseline", "external"]
 Standing = Literal["candidate", "commander", "retired", "quarantined"]
 
 
 def _storable(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Refuse what cannot be stored, or not be read back as part of a page."""
+    """Reject metadata that the databases cannot store, or a page of players could not contain."""
     size = len(json.dumps(metadata, allow_nan=False))
     if size > METADATA_MAX_BYTES:
         raise ValueError(f"it takes {size} bytes of at most {METADATA_MAX_BYTES}")
     text = to_json({"items": [{"metadata": metadata}]})  # fails on lone surrogates
-    from_json(text)  # fails where it nests too deep
+    from_json(text)  # fails if it is nested too deeply
     if b"\\u0000" in text:
         raise ValueError("text must not contain NUL")
     return metadata
@@ -32,7 +32,7 @@ Metadata = Annotated[dict[str, JsonValue], AfterValidator(_storable)]
 
 
 class PlayerCreate(Request):
-    """A snapshot to publish; the same (learner, checkpoint, step) again is the same player."""
+    """A snapshot to publish; idempotent by (learner, checkpoint, step)."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"learner_id": 1, "checkpoint": "5f" * 32, "step": 65536, "metadata": {}}}
@@ -45,13 +45,13 @@ class PlayerCreate(Request):
     step: Step
     """Environment steps of the learner."""
     since_step: Step | None = None
-    """Names the decision that asked for it; see `SnapshotDecision`."""
+    """Step that identifies the snapshot decision; see `SnapshotDecision`."""
     metadata: Metadata = {}
-    """Further fields of the publisher's choice."""
+    """Arbitrary fields of the publisher."""
 
 
 class SideRating(Answer):
-    """A player's rating on one side of a game with unlike sides."""
+    """A player's rating on one side of an asymmetric game."""
 
     side: Side
     """The side."""
@@ -68,7 +68,7 @@ class SideRating(Answer):
 
 
 class ExternalCreate(Request):
-    """A player whose policy the league never has, found or created by (environment, signature, name)."""
+    """A player with a policy outside the league, found or created by (environment, signature, name)."""
 
     name: Name
     """Its name."""
@@ -79,7 +79,7 @@ class ExternalCreate(Request):
     identity: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
     """Identifies the policy, such as a file's SHA-256; null for any."""
     metadata: Metadata = {}
-    """Further fields of the publisher's choice."""
+    """Arbitrary fields of the publisher."""
 
 
 class Player(Answer):
@@ -92,15 +92,15 @@ class Player(Answer):
     name: str
     """Unique in its environment and signature."""
     call_sign: str | None
-    """Of a present or former commander."""
+    """Call-sign of a current or former commander."""
     environment: str
     """Name of the environment."""
     signature: str
     """Signature of the environment's build."""
     role: Role | None
-    """Role of its lineage."""
+    """Role of its learner."""
     standing: Standing | None
-    """Of a snapshot or external player."""
+    """Standing of a snapshot or external player."""
     checkpoint: str | None
     """SHA-256, `baseline:NAME`, `external:NAME`, or null for a learner."""
     rating: float
@@ -114,19 +114,19 @@ class Player(Answer):
     games: int
     """Rated games up to the last period."""
     provisional: bool
-    """Whether RD is still wide."""
+    """Whether RD is above the limit for provisional ratings."""
     learner_id: int | None
-    """Its lineage."""
+    """Id of its learner."""
     parent_id: int | None
-    """Snapshot before it in its lineage."""
+    """Id of the learner's previous snapshot."""
     step: int | None
     """Step at which it was published."""
     metadata: dict[str, Any]
-    """As published."""
+    """Fields of the publisher."""
     created_at: datetime
-    """When it was created."""
+    """Time of creation."""
     sides: list[SideRating] = []
-    """Ratings on each side, if the sides are unlike."""
+    """Ratings on each side of an asymmetric game."""
 
 
 class PlayerReport(Answer):
@@ -139,26 +139,26 @@ class PlayerReport(Answer):
     token: str | None
     """Token of the worker; null in an open league."""
     reason: str
-    """Why, in words."""
+    """Reason in words."""
     checked: bool
-    """Whether the server found nothing wrong with the weights."""
+    """Whether the server checked the weights without a finding."""
     reported_at: datetime
-    """When."""
+    """Time of the report."""
     resolution: str | None
     """`confirmed`, `corroborated`, `refuted`, `dismissed` or `cleared`; null while it is open."""
     resolved_at: datetime | None
-    """When it was resolved."""
+    """Time of the resolution."""
 
 
 class DismissalRequest(Request):
     """Dismissal of the reports about a player."""
 
     reason: Text = ""
-    """Why, in words."""
+    """Reason in words."""
 
 
 class PlayerName(Answer):
-    """A player, briefly."""
+    """A player's id and name."""
 
     player_id: int
     """Id of the player."""
@@ -170,16 +170,16 @@ class LifecycleRequest(Request):
     """A change of a player's standing."""
 
     reason: Text = ""
-    """Why, in words."""
+    """Reason in words."""
     expected: Standing | None = None
-    """Standing that the caller saw; null for any."""
+    """Current standing as the caller saw it; null for any."""
 
 
 class StandingsItem(Player):
     """A row of the standings."""
 
     rank: int
-    """By `conservative`, among the listed players."""
+    """Rank by `conservative` among the listed players."""
     win_rate: float | None
     """Mean score of its rated games; null without any."""
 
@@ -192,9 +192,9 @@ class RatingPoint(Answer):
     number: int
     """Number of the period."""
     config_id: str
-    """Rating config; see `RatingPeriod`."""
+    """Id of the rating config; see `RatingPeriod`."""
     closed_at: datetime
-    """When it was closed."""
+    """Time of closing."""
     rating: float
     """Rating on the Glicko scale."""
     deviation: float
@@ -206,18 +206,18 @@ class RatingPoint(Answer):
 
 
 class ChampionRequest(Request):
-    """The player to become champion of its environment; a candidate becomes a commander by it."""
+    """The new champion of its environment; a candidate is promoted to commander first."""
 
     player_id: Id
     """Id of the player."""
     reason: Text = ""
-    """Why, in words."""
+    """Reason in words."""
     expected: Id | None
-    """Player id of the present champion as the caller saw it; null for none."""
+    """Player id of the current champion as the caller saw it; null for none."""
 
 
 class Champion(Answer):
-    """Holder of the alias `champion` of an environment."""
+    """Current champion of an environment."""
 
     environment: str
     """Name of the environment."""
@@ -226,11 +226,11 @@ class Champion(Answer):
     player: Player
     """The player."""
     actor: str
-    """Token, rule or process that did it."""
+    """Token, rule or process that chose it."""
     reason: str
-    """Why, in words."""
+    """Reason in words."""
     since: datetime
-    """When it became champion."""
+    """Time at which it became champion."""
 
 
 class ChampionChange(Answer):
@@ -243,8 +243,8 @@ class ChampionChange(Answer):
     player: PlayerName | None
     """The new champion; null for none."""
     actor: str
-    """Token, rule or process that did it."""
+    """Token, rule or process that made the change."""
     reason: str
-    """Why, in words."""
+    """Reason in words."""
     since: datetime
-    """When."""
+    """Time of the change."""

@@ -1,4 +1,4 @@
-"""Rating periods."""
+"""Bodies of rating periods."""
 
 from datetime import datetime
 from typing import Any
@@ -10,9 +10,9 @@ class PeriodCreate(Request):
     """A rating period to close."""
 
     environment: EnvironmentName | None = None
-    """Null for the league's only one."""
+    """Name of the environment; null for the league's only one."""
     reason: Text = "by hand"
-    """Why, in words."""
+    """Reason in words."""
 
 
 class RatingPeriod(Answer):
@@ -21,22 +21,22 @@ class RatingPeriod(Answer):
     id: int
     """Its id."""
     version: int
-    """Version of the ratings; rating everything again makes a new one."""
+    """Version of the ratings; a rebuild under another config adds one."""
     number: int
     """Running number, from 1."""
     environment: str
     """Name of the environment."""
     matches: int
-    """Matches in it."""
+    """Number of matches."""
     players: int
-    """Their players."""
+    """Number of players with a match."""
     config_id: str
-    """Beginning of the hash of `config`."""
+    """First digits of the hash of `config`."""
     config: dict[str, Any]
-    """Numbers that it was rated under."""
+    """Rating settings of the period."""
     refitted: bool
     """Whether the whole history was fitted at its end."""
     closed_at: datetime
-    """When it was closed."""
+    """Time of closing."""
     reason: str
-    """Why, in words."""
+    """Reason in words."""

@@ -1,4 +1,4 @@
-"""Outcomes of matches, read one by one so that a bad one never fails its batch."""
+"""Bodies of match results; items are validated one by one, so that an invalid one never fails its batch."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
@@ -32,14 +32,14 @@ MeasuredValue = Annotated[float, Field(ge=-1e30, le=1e30), PLAIN]
 
 
 class Behaviour(Request):
-    """How both sides of a match played; names say the units, values without one are shares."""
+    """Behaviour measures of both sides; names contain the units, and values without one are shares."""
 
     measures: Annotated[list[MeasureName], Field(max_length=MEASURES_MAX)]
     """Names of the measures."""
     home: list[MeasuredValue | None]
-    """Values of home; null where there was nothing to measure."""
+    """Home values; null if undefined."""
     away: list[MeasuredValue | None]
-    """Values of away."""
+    """Away values; null if undefined."""
 
     @model_validator(mode="after")
     def _require_one_value_a_measure(self) -> Self:
@@ -59,11 +59,11 @@ class Result(Request):
     sequence: Whole
     """Number of the match within its lease, from 0."""
     score: Real
-    """Home's score in [0, 1]."""
+    """Home score in [0, 1]."""
     decisions: Whole
     """Length of the match in decisions."""
     reason: Unicode
-    """Why it ended."""
+    """Reason for the end of the match."""
     seed: Whole
     """Seed of the match."""
     learner_step: Whole | None = None
@@ -73,7 +73,7 @@ class Result(Request):
 
 
 class _PlainResult(Result):
-    """A result whose numbers are written as such, which is checked without a call of Python for each of them."""
+    """Fast path: a result with strictly typed numbers, which pydantic validates without calling Python."""
 
     sequence: StrictInt
     score: StrictFloat
@@ -107,7 +107,7 @@ class ResultBatch(Request):
 
 @dataclass(frozen=True)
 class UnreadableResult:
-    """An item of a batch that is no result, and why; `content` is the item as text."""
+    """An invalid item of a batch with the reason; `content` is the item as text."""
 
     lease_id: str
     sequence: int
@@ -116,7 +116,7 @@ class UnreadableResult:
 
 
 def _read_item(item: object, read: ValidatorFunctionWrapHandler) -> Result | UnreadableResult:
-    """Keep a bad item from failing its batch."""
+    """Validate one item; return an `UnreadableResult` instead of failing the batch."""
     try:
         result: Result = read(item)
     except ValidationError as error:
@@ -125,7 +125,7 @@ def _read_item(item: object, read: ValidatorFunctionWrapHandler) -> Result | Unr
 
 
 def _read_items(items: object, read: ValidatorFunctionWrapHandler) -> object:
-    """Read all at once, where each is as it should be: one by one takes several times as long."""
+    """Validate all items at once, or one by one, which takes several times as long, if any is unusual."""
     try:
         return _PLAIN_RESULTS.validate_python(items)
     except ValidationError:
@@ -146,7 +146,7 @@ def _unreadable(item: object, error: ValidationError) -> UnreadableResult:
 
 
 class ResultReport(Request):
-    """Finished matches of one worker; each is answered on its own."""
+    """Finished matches of one worker; each gets its own answer."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"worker_id": "0193f2", "results": [_EXAMPLE]}},
@@ -163,18 +163,18 @@ class ResultReport(Request):
 
 
 class ResultAnswer(Answer):
-    """What became of one result."""
+    """Outcome of one result."""
 
     lease_id: str
     """Id of the lease."""
     sequence: int
     """Number of the match within its lease, from 0."""
     status: ResultStatus
-    """`accepted`, `duplicate` (reported before), `conflict` (reported otherwise before) or `rejected`."""
+    """`accepted`, `duplicate` (same report before), `conflict` (different report before) or `rejected`."""
     match_id: int | None
-    """Id of its match in the log."""
+    """Id of the match in the log."""
     detail: str | None
-    """Why it was not simply accepted."""
+    """Reason, unless it was simply accepted."""
 
 
 class ResultBatchAnswer(Answer):
@@ -183,4 +183,4 @@ class ResultBatchAnswer(Answer):
     items: list[ResultAnswer]
     """The answers."""
     next_poll_s: float
-    """Seconds to wait before asking for work again."""
+    """Seconds to wait before the next request for leases."""

@@ -1,4 +1,4 @@
-"""Processes that play: how they attach and stay attached, and how far they are trusted."""
+"""Bodies of workers: registration, heartbeats, commands, reviews and quarantine."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -17,7 +17,7 @@ METRICS_MAX = 512
 
 
 class WorkerCreate(Request):
-    """A process that wants to play; the same name and kind again, under the same token, is the same worker."""
+    """A process that wants to play; idempotent by instance, or by name, kind and token."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -28,13 +28,13 @@ class WorkerCreate(Request):
     name: WorkerName
     """Its name."""
     kind: WorkerKind
-    """What it does."""
+    """Kind of worker."""
     version: Annotated[Text, Field(max_length=64)]
     """Version of its software."""
     signatures: Annotated[list[Signature], Field(max_length=256)]
     """Environment builds that it can play."""
     instance: Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{1,64}$")] | None = None
-    """Tells processes of one name apart; keep it for as long as the work goes on."""
+    """Secret id that distinguishes processes of one name; keep it across restarts of the same run."""
 
 
 class Worker(Answer):
@@ -45,49 +45,49 @@ class Worker(Answer):
     name: str
     """Its name."""
     kind: WorkerKind
-    """What it does."""
+    """Kind of worker."""
     version: str
     """Version of its software."""
     signatures: list[str]
     """Environment builds that it can play."""
     command: Command
-    """What the worker is to do."""
+    """Current command."""
     seen_at: datetime
-    """Its last sign of life."""
+    """Time of its last heartbeat or registration."""
     heartbeat_s: float
     """Seconds between heartbeats."""
     next_poll_s: float
-    """Seconds to wait before asking for work again."""
+    """Seconds to wait before the next request for leases."""
 
 
 class Quarantine(Answer):
-    """A time in which a worker's results do not count."""
+    """An interval in which a worker's results do not count."""
 
     since: datetime
-    """First moment of it."""
+    """Start of the interval."""
     until: datetime | None
-    """Last moment; null for no end."""
+    """End of the interval; null for no end."""
     reason: str
-    """Why, in words."""
+    """Reason in words."""
     actor: str
-    """Token, rule or process that did it."""
+    """Token, rule or process that imposed it."""
     imposed_at: datetime
-    """When it was imposed."""
+    """Time at which it was imposed."""
     lifted_at: datetime | None
-    """When it was lifted; until then it gets no leases."""
+    """Time at which it was lifted; until then the worker gets no leases."""
 
 
 class WorkerCheck(Answer):
-    """How a worker's results fit those of others."""
+    """Statistical comparison of a worker's results with those of other workers."""
 
     measure: Measure
-    """What was compared."""
+    """Compared quantity."""
     environment: str | None
     """Null for all."""
     kind: MatchKind | None
     """Kind of matches; null for all."""
     results: int
-    """Reports that it is over."""
+    """Number of compared reports."""
     observed: float
     """Mean over the worker's reports."""
     expected: float
@@ -99,42 +99,42 @@ class WorkerCheck(Answer):
     p_value: float
     """Probability of a larger statistic by chance."""
     suspect: bool
-    """Whether that is suspiciously small."""
+    """Whether the p-value is below the alarm level."""
 
 
 class ListedWorker(Worker):
-    """A worker with the review of its last results."""
+    """A worker with the review of its latest results."""
 
     registered_at: datetime
-    """When it registered."""
+    """Time of its first registration."""
     quarantine: Quarantine | None
     """Its open quarantine."""
     results: int
-    """Results accepted from it."""
+    """Number of reviewed results."""
     refused: int
-    """Results rejected."""
+    """Number of rejected results."""
     checks: list[WorkerCheck]
     """Comparisons with other workers."""
     suspect: bool
-    """Whether any of them is suspicious."""
+    """Whether any check is suspect."""
 
 
 class WorkerQuarantine(Request):
     """Quarantine of a worker."""
 
     since: Time
-    """Results from then on do not count."""
+    """Results from this time on do not count."""
     reason: Annotated[Text, Field(min_length=1)]
-    """Why, in words."""
+    """Reason in words."""
 
 
 class WorkerReinstatement(Request):
     """Reinstatement of a worker."""
 
     reason: Text = ""
-    """Why, in words."""
+    """Reason in words."""
     restore: Annotated[bool, Field(strict=True)] = False
-    """Whether its results meanwhile count after all."""
+    """Whether the excluded results count again."""
 
 
 class LearnerProgress(Request):
@@ -143,17 +143,17 @@ class LearnerProgress(Request):
     learner_id: Id
     """Id of the learner."""
     step: Step
-    """Its steps so far."""
+    """Number of steps so far."""
     since_step: Step | None = None
-    """Asks whether the snapshot after this step is due; null does not ask."""
+    """Step of the last snapshot, to request the decision about the next one; null for no request."""
     metrics: Annotated[dict[MeasureName, Real | None], Field(max_length=METRICS_MAX)] = {}
-    """Latest values."""
+    """Latest value of each metric."""
     verdicts: Annotated[list[HealthVerdict], Field(max_length=64)] | None = None
     """Findings about its training, worst first."""
 
 
 class Heartbeat(Request):
-    """A sign of life, optionally with progress."""
+    """A heartbeat, optionally with progress."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"learners": [{"learner_id": 1, "step": 65536}]}})
 
@@ -162,24 +162,24 @@ class Heartbeat(Request):
 
 
 class HeartbeatAnswer(Answer):
-    """What the worker is to do next."""
+    """Response to a heartbeat."""
 
     command: Command
-    """What the worker is to do."""
+    """Command to the worker."""
     next_poll_s: float
-    """Seconds to wait before asking for work again."""
+    """Seconds to wait before the next request for leases."""
     next_heartbeat_s: float = 0.0
-    """Seconds until the next heartbeat is needed."""
+    """Seconds until the next heartbeat is due."""
     quarantine: Quarantine | None = None
-    """Its open quarantine: it gets no leases, and its results do not count."""
+    """Open quarantine: the worker gets no leases, and its results do not count."""
     decisions: list[SnapshotDecision] = []
     """Snapshots that are due; repeated until they are published."""
 
 
 class CommandRequest(Request):
-    """The command that a worker gets at its next heartbeat."""
+    """A command that a worker receives with its next heartbeat."""
 
     command: Command
-    """What the worker is to do."""
+    """The command."""
     reason: Text = ""
-    """Why, in words."""
+    """Reason in words."""
