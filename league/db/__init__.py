@@ -1,1 +1,1 @@
-"""The relational store: tables, sessions, schema versions, locks. SQLite and PostgreSQL behave alike."""
+"""Database access: models, sessions, transactions, locks and migrations. SQLite and PostgreSQL behave alike."""

@@ -27,6 +27,7 @@ def read_columns(
         raise TypeError(f"{query} returns no rows")
     batches = iter(partial(result.cursor.fetchmany, _BATCH), [])
     rows: Iterable[Sequence[float]] = chain.from_iterable(batches)
+    # fromiter consumes the rows as the driver fetches them, so no list of Python objects is built.
     values = np.fromiter(chain.from_iterable(rows), dtype=np.float64)
     result.close()
     return values.reshape(-1, count).T
@@ -55,11 +56,12 @@ def fetch_arrays(session: Session, query: Select[Any], count: int) -> NDArray[np
 
 def _as_double(column: ColumnElement[Any]) -> ColumnElement[float]:
     number = cast(column, Integer) if isinstance(column.type, Boolean) else column
+    # A NULL element has no bytes in the binary format, which would break the fixed layout that `_decoded` relies on.
     return func.coalesce(cast(number, Double), float("nan")).label(None)
 
 
 def _decoded(content: bytes | None) -> NDArray[np.float64]:
     """Decode an array of doubles in PostgreSQL's `array_send` format: a byte count precedes each element."""
-    if content is None:  # there were no rows
+    if content is None:  # array_agg of no rows is NULL
         return np.empty(0)
     return np.frombuffer(content, dtype=_ARRAY_ITEM, offset=_ARRAY_HEADER_BYTES)["number"].astype(np.float64)

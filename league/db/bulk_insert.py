@@ -64,6 +64,7 @@ def listed(dialect: str, values: Collection[str | int]) -> list[str | int] | str
 
 
 def _one_of(dialect: str, column: AnyColumn, values: ColumnElement[Any]) -> ColumnElement[bool]:
+    # One parameter for the whole list, so that lists of any length share a prepared statement.
     if dialect == "postgresql":
         return column == func.any(values)
     return column.in_(select(func.json_each(values).table_valued("value").c.value))
@@ -80,14 +81,14 @@ def insert_new(
     returning: Sequence[InstrumentedAttribute[Any]] = (),
     under: tuple[Lock, str] | None = None,
 ) -> Sequence[Row[*tuple[Any, ...]]]:
-    """Insert rows in order, leaving out those whose key is taken; return columns of the rows that were new.
+    """Insert rows in order, except those with an existing key; return columns of the inserted rows.
 
     Args:
         session: A write transaction.
         table: Table to insert into.
-        rows: All with the same columns, at least two: text, numbers, truth values, times, bytes and None.
+        rows: All with the same columns, at least two: text, numbers, booleans, times, bytes and None.
         returning: Columns of `table` to return, of text or numbers.
-        under: A lock, and of which environment, that is shared from before the first row gets its id.
+        under: Lock and environment; the statement acquires the shared lock before the first row gets its id.
     """
     return _insert(session, table, rows, None, tuple(each.key for each in returning), under)
 
@@ -99,7 +100,7 @@ def put(
     key: Sequence[InstrumentedAttribute[Any]],
     fixed: Sequence[InstrumentedAttribute[Any]] = (),
 ) -> None:
-    """Insert rows in order, or change those whose key is taken.
+    """Upsert rows in order.
 
     Args:
         session: A write transaction.
@@ -142,6 +143,7 @@ def _from_json(
     blank: ColumnElement[Any] = literal_column(f"NULL::{target.name}")
     rows = as_type(bindparam("rows", type_=String), JSON)
     given = func.json_populate_recordset(blank, rows).table_valued(*names, name="new")
+    # The join makes every row depend on the CTE, which PostgreSQL therefore evaluates before it assigns the first id.
     source = given.join(locks.sharing(), true()) if locked else given
     statement = postgresql.insert(target).from_select(names, select(*given.c).select_from(source))
     if taken is not None:

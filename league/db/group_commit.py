@@ -45,7 +45,7 @@ class _Call:
     done: bool = False
     outcome: Any = None
 
-    def result(self) -> Any:  # noqa: ANN401 - whatever the work returns
+    def result(self) -> Any:  # noqa: ANN401 - type of the work's result
         """Return the result of the request, or raise its error."""
         if isinstance(self.outcome, BaseException):
             raise self.outcome
@@ -133,6 +133,7 @@ class GroupCommit:
             self._take(own, batch)  # the transaction may have failed to begin
             for call in batch:
                 call.outcome = error
+        # The next batch starts before the callers of this one wake up, so the database is not idle meanwhile.
         self._pass_on()
         for call in batch:
             call.done = True
@@ -145,7 +146,10 @@ class GroupCommit:
                 self.waiting.popleft().lead()
 
     def _commit(self, own: _Call, batch: list[_Call]) -> None:
-        """Savepoints cost as much as the work, so they are used only after a failure."""
+        """Commit a batch in one transaction, and after a failure again with a savepoint per request.
+
+        A savepoint costs as much as the work, so the first attempt has none.
+        """
         try:
             with self._write() as session:
                 self._take(own, batch)

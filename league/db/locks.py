@@ -29,7 +29,7 @@ class Lock(IntEnum):
     COLLECTION = 0x1EA68  # shared by publishing; exclusive to delete unpublished checkpoints
     POPULATION = 0x1EA69  # players' ids commit in order, so that the last id identifies the population
     UPLOADS = 0x1EA6A  # per token instead of environment: serialises the quota of its uploads
-    WORKERS = 0x1EA6B  # owners and names of workers are read, and then written
+    WORKERS = 0x1EA6B  # makes reading and then writing owners and names of workers atomic
     EVENTS = 0x1EA64  # the audit log's ids commit in order, so that a reader's cursor never skips one
 
 
@@ -45,13 +45,15 @@ def acquire_shared(session: Session, lock: Lock, environment: str) -> None:
 
 
 def sharing() -> CTE:
-    """Return a CTE that acquires a shared lock before a statement reads any row; with the parameters of `named`."""
+    """Return a CTE that acquires a shared lock before the statement reads any row, with the parameters of `named`."""
     shared = func.pg_advisory_xact_lock_shared(bindparam("lock", type_=Integer), bindparam("key", type_=Integer))
+    # MATERIALIZED: the lock is acquired exactly once, however the planner joins the rows.
     return select(shared.label("held")).cte("sharing").prefix_with("MATERIALIZED", dialect="postgresql")
 
 
 def named(lock: Lock, environment: str) -> dict[str, int]:
     """Return the keys of PostgreSQL's advisory lock."""
+    # Advisory lock keys are two signed 32-bit integers; a collision of hashes only serialises two environments.
     return {"lock": int(lock), "key": zlib.crc32(environment.encode()) - 2**31}
 
 

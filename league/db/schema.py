@@ -32,7 +32,7 @@ def upgrade(database: Database) -> None:
 
 
 def upgrade_to(connection: Connection, revision: str) -> None:
-    """Bring a schema up to a revision, inside the connection's transaction."""
+    """Upgrade a schema to a revision within the connection's transaction."""
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, revision)

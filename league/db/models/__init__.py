@@ -1,8 +1,8 @@
 """Tables of the league.
 
-`matches` with `behaviours` is append-only and the truth; `ratings` and `payoffs`, by side as well, are derived from it
-when a period closes and can be computed again at any time. A period takes in the matches of its
-environment with ids in (`last_match_id` of the period before, its own `last_match_id`].
+`matches` with `behaviours` is append-only and the source of truth. `ratings`, `payoffs` and `side_payoffs` are derived
+from it when a period closes and can be recomputed at any time. A period covers the matches of its environment with ids
+in (`last_match_id` of the previous period, its own `last_match_id`].
 """
 
 from league.db.models.audit import Event

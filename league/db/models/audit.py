@@ -1,4 +1,4 @@
-"""The audit log."""
+"""Table of the audit log."""
 
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from league.db.models.base import Base, Id
 
 
 class Event(Base):
-    """The audit log: who changed what, when and why."""
+    """An entry of the audit log: actor, change, time and reason."""
 
     __tablename__ = "events"
     __table_args__ = (Index(None, "kind", "id"), Index(None, "actor", "id"))
@@ -25,4 +25,5 @@ class Event(Base):
     created_at: Mapped[datetime]
 
 
+# Partial index: closed periods are most of the events, and the usual page of the log excludes them.
 Index("ix_events_no_period", Event.id, sqlite_where=Event.kind != "period", postgresql_where=Event.kind != "period")

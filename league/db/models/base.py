@@ -1,4 +1,4 @@
-"""Shared parts of all tables: keys, times, vocabularies, names of constraints."""
+"""Shared parts of all tables: keys, times, enumerations and names of constraints."""
 
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, get_args
@@ -13,25 +13,25 @@ CheckpointState = Literal["announced", "stored"]
 TokenScope = Literal["read", "worker", "admin"]
 
 Resolution = Literal["confirmed", "corroborated", "refuted", "dismissed", "cleared"]
-"""What came of a report that a snapshot cannot be played.
+"""Resolution of a report that a snapshot is unplayable.
 
 confirmed: the server's own check or an admin agreed. corroborated: other owners reported the same, and the snapshot was
-quarantined. refuted: other owners have played the snapshot. dismissed: an admin said that nothing is wrong with it, or
-reinstated it. cleared: it had proved false, and an admin trusts its owner again.
+quarantined. refuted: other owners have played the snapshot. dismissed: an admin found the report false, or reinstated
+the snapshot. cleared: the report was false, and an admin trusts its owner again.
 """
 
 Id = BigInteger().with_variant(Integer, "sqlite")
-"""A 64-bit key that SQLite assigns by itself too."""
+"""A 64-bit key. The variant for SQLite is INTEGER, because only an INTEGER PRIMARY KEY is assigned automatically."""
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware UTC time; SQLite, which has no time zones, stores it bare."""
+    """An aware UTC time; SQLite, which has no time zones, stores it as a naive one."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Turn an aware time into UTC; refuse a bare one."""
+        """Convert an aware time to UTC; reject a naive one."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -46,12 +46,12 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 def _vocabulary(name: str, words: object) -> Enum:
-    """Return the type of a column of text that a CHECK constraint limits to some words."""
+    """Return the type of a text column with a CHECK constraint on its values."""
     return Enum(*get_args(words), name=name, native_enum=False, create_constraint=True, length=None)
 
 
 class Base(DeclarativeBase):
-    """Base of all tables; constraints have predictable names, so that migrations can name them."""
+    """Base of all tables; constraints have predictable names, so that migrations can refer to them."""
 
     metadata = MetaData(
         naming_convention={

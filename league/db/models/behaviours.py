@@ -1,4 +1,4 @@
-"""How sides played in matches, and the sets of names that such values have."""
+"""Tables of behaviour measures."""
 
 from sqlalchemy import ForeignKey
 from sqlalchemy.orm import Mapped, mapped_column
@@ -7,7 +7,7 @@ from league.db.models.base import Base
 
 
 class MeasureSet(Base):
-    """Names of what behaviours are values of, in their order; named by their hash."""
+    """Names of the measures in a behaviour, in order; the id is their hash."""
 
     __tablename__ = "measure_sets"
 
@@ -16,7 +16,7 @@ class MeasureSet(Base):
 
 
 class Behaviour(Base):
-    """How both sides of a match played, where that was reported with it: float32 values, little-endian, NaN unknown."""
+    """Reported behaviour of both sides of a match: float32 values, little-endian, NaN for unknown ones."""
 
     __tablename__ = "behaviours"
 

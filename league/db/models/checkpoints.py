@@ -1,4 +1,4 @@
-"""Checkpoints: what was announced to the store, and what has arrived there."""
+"""Table of announced and stored checkpoints."""
 
 from datetime import datetime
 
@@ -9,10 +9,10 @@ from league.db.models.base import Base, CheckpointState
 
 
 class Checkpoint(Base):
-    """Bytes of the store, or on their way into it: the store is the truth, and a row follows its object.
+    """A checkpoint that is stored or being uploaded; the store is the source of truth, and the row follows its object.
 
-    `owner` is the worker token that sent them, whose quota they count against. `size_bytes` is the announced size until
-    they are there.
+    `owner` is the worker token that uploads it, which counts against its quota. `size_bytes` is the announced size
+    until the upload is complete.
     """
 
     __tablename__ = "checkpoints"

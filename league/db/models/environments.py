@@ -1,4 +1,4 @@
-"""Environments: the games that a league plays."""
+"""Table of environments."""
 
 from datetime import datetime
 
@@ -11,9 +11,9 @@ from league.db.models.base import Base
 class Environment(Base):
     """A game of the league, created by its first learner or by an admin.
 
-    `signature` is the one that its newest learner plays, null until there is a learner. `sides` are the names of home
-    and away where these are unlike. `max_decisions` is the length of its longest match, null while nobody declared it.
-    `owner` is the worker token that created it.
+    `signature` is that of its newest learner, null before the first one. `sides` are the names of home and away in an
+    asymmetric game. `max_decisions` is the length of its longest match, null until a learner declares it. `owner` is
+    the worker token that created it.
     """
 
     __tablename__ = "environments"

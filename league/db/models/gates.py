@@ -1,4 +1,4 @@
-"""Gates: sequential tests of two players."""
+"""Table of gates."""
 
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from league.wire import GateState
 
 
 class Gate(Base):
-    """A sequential test of two frozen players. Its leases name it; `verdict` is empty unless it has one."""
+    """A sequential test of two frozen players. Its leases refer to it; `verdict` is empty while it has none."""
 
     __tablename__ = "gates"
     __table_args__ = (
@@ -39,6 +39,7 @@ class Gate(Base):
     closed_at: Mapped[datetime | None]
 
 
+# Partial unique index: a test may be repeated after it is decided, but only one instance is open at a time.
 _TESTED = Gate.candidate_id, Gate.champion_id, Gate.elo0, Gate.elo1, Gate.alpha, Gate.beta, Gate.least_games
 
 Index("uq_gates_open", *_TESTED, unique=True, sqlite_where=Gate.state == "open",

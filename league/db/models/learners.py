@@ -1,4 +1,4 @@
-"""Learners, their training curves, and decisions that they are to leave a snapshot."""
+"""Tables of learners, their training curves and snapshot decisions."""
 
 from datetime import datetime
 from typing import Any
@@ -11,9 +11,9 @@ from league.wire import Role
 
 
 class Learner(Base):
-    """A trained lineage. `owner` is the worker token that founded it.
+    """A trained lineage. `owner` is the worker token that registered it.
 
-    `rules` are numbers of its role that are others than usual.
+    `rules` are the settings of its role that differ from the defaults.
     """
 
     __tablename__ = "learners"
@@ -30,9 +30,9 @@ class Learner(Base):
 
 
 class LearnerProgress(Base):
-    """What a learner last reported: apart from its identity, since every heartbeat rewrites it.
+    """A learner's latest report, separate from `learners` because every heartbeat rewrites it.
 
-    `points` counts its reports of new steps. `verdicts` are its trainer's findings on its health, null without any.
+    `points` counts its reports of new steps. `verdicts` are its trainer's findings, null if unknown.
     """
 
     __tablename__ = "learner_progress"
@@ -46,10 +46,10 @@ class LearnerProgress(Base):
 
 
 class SnapshotDecision(Base):
-    """That a learner was to leave a snapshot after the one of `since_step`, when it had come to `step`.
+    """Decision at `step` that a learner publishes a snapshot after the one of `since_step`.
 
-    With `reset` it was to begin anew then, with the weights of the checkpoint `start`, or its own first ones where that
-    is null. What the decision rests on is in its event. `player_id` is the snapshot, null until it is published.
+    With `reset` the learner is then reset, to the weights of the checkpoint `start` or to its initial ones if that is
+    null. The evidence is in the decision's event. `player_id` is the snapshot, null until it is published.
     """
 
     __tablename__ = "snapshot_decisions"
@@ -64,9 +64,9 @@ class SnapshotDecision(Base):
 
 
 class MetricPoint(Base):
-    """What a learner reported of itself at a step.
+    """A learner's metrics at a step.
 
-    `number` counts a learner's points as they came. The older, the fewer are kept: see
+    `number` counts a learner's points in order of arrival. Old points are thinned: see
     `league.services.population.training_curves`.
     """
 

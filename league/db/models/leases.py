@@ -1,4 +1,4 @@
-"""Leases, and the distributions of opponents that they were drawn from."""
+"""Tables of leases and opponent distributions."""
 
 from datetime import datetime
 from typing import Any
@@ -11,9 +11,9 @@ from league.wire import LeaseState, MatchKind, Side
 
 
 class Draw(Base):
-    """A distribution that leases were drawn from, named by the hash of its content.
+    """An opponent distribution that leases were drawn from; the id is the hash of its content.
 
-    Since `pruned_at` its opponents are forgotten, and the name is that of the content it had.
+    After `pruned_at` its opponents are deleted, and the id is still the hash of the original content.
     """
 
     __tablename__ = "opponent_distributions"
@@ -25,7 +25,7 @@ class Draw(Base):
 
 
 class Lease(Base):
-    """Permission for one worker to play one pairing. `state` is settled when it is released, or swept after its end.
+    """Permission for one worker to play one pairing. `state` is final once it is released, or swept after its expiry.
 
     The database does not check that its worker and players exist; `league admin check` does. See
     docs/contributing/decisions/0025-hot-tables-drop-foreign-keys.md.
@@ -56,6 +56,7 @@ class Lease(Base):
     state: Mapped[LeaseState] = mapped_column(server_default="open")
 
 
+# Partial indexes: few leases are open and few belong to gates, while the table has a row for every lease ever played.
 Index("ix_leases_open", Lease.expires_at, sqlite_where=Lease.state == "open", postgresql_where=Lease.state == "open")
 Index("ix_leases_gate", Lease.gate_id, Lease.id, sqlite_where=Lease.gate_id.is_not(None),
       postgresql_where=Lease.gate_id.is_not(None))  # fmt: skip

@@ -1,4 +1,4 @@
-"""The match log, and recordings of matches."""
+"""Tables of matches, recordings and refused results."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from league.wire import MatchKind, ResultStatus
 
 
 class Match(Base):
-    """One finished match. Never updated, never deleted."""
+    """A finished match. Rows are never updated, and deleted only with their environment."""
 
     __tablename__ = "matches"
     __table_args__ = (
@@ -20,7 +20,7 @@ class Match(Base):
         CheckConstraint("sequence >= 0", name="sequence"),
         CheckConstraint("decisions >= 1", name="decisions"),
         Index(None, "environment", "id"),
-        Index(None, "home_id", "id", "away_id"),  # with away_id for two players against each other
+        Index(None, "home_id", "id", "away_id"),  # away_id: covers matches of two players against each other
         Index(None, "away_id", "id"),
     )
 
@@ -43,9 +43,9 @@ class Match(Base):
 
 
 class Replay(Base):
-    """The recording of a match: `content` is its file as docs/reference/formats.md describes it.
+    """The recording of a match: `content` is a file as described in docs/reference/formats.md.
 
-    A notable one stays longer than others: the match was played for a gate, or by its environment's champion.
+    Notable recordings are stored longer: those of gate matches and of the environment's champion.
     """
 
     __tablename__ = "replays"
@@ -60,7 +60,7 @@ class Replay(Base):
 
 
 class Refusal(Base):
-    """A result that was not taken, and what its worker was told; `digest` is of all that it said."""
+    """A rejected or conflicting result with the answer that its worker received; `digest` hashes the whole report."""
 
     __tablename__ = "refusals"
     __table_args__ = (Index(None, "worker_id", "refused_at"),)

@@ -1,4 +1,4 @@
-"""Records of pairs of players, and of their sides."""
+"""Tables of pair records, overall and by side."""
 
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -6,11 +6,11 @@ from league.db.models.base import Base, Id
 
 
 class _Record:
-    """What a pair's matches up to the last closed period say, for as many columns.
+    """Columns of a pair's record up to the last closed period.
 
-    `matches` is the plain number; the others fade as `arena.evaluation.payoff` has it. The players of a pair are those
-    of its matches, so that no constraint looks them up for every record that a period writes. PostgreSQL keeps half of
-    each page free: a record that changes stays on its page, and its indices as they are.
+    `matches` is the plain number; the others are discounted as in `arena.evaluation.payoff`. The player ids have no
+    foreign keys, because a period would check them for every record that it writes. On PostgreSQL half of each page
+    stays free, so that an updated record stays on its page and needs no index updates (HOT updates).
     """
 
     __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
@@ -25,7 +25,7 @@ class _Record:
 
 
 class Payoff(_Record, Base):
-    """What two players' matches say, from the view of the one with the lower id."""
+    """Record of two players, from the point of view of the lower id."""
 
     __tablename__ = "payoffs"
 
@@ -34,7 +34,7 @@ class Payoff(_Record, Base):
 
 
 class SidePayoff(_Record, Base):
-    """The same of the matches in which one of them was at home, from its view; only where sides are unlike."""
+    """Record of a pair in matches with the first player at home, from its point of view; only for asymmetric games."""
 
     __tablename__ = "side_payoffs"
 

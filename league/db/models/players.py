@@ -1,4 +1,4 @@
-"""Players, and the champion of an environment."""
+"""Tables of players and champions."""
 
 from datetime import datetime
 from typing import Any
@@ -11,10 +11,11 @@ from league.wire import Kind, Role, Standing
 
 
 class Player(Base):
-    """Anything rated, with the rating it starts from.
+    """A rated player, with its initial rating.
 
-    A snapshot starts where its learner stood after the period `start_period_id`, null before the first that rated it,
-    with a deviation of at least `start_deviation_floor`. `owner` is the worker token that entered an external player.
+    A snapshot starts with its learner's rating after the period `start_period_id`, null before the first one that rated
+    it, and a deviation of at least `start_deviation_floor`. `owner` is the worker token that entered an external
+    player.
     """
 
     __tablename__ = "players"
@@ -54,7 +55,7 @@ Index("uq_players_learner", Player.learner_id, unique=True, sqlite_where=Player.
 
 
 class Champion(Base):
-    """Who holds an environment's alias `champion` from when on; nobody where there is no player. The last row holds."""
+    """A change of an environment's alias `champion`, to no player if `player_id` is null. The last row is current."""
 
     __tablename__ = "champions"
 

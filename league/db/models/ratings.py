@@ -1,4 +1,4 @@
-"""Rating periods, and the ratings of players and sides that they leave."""
+"""Tables of rating periods, ratings and leader leases."""
 
 from datetime import datetime
 from typing import Any
@@ -11,10 +11,10 @@ from league.wire import Side
 
 
 class Period(Base):
-    """A closed rating period, with the rating rule it was closed under.
+    """A closed rating period, with the rating settings it was closed under.
 
-    Rating the whole log again under another rule makes a new `version` of all periods, numbered on from the last; the
-    newest one is in force. `refitted` says that the whole history was fitted at the period's end.
+    A rebuild under other settings adds a new `version` of all periods, with numbers that continue from the last; the
+    newest version is current. `refitted` is true if the whole history was fitted at the period's end.
     """
 
     __tablename__ = "periods"
@@ -34,7 +34,7 @@ class Period(Base):
 
     @classmethod
     def current_version(cls) -> ColumnElement[bool]:
-        """Return the condition that a period is of the newest version of its environment."""
+        """Return the condition that a period belongs to the newest version of its environment."""
         other = aliased(cls)
         newest = select(func.max(other.version)).where(other.environment == cls.environment)
         return cls.version == newest.correlate(cls).scalar_subquery()
@@ -43,7 +43,7 @@ class Period(Base):
 class Rating(Base):
     """A player's rating after a period that changed it, overall or on one side; `games` and `score` count all matches.
 
-    `side` is null for the overall rating. Only games with unlike sides have ratings for each side.
+    `side` is null for the overall rating. Only asymmetric games have ratings for each side.
     """
 
     __tablename__ = "ratings"
@@ -68,7 +68,7 @@ Index("uq_ratings_side", Rating.player_id, Rating.side, Rating.period_id, unique
 
 
 class LeaderLease(Base):
-    """The process that is elected for a periodic task, and the end of its term."""
+    """The process that is elected leader of a periodic task, and the end of its term."""
 
     __tablename__ = "leader_leases"
 

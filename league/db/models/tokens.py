@@ -1,4 +1,4 @@
-"""Tokens of callers."""
+"""Table of bearer tokens."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from league.db.models.base import Base, Id, TokenScope
 
 
 class Token(Base):
-    """A bearer token, known by its hash alone. A revoked one stays, so that the server stays closed."""
+    """A bearer token, stored as a hash. Revoked tokens stay, so that the server still requires authentication."""
 
     __tablename__ = "tokens"
 

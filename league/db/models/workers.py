@@ -1,4 +1,4 @@
-"""Workers, their quarantines, and their reports of players that cannot be played."""
+"""Tables of workers, quarantines and unplayable reports."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from league.wire import Command, WorkerKind
 
 
 class Worker(Base):
-    """A process that plays. `owner` is the worker token that registered it; nobody's while the league is open."""
+    """A process that plays. `owner` is the worker token that registered it; null without authentication."""
 
     __tablename__ = "workers"
     __table_args__ = (UniqueConstraint("name", "kind"), Index("uq_workers_instance", "kind", "instance", unique=True))
@@ -28,10 +28,10 @@ class Worker(Base):
 
 
 class Quarantine(Base):
-    """Results of a worker that do not count: those reported from `since` on and before `until`, without end where null.
+    """Exclusion of a worker's results that are reported from `since` until `until`, or without end if that is null.
 
-    `lifted_at` is null while the worker gets no leases. `pending_since` is the time of the last change while ratings do
-    not show it.
+    The worker gets no leases while `lifted_at` is null. `pending_since` is the time of the last change until the
+    ratings are recomputed.
     """
 
     __tablename__ = "quarantines"
@@ -47,15 +47,16 @@ class Quarantine(Base):
     pending_since: Mapped[datetime | None]
 
 
+# Partial unique index: a worker has any number of past quarantines, but at most one open one.
 Index("uq_quarantines_open", Quarantine.worker_id, unique=True, sqlite_where=Quarantine.lifted_at.is_(None),
       postgresql_where=Quarantine.lifted_at.is_(None))  # fmt: skip
 
 
 class UnplayableReport(Base):
-    """The last time that a worker could not play a player, and why.
+    """A worker's last report that it could not play a player.
 
-    `owner` is the token that the worker belonged to. `checked` says that the server found nothing wrong with the stored
-    bytes. `resolution` is null while the report is open; see `league.services.unplayable_reports.reports`.
+    `owner` is the token of the worker. `checked` is true if the server checked the stored bytes without a finding.
+    `resolution` is null while the report is open; see `league.services.unplayable_reports.reports`.
     """
 
     __tablename__ = "unplayable_reports"
