@@ -51,6 +51,7 @@ class RetryGate:
         wait_s = due - self._clock()
         if wait_s <= 0.0:
             return
+        # Fail at once instead of sleeping until a deadline at which the call could not succeed.
         if due > until:
             error = from_problem(refusal.problem())
             error.retry_after_s = math.ceil(wait_s)

@@ -66,6 +66,7 @@ class CheckpointCalls(Connection):
                     return
                 response.read()
         except httpx2.TransportError as error:
+            # Without progress, another attempt would only repeat the failure.
             if fetch.received <= before:
                 raise self._unreachable(error) from error
             return

@@ -127,6 +127,7 @@ class Connection:
                 return response
             self._patience.record(kind, refusal)
             if not (content is None or isinstance(content, bytes)):
+                # A rejected attempt may have consumed part of the stream.
                 content.seek(start)
 
     def _unreachable(self, error: httpx2.TransportError) -> LeagueUnreachable:
@@ -144,6 +145,7 @@ def retriable_rejection(response: httpx2.Response) -> LeagueError | None:
     if response.status_code not in (BusyError.status, _TOO_MANY_REQUESTS):
         return None
     error = _problem(response)
+    # Rejected before any work, so the call can be repeated. Another 503 may come from a commit with unknown outcome.
     early = isinstance(error, BusyError) or response.status_code == _TOO_MANY_REQUESTS
     return error if early and error is not None and error.retry_after_s is not None else None
 

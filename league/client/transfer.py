@@ -84,6 +84,7 @@ class Fetch:
             raise
 
     def _read(self, response: httpx2.Response) -> None:
+        # A server that ignores the range sends the whole file again.
         if response.status_code != _PARTIAL:
             self._data.clear()
         for chunk in response.iter_bytes():
