@@ -1,4 +1,1 @@
-"""Periodic tasks of a server, and the process that runs them beside it.
-
-What a task does is in `league.services`.
-"""
+"""Periodic tasks of a server, and the process that runs them; the work itself is in `league.services`."""

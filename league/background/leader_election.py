@@ -31,6 +31,7 @@ def acquire(session: Session, task: str, candidate: str, now: datetime, term_s: 
     term = timedelta(seconds=term_s)
     row = {"duty": task, "holder": candidate, "until": now + term}
     statement = insert_into(session, LeaderLease).values(row)
+    # The condition is part of the upsert, so two candidates cannot both find the lease free.
     free = or_(
         LeaderLease.holder == candidate, LeaderLease.until <= now, LeaderLease.until > now + _CLOCK_SKEW_TERMS * term
     )

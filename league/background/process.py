@@ -168,6 +168,7 @@ def _cause(status: int) -> str:
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
+    # SIGTERM ends the child after its current transaction, because its tasks are stopped on the way out.
     process.terminate()
     try:
         process.wait(_STOP_GRACE_S)

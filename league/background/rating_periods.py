@@ -77,6 +77,7 @@ class RatingPeriodTask(PeriodicTask):
 
     def _close_if_due(self, environment: str) -> None:
         now = self._clock()
+        # The read-only check comes first, so that idle environments cost no write transaction for the election.
         if closing.due(self._database, self._settings, environment, now) and self._elected(environment, now):
             period = closing.close_if_due(self._database, self._settings, environment, now)
             if period is not None:
