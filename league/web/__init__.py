@@ -1,4 +1,4 @@
-"""The dashboard: pages for people, made by the server.
+"""The dashboard: server-rendered pages.
 
 See docs/contributing/decisions/0026-the-server-renders-the-dashboard.md.
 """
@@ -35,10 +35,11 @@ ROUTERS = (
 
 
 def install(app: FastAPI) -> None:
-    """Add all pages, their files, and a page for addresses that a browser finds nothing at."""
+    """Add all pages, static files, and a page for unknown addresses."""
     for router in ROUTERS:
         app.include_router(router)
     app.mount("/static", _Files(packages=[("league.web", "static")]), name="static")
+    # The API installed its handler before; this one wraps it, so that programs still get problem documents.
     elsewhere = app.exception_handlers[HTTPException]
 
     async def answer(request: Request, error: HTTPException) -> Response:
@@ -50,7 +51,7 @@ def install(app: FastAPI) -> None:
 
 
 def refusal(request: Request, error: LeagueError) -> Response:
-    """Answer a call that reaches no route: a browser as pages do, a program with a problem document."""
+    """Answer a request without a route: an error page for browsers, a problem document for programs."""
     if not _wants_page(request):
         return api_errors.response(error)
     response = error_page(request, error)
@@ -59,17 +60,17 @@ def refusal(request: Request, error: LeagueError) -> Response:
 
 
 def _wants_page(request: Request) -> bool:
-    """Return whether the request is for a page or a piece of one, and not a call of the API."""
+    """Return whether a browser requests a page or a part of one, rather than an API call."""
     if request.url.path.startswith(PREFIX):
         return False
     return is_part(request) or "text/html" in request.headers.get("accept", "")
 
 
 class _Files(StaticFiles):
-    """Files that browsers keep for ever where their address names the content, and otherwise ask about each time."""
+    """Static files: immutable if the URL contains their hash, otherwise revalidated on each request."""
 
     def file_response(self, full_path: object, stat_result: object, scope: Scope, status_code: int = 200) -> Response:
-        """Return a file, or that the browser has it."""
+        """Return a file, or 304 if the browser has it."""
         response = super().file_response(full_path, stat_result, scope, status_code)  # type: ignore[arg-type]
         named = b"v=" in scope["query_string"]
         response.headers.update(HEADERS | {"Cache-Control": _FOREVER if named else "no-cache"})

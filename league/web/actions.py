@@ -1,4 +1,4 @@
-"""Changes that people make on pages: an admin's token, a form of our own, a reason for the log."""
+"""Forms of the dashboard that change a player; they require an admin token, an own page and a reason."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -25,14 +25,14 @@ Reason = Annotated[str, StringConstraints(strip_whitespace=True), Form(min_lengt
 
 @dataclass(frozen=True)
 class PageChange:
-    """A change that an admin makes on a page."""
+    """A change by an admin on a page."""
 
     request: Request
     league: AppState
     cause: Cause
 
     def done(self, path: str) -> Response:
-        """Answer a change that was made: a script reloads its page, a bare form goes on to `path`."""
+        """Respond to a completed change: a script reloads its page, a plain form is redirected to `path`."""
         if is_part(self.request):
             return Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Refresh": "true"})
         return RedirectResponse(path, status_code=HTTPStatus.SEE_OTHER)
@@ -60,7 +60,7 @@ def set_champion(
 
 @router.post("/players/{player_id}/dismiss")
 def dismiss(player_id: Id, changing: Changing) -> Response:
-    """Resolve the open reports that a player cannot be played as false."""
+    """Resolve the open unplayable reports about a player as false."""
     with changing.league.database.write() as session:
         false_reports.dismiss(session, player_id, changing.cause)
     return changing.done(f"/players/{player_id}")

@@ -1,4 +1,4 @@
-"""Which of a learner's metrics are drawn as curves over steps, and how."""
+"""Charts of a learner's metrics over steps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ class Chart:
     """Curves of one kind over steps.
 
     Attributes:
-        key: Names the chart on the page.
-        title: Above it.
-        about: What it shows and what is typical.
-        names: Metrics that are drawn, with their labels; `*` stands for any word, which is the label.
-        usual: Where it is in most runs that learn; None where that cannot be said.
+        key: Identifier of the chart on the page.
+        title: Heading.
+        about: Description with typical values.
+        names: Labels of metrics by name; `*` matches any word, which is the label.
+        usual: Range in most successful runs; None if there is no typical range.
         share: Whether values are shares from 0 to 1.
-        more: Whether it is drawn only for readers who ask for more.
+        more: Whether it is shown only on request.
     """
 
     key: str
@@ -131,14 +131,14 @@ CHARTS = (
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: its label, and a value at each step; None is a gap."""
+    """A curve: its label and a value at each step; None is a gap."""
 
     label: str
     values: Sequence[float | None]
 
 
 def lines_of(chart: Chart, metrics: Mapping[str, Sequence[float | None]]) -> list[Line]:
-    """Return the curves of a chart, in the order of its names, and of the alphabet where a name stands for many."""
+    """Return the curves of a chart, in the order of its names; those that match one pattern in alphabetical order."""
     found = []
     for pattern, label in chart.names.items():
         before, star, behind = pattern.partition("*")

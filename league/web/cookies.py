@@ -1,4 +1,4 @@
-"""Session cookie of the dashboard: a token that no script can read and no other site can send."""
+"""Session cookie of the dashboard: a token that scripts cannot read and other sites cannot send."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -18,20 +18,20 @@ _KEPT_S = 90 * 86400
 
 
 def cookie_at(port: int | None) -> str:
-    """Return what the token's cookie is called at an address with this port, None where it has none.
+    """Return the name of the session cookie for a port, None for the default one.
 
-    Browsers share cookies among all ports of a machine, where several leagues may be.
+    Browsers share cookies among all ports of a host, which may serve several leagues.
     """
     return COOKIE if port is None else f"{COOKIE}_{port}"
 
 
 async def visitor(request: Request, league: Running, now: Now) -> Principal:
-    """Find out who reads a page; every token may read.
+    """Authenticate the visitor of a page; every token may read.
 
-    A browser may have the token of a league that was served here before: it is as good as none.
+    An invalid token counts as none, because the browser may have that of a league formerly served here.
 
     Raises:
-        UnauthenticatedError: Nobody is signed in, and the league is closed.
+        UnauthenticatedError: The visitor is not signed in, and the league requires authentication.
     """
     secret = _secret(request)
     if secret is not None:
@@ -41,7 +41,7 @@ async def visitor(request: Request, league: Running, now: Now) -> Principal:
 
 
 async def actor(request: Request, league: Running, now: Now) -> Principal:
-    """Find out who changes something, on one of our own pages and with an admin token."""
+    """Authenticate an admin for a change on one of this server's pages."""
     require_own_page(request)
     principal = await visitor(request, league, now)
     require_scope(principal, Scope.ADMIN)
@@ -51,7 +51,7 @@ async def actor(request: Request, league: Running, now: Now) -> Principal:
 async def visitor_lasts(
     request: Request, league: Running, now: Annotated[Callable[[], Awaitable[datetime]], Depends(timepiece)]
 ) -> Callable[[], Awaitable[bool]]:
-    """Return what says whether the token of the cookie is still one, or none is needed."""
+    """Return a function that checks whether the visitor's token is still valid, or none is needed."""
     signed_in, unneeded = (lasting(league, secret, now) for secret in (_secret(request), None))
 
     async def lasts() -> bool:
@@ -66,17 +66,17 @@ VisitorLasts = Annotated[Callable[[], Awaitable[bool]], Depends(visitor_lasts)]
 
 
 def may_act(principal: Principal) -> bool:
-    """Say whether pages offer changes to somebody."""
+    """Return whether pages offer changes to a visitor."""
     return principal.scope >= Scope.ADMIN
 
 
 def is_signed_in(principal: Principal) -> bool:
-    """Say whether somebody has a token, and not only an open server."""
+    """Return whether the visitor has a token, as opposed to an open server."""
     return principal is not OPEN
 
 
 def remember(request: Request, response: Response, secret: str, until: datetime | None) -> None:
-    """Have the browser keep a token: for this site alone, out of reach of scripts, and over TLS only where there is."""
+    """Store the token in a cookie: this site only, inaccessible to scripts, and Secure with TLS."""
     response.set_cookie(
         cookie_at(request.url.port),
         secret,
@@ -84,23 +84,24 @@ def remember(request: Request, response: Response, secret: str, until: datetime 
         expires=until,
         secure=request.url.scheme == "https",
         httponly=True,
+        # Strict rather than lax: even a link from another site arrives without the token, so none of its requests can
+        # act.
         samesite="strict",
     )
 
 
 def forget(request: Request, response: Response) -> None:
-    """Have the browser drop its token."""
+    """Delete the token's cookie."""
     response.delete_cookie(cookie_at(request.url.port), httponly=True, samesite="strict")
 
 
 def require_own_page(request: Request) -> None:
-    """Refuse a change that no page of this server asks for.
+    """Reject a change that does not come from a page of this server (CSRF protection).
 
-    Browsers say whether page and server are of one origin; where they do not (plain HTTP beyond loopback), they name
-    the page's origin.
+    Browsers send Sec-Fetch-Site. Over plain HTTP beyond loopback they do not, and the Origin is compared with the Host.
 
     Raises:
-        ForbiddenError: It comes from elsewhere, or does not say where from.
+        ForbiddenError: The request comes from another origin or does not name one.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     host = request.headers.get("host")
@@ -113,12 +114,12 @@ def require_own_page(request: Request) -> None:
 
 
 def _secret(request: Request) -> str | None:
-    """Return the token that a browser keeps."""
+    """Return the token in the visitor's cookie."""
     return request.cookies.get(cookie_at(request.url.port))
 
 
 def _place(origin: str) -> str | None:
-    """Return HOST:PORT of an origin; None where it is none."""
+    """Return HOST:PORT of an origin, or None if it is malformed."""
     try:
         return urlsplit(origin).netloc
     except ValueError:

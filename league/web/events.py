@@ -1,4 +1,4 @@
-"""Events: the audit log, as it grows."""
+"""Events page: the audit log, updated live."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ Cursor = Annotated[int, Query(ge=1, lt=ID_LIMIT)]
 
 
 class Asked(BaseModel):
-    """What the address asks for; an empty word is none, as forms send it."""
+    """Query of the page; forms send an empty string for no value."""
 
     kind: Annotated[str, Field(max_length=64, pattern=TEXT)] = ""
     actor: Annotated[str, Field(max_length=128, pattern=TEXT)] = ""
@@ -36,7 +36,7 @@ class Asked(BaseModel):
     periods: Literal["", "on"] = ""
 
     def choice(self, environment: str) -> AuditFilter:
-        """Return which lines that means."""
+        """Return the filter of the query."""
         return AuditFilter(
             environment=environment,
             league_wide=True,
@@ -47,13 +47,13 @@ class Asked(BaseModel):
         )
 
     def address(self, visit: Visit, path: str, **more: str) -> str:
-        """Return an address that asks for the same, and for more."""
+        """Return a URL with this query and further parameters."""
         return query(path, environment=visit.chosen, **self.model_dump(exclude_defaults=True), **more)
 
 
 @dataclass(frozen=True)
 class Detail:
-    """A detail of a line in words; `player_id` where it is a player."""
+    """A detail of an event in words; `player_id` if it is a player."""
 
     name: str
     text: str
@@ -62,7 +62,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class Lines:
-    """A page of the log, newest first; `older` is where it goes on, None where it ends."""
+    """A page of the log, newest first; `older` is the URL of the next page, None on the last."""
 
     lines: list[AuditEntry]
     older: str | None
@@ -73,7 +73,7 @@ Asking = Annotated[Asked, Query()]
 
 @router.get("/events")
 def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
-    """Show the newest lines."""
+    """Show the newest events."""
     with league.database.read() as session:
         page = _page(session, visit, asked, None)
         kinds, actors = audit_log.list_kinds(session), audit_log.list_actors(session)
@@ -83,7 +83,7 @@ def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
 
 @router.get("/events/older")
 def older(league: Running, visit: Visiting, asked: Asking, before: Cursor) -> HTMLResponse:
-    """Show the lines before one."""
+    """Show the events before a given one."""
     with league.database.read() as session:
         page = _page(session, visit, asked, before)
     return visit.part("_events.html", page=page, told=told)
@@ -93,16 +93,16 @@ def older(league: Running, visit: Visiting, asked: Asking, before: Cursor) -> HT
 def newer(
     league: Running, visit: Visiting, asked: Asking, after: Annotated[int, Query(ge=0, lt=ID_LIMIT)]
 ) -> HTMLResponse:
-    """Show the lines that came after one, the newest `PAGE` of them: whoever gets so many loads the page anew."""
+    """Show the newest `PAGE` events after a given one; the page reloads itself if there are that many."""
     with league.database.read() as session:
         lines = audit_log.list_newer_events(session, asked.choice(visit.environment), after, PAGE)
     return visit.part("_events.html", page=Lines(lines, None), told=told)
 
 
 def told(line: AuditEntry) -> list[Detail]:
-    """Return the details of a line; tables of numbers are left to `GET /api/v1/events/history`.
+    """Return the details to show; tables of numbers are only in `GET /api/v1/events/history`.
 
-    What the line says elsewhere, its worker, its player and the player's call-sign, is left out.
+    Details that have their own column (worker, player and call-sign) are omitted.
     """
     return [
         Detail(filters.words(name), line.others.get(name, _short(value)), value if name in line.others else None)
@@ -112,7 +112,7 @@ def told(line: AuditEntry) -> list[Detail]:
 
 
 def _is_implied(line: AuditEntry, name: str) -> bool:
-    """Say whether there is nothing to tell of a detail: but nobody is told where the champion is none any more."""
+    """Return whether a detail is redundant; an empty `to` of a champion change is not, since it means no champion."""
     value = line.details[name]
     if line.kind == "champion" and name == "to":
         return bool(value == line.player_id)
@@ -139,5 +139,5 @@ def _page(session: Session, visit: Visit, asked: Asked, before: int | None) -> L
 async def follow(
     league: Running, _: Visitor, lasts: VisitorLasts, last_event_id: Annotated[str | None, Header()] = None
 ) -> StreamingResponse:
-    """Follow the league as `GET /api/v1/events` does, until the visitor's token ends."""
+    """Stream events like `GET /api/v1/events`, until the visitor's token becomes invalid."""
     return await events.follow(league, lasts, last_event_id, named=False)

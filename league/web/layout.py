@@ -1,8 +1,7 @@
-"""Layout of all pages, security headers, and errors as pages.
+"""Layout of all pages, security headers and error pages.
 
-A module of pages has a router of `PageRoute`s, whose endpoints take a `Visit` and return `visit.page(template, ...)`,
-or `visit.part(template, ...)` for a piece that a page loads later. Templates are given dataclasses and answers of the
-wire.
+A module of pages has a router of `PageRoute`s. Its endpoints take a `Visit` and return `visit.page(template, ...)`, or
+`visit.part(template, ...)` for a part that a page loads later. Templates receive dataclasses and response bodies.
 """
 
 from collections.abc import Callable, Coroutine
@@ -24,6 +23,7 @@ from league.services.environments import lookup as environments
 from league.web.cookies import Visitor, is_signed_in, may_act
 from league.web.templating import render
 
+# No inline scripts or styles: a name that escapes a template unescaped still cannot run code.
 _POLICY = (
     "default-src 'none'",
     "script-src 'self'",
@@ -41,29 +41,29 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
-"""On every page and every file."""
+"""Security headers of every page and file."""
 
 SIGN_IN = "/sign-in"
 GOAL_MAX = 2000
-"""Longest address, in characters, that somebody is led to after signing in."""
+"""Maximum length of the URL to return to after signing in, in characters."""
 
 OFFERED_MAX = 50
-"""Environments that a page offers; any other is chosen by its name."""
+"""Maximum number of environments in the selection; others can be chosen by name."""
 
 _FRESH = {"Cache-Control": "no-store"}
 
 
 @dataclass(frozen=True)
 class Visit:
-    """One look at the dashboard.
+    """One request for a page.
 
     Attributes:
-        principal: Who looks.
-        environment: Whose players are shown.
-        environments: Those that the page offers, in alphabetical order: all, or the last played ones of many.
-        number: Of environments in the league.
-        path: Of the page.
-        now: The time of the call.
+        principal: The authenticated visitor.
+        environment: Environment of the page.
+        environments: Environments in the selection, in alphabetical order: all, or the most recently played ones.
+        number: Number of environments in the league.
+        path: Path of the page.
+        now: Time of the request.
     """
 
     principal: Principal
@@ -75,7 +75,7 @@ class Visit:
 
     @property
     def chosen(self) -> str | None:
-        """The environment as addresses name it: not at all where there is only one."""
+        """The environment as a URL parameter; None if there is only one."""
         return self.environment if self.number > 1 else None
 
     @property
@@ -85,31 +85,31 @@ class Visit:
 
     @property
     def signed_in(self) -> bool:
-        """Whether there is a token to sign out with."""
+        """Whether the visitor can sign out."""
         return is_signed_in(self.principal)
 
     def of(self, environment: str) -> Self:
-        """Return the visit to something of another environment than the chosen one, or of the same."""
+        """Return the visit with the environment of the object shown."""
         return replace(self, environment=environment)
 
     def page(self, template: str, name: str, title: str, **values: object) -> HTMLResponse:
         """Return a whole page.
 
         Args:
-            template: Which extends `base.html`.
-            name: Of the entry of the navigation that it belongs to.
-            title: Of the window.
-            values: Of the template, beside `visit`, `name` and `title`.
+            template: Template that extends `base.html`.
+            name: Entry in the navigation.
+            title: Title of the window.
+            values: Variables of the template besides `visit`, `name` and `title`.
         """
         return HTMLResponse(render(template, visit=self, name=name, title=title, **values), headers=_FRESH)
 
     def part(self, template: str, **values: object) -> HTMLResponse:
-        """Return a piece of a page, of a template whose name begins with `_`."""
+        """Return a part of a page, from a template with a leading `_` in its name."""
         return HTMLResponse(render(template, visit=self, **values), headers=_FRESH)
 
 
 class EmptyLeagueError(Exception):
-    """The league plays nothing yet: there is nothing to show but how to begin."""
+    """The league has no learner yet, so that the dashboard shows only the first steps."""
 
     def __init__(self, principal: Principal) -> None:
         super().__init__("no learner has registered yet")
@@ -117,10 +117,10 @@ class EmptyLeagueError(Exception):
 
 
 def visit(request: Request, league: Running, principal: Visitor, now: Now, environment: Filter = None) -> Visit:
-    """Find out what somebody looks at: without a choice, what was played last.
+    """Return the visit of a page; the default environment is the most recently played one.
 
     Raises:
-        EmptyLeagueError: The league plays nothing yet.
+        EmptyLeagueError: The league has no learner yet.
         UnknownEnvironmentError: The league plays other environments, but not the chosen one.
     """
     with league.database.read() as session:
@@ -137,16 +137,16 @@ Visiting = Annotated[Visit, Depends(visit)]
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages, too; who is not signed in is sent to where that is done."""
+    """A route that answers errors with pages and redirects visitors without a token to the sign-in form."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers a request."""
+        """Return the request handler."""
         handle = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
             try:
                 response = await handle(request)
-            except Exception as error:  # noqa: BLE001 - whatever it is, a reader is told on a page
+            except Exception as error:  # noqa: BLE001 - every error gets an error page
                 response = _failure(request, error)
             response.headers.update(HEADERS)
             return response
@@ -163,7 +163,11 @@ def _failure(request: Request, error: Exception) -> Response:
 
 
 def _to_sign_in(request: Request) -> Response:
-    """Send somebody to the form; who follows a link from elsewhere comes without the cookie and loads the page anew."""
+    """Redirect to the sign-in form.
+
+    SameSite=Strict withholds the cookie when a visitor follows a link from another site, so that page is first reloaded
+    from this site.
+    """
     if request.headers.get("sec-fetch-site") == "cross-site" and request.method == "GET":
         return HTMLResponse(render("_reload.html"), headers=_FRESH)
     if is_part(request):
@@ -174,7 +178,7 @@ def _to_sign_in(request: Request) -> Response:
 
 
 def _page_of(request: Request) -> tuple[str, str]:
-    """Return path and query of the page that asks for a piece of itself; empty where it does not say."""
+    """Return path and query of the page that requests a part, or empty strings."""
     try:
         shown = urlsplit(request.headers.get("hx-current-url", ""))
     except ValueError:
@@ -183,17 +187,18 @@ def _page_of(request: Request) -> tuple[str, str]:
 
 
 def _sign_in_for(path: str, question: str) -> str:
-    """Return the address of the form that leads to a page afterwards."""
+    """Return the URL of the sign-in form that leads to a page afterwards."""
     place = f"{path}?{question}" if question else path
     return f"{SIGN_IN}?next={quote(place)}" if place not in ("", "/") and len(place) <= GOAL_MAX else SIGN_IN
 
 
 def error_page(request: Request, error: LeagueError) -> HTMLResponse:
-    """Return what an error says, as a page, or as a piece for a page that asked for one.
+    """Return an error as a page, or as a part of a page.
 
-    A page that may succeed after a while loads itself anew then; a form is left to the reader to send again.
+    After a temporary error a page reloads itself. A form must be sent again by the visitor.
     """
     pause_s, headers = api_errors.pause_s(error), dict(_FRESH)
+    # Reloading a POST or a part would repeat the change, or replace the page by the part.
     again = pause_s is not None and request.method == "GET" and not is_part(request)
     if pause_s is not None:
         headers |= {"Retry-After": str(pause_s)} | ({"Refresh": str(pause_s)} if again else {})
@@ -203,6 +208,6 @@ def error_page(request: Request, error: LeagueError) -> HTMLResponse:
 
 
 def is_part(request: Request) -> bool:
-    """Say whether a script of a page asks for a piece of it; who goes back in a browser's history wants the whole."""
+    """Return whether a script requests a part of a page; history navigation in the browser needs the whole page."""
     headers = request.headers
     return headers.get("hx-request") == "true" and "hx-history-restore-request" not in headers

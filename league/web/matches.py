@@ -1,4 +1,4 @@
-"""Matches: the log, newest first, and one match with its replay."""
+"""Matches pages: the log, newest first, and one match with its replay."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -23,21 +23,21 @@ from league.web.templating import query
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PAGE = 50
-"""Matches of a page."""
+"""Matches per page."""
 
 _PLAYER = Annotated[int, Field(ge=1, lt=ID_LIMIT)]
 
 
 class Asked(BaseModel):
-    """What the address asks for; an empty word is none, as forms send it.
+    """Query of the page; forms send an empty string for no value.
 
     Attributes:
-        kind: Of match.
-        player: One who played.
-        opponent: Against whom.
-        pair: Two ids with a comma between them: the same as player and opponent.
-        recorded: Whether only matches with a replay are asked for.
-        before: The page's matches have lower ids.
+        kind: Kind of match.
+        player: Id of a player.
+        opponent: Id of its opponent.
+        pair: Two ids separated by a comma, in place of player and opponent.
+        recorded: Whether to show only matches with a replay.
+        before: Show matches with lower ids.
     """
 
     kind: wire.MatchKind | Literal[""] = ""
@@ -49,7 +49,7 @@ class Asked(BaseModel):
 
     @property
     def players(self) -> tuple[int, ...]:
-        """Whose matches."""
+        """Ids of the selected players."""
         if self.pair:
             first, second = (int(each) for each in self.pair.split(","))
             return first, second
@@ -57,15 +57,15 @@ class Asked(BaseModel):
 
     @property
     def filtered(self) -> bool:
-        """Whether matches are left out."""
+        """Whether a filter is set."""
         return bool(self.kind or self.players or self.recorded)
 
     def wanted(self, environment: str) -> MatchFilter:
-        """Return what the log is asked for."""
+        """Return the filter of the query."""
         return MatchFilter(environment, self.kind or None, self.players, self.recorded)
 
     def address(self, visit: Visit, **changes: Any) -> str:  # noqa: ANN401 - parameters of an address
-        """Return the address of the same with some changes, as short as it can be."""
+        """Return the URL of this query with some changes, without default values."""
         asked = self.model_copy(update=changes).model_dump(exclude_defaults=True, exclude={"recorded"})
         recorded = "true" if changes.get("recorded", self.recorded) else None
         return query("/matches", environment=visit.chosen, **asked, recorded=recorded)
@@ -80,8 +80,8 @@ class Log:
 
     Attributes:
         found: Its matches.
-        players: Whose they are, by name, where they are of somebody.
-        usage: Of the room for recordings.
+        players: The selected players, if any.
+        usage: Space used by recordings.
     """
 
     found: Page[MatchRow]
@@ -91,7 +91,7 @@ class Log:
 
 @router.get("/matches")
 def listing(request: Request, league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
-    """Show matches, or the part of the page below the filters where a script asks."""
+    """Show matches; a script receives only the part below the filters."""
     with league.database.read() as session:
         log = Log(
             found=match_queries.list_matches(session, asked.wanted(visit.environment), PAGE, asked.before or None),
@@ -106,7 +106,7 @@ def listing(request: Request, league: Running, visit: Visiting, asked: Asking) -
 
 @router.get("/matches/{match_id}")
 def show(match_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
-    """Show one match, with its replay where it was recorded."""
+    """Show one match, with its replay if it was recorded."""
     with league.database.read() as session:
         match = match_queries.get_match(session, match_id)
     return visit.of(match.environment).page("match.html", "matches", f"Match {match_id}", match=match)
@@ -114,5 +114,5 @@ def show(match_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
 
 @router.get("/matches/{match_id}/recording")
 def recording(match_id: Id, request: Request, league: Running, _: Visitor) -> Response:
-    """Send a match's recording to the page that plays it: calls under /api/v1 do not take the cookie."""
+    """Send a match's recording to its page, because calls under /api/v1 do not accept the cookie."""
     return api.send(league, match_id, request.headers.get("if-none-match", ""))

@@ -1,4 +1,4 @@
-"""Payoff: who beats whom as a heat map, the circles in it, and what the whole is worth to each player."""
+"""Payoff page: heat map of win rates, cycles, and weights in the Nash mixture."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -22,19 +22,19 @@ from league.web.templating import query
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 SIZES = (25, 50, 100, 200)
-"""Of the map, in players."""
+"""Selectable sizes of the heat map, in players."""
 
 _PER_MILLE = 1000
 
 
 class Asked(BaseModel):
-    """Which map the address asks for; an empty word is none, as forms send it."""
+    """Query of the page; forms send an empty string for no value."""
 
     most: Literal["25", "50", "100", "200"] = "50"
     who: Literal["", "frozen"] = ""
 
     def address(self, visit: Visit, path: str, **more: int) -> str:
-        """Return an address that asks for the same, and for more."""
+        """Return a URL with this query and further parameters."""
         return query(path, environment=visit.chosen, **self.model_dump(exclude_defaults=True), **more)
 
 
@@ -43,7 +43,7 @@ Asking = Annotated[Asked, Query()]
 
 @dataclass(frozen=True)
 class Against:
-    """A player's estimated score against an opponent, and the 95 % interval of its results there, all in [0, 1]."""
+    """A player's estimated score against an opponent with the 95 % interval of its results, all in [0, 1]."""
 
     opponent: PayoffPlayer
     win_rate: float
@@ -54,7 +54,7 @@ class Against:
 
 @dataclass(frozen=True)
 class Edge:
-    """A player of a circle, and what it scored against the next."""
+    """A player of a cycle, and its score against the next one."""
 
     player: PayoffPlayer
     beaten: PayoffPlayer
@@ -63,7 +63,7 @@ class Edge:
 
 @router.get("/payoff")
 def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
-    """Show the map of the strongest players."""
+    """Show the heat map of the strongest players."""
     with league.database.read() as session:
         drawn = _drawn(session, league, visit, asked)
         period = _last_period(session, visit.environment)
@@ -81,9 +81,9 @@ def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
 
 @router.get("/payoff/cells")
 def cells(league: Running, visit: Visiting, asked: Asking) -> JSONResponse:
-    """Return the map's cells above the diagonal, row by row: shares in thousandths, from the row's view.
+    """Return the cells above the diagonal, row by row, in thousandths from the row player's point of view.
 
-    Ends of intervals come of the pairs alone that have met, in the same order: most have not.
+    Interval bounds are sent only for pairs with matches, in the same order, because most pairs have none.
     """
     with league.database.read() as session:
         drawn = _drawn(session, league, visit, asked)
@@ -108,7 +108,7 @@ def cells(league: Running, visit: Visiting, asked: Asking) -> JSONResponse:
 def against(
     league: Running, visit: Visiting, asked: Asking, player: Annotated[int, Query(ge=1, lt=ID_LIMIT)]
 ) -> HTMLResponse:
-    """Show one row of the map as a table."""
+    """Show one row of the heat map as a table."""
     with league.database.read() as session:
         drawn = _drawn(session, league, visit, asked)
     places = [place for place, each in enumerate(drawn.players) if each.id == player]

@@ -1,4 +1,4 @@
-"""The page of one player: how strong it is and was, whom it met, where it comes from, what became of it."""
+"""Player page: rating, opponents, lineage, behaviour and history of one player."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,13 +45,13 @@ _WITHOUT_WEIGHTS = ("baseline:", "external:")
 
 @dataclass(frozen=True)
 class Offer:
-    """A change that an admin may make.
+    """A change that an admin can make.
 
     Attributes:
-        change: Its name, and the last part of its address.
-        label: Of the button.
-        explanation: What follows from it.
-        danger: Whether it takes a player out of play.
+        change: Its name, and the last segment of its URL.
+        label: Label of the button.
+        explanation: Effect of the change.
+        danger: Whether it takes the player out of play.
     """
 
     change: str
@@ -78,7 +78,7 @@ _CROWN = Offer("champion", "Make champion", "Scripts that ask for the champion g
 
 @dataclass(frozen=True)
 class Weights:
-    """What a player plays with: a checkpoint and its size, None where the store does not have it."""
+    """Checkpoint of a player and its size; None if the store does not have it."""
 
     sha256: str
     size_bytes: int | None
@@ -86,15 +86,15 @@ class Weights:
 
 @dataclass(frozen=True)
 class Profile:
-    """What the head of the page tells.
+    """Data of the page header.
 
     Attributes:
-        player: Everything that the league says of it.
-        line: Its line in the table.
+        player: The player.
+        line: Its row in the standings.
         champion: Whether it is the champion.
-        parent: The snapshot that it descends from.
-        weights: None for who has none here: learners, whose weights move, baselines, and external players.
-        flags: Open reports that it cannot be played, newest first.
+        parent: Its parent snapshot.
+        weights: None for learners, baselines and external players, which have no checkpoint.
+        flags: Open unplayable reports, newest first.
     """
 
     player: wire.Player
@@ -107,7 +107,7 @@ class Profile:
 
 @router.get("/players/{player_id}")
 def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
-    """Show everything about a player that is quickly told; the rest follows as a reader comes to it."""
+    """Show a player; slow parts are loaded when they scroll into view."""
     with league.database.read() as session:
         profile = _profile(session, league, player_id)
         champion = champions.champion_id(session, profile.player.environment)
@@ -133,7 +133,7 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
 
 @router.get("/players/{player_id}/head")
 def head(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
-    """Show the head of the page as it is now."""
+    """Return the current header of the page."""
     with league.database.read() as session:
         profile = _profile(session, league, player_id)
     return visit.of(profile.player.environment).part("_player_head.html", profile=profile, player=profile.player)
@@ -141,7 +141,7 @@ def head(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
 
 @router.get("/players/{player_id}/curve")
 def curve(player_id: Id, league: Running, _: Visitor) -> JSONResponse:
-    """Send the rating after each period, as columns for a chart."""
+    """Return the rating after each period as columns of a chart."""
     with league.database.read() as session:
         points = player_profile.get_rating_curve(session, player_id, CURVE_POINTS)
     columns = {
@@ -162,7 +162,7 @@ def opponents(
     visit: Visiting,
     limit: Annotated[int, Query(ge=1, le=OPPONENTS_MOST)] = OPPONENTS_MOST,
 ) -> HTMLResponse:
-    """Show more of whom a player met."""
+    """Return more of a player's opponents."""
     with league.database.read() as session:
         met, met_in_all = player_profile.list_opponents(session, player_id, limit)
         player = rated_players.show(session, league.settings, player_id)
@@ -171,7 +171,7 @@ def opponents(
 
 @router.get("/players/{player_id}/descent")
 def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
-    """Draw the snapshots of a player's lineage."""
+    """Draw the snapshots of a player's learner."""
     with league.database.read() as session:
         player = rated_players.show(session, league.settings, player_id)
         found = None
@@ -194,7 +194,7 @@ def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
 
 @router.get("/players/{player_id}/likeness")
 def likeness(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
-    """Show how a player plays, and who plays alike."""
+    """Return a player's behaviour measures and the most similar players."""
     with league.database.read() as session:
         found = behaviour_profiles.show(session, league.population, player_id, ALIKE)
     return visit.part("_player_likeness.html", fingerprint=found)
@@ -202,7 +202,7 @@ def likeness(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
 
 @router.get("/checkpoints/{sha256}")
 def download(sha256: Sha256, request: Request, league: Running, now: Now, visitor: Visitor) -> Response:
-    """Send a checkpoint to somebody who is signed in on these pages."""
+    """Send a checkpoint to a visitor, authenticated by cookie."""
     return checkpoints.download_checkpoint(sha256, request, league, now, visitor)
 
 

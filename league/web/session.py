@@ -1,4 +1,4 @@
-"""Signing in with a token, and out."""
+"""Sign-in with a token, and sign-out."""
 
 from http import HTTPStatus
 from typing import Annotated
@@ -28,7 +28,7 @@ async def ask(
     now: Now,
     goal: Annotated[str, Query(alias="next", max_length=GOAL_MAX, pattern=TEXT)] = "/",
 ) -> Response:
-    """Ask for a token, unless none is needed."""
+    """Show the sign-in form, unless no token is needed."""
     try:
         await visitor(request, league, now)
     except UnauthenticatedError:
@@ -38,7 +38,7 @@ async def ask(
 
 @router.post(SIGN_IN)
 async def sign_in(request: Request, league: Running, now: Now, token: Secret, goal: Goal = "/") -> Response:
-    """Keep a token that works in the browser."""
+    """Store a valid token in the visitor's cookie."""
     require_own_page(request)
     try:
         principal = await identify(request, league, token.strip(), now)
@@ -51,7 +51,7 @@ async def sign_in(request: Request, league: Running, now: Now, token: Secret, go
 
 @router.post("/sign-out")
 async def sign_out(request: Request) -> Response:
-    """Drop the token from the browser; it stays a token."""
+    """Delete the cookie; the token itself stays valid."""
     require_own_page(request)
     response = _go(SIGN_IN)
     forget(request, response)
@@ -64,6 +64,7 @@ def _form(goal: str, refused: str | None) -> HTMLResponse:
 
 
 def _go(goal: str) -> RedirectResponse:
-    """Go on to a page of this server, whatever an address says that somebody else may have made."""
+    """Redirect to a page of this server only, because the URL may be forged (open redirect)."""
+    # Browsers read // and /\ as the start of another host's URL.
     own = goal.startswith("/") and not goal.startswith(("//", "/\\"))
     return RedirectResponse(goal if own else "/", status_code=HTTPStatus.SEE_OTHER, headers=_FRESH)

@@ -1,4 +1,4 @@
-"""Standings: the front page."""
+"""Standings page, which is the front page."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -20,17 +20,17 @@ from league.web.templating import query
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PAGE = 100
-"""Lines that come at once; further ones follow as a reader scrolls."""
+"""Rows loaded at a time; further ones follow as the visitor scrolls."""
 
 SHEET = 500
-"""Lines that a page holds at most, as browsers are slow with more; there are links to those before and after."""
+"""Maximum rows of a page, because browsers become slow with more; links lead to the previous and next ones."""
 
 _IDS_MAX = 300
 _MOST_FIRST: frozenset[Sort] = frozenset({"rating", "home", "away", "games", "win_rate"})
 
 
 class Asked(BaseModel):
-    """What the address asks for; an empty word is none, as forms send it."""
+    """Query of the page; forms send an empty string for no value."""
 
     q: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
     kind: wire.Kind | Literal[""] = ""
@@ -42,16 +42,16 @@ class Asked(BaseModel):
 
     @property
     def descending(self) -> bool:
-        """Whether the most comes first, which columns of achievements begin with."""
+        """Whether the order is descending, which is the default for numeric results."""
         return self.order == "descending" if self.order else self.sort in _MOST_FIRST
 
     @property
     def filtered(self) -> bool:
-        """Whether players may be left out that are in play."""
+        """Whether the filter may exclude active players."""
         return any((self.q, self.kind, self.role, self.lineage, self.show not in ("in_play", "all")))
 
     def choice(self) -> StandingsFilter:
-        """Return the filter that the address asks for."""
+        """Return the filter of the query."""
         return StandingsFilter(
             search=self.q,
             kind=self.kind or None,
@@ -63,13 +63,13 @@ class Asked(BaseModel):
         )
 
     def address(self, visit: Visit, path: str = "/", **changes: Any) -> str:  # noqa: ANN401 - parameters of an address
-        """Return the address of the same with some changes, as short as it can be."""
+        """Return the URL of this query with some changes, without default values."""
         asked = self.model_copy(update=changes).model_dump(exclude_defaults=True, exclude=set(changes) - set(FIELDS))
         beside = {name: value for name, value in changes.items() if name not in FIELDS}
         return query(path, environment=visit.chosen, **asked, **beside)
 
     def sorted_by(self, visit: Visit, column: Sort) -> str:
-        """Return the address of the table sorted by a column: the other way round where it is already."""
+        """Return the URL of the table sorted by a column, in reverse order if it is sorted by it already."""
         turned = "ascending" if self.descending else "descending"
         return self.address(visit, sort=column, order=turned if column == self.sort else "")
 
@@ -84,10 +84,10 @@ class Column:
     """A column of the table.
 
     Attributes:
-        sort: What it is sorted by.
-        label: Its heading.
-        style: Classes of its cells: `number` to the right, `wide` left out on narrow screens.
-        about: What it means.
+        sort: Sort key.
+        label: Heading.
+        style: CSS classes of its cells: `number` aligns right, `wide` is hidden on narrow screens.
+        about: Explanation.
     """
 
     sort: Sort
@@ -112,7 +112,7 @@ COLUMNS = (
 
 
 def columns(sides: tuple[str, str] | None) -> list[Column]:
-    """Return the columns of the table: where sides are unlike, with what players are rated on each."""
+    """Return the columns of the table, with ratings on each side for asymmetric games."""
     home, away = sides or ("", "")
     of_sides = (
         Column("home", f"Home, {home}", "number wide side", "Rating at home, against players away"),
@@ -124,15 +124,15 @@ def columns(sides: tuple[str, str] | None) -> list[Column]:
 
 @dataclass(frozen=True)
 class Lines:
-    """A part of the table.
+    """Rows of the table.
 
     Attributes:
-        players: In order.
-        extent: Of everything that was asked for; bands are drawn between its ends.
+        players: The players in order.
+        extent: Range of the ratings of all selected players, for drawing intervals.
         champion: Id of the environment's champion, if there is one.
-        columns: Columns of each player.
-        offset: How many lines come before these.
-        more: The offset of those that come next; None after the last.
+        columns: Columns of the table.
+        offset: Number of preceding rows.
+        more: Offset of the next rows; None after the last.
     """
 
     players: list[StandingsRow]
@@ -144,12 +144,12 @@ class Lines:
 
     @property
     def before(self) -> int:
-        """The offset of the sheet before these lines."""
+        """Offset of the previous page."""
         return max(0, self.offset - 1) // SHEET * SHEET
 
     @property
     def follow(self) -> bool:
-        """Whether the lines that come next are of the same sheet."""
+        """Whether the next rows belong to the same page."""
         return self.more is not None and self.more % SHEET != 0
 
     @property
@@ -160,7 +160,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Highlights:
-    """Whom a league is about."""
+    """Players at the top of the page."""
 
     champion: StandingsRow | None
     strongest: StandingsRow | None
@@ -169,7 +169,7 @@ class Highlights:
 
 @router.get("/")
 def show(request: Request, league: Running, visit: Visiting, asked: Asking, offset: Offset = 0) -> HTMLResponse:
-    """Show the table, or the part of it below the filters where a script asks."""
+    """Show the table; a script receives only the part below the filters."""
     with league.database.read() as session:
         table, champion = _table(session, league, visit)
         lines = _lines(table, asked, offset, champion)
@@ -184,7 +184,7 @@ def show(request: Request, league: Running, visit: Visiting, asked: Asking, offs
 
 @router.get("/standings/rows")
 def rows(league: Running, visit: Visiting, asked: Asking, offset: Offset = 0) -> HTMLResponse:
-    """Show further lines of the table."""
+    """Return further rows of the table."""
     with league.database.read() as session:
         table, champion = _table(session, league, visit)
     return visit.part("_standings_rows.html", lines=_lines(table, asked, offset, champion), asked=asked)
@@ -197,7 +197,7 @@ def now(
     asked: Asking,
     ids: Annotated[str, Query(pattern=r"^[0-9]{1,18}(,[0-9]{1,18})*$", max_length=19 * _IDS_MAX)],
 ) -> HTMLResponse:
-    """Show lines that a page has as they are now, in the order that they have now."""
+    """Return the current state and order of the rows that a page shows."""
     wanted = {int(each) for each in ids.split(",")}
     with league.database.read() as session:
         table, champion = _table(session, league, visit)
@@ -209,21 +209,22 @@ def now(
 
 @router.get("/standings/highlights")
 def highlights(league: Running, visit: Visiting) -> HTMLResponse:
-    """Show whom the league is about."""
+    """Return the highlighted players."""
     with league.database.read() as session:
         found = _highlights(*_table(session, league, visit))
     return visit.part("_highlights.html", highlights=found)
 
 
 def _table(session: Session, league: AppState, visit: Visit) -> tuple[Standings, int | None]:
-    """Return the league's table, and who is its champion."""
+    """Return the standings and the champion's id."""
     table = standings.get_standings(session, league.population, visit.environment)
     return table, champions.champion_id(session, visit.environment)
 
 
 def _lines(table: Standings, asked: Asked, offset: int, champion: int | None) -> Lines:
-    """Return lines of the table; from its beginning where so many have gone that there are none."""
+    """Return rows of the table, from its beginning if the offset is past its end."""
     chosen = table.select(asked.choice())
+    # Players may have left the selection since the visitor received the link.
     first = offset if offset < len(chosen) else 0
     end = first + PAGE if first + PAGE < len(chosen) else None
     return Lines(chosen[first:end], standings.measure_extent(chosen), champion, columns(table.sides), first, more=end)

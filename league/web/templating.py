@@ -1,4 +1,4 @@
-"""Templates, and what all of them may call."""
+"""Templates, with the filters and globals available to all of them."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -39,13 +39,13 @@ _FILTERS = (
 
 @cache
 def asset(path: str) -> str:
-    """Return the address of a file below `static/`; it changes with the file, which browsers may so keep for ever."""
+    """Return the URL of a file below `static/` with a hash of its content, so that browsers can cache it forever."""
     content = files("league.web").joinpath("static", path).read_bytes()
     return f"/static/{path}?v={sha256(content).hexdigest()[:12]}"
 
 
 def query(path: str, **parameters: str | int | float | None) -> str:
-    """Return an address with those parameters that are neither None nor empty."""
+    """Return a URL with the parameters that are neither None nor empty."""
     given: Mapping[str, str | int | float] = {
         name: value for name, value in parameters.items() if value is not None and value != ""
     }
@@ -56,6 +56,7 @@ def _environment() -> Environment:
     templates = Environment(
         loader=PackageLoader("league.web"),
         autoescape=True,
+        # A mistyped variable must fail in the tests instead of rendering as empty.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -74,5 +75,5 @@ _TEMPLATES = _environment()
 
 
 def render(template: str, **values: object) -> str:
-    """Fill a template in; whatever it names must be there, and every value is escaped."""
+    """Render a template; undefined names are errors, and every value is escaped."""
     return _TEMPLATES.get_template(template).render(values)

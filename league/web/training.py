@@ -1,4 +1,4 @@
-"""Training: what learners say of themselves, step by step, what is wrong with it, and against whom they learn."""
+"""Training page: progress of learners, their charts, findings and opponents."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -24,16 +24,17 @@ from league.web.layout import PageRoute, Visit, Visiting
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 LEARNERS_MAX = 200
-"""Learners that are shown."""
+"""Maximum number of learners shown."""
 
 OPPONENTS_SHOWN = 12
 POINTS = 600
-"""Points of a chart as a page first has it."""
+"""Points of a chart in the first response."""
 
 QUIET = timedelta(minutes=1)
 MISSED_BEATS = 3
-"""A trainer beats every ten seconds, or as seldom as a large league asks for: one is silent that has said nothing for a
-minute, and for so many beats."""
+"""Missed heartbeats, and at least `QUIET`, after which a trainer counts as silent. Trainers send a heartbeat every ten
+seconds, or less often in a large league.
+"""
 
 _HEALTH, _WORST = "health/", "health/worst"
 
@@ -45,9 +46,9 @@ class Learning:
     """A learner as its card shows it.
 
     Attributes:
-        learner: What it says of itself.
-        silent: Whether it says nothing of late.
-        alarms: Snapshots that it used to beat and now loses to.
+        learner: The learner with its latest metrics.
+        silent: Whether its trainer has stopped reporting.
+        alarms: Regressions: snapshots that it used to beat and now loses to.
     """
 
     learner: wire.Learner
@@ -55,23 +56,23 @@ class Learning:
     alarms: Sequence[wire.Regression]
 
     def figure(self, name: str) -> float | None:
-        """Return the last value of a metric."""
+        """Return the latest value of a metric."""
         return self.learner.metrics.get(name)
 
     @property
     def against_itself(self) -> tuple[float, float] | None:
-        """How many matches it played against itself in environments of its own, and of how many; None where none."""
+        """Numbers of self-play matches and of all matches in the trainer's own environments; None without any."""
         own, of_all = self.figure("charts/self_play_episodes"), self.figure("charts/episodes")
         return (own, of_all) if own and of_all else None
 
     @property
     def worst(self) -> wire.Severity | None:
-        """Severity of its worst verdict; None if there is none, or its trainer reports no verdicts."""
+        """Severity of its worst finding; None if there is none, or its trainer reports no findings."""
         return next((verdict.severity for verdict in self.learner.verdicts or ()), None)
 
     @property
     def unexplained(self) -> Sequence[str]:
-        """Names of what is wrong, of a trainer that does not say it in words."""
+        """Names of health metrics above zero, if the trainer reports no findings in words."""
         if self.learner.verdicts is not None:
             return ()
         metrics = self.learner.metrics.items()
@@ -84,7 +85,7 @@ class Learning:
 
 @router.get("/training")
 def show(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLResponse:
-    """Show all learners, and one of them closely."""
+    """Show all learners, and one of them in detail."""
     with league.database.read() as session:
         learnings = _learnings(session, league, visit)
         chosen = _chosen(learnings, learner)
@@ -104,7 +105,7 @@ def show(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLRespon
 
 @router.get("/training/now")
 def now(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLResponse:
-    """Show how far learners have come now, and what is wrong."""
+    """Return the current progress and findings of the learners."""
     with league.database.read() as session:
         learnings = _learnings(session, league, visit)
         chosen = _chosen(learnings, learner)
@@ -114,7 +115,7 @@ def now(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLRespons
 
 @router.get("/training/opposition")
 def opponents(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLResponse:
-    """Show whom a learner meets now."""
+    """Return a learner's current opponents."""
     with league.database.read() as session:
         chosen = _chosen(_learnings(session, league, visit), learner)
         met = _opposition(session, league, chosen)
@@ -129,9 +130,9 @@ def curves_of(
     after: Annotated[int, Query(ge=0, lt=ID_LIMIT)] = 0,
     more: bool = False,
 ) -> JSONResponse:
-    """Return a learner's charts: at first `POINTS` points of the whole, then those that came after the last one.
+    """Return a learner's charts: first `POINTS` points over all steps, later the points after the last one.
 
-    With `more` those, too, that are drawn only for readers who ask for them.
+    `more` includes the charts that are shown only on request.
     """
     with league.database.read() as session:
         curves = training_curves.read(session, learner_id, after=after, most=POINTS)
@@ -149,9 +150,10 @@ def curves_of(
 
 
 def _learnings(session: Session, league: AppState, visit: Visit) -> list[Learning]:
-    """Return the environment's learners, mains first, each role in the order in which they were founded."""
+    """Return the environment's learners, mains first, each role in the order of creation."""
     found = learners.list_learners(session, league.settings, visit.environment, LEARNERS_MAX).items
     alarms = regressions.list_regressions(session, visit.environment)
+    # Large leagues ask for fewer heartbeats, so the limit follows the interval that the server itself requests.
     beats = timedelta(seconds=polling.longest_heartbeat_s(league.settings, league.census.present))
     order = list(get_args(wire.Role))
     return [
@@ -165,7 +167,7 @@ def _learnings(session: Session, league: AppState, visit: Visit) -> list[Learnin
 
 
 def _opposition(session: Session, league: AppState, chosen: Learning) -> opponent_mix.Opposition:
-    """Say whom it meets: a trainer that plays it against itself leases no such matches besides."""
+    """Return the learner's opponents; a trainer with its own self-play environments leases no self-play matches."""
     player_id, self_play = chosen.learner.player_id, chosen.against_itself is None
     return opponent_mix.get_opponent_mix(
         session, league.settings, league.population, player_id, OPPONENTS_SHOWN, self_play=self_play
@@ -178,7 +180,7 @@ def _snapshot(session: Session, league: AppState, learning: Learning) -> wire.Pl
 
 
 def _chosen(learnings: Sequence[Learning], learner_id: int | None) -> Learning:
-    """Return the learner that is asked for; without one the first that reports, or the first.
+    """Return the requested learner, or by default the first one that reports, or the first.
 
     Raises:
         UnknownLearnerError: The environment has no such learner.

@@ -1,4 +1,4 @@
-"""Workers: who is attached, how busy, how far its results are believed, and what it is told to do."""
+"""Workers page: state, activity and checks of workers, their commands and quarantine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,29 +24,29 @@ from league.web.templating import query
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 WORKERS_MAX = 500
-"""Workers that are shown, those that were seen last."""
+"""Maximum number of workers shown, most recently seen first."""
 
 CHANGED_MAX = 40
-"""Workers whose changes are offered: the first of those that are shown. A search finds others."""
+"""Number of rows with forms for changes; a search finds other workers."""
 
 LATE_BEATS, MISSED_BEATS = 1.25, 3.0
-"""So many heartbeats without a sign of life, and a worker is overdue, and away."""
+"""Missed heartbeats after which a worker is overdue, and away."""
 
 SINCE = {"1": "the last hour", "24": "the last day", "168": "the last week", "": "the beginning"}
-"""What of a worker's results may be taken back, by hours."""
+"""Selectable starts of a quarantine, by hours before now."""
 
 State = Literal["quarantined", "suspect", "draining", "stopping", "attached", "overdue", "away"]
 _TOLD: Mapping[wire.Command, State] = {"drain": "draining", "stop": "stopping"}
 
 
 class Asked(BaseModel):
-    """What the address asks for; an empty word is none, as forms send it."""
+    """Query of the page; forms send an empty string for no value."""
 
     q: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
     kind: wire.WorkerKind | Literal[""] = ""
 
     def address(self, visit: Visit, path: str) -> str:
-        """Return an address that asks for the same."""
+        """Return a URL with this query."""
         return query(path, environment=visit.chosen, **self.model_dump(exclude_defaults=True))
 
 
@@ -55,7 +55,7 @@ Asking = Annotated[Asked, Query()]
 
 @dataclass(frozen=True)
 class Line:
-    """A worker, what it does, and the first thing to know about it."""
+    """A worker with its activity and most important state."""
 
     worker: wire.ListedWorker
     activity: Activity
@@ -64,7 +64,7 @@ class Line:
 
 @router.get("/workers")
 def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
-    """Show the workers, those to look at first."""
+    """Show the workers, those that need attention first."""
     return visit.page(
         "workers.html", "workers", "Workers", **_table(league, visit, asked), since=SINCE, changed=CHANGED_MAX
     )
@@ -72,7 +72,7 @@ def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
 
 @router.get("/workers/now")
 def now(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
-    """Show the same as it is now, as far as it changes by itself."""
+    """Return the current rows of the table."""
     return visit.part("_workers_now.html", **_table(league, visit, asked))
 
 
@@ -80,7 +80,7 @@ def now(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
 def quarantine(
     worker_id: Word, changing: Changing, since_h: Annotated[Literal["", "1", "24", "168"], Form()]
 ) -> Response:
-    """Stop trusting a worker, with the results of its last hours, or with all of them."""
+    """Quarantine a worker, with the results of its last hours or all of them."""
     database, cause = changing.league.database, changing.cause
     with database.read() as session:
         registered_at = workers.require(session, worker_id).registered_at
@@ -92,7 +92,7 @@ def quarantine(
 
 @router.post("/workers/{worker_id}/reinstate")
 def reinstate(worker_id: Word, changing: Changing, restore: Annotated[bool, Form()] = False) -> Response:
-    """Trust a worker again, from now on or as if it had always been trusted."""
+    """Lift a worker's quarantine, from now on or retroactively."""
     cause = changing.cause
     asked = wire.WorkerReinstatement(reason=cause.reason, restore=restore)
     trust_quarantine.lift(changing.league.database, worker_id, asked, cause.actor, cause.now)
@@ -129,7 +129,7 @@ def _lines(league: AppState, visit: Visit, asked: Asked) -> list[Line]:
 
 
 def _state(worker: wire.ListedWorker, beats: float) -> State:
-    """Return what comes first of a worker that was seen so many heartbeats ago."""
+    """Return the most important state of a worker that was seen a number of heartbeats ago."""
     if worker.quarantine is not None:
         return "quarantined"
     if worker.suspect:
