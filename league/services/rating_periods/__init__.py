@@ -1,4 +1,1 @@
-"""Rating periods: closed, rebuilt from the match log, and computed again under another rule.
-
-The rating itself is in `ratings`.
-"""
+"""Rating periods: closing, rebuild from the match log, and what-if under another configuration."""

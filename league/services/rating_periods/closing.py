@@ -1,8 +1,8 @@
-"""Closing of rating periods: matches become ratings, the same way every time.
+"""Closing of rating periods, in two phases.
 
-Closing has two phases. The first reads and computes, holding up nobody; the second writes, and only if nothing that the
-first relied on has changed meanwhile. So the work may be long, and may be begun by several processes, yet each match is
-rated once.
+The first phase computes in a read transaction and blocks no writer. The second writes in a short transaction, and only
+if the inputs of the first are unchanged. The computation may therefore be long and run in several processes, while each
+match is rated exactly once. See docs/contributing/decisions/0016-periods-close-in-two-phases.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,22 +43,22 @@ _START = Player.start_rating, Player.start_deviation, Player.start_volatility
 
 @dataclass(frozen=True, eq=False)
 class _PreparedPeriod:
-    """A period that is computed and not yet written.
+    """A computed period that is not written yet.
 
     Attributes:
-        ground: What it rests on.
-        version: Of the ratings.
-        number: Of the period.
-        after: The last match of the period before; 0 for the first.
-        last_match_id: The last match that it takes in.
-        not_before: When the last of its matches came or the last period closed; None where neither is.
+        ground: Version of its inputs.
+        version: Version of the ratings.
+        number: Number of the period.
+        after: Last match id of the previous period; 0 for the first.
+        last_match_id: Its last match id.
+        not_before: Time of its last match or of the previous closing, whichever is later; None without either.
         games: Its matches.
-        rule: How they are rated.
-        closing: What it changes.
-        payoffs: Rows of the pairs that met in it.
-        side_payoffs: The same of those whose sides are kept apart.
-        population: Everybody as rated by it, for the rules of promotion; None where they do not apply.
-        present: The version of everybody that `population` follows from.
+        rule: Rating configuration.
+        closing: Changed ratings.
+        payoffs: Rows of the pairs that played in it.
+        side_payoffs: Rows of the pairs by side, in asymmetric games.
+        population: All players with their new ratings, for the promotion rules; None if these are off.
+        present: Version of the population that `population` is based on.
     """
 
     ground: InputVersion
@@ -77,13 +77,13 @@ class _PreparedPeriod:
 
 
 def close(database: Database, settings: Settings, environment: str, cause: Cause) -> wire.RatingPeriod:
-    """Rate everything that has been reported; a period without matches lets idle learners' deviations grow.
+    """Close a period over all matches so far; without matches, the deviations of idle learners still grow.
 
     Raises:
         UnknownEnvironmentError: No learner of this environment ever registered.
     """
     period = None
-    while period is None:  # whoever comes first has closed one; what is left is for the next
+    while period is None:  # another process closed one first: close the next one
         with database.read() as session:
             environments.require(session, environment)
         watermark = _watermark(database, environment)
@@ -94,7 +94,10 @@ def close(database: Database, settings: Settings, environment: str, cause: Cause
 
 
 def close_if_due(database: Database, settings: Settings, environment: str, now: datetime) -> wire.RatingPeriod | None:
-    """Close the open period if the rule says so of just what it takes in, and nobody else closes one first."""
+    """Close the open period if it is due over exactly the matches that it covers.
+
+    Returns None if it is not due, or if another process closed it first.
+    """
     watermark = _watermark(database, environment)
     with database.read() as session:
         reason = _due(session, settings, environment, now, watermark)
@@ -105,13 +108,13 @@ def close_if_due(database: Database, settings: Settings, environment: str, now: 
 
 
 def due(database: Database, settings: Settings, environment: str, now: datetime) -> str | None:
-    """Say why the open period is to close now; None while it is not."""
+    """Return the reason why the open period is due, or None."""
     with database.read() as session:
         return _due(session, settings, environment, now)
 
 
 def roster(session: Session, environment: str) -> Roster:
-    """Return everybody as a rating period takes them at their first match."""
+    """Return all players with their initial ratings."""
     query = select(Player.id, Player.parent_id, Player.learner_id, Player.kind, *_START)
     query = query.where(Player.environment == environment)
     rows = session.connection().execute(query).all()
@@ -126,22 +129,22 @@ def roster(session: Session, environment: str) -> Roster:
 
 
 def rule_of(session: Session, settings: Settings, environment: str) -> RatingConfig:
-    """Return the rule that an environment's next period is closed under."""
+    """Return the rating configuration of an environment's next period."""
     return RatingConfig.of(settings, unlike_sides=environments.sides(session, environment) is not None)
 
 
 def entry_of(player: Player, last: Rating | None) -> PlayerRating:
-    """Return a player as a rating period takes it, from its last rating or from its start."""
+    """Return a player's rating at the start of a period: the last one, or its initial one."""
     if last is None:
         return PlayerRating(player.kind, player.start_rating, player.start_deviation, player.start_volatility, 0, 0.0)
     return PlayerRating(player.kind, last.rating, last.deviation, last.volatility, last.games, last.score)
 
 
 def _watermark(database: Database, environment: str) -> int:
-    """Return an id that no match still on its way in can fall under.
+    """Return a match id up to which all matches are committed.
 
-    Writers of matches share the intake lock until they commit. Holding it alone for a moment waits for those that
-    have drawn an id already; whoever comes later draws a higher one.
+    Writers of matches share the INTAKE lock until they commit. Acquiring it exclusively for a moment waits for all
+    writers that have an id already; later ones get higher ids.
     """
     with database.write() as session:
         locks.acquire(session, Lock.INTAKE, environment)
@@ -149,7 +152,7 @@ def _watermark(database: Database, environment: str) -> int:
 
 
 def _due(session: Session, settings: Settings, environment: str, now: datetime, end: int | None = None) -> str | None:
-    """Say why a period of the open matches up to `end`, None for all, is to close now; None while it is not."""
+    """Return the reason why a period of the open matches up to `end`, None for all, is due, or None."""
     last = newest(session, environment)
     start = last.last_match_id if last else 0
     still_open = [Match.environment == environment, Match.id > start, *counting.rated(session)]
@@ -161,6 +164,7 @@ def _due(session: Session, settings: Settings, environment: str, now: datetime, 
     age_s = (now - oldest).total_seconds()
     if age_s >= settings.period_age_s:
         return f"closed: the oldest result is {settings.period_age_s:g} s old"
+    # Otherwise the period would stay open until the clock catches up with the oldest result.
     if age_s <= -settings.period_age_s:
         return f"closed: the clock was set back by {settings.period_age_s:g} s or more after the oldest result"
     if last and 0.0 <= (now - last.closed_at).total_seconds() < settings.period_spacing_s:
@@ -171,8 +175,12 @@ def _due(session: Session, settings: Settings, environment: str, now: datetime, 
 def _enough_games(
     session: Session, games: int, environment: str, still_open: Sequence[ColumnElement[bool]]
 ) -> str | None:
-    """Say whether open matches are enough for who plays in them; not more are read than are enough for everybody."""
+    """Return the reason if the open matches reach the threshold of games per active player, or None.
+
+    It reads at most the number of matches that is enough for all players of the environment.
+    """
     everybody = session.scalar(select(func.count()).select_from(Player).where(Player.environment == environment)) or 0
+    # Every match counts for two players; the expression rounds up.
     enough = -(-games * everybody // 2)
     columns: tuple[SQLColumnExpression[Any], ...] = Match.home_id, Match.away_id
     seats = select(*columns).where(*still_open).order_by(Match.id).limit(enough + 1)
@@ -194,7 +202,7 @@ def _write_if_first(
     draft: _PreparedPeriod,
     cause: Cause,
 ) -> wire.RatingPeriod | None:
-    """Write a period unless another process changed what it rests on; None where one did."""
+    """Write a period unless its inputs have changed; None if they have."""
     with database.write() as session:
         if not input_version.unchanged(session, environment, draft.ground):
             return None
@@ -247,6 +255,7 @@ def _write(
     store.write_side_records(session, draft.side_payoffs)
     false_reports.refute(session, environment, draft.after, draft.last_match_id, now)
     if draft.population is not None:
+        # A player may have been added since the first phase, and the promotion rules must not overlook it.
         everybody = draft.population if unchanged else population_cache.load(session, environment)
         promotion_rules.apply(session, settings, everybody, now)
     body = to_wire(period)
@@ -261,7 +270,7 @@ def _write(
 
 
 def _not_before(session: Session, environment: str, last: Period | None, end: int) -> datetime | None:
-    """Return when the matches up to `end` had come and the last period was closed, also by a clock set back since."""
+    """Return the latest time of the period's matches and of the last closing, in case the clock was set back since."""
     taken_in = Match.id > (last.last_match_id if last else 0), Match.id <= end
     reported_at = session.scalar(select(func.max(Match.reported_at)).where(Match.environment == environment, *taken_in))
     closed_at = last.closed_at if last else None
@@ -269,7 +278,7 @@ def _not_before(session: Session, environment: str, last: Period | None, end: in
 
 
 def _ledger(session: Session, environment: str, version: int) -> RatingState:
-    """Return what the closed periods left."""
+    """Return the rating state after the closed periods."""
     last_fit = session.scalar(
         select(func.max(Period.id)).where(Period.environment == environment, Period.version == version, Period.refitted)
     )

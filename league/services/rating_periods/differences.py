@@ -1,4 +1,4 @@
-"""Differences between stored rows and what the match log gives, bit for bit."""
+"""Differences between stored rows and those computed from the match log, bit for bit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,25 +6,25 @@ from typing import Literal
 
 Kind = Literal["rating", "rating at home", "rating away", "period", "start", "payoff", "side payoff"]
 Row = Mapping[str, float]
-"""A row's columns by name."""
+"""Columns of a row by name."""
 
 Rows = Mapping[tuple[int, ...], Row]
-"""Rows by the ids of their players."""
+"""Rows by player ids."""
 
 _LACKING: Row = {}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A row that the log says otherwise.
+    """A stored row that differs from the computed one.
 
     Attributes:
-        kind: Of what: a rating after a period, a period's summary, where a snapshot starts, the record of a pair;
-            where sides are unlike, a rating on one of them, or the record of a pair with the first at home.
-        period: The period's number; None for starts and payoffs.
-        player_ids: Whose it is; nobody's for a period.
-        stored: The columns that differ as they are stored; none where the row is not there.
-        computed: The same columns as the log says; none where it knows of no such row.
+        kind: Kind of row: a rating after a period, a period's summary, a snapshot's initial rating or a pair record; in
+        asymmetric games also a rating on one side, or a pair record with the first player at home.
+        period: Number of the period; None for initial ratings and payoffs.
+        player_ids: Players of the row; empty for a period.
+        stored: Stored values of the columns that differ; empty if the row is missing.
+        computed: Computed values of these columns; empty if there should be no row.
     """
 
     kind: Kind
@@ -40,11 +40,11 @@ class Difference:
 
 
 class Differences:
-    """Counts differences and keeps the first one.
+    """Counts differences and stores the first one.
 
     Attributes:
-        count: How many rows differ.
-        first: The first of them; None where there is none.
+        count: Number of rows that differ.
+        first: The first difference, or None.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Differences:
         self.first: Difference | None = None
 
     def compare(self, kind: Kind, period: int | None, stored: Rows, computed: Rows) -> bool:
-        """Say whether any rows differ."""
+        """Compare rows; return whether any differ."""
         before = self.count
         for players in sorted(stored.keys() | computed.keys()):
             one, other = stored.get(players, _LACKING), computed.get(players, _LACKING)

@@ -1,4 +1,4 @@
-"""Queries of rating periods: listed, one by its id, the newest one, and environments by their last one."""
+"""Queries of rating periods: list, lookup by id, the newest one, and environments by their newest one."""
 
 from operator import attrgetter
 
@@ -16,7 +16,7 @@ from league.services.ratings.period import RatingConfig
 def list_periods(
     session: Session, environment: str | None, limit: int, cursor: int | None = None, version: int | None = None
 ) -> Page[wire.RatingPeriod]:
-    """List periods of a version, None for the present one of each environment, newest first, before the given one.
+    """List periods of a version, None for the current one of each environment, newest first, before the cursor.
 
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not this one.
@@ -29,7 +29,7 @@ def list_periods(
 
 
 def get_period(session: Session, period_id: int) -> wire.RatingPeriod:
-    """Return one period.
+    """Return the period with an id.
 
     Raises:
         UnknownPeriodError: There is no such period.
@@ -46,11 +46,11 @@ def newest(session: Session, environment: str) -> Period | None:
 
 
 def by_last_closed(session: Session) -> list[str]:
-    """Name every environment, the one whose last period is the newest first and those without any last."""
+    """Return all environments, ordered by their newest period, newest first; those without one come last."""
     closed = {each: newest(session, each) for each in environments.names(session)}
     return sorted(closed, key=lambda each: 0 if (last := closed[each]) is None else -last.id)
 
 
 def to_wire(period: Period) -> wire.RatingPeriod:
-    """Return a period as the wire has it."""
+    """Return a period as a response body."""
     return wire.RatingPeriod.of(period, config_id=RatingConfig.restored(period.rule).id, config=period.rule)

@@ -1,4 +1,4 @@
-"""Rebuild: ratings and payoffs recomputed from the match log, each period under its own configuration."""
+"""Rebuild: recompute ratings and payoffs from the match log, each period under its own configuration."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ _SUMMARY = ("matches", "players", "refitted")
 _KINDS: Mapping[Side | None, Kind] = {None: "rating", "home": "rating at home", "away": "rating away"}
 
 Cut = tuple[int, RatingConfig]
-"""Up to which match a period goes, and how it is rated."""
+"""Last match id of a period, and its rating configuration."""
 
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What came of an environment: `differing` ratings, periods and payoffs were not bit for bit what the log says."""
+    """Result of rebuilding an environment; `differing` rows were not bit-identical to the recomputed ones."""
 
     environment: str
     periods: int
@@ -48,14 +48,14 @@ class Rebuilt:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A period computed again.
+    """A recomputed period.
 
     Attributes:
-        before: The state before it.
+        before: State before the period.
         games: Its matches.
-        closing: What it changed.
-        after: The state after it.
-        starts: Where the snapshots start that inherit its ratings.
+        closing: Its changes.
+        after: State after the period.
+        starts: Initial ratings of the snapshots that inherit from it.
     """
 
     before: RatingState
@@ -67,7 +67,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class _Correction:
-    """A period as the log says it is."""
+    """A period as recomputed from the match log."""
 
     period_id: int
     matches: int
@@ -79,9 +79,9 @@ class _Correction:
 
 @dataclass(frozen=True, eq=False)
 class _Audit:
-    """What an environment's stored ratings and payoffs should have been; `records` is None where they are right.
+    """Recomputed rows of an environment; `records` and `side_records` are None if the stored ones are right.
 
-    So is `side_records`, those whose sides are kept apart. `starts` has the players that should have started elsewhere.
+    `starts` contains the players whose initial rating is wrong.
     """
 
     inputs: InputVersion
@@ -93,14 +93,14 @@ class _Audit:
 
 
 def rebuild(database: Database, now: datetime, environment: str | None = None) -> list[Rebuilt]:
-    """Compute every period again and keep the outcome.
+    """Recompute every period and store the result.
 
-    Nothing differs unless somebody changed the tables from outside, or said that some results do not count.
+    The result differs only if rows were modified outside the league, or if results were excluded or included again.
 
     Args:
-        database: Whose ratings.
-        now: The time that the audit log has of a change.
-        environment: Which environment; None for all, each in a transaction of its own.
+        database: Database of the league.
+        now: Time of a change in the audit log.
+        environment: Name of an environment; None for all, each in its own transaction.
     """
     with database.read() as session:
         chosen = environments.names(session) if environment is None else [environment]
@@ -108,12 +108,12 @@ def rebuild(database: Database, now: datetime, environment: str | None = None) -
 
 
 def inspect(session: Session, environment: str) -> Rebuilt:
-    """Compute every period of an environment again, say what differs and leave it."""
+    """Recompute every period of an environment and return the differences without changing anything."""
     return _audit(session, environment).outcome
 
 
 def replay(session: Session, environment: str, cuts: Iterable[Cut]) -> Iterator[Step]:
-    """Compute periods from the first match on."""
+    """Recompute periods from the first match on."""
     return _replay(
         session, environment, rating_periods_closing.roster(session, environment), ((*cut, ()) for cut in cuts)
     )
@@ -122,7 +122,7 @@ def replay(session: Session, environment: str, cuts: Iterable[Cut]) -> Iterator[
 def _replay(
     session: Session, environment: str, roster: Roster, cuts: Iterable[tuple[int, RatingConfig, Sequence[Inheritance]]]
 ) -> Iterator[Step]:
-    """Compute periods from the first match on, each with the snapshots that start from its ratings."""
+    """Recompute periods from the first match on, each with the snapshots that inherit from its ratings."""
     before, start = EMPTY, 0
     for last_match_id, rule, heirs in cuts:
         games = match_log.read(session, environment, start, last_match_id)
@@ -143,7 +143,7 @@ def _rebuild(database: Database, environment: str, now: datetime) -> Rebuilt:
 
 
 def _audit(session: Session, environment: str) -> _Audit:
-    """Compare what is stored with what the log says, version by version."""
+    """Compare the stored rows with recomputed ones, version by version."""
     inputs = read_inputs(session, environment)
     corrections: list[_Correction] = []
     found = Differences()
@@ -185,7 +185,7 @@ def _versions(session: Session, environment: str) -> list[list[Period]]:
 
 
 def _differs(session: Session, period: Period, right: _Correction, found: Differences) -> bool:
-    """Say whether something stored of a period is not right."""
+    """Return whether stored rows of a period differ."""
     stored: dict[Side | None, dict[tuple[int, ...], Row]] = {side: {} for side in _KINDS}
     computed: dict[Side | None, dict[tuple[int, ...], Row]] = {side: {} for side in _KINDS}
     query = select(Rating.side, Rating.player_id, *store.NUMBERS).where(Rating.period_id == period.id)
@@ -199,7 +199,7 @@ def _differs(session: Session, period: Period, right: _Correction, found: Differ
 
 
 def _right(kind: Kind, kept: PairRecords, right: PairRecords, found: Differences) -> PairRecords | None:
-    """Return what the records of pairs should be; None where they are."""
+    """Return the recomputed pair records, or None if the stored ones are equal."""
     return right if found.compare(kind, None, _columns(kept), _columns(right)) else None
 
 
@@ -216,7 +216,7 @@ def _named(row: object, names: Sequence[str]) -> Row:
 
 
 def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -> Rebuilt:
-    """Make what is stored what the log says."""
+    """Replace the stored rows that differ."""
     if not audit.outcome.differing:
         return audit.outcome
     for right in audit.corrections:

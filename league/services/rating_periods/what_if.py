@@ -1,4 +1,4 @@
-"""What-if: the match log rated under another configuration, compared by log loss, and applied."""
+"""What-if: rate the match log under another configuration, compare by log loss, and apply it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ from league.services.ratings.state import EMPTY
 from league.settings import Settings
 
 _RULE = ("tau", "deviation_floor", "deviation_cap", "volatility_cap", "burst_games", "refit")
-_SURENESS_MAX = 1.0 - 1e-6  # a prediction beyond this counts as this, or one surprise would outweigh all the rest
+_SURENESS_MAX = 1.0 - 1e-6  # clips predictions, so that one surprise does not dominate the log loss
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Another rule; `period_games` cuts the log into other periods, None leaves those there are."""
+    """Another configuration; `period_games` also splits the log into other periods, None leaves them as they are."""
 
     rule: RatingConfig
     period_games: int | None
@@ -45,9 +45,9 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Backtest:
-    """How a rule fared: its id and numbers, how many periods, and its mean surprise at the next period's results.
+    """Log loss of a configuration, with its id, settings and number of periods.
 
-    `log_loss` is in nats per match, predicted by the ratings before the match's period; null without matches.
+    `log_loss` is in nats per match, predicted by the ratings before the match's period; None without matches.
     """
 
     config_id: str
@@ -58,7 +58,7 @@ class Backtest:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rule puts a player; ranks count from 1, in order of rating - 2 RD."""
+    """A player's position under a configuration; ranks count from 1, in order of rating - 2 RD."""
 
     rank: int
     rating: float
@@ -68,7 +68,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Line:
-    """A player as it is rated and as it would be."""
+    """A player's current and proposed position."""
 
     player_id: int
     name: str
@@ -79,7 +79,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A rule beside the one in force; players in order of the proposed ranks."""
+    """Current and proposed configuration; players in order of the proposed ranks."""
 
     environment: str
     present: Backtest
@@ -89,7 +89,7 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class _Rerated:
-    """The periods of a new version, computed and not yet written."""
+    """Computed periods of a new version that are not written yet."""
 
     inputs: InputVersion
     periods: Sequence[Period]
@@ -99,16 +99,16 @@ class _Rerated:
 
 
 def propose(database: Database, settings: Settings, environment: str, changes: Mapping[str, Any]) -> Proposal:
-    """Return the rule in force with changes of its numbers, as a file of them says.
+    """Return the current configuration with changes.
 
     Args:
-        database: The league's.
-        settings: Whose rule is meant where no period was closed yet.
-        environment: Whose rule.
-        changes: New values by name: those of a rating config, and `period_games`.
+        database: Database of the league.
+        settings: Settings with the default configuration, used before the first period.
+        environment: Name of the environment.
+        changes: New values by name: those of a rating configuration, and `period_games`.
 
     Raises:
-        ConfigurationError: A name or a value is not one of a rating config.
+        ConfigurationError: A name or value is invalid.
     """
     with database.read() as session:
         last = period_queries.newest(session, environment)
@@ -131,7 +131,7 @@ def propose(database: Database, settings: Settings, environment: str, changes: M
 
 
 def compare(database: Database, environment: str, proposal: Proposal) -> Comparison:
-    """Compute what a rule would have given, beside what is. Changes nothing.
+    """Compare a proposed configuration with the current one; changes nothing.
 
     Raises:
         InvalidRequestError: No period was closed yet.
@@ -156,7 +156,7 @@ def compare(database: Database, environment: str, proposal: Proposal) -> Compari
 def apply(
     database: Database, environment: str, proposal: Proposal, *, actor: str, reason: str, now: datetime
 ) -> Comparison:
-    """Rate everything again under a rule, as a new version; the old version's periods and ratings stay as history.
+    """Rate the log again under a proposed configuration, as a new version; old versions remain as history.
 
     Raises:
         InvalidRequestError: No period was closed yet.
@@ -194,7 +194,7 @@ def _present_periods(session: Session, environment: str) -> list[Period]:
 
 
 def _cuts(session: Session, environment: str, stored: Sequence[Period], proposal: Proposal) -> list[Cut]:
-    """Return the periods of a proposal; the last one takes in whatever the present ones have."""
+    """Return the periods of a proposal; the last one ends with the last rated match."""
     last = stored[-1].last_match_id
     if proposal.period_games is None:
         return [(period.last_match_id, proposal.rule) for period in stored]
@@ -205,7 +205,7 @@ def _cuts(session: Session, environment: str, stored: Sequence[Period], proposal
 
 
 def _ends(games: MatchArrays, period_games: int) -> list[int]:
-    """Return the place of each period's last match, as if the server had looked after every match."""
+    """Return the index of each period's last match, as if the threshold were checked after every match."""
     ends: list[int] = []
     active: set[int] = set()
     start = 0
@@ -220,7 +220,7 @@ def _ends(games: MatchArrays, period_games: int) -> list[int]:
 
 
 def _follow(steps: Iterator[Step], cuts: Sequence[Cut], roster: Roster) -> tuple[Backtest, Mapping[int, PlayerRating]]:
-    """Run through periods; return how the rule fared and the ratings after the last."""
+    """Run through periods; return the backtest and the ratings after the last one."""
     entries: Mapping[int, PlayerRating] = {}
     matches, surprise = 0, 0.0
     for step in steps:
@@ -232,7 +232,7 @@ def _follow(steps: Iterator[Step], cuts: Sequence[Cut], roster: Roster) -> tuple
 
 
 def _log_loss(entries: Mapping[int, PlayerRating], games: MatchArrays) -> tuple[int, float]:
-    """Return how many matches of two players there are and the sum of their log losses."""
+    """Return the number of matches between two players and the sum of their log losses."""
     ids = np.array(games.players, dtype=np.int64)
     ratings = as_ratings([entries[player] for player in ids.tolist()])
     apart = games.home != games.away
