@@ -1,4 +1,1 @@
-"""Gates: sequential tests of two frozen players, from opening to verdict.
-
-Which pairs are played is in `matchmaking`.
-"""
+"""Gates: sequential tests of two frozen players, from opening to verdict; their leases are in `matchmaking`."""

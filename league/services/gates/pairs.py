@@ -1,8 +1,9 @@
-"""Pentanomial scores of gates: pairs of matches with sides swapped, in the order in which they were leased.
+"""Pentanomial scores of gates: pairs of matches with swapped sides, in the order of their leases.
 
-Two leases on one seed with sides swapped hold pairs: the matches of one sequence. A sequential test may look at them
-in an order that was fixed before they were played, and in no other. Quick matches arrive first, and may be won by other
-players. So the first pair that is still to come ends what can be judged; one that will not come any more is left out.
+Two leases with one seed and swapped sides contain the pairs: the matches with equal sequence numbers. A sequential test
+must evaluate pairs in an order that was fixed before they were played. Short matches arrive first and may favour one
+player, so the order of arrival would bias the test. Evaluation therefore stops at the first pending pair; a pair that
+can no longer arrive is skipped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,18 +19,18 @@ from league.db.models import Lease, Match
 from league.services.matches import counting
 
 _ON_ITS_WAY = timedelta(seconds=30)
-"""How long what was granted or reported by a time may take to be written."""
+"""Maximum delay between the time of a grant or report and its commit."""
 
 
 @dataclass(frozen=True, eq=False)
 class GateScores:
-    """What a gate has seen by a time.
+    """Scores of a gate so far.
 
     Attributes:
-        scores: (N,) mean score of the candidate in each pair that can be judged, in [0, 1], first leased first.
-        lost: (N,) int64 pairs that were leased before each and will not come.
-        waiting: How many pairs are leased and cannot be judged yet.
-        arrived: (M,) the scores, and behind them those of later pairs that came before one that is still to come.
+        scores: (N,) mean score of the candidate in each pair that can be evaluated, in [0, 1], in the order of leases.
+        lost: (N,) int64 number of lost pairs before each of them.
+        waiting: Number of leased pairs that cannot be evaluated yet.
+        arrived: (M,) the scores, followed by those of complete pairs after the first pending one.
     """
 
     scores: NDArray[np.float64]
@@ -39,17 +40,17 @@ class GateScores:
 
 
 def read(session: Session, gate_id: int, candidate_id: int, now: datetime) -> GateScores:
-    """Read a gate's pairs. Results count that came before their lease's end, from workers that are trusted.
+    """Read a gate's pairs. Results count if they were reported before the lease ended, by workers without quarantine.
 
     Args:
         session: A transaction.
-        gate_id: Which.
-        candidate_id: Whose scores.
-        now: The time.
+        gate_id: Id of the gate.
+        candidate_id: Player id of the candidate.
+        now: Current time.
     """
     scores: list[float] = []
     lost: list[int] = []
-    later: list[float] = []  # of pairs behind the first that is still to come
+    later: list[float] = []  # complete pairs after the first pending one
     gone = waiting = 0
     for pair in _read_pairs(session, gate_id, candidate_id, now):
         if waiting or not pair.over:
@@ -73,14 +74,17 @@ class _Lease:
 
 @dataclass(frozen=True)
 class _Pair:
-    """The candidate's mean score, None while a match is missing; `over` says that what is missing will not come."""
+    """The candidate's mean score, None while a match is missing.
+
+    `over` means that the missing match can no longer arrive.
+    """
 
     score: float | None
     over: bool
 
 
 def _read_pairs(session: Session, gate_id: int, candidate_id: int, now: datetime) -> Iterator[_Pair]:
-    """Read the pairs in the order in which they were leased, then by sequence."""
+    """Read the pairs in the order of their leases, then by sequence."""
     columns = Lease.id, Lease.seed, Lease.home_id, Lease.budget, Lease.expires_at, Lease.released_at
     leases: dict[int, list[_Lease]] = {}
     for lease_id, seed, home_id, budget, expires_at, released_at in session.execute(
@@ -96,7 +100,7 @@ def _read_pairs(session: Session, gate_id: int, candidate_id: int, now: datetime
 
 
 def _played(session: Session, gate_id: int) -> dict[tuple[str, int], float]:
-    """Return home's scores by lease and sequence."""
+    """Return the home scores by lease and sequence."""
     columns = Match.lease_id, Match.sequence, Match.score
     query = select(*columns).join(Lease, Lease.id == Match.lease_id).where(Lease.gate_id == gate_id)
     rows = session.execute(query.where(~Match.late, _before_release(), *counting.counted(session)))

@@ -1,6 +1,6 @@
-"""Gates: sequential tests of two frozen players, which attached evaluators play and the server judges.
+"""Gates: open, cancel, list and show sequential tests of two frozen players.
 
-A gate is open until its verdict falls or somebody cancels it.
+A gate is open until it has a verdict or is cancelled. Evaluators play its matches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,27 +29,27 @@ from league.services.ratings import rated_players
 from league.settings import Settings
 
 _BEATS_MISSED = 2
-_COUNTED_DIGITS = 6  # scores between two values count as part of each: 3 pairs may add up to 2.9999999999999982
+_COUNTED_DIGITS = 6  # removes rounding errors: fractional scores are split between two bins
 
 
 def enter(session: Session, settings: Settings, request: wire.GateCreate, actor: str, now: datetime) -> wire.Gate:
-    """Find the gate of this test of these two, or open it, and show it; see `find_or_open`."""
+    """Return the gate of a test, opening it if needed; see `find_or_open`."""
     gate = find_or_open(session, request, actor, now)
     return _bodies(session, settings, [gate], now)[0]
 
 
 def find_or_open(session: Session, request: wire.GateCreate, actor: str, now: datetime) -> Gate:
-    """Find the gate of this test of these two, or open it. An open one of the rule becomes that of who asks for it.
+    """Return the gate of a test, or open it. An open gate of the promotion rule is taken over by the caller.
 
     Args:
         session: A write transaction.
         request: The test.
-        actor: Who asks.
-        now: The time.
+        actor: The caller.
+        now: Current time.
 
     Raises:
         UnknownPlayerError: There is no such player.
-        InvalidRequestError: The two cannot meet, or the numbers are no test.
+        InvalidRequestError: The two cannot play each other, or the settings are invalid.
     """
     locks.acquire(session, Lock.EVENTS)
     _require_test(request)
@@ -64,7 +64,7 @@ def find_or_open(session: Session, request: wire.GateCreate, actor: str, now: da
 
 
 def cancel(session: Session, settings: Settings, gate_id: int, *, actor: str, reason: str, now: datetime) -> wire.Gate:
-    """Give an open gate up; what was played for it stays in the log.
+    """Cancel an open gate; its matches stay in the log.
 
     Raises:
         UnknownGateError: There is no such gate.
@@ -80,7 +80,7 @@ def cancel(session: Session, settings: Settings, gate_id: int, *, actor: str, re
 
 
 def show(session: Session, settings: Settings, gate_id: int, now: datetime) -> wire.Gate:
-    """Show a gate and where it stands.
+    """Return a gate with its progress.
 
     Raises:
         UnknownGateError: There is no such gate.
@@ -90,7 +90,7 @@ def show(session: Session, settings: Settings, gate_id: int, now: datetime) -> w
 
 @dataclass(frozen=True)
 class GateFilter:
-    """Which gates to list; None for all. `player_id` is the candidate or its opponent."""
+    """Conditions on the listed gates; None for all. `player_id` is the candidate or its opponent."""
 
     environment: str | None = None
     state: wire.GateState | None = None
@@ -108,10 +108,10 @@ class GateFilter:
 def list_gates(
     session: Session, settings: Settings, wanted: GateFilter, limit: int, cursor: int | None, now: datetime
 ) -> Page[wire.Gate]:
-    """List gates, newest first, before the given one.
+    """List gates newest first, before the cursor.
 
     Raises:
-        UnknownEnvironmentError: The league plays other environments, but not the one that is asked for.
+        UnknownEnvironmentError: The league plays other environments, but not the requested one.
         UnknownPlayerError: There is no such player.
     """
     environments.require_known(session, wanted.environment)
@@ -129,14 +129,14 @@ def of_candidates(session: Session, settings: Settings, player_ids: Sequence[int
 
 
 def of_test(session: Session, candidates: Sequence[int], config: SprtConfig) -> list[Gate]:
-    """Return the gates of some candidates that are of one test and not cancelled, oldest first."""
+    """Return the gates of some candidates with one test configuration, except cancelled ones, oldest first."""
     same = (getattr(Gate, name) == getattr(config, name) for name in NUMBERS)
     query = select(Gate).where(among(session, Gate.candidate_id, candidates), Gate.state != "cancelled", *same)
     return list(session.scalars(query.order_by(Gate.id)))
 
 
 def result(gate: Gate) -> GateResult:
-    """Return what became of a gate, for the rule of promotion."""
+    """Return the result of a gate for the promotion rule."""
     decisions: dict[str, Decision] = {state: decision for decision, state in STATES.items()}
     told = gate.closed_reason or "it is open"
     return GateResult(decisions[gate.state], f"gate {gate.id}: {told}")
@@ -166,7 +166,7 @@ def _open(session: Session, environment: str, request: wire.GateCreate, actor: s
 
 
 def _take_over(session: Session, gate: Gate, request: wire.GateCreate, actor: str, now: datetime) -> None:
-    """Let a gate of the rule be that of somebody who asks for the same, so that evaluators play it first."""
+    """Assign a gate of the promotion rule to the caller, so that evaluators play it first."""
     gate.actor, gate.reason = actor, request.reason or gate.reason
     session.flush()
     gate_sprt.record(session, gate, actor, gate.reason, now)
@@ -218,7 +218,7 @@ def _require_able_to_meet(candidate: Player, champion: Player) -> None:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What the bodies of several gates share: players by id, and the gates of unfinished batches by worker."""
+    """Data shared by the bodies of several gates: players by id, and the gate of each worker's unfinished batch."""
 
     players: Mapping[int, Player]
     batches: Mapping[str, int | None]
@@ -233,9 +233,9 @@ def _bodies(session: Session, settings: Settings, found: Sequence[Gate], now: da
 
 
 def _unfinished_batches(session: Session, now: datetime) -> dict[str, int | None]:
-    """Return, for each evaluator or entrant with results to come, the gate of its newest lease; None for no gate.
+    """Return the gate of the newest lease of each evaluator or entrant with pending results; None for no gate.
 
-    A worker plays and reports one batch of leases at a time, so the newest one tells.
+    A worker plays and reports one batch of leases at a time, so its newest lease identifies the batch.
     """
     current = Lease.state == "open", Lease.expires_at > now, Lease.kind != "training"
     newest = select(func.max(Lease.id)).where(*current).group_by(Lease.worker_id)
@@ -280,11 +280,10 @@ def _body(session: Session, settings: Settings, gate: Gate, shared: _Shared, now
 
 
 def _evaluators(session: Session, settings: Settings, two: Sequence[Player], now: datetime) -> list[str]:
-    """Return the ids of the workers that are attached, trusted and able to play two players.
+    """Return the ids of live workers without quarantine that can play both players.
 
-    They are evaluators, or entrants where one of the two is external.
-
-    A worker does not say for which external player it is there, so that entrants of others of the game count as well.
+    They are evaluators, or entrants if one of the two is external. A worker does not register its external player, so
+    entrants of other external players of the environment are included.
     """
     signature, kind = two[0].signature, "entrant" if "external" in {each.kind for each in two} else "evaluator"
     lately = now - timedelta(seconds=_BEATS_MISSED * settings.heartbeat_s)

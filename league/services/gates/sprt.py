@@ -1,6 +1,6 @@
 """Verdicts of gates by a sequential probability ratio test (SPRT), computed from the match log alone.
 
-When results of a worker cease to count, or count again, the gates that have a verdict are judged anew.
+When a worker is quarantined or reinstated, gates with a verdict are evaluated again.
 """
 
 from collections.abc import Sequence
@@ -27,26 +27,24 @@ from league.services.gates import pairs as gate_pairs
 from league.services.gates.pairs import GateScores
 from league.services.matches import counting
 
-"""Who opens the gates of the rule of promotion, and closes all."""
-
 NUMBERS = ("elo0", "elo1", "alpha", "beta", "least_games")
-"""What makes two tests of the same two players the same test."""
+"""Settings that identify a test of two players."""
 
 STATES: dict[Decision, wire.GateState] = {"accept": "accepted", "reject": "rejected", "continue": "open"}
 
 _DECIDED = "accepted", "rejected"
 _REMEMBERED = 64
-"""Verdicts that one process remembers, each with its scores."""
+"""Number of cached verdicts, each with its scores."""
 
 _EVALUATED_EVERY = timedelta(seconds=2)
-"""How old the answer to those who grant leases may be."""
+"""Maximum age of the cached evaluation that lease requests use."""
 
 _WHEN_ALL_IS_OVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Where a gate stands, by what was played so far."""
+    """Evaluation of a gate over its matches so far."""
 
     verdict: SprtResult
     lost: int
@@ -54,11 +52,11 @@ class Judged:
 
     @property
     def state(self) -> wire.GateState:
-        """The state that the verdict leads to."""
+        """State of the gate according to the test."""
         return STATES[self.verdict.stop.decision]
 
     def fields(self) -> dict[str, Any]:
-        """Return the figures as the wire has them."""
+        """Return the numbers as fields of the response body."""
         stop, lead = self.verdict.stop, self.verdict.lead
         return {
             "games": stop.games,
@@ -73,7 +71,7 @@ class Judged:
         }
 
     def words(self) -> str:
-        """Say where the gate stands in one line."""
+        """Return a one-line summary."""
         stop, lead = self.verdict.stop, self.verdict.lead
         return (
             f"{self.state} after {stop.games} games: LLR {stop.llr:.2f} in ({stop.lower:.2f}, {stop.upper:.2f}), "
@@ -81,7 +79,7 @@ class Judged:
         )
 
     def differs(self, gate: Gate) -> bool:
-        """Say whether a gate's verdict is another."""
+        """Return whether a gate's stored verdict differs from this one."""
         stop = self.verdict.stop
         told = gate.state, gate.verdict.get("games"), gate.verdict.get("counts")
         return (self.state, stop.games, list(stop.counts)) != told
@@ -89,7 +87,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Ending:
-    """The state that a gate ends in, its figures then, and why."""
+    """Final state of a gate, its numbers and the reason."""
 
     state: wire.GateState
     figures: dict[str, Any]
@@ -98,7 +96,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Closed:
-    """A gate that was closed, and why."""
+    """A gate that was closed, with the reason."""
 
     gate_id: int
     environment: str
@@ -106,16 +104,17 @@ class Closed:
 
 
 class GateEvaluator:
-    """Tells those who grant leases which gates need no more pairs; read again every `_EVALUATED_EVERY`."""
+    """Cached list of gates that need no more pairs, for lease requests; refreshed every `_EVALUATED_EVERY`."""
 
     def __init__(self) -> None:
         self._enough: frozenset[int] = frozenset()
         self._evaluated_at = datetime.min.replace(tzinfo=UTC)
 
     def enough(self, session: Session, now: datetime) -> frozenset[int]:
-        """Return the ids of the open gates whose results suffice for a verdict as they came.
+        """Return the ids of open gates with enough results for a verdict in the order of arrival.
 
-        The verdict falls once the pairs before them have come or are lost. Until then more pairs would be wasted.
+        The verdict follows when the pending pairs before them are complete or lost. Leasing more pairs until then would
+        be wasteful.
         """
         if not timedelta(0) <= now - self._evaluated_at < _EVALUATED_EVERY:  # the clock may have been set back
             self._evaluated_at = now
@@ -125,10 +124,11 @@ class GateEvaluator:
 
 
 def judge(session: Session, gate: Gate, now: datetime) -> Judged:
-    """Return a gate's verdict by all of its matches."""
+    """Evaluate a gate over all of its matches."""
     scores = _read(session, gate, now)
     verdict = _verdict(scores.scores.tobytes(), config(gate))
     pairs = verdict.stop.games // 2
+    # A game is one match, and a pair two: lost pairs are counted up to the pair at which the test stopped.
     return Judged(verdict, int(scores.lost[pairs - 1]) if pairs else 0, scores.waiting)
 
 
@@ -141,7 +141,7 @@ def _read(session: Session, gate: Gate, now: datetime) -> GateScores:
 
 
 def judge_open(database: Database, now: datetime) -> list[Closed]:
-    """Close the gates whose verdict has fallen, and those of players that are quarantined; return them."""
+    """Close the gates that have a verdict, or a quarantined player; return them."""
     with database.read() as session:
         due = [
             gate.id for gate in _open_gates(session) if _ending(session, gate, judge(session, gate, now)) is not None
@@ -151,6 +151,8 @@ def judge_open(database: Database, now: datetime) -> list[Closed]:
         with database.write() as session:
             locks.acquire(session, Lock.EVENTS)
             gate = require(session, gate_id)
+            # Evaluated again under the lock: another process may have closed the gate, or its results may have
+            # changed.
             ending = _ending(session, gate, judge(session, gate, now)) if gate.state == "open" else None
             if ending is not None:
                 close(session, gate, ending, RULE, now)
@@ -159,10 +161,10 @@ def judge_open(database: Database, now: datetime) -> list[Closed]:
 
 
 def judge_again(database: Database, now: datetime) -> None:
-    """Judge the gates anew that have a verdict and results of workers who are or were not trusted.
+    """Evaluate gates with a verdict again if a worker that leased matches of them was ever quarantined.
 
-    A gate whose verdict does not hold gets the right one, or goes on. What followed from the old one is for people to
-    put right: the audit log tells.
+    A gate with a wrong verdict gets the right one or is reopened. The consequences of the wrong one are not undone; the
+    audit log contains the change.
     """
     with database.read() as session:
         concerned = session.scalars(_touched_by_quarantines()).all()
@@ -176,7 +178,7 @@ def judge_again(database: Database, now: datetime) -> None:
 
 
 def judged_wrongly(session: Session, environment: str) -> list[int]:
-    """Return the ids of gates whose verdict is not what the log says."""
+    """Return the ids of gates whose stored verdict differs from the match log."""
     decided = Gate.environment == environment, Gate.state.in_(_DECIDED)
     return [
         gate.id
@@ -186,7 +188,7 @@ def judged_wrongly(session: Session, environment: str) -> list[int]:
 
 
 def leased_wrongly(session: Session, environment: str) -> list[str]:
-    """Return the ids of leases that name a gate and do not seat its two players."""
+    """Return the ids of leases that refer to a gate but not to its two players."""
     two = (Gate.candidate_id, Gate.champion_id)
     right = Gate.id == Lease.gate_id, Lease.home_id.in_(two), Lease.away_id.in_(two), Lease.home_id != Lease.away_id
     own = Lease.environment == environment, Lease.gate_id.is_not(None)
@@ -194,7 +196,7 @@ def leased_wrongly(session: Session, environment: str) -> list[str]:
 
 
 def require(session: Session, gate_id: int) -> Gate:
-    """Return a gate.
+    """Return the gate with an id.
 
     Raises:
         UnknownGateError: There is no such gate.
@@ -206,22 +208,22 @@ def require(session: Session, gate_id: int) -> Gate:
 
 
 def last_of(session: Session, test: Gate | wire.GateCreate) -> Gate | None:
-    """Return the newest gate of the same test of the same two."""
+    """Return the newest gate with the same test of the same two players."""
     same = (getattr(Gate, name) == getattr(test, name) for name in ("candidate_id", "champion_id", *NUMBERS))
     return session.scalar(select(Gate).where(*same).order_by(Gate.id.desc()).limit(1))
 
 
 def config(test: Gate | wire.GateCreate) -> SprtConfig:
-    """Return what is tested, and how surely.
+    """Return the test configuration.
 
     Raises:
-        ValueError: The numbers are no test.
+        ValueError: The settings are invalid.
     """
     return SprtConfig(**{name: getattr(test, name) for name in NUMBERS})
 
 
 def close(session: Session, gate: Gate, ending: Ending, actor: str, now: datetime) -> None:
-    """End a gate."""
+    """Close a gate."""
     gate.state, gate.verdict = ending.state, ending.figures
     gate.closed_reason, gate.closed_at = ending.reason, now
     session.flush()
@@ -229,7 +231,7 @@ def close(session: Session, gate: Gate, ending: Ending, actor: str, now: datetim
 
 
 def record(session: Session, gate: Gate, actor: str, reason: str, now: datetime) -> None:
-    """Write down in the audit log what became of a gate."""
+    """Record a change of a gate in the audit log."""
     audit_log.record(
         session,
         counting.GATE,
@@ -241,18 +243,18 @@ def record(session: Session, gate: Gate, actor: str, reason: str, now: datetime)
 
 
 def _decision(gate: Gate, seen: GateScores) -> Decision:
-    """Return what the results say as they came."""
+    """Return the decision over the results in their order of arrival."""
     return _verdict(seen.arrived.tobytes(), config(gate)).stop.decision
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _verdict(scores: bytes, numbers: SprtConfig) -> SprtResult:
-    """Judge float64 scores; most gates are looked at far more often than they change."""
+    """Run the test on float64 scores; cached, because most gates are read far more often than they change."""
     return arithmetic.run_sprt(np.frombuffer(scores), numbers)
 
 
 def _ending(session: Session, gate: Gate, judged: Judged) -> Ending | None:
-    """Return how an open gate is to end; None while it goes on."""
+    """Return the final state of an open gate, or None while it continues."""
     if judged.state != "open":
         return Ending(judged.state, judged.fields(), judged.words())
     quarantined = Player.id.in_((gate.candidate_id, gate.champion_id)), Player.standing == "quarantined"
@@ -272,6 +274,7 @@ def _overturn(session: Session, gate: Gate, judged: Judged, now: datetime) -> No
     last = last_of(session, gate)
     if judged.state != "open":
         close(session, gate, Ending(judged.state, judged.fields(), reason), RULE, now)
+    # At most one gate of a test may be open: a newer one exists, so this one cannot be reopened.
     elif last is not None and last.id != gate.id:
         close(session, gate, Ending("cancelled", judged.fields(), reason), RULE, now)
     else:
