@@ -1,4 +1,1 @@
-"""Glicko-2 ratings of players and of their sides: computed from arrays, stored and read.
-
-Closing a period is in `rating_periods`.
-"""
+"""Glicko-2 ratings of players and of their sides: computation, storage and lookup; `rating_periods` closes periods."""

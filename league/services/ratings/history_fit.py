@@ -1,4 +1,4 @@
-"""Bradley-Terry fit of frozen players' whole history at the end of a period; see `arena.ratings.bradley_terry`."""
+"""Bradley-Terry fit of the frozen players' whole history at the end of a period; see `arena.ratings.bradley_terry`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,19 +17,19 @@ Parents = Mapping[int, int | None]
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fit of P frozen players, in order of their ids."""
+    """Fit of P frozen players, in ascending order of ids."""
 
     ids: tuple[int, ...]
     fit: Fit
 
 
 def is_due(entries: Mapping[int, PlayerRating], fitted: Mapping[int, int], config: RefitConfig) -> bool:
-    """Say whether some frozen player's games have grown enough since the last fit.
+    """Return whether any frozen player's number of games has grown enough since the last fit.
 
     Args:
-        entries: Everybody rated, by id.
-        fitted: Games of each frozen player at the last fit; those it did not know are left out.
-        config: How much is enough.
+        entries: All rated players by id.
+        fitted: Games of each frozen player at the last fit; players without one are missing.
+        config: Required growth.
     """
     return config.enabled and any(
         entry.games > (1.0 + config.growth) * fitted.get(player, 0) for player, entry in entries.items() if entry.fitted
@@ -42,13 +42,13 @@ def fit(
     records: PairRecords,
     config: RefitConfig,
 ) -> Fitted:
-    """Fit every frozen player that has played.
+    """Fit all frozen players with rated games.
 
     Args:
-        entries: Everybody rated, by id.
-        parents: The snapshot that each descends from, by id.
-        records: What pairs scored; those between frozen players never fade.
-        config: The prior.
+        entries: All rated players by id.
+        parents: Parent snapshot by id.
+        records: Pair records; those between frozen players are not discounted.
+        config: Prior of the fit.
     """
     ids = np.array([player for player, entry in sorted(entries.items()) if entry.frozen and entry.games], np.int64)
     known = frozenset(ids.tolist())
@@ -71,7 +71,7 @@ def fit(
 
 
 def reseeded(entries: Mapping[int, PlayerRating], fitted: Fitted, rule: RatingConfig) -> dict[int, PlayerRating]:
-    """Return those who neither learn nor anchor with rating and deviation of the fit, by id."""
+    """Return the frozen players except baselines with rating and deviation of the fit, by id."""
     rating, deviation = fitted.fit.rating.tolist(), np.minimum(fitted.fit.deviation, rule.deviation_cap).tolist()
     return {
         player: replace(entries[player], rating=rating[place], deviation=deviation[place])
@@ -81,7 +81,7 @@ def reseeded(entries: Mapping[int, PlayerRating], fitted: Fitted, rule: RatingCo
 
 
 def _ancestor(player: int, parents: Parents, known: frozenset[int]) -> int | None:
-    """Return the nearest ancestor that is fitted too."""
+    """Return the nearest ancestor in the fit."""
     found = parents.get(player)
     while found is not None and found not in known:
         found = parents.get(found)

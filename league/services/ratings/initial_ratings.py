@@ -1,7 +1,7 @@
-"""Initial ratings: a snapshot starts at its learner's rating of the moment it was published.
+"""Initial ratings of snapshots: their learner's rating at the time of publication.
 
-That rating follows from the log, so a start is computed again with it: a result that does not count must not live on in
-the players that its learner left behind.
+That rating is derived from the match log. It is recomputed in a rebuild, so that excluded results have no effect on the
+initial ratings of snapshots either.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from league.services.ratings.period import PlayerRating
 
 @dataclass(frozen=True)
 class Inheritance:
-    """A snapshot, the learner's own player that it starts from, and the least deviation that it starts with."""
+    """A snapshot, its learner's player id, and the minimum of its initial deviation."""
 
     player_id: int
     ancestor_id: int
@@ -24,11 +24,11 @@ class Inheritance:
 
 
 Heirs = Mapping[int, Sequence[Inheritance]]
-"""Snapshots by the id of the period whose ratings they start from."""
+"""Snapshots by the id of the period from which they inherit their rating."""
 
 
 def heirs(session: Session, environment: str) -> Heirs:
-    """Return the snapshots that start from a rating period; those before the first start where their learner does."""
+    """Return the snapshots that inherit from a rating period; earlier ones have their learner's initial rating."""
     own = aliased(Player)
     query = select(Player.start_period_id, Player.id, own.id, Player.start_deviation_floor)
     query = query.join(own, (own.learner_id == Player.learner_id) & (own.kind == "learner"))
@@ -43,12 +43,12 @@ def heirs(session: Session, environment: str) -> Heirs:
 def starts(
     heirs: Sequence[Inheritance], rated: Mapping[int, PlayerRating], newcomers: Mapping[int, PlayerRating]
 ) -> dict[int, PlayerRating]:
-    """Return where snapshots start, by id.
+    """Return the initial ratings of snapshots, by id.
 
     Args:
-        heirs: Who starts from one period.
-        rated: Everybody rated up to that period.
-        newcomers: Everybody as they start, for learners that were not rated.
+        heirs: Snapshots that inherit from one period.
+        rated: All players rated up to that period.
+        newcomers: Initial ratings of all players, for learners without a rating.
     """
     return {heir.player_id: _start(heir, rated, newcomers) for heir in heirs}
 

@@ -36,13 +36,13 @@ AnswerT = TypeVar("AnswerT")
 
 
 def read(session: Session, environment: str) -> InputVersion:
-    """Return the present version of the log, as the session sees it.
+    """Return the version of the match log as of the session's snapshot.
 
-    An event about a player or a period leaves the log as it was. Any other, such as what becomes of a worker, is taken
-    to change it.
+    Events about a player or a period do not change the log. Any other event, for example the quarantine of a worker,
+    may change it.
     """
     concerns = or_(Event.environment == environment, Event.environment.is_(None))
-    of_nobody = func.coalesce(Event.player_id, 0) == 0  # IS NULL would lead SQLite to an index that has all periods
+    of_nobody = func.coalesce(Event.player_id, 0) == 0  # IS NULL would make SQLite scan an index of all periods
     disturbing = select(func.max(Event.id)).where(concerns, of_nobody, Event.kind != "period")
     last = select(func.max(Period.id)).where(Period.environment == environment)
     period_id, event_id = session.execute(select(last.scalar_subquery(), disturbing.scalar_subquery())).one()
@@ -62,7 +62,10 @@ def compute_then_commit(
     compute: Callable[[Session], OutcomeT],
     write: Callable[[Session, OutcomeT], AnswerT],
 ) -> AnswerT:
-    """Compute and write. Where periods close faster than the computation runs, the last try makes them wait."""
+    """Compute and write with optimistic concurrency.
+
+    If periods close faster than the computation runs, the last attempt locks them out.
+    """
     for _ in range(_QUIET_TRIES):
         with database.read() as session:
             outcome = compute(session)

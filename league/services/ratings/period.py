@@ -1,7 +1,7 @@
-"""Glicko-2 update of one rating period, from matches to ratings, without a database.
+"""Glicko-2 update of one rating period, from matches to ratings; no database.
 
-Training matches rate the learner alone; rating matches rate the frozen players; baselines anchor the scale. A player
-takes part from its first match on, so that a period is a function of the matches before its end and nothing else.
+Training matches rate only the learner, rating matches rate the frozen players, and baselines anchor the scale. A player
+takes part from its first match on, so that a period is a function of the matches before its end only.
 """
 
 import hashlib
@@ -31,12 +31,12 @@ _ID_LENGTH = 12
 
 @dataclass(frozen=True)
 class RatingConfig:
-    """How a period is rated; stored with it, so that it can be computed again.
+    """Rating configuration of a period, stored with it for rebuilds.
 
-    `deviation_floor` keeps a learner's rating moving. It holds for frozen players too unless the whole history is
-    fitted, which knows how sure they are. With `unlike_sides` each side is rated on its own, too. Learners with more
-    than `burst_games` games in the period are rated by the mode of their posterior, and so are frozen players unless
-    the whole history is fitted; 0 is never.
+    `deviation_floor` keeps a learner's rating responsive. It also applies to frozen players unless the whole history is
+    fitted, because the fit estimates their deviations. `unlike_sides` rates each side separately as well. Learners with
+    more than `burst_games` games in the period are rated by the mode of their posterior, and so are frozen players
+    unless the whole history is fitted; 0 disables it.
     """
 
     tau: float
@@ -49,7 +49,7 @@ class RatingConfig:
 
     @classmethod
     def of(cls, settings: Settings, *, unlike_sides: bool = False) -> Self:
-        """Take the rule that is configured now, for a game with such sides."""
+        """Return the current configuration, for a game with or without asymmetric sides."""
         return cls(
             settings.tau,
             settings.deviation_floor,
@@ -62,10 +62,10 @@ class RatingConfig:
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the rule that a period was closed under.
+        """Return the stored configuration of a period.
 
         Raises:
-            InvariantError: It is none.
+            InvariantError: The stored value is invalid.
         """
         try:
             return cls(**{**stored, "refit": RefitConfig(**stored["refit"])})
@@ -75,19 +75,19 @@ class RatingConfig:
             ) from error
 
     def stored(self) -> dict[str, Any]:
-        """Return the rule as JSON."""
+        """Return the configuration as JSON."""
         return asdict(self)
 
     @property
     def id(self) -> str:
-        """Name of the rule: the beginning of a hash of its content, the same in every league."""
+        """Id of the configuration: the first digits of a hash of its content, equal in every league."""
         content = json.dumps(self.stored(), sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:_ID_LENGTH]
 
 
 @dataclass(frozen=True)
 class PlayerRating:
-    """A player at the start or the end of a period; `games` and `score` count the games that rated it so far."""
+    """Rating of a player at the start or end of a period; `games` and `score` are totals of its rated games."""
 
     kind: str
     rating: float
@@ -98,20 +98,23 @@ class PlayerRating:
 
     @property
     def frozen(self) -> bool:
-        """Whether its strength never changes."""
+        """Whether its strength is constant."""
         return self.kind != "learner"
 
     @property
     def fitted(self) -> bool:
-        """Whether a fit of the whole history says how strong it is: it neither learns nor anchors the scale."""
+        """Whether the fit of the whole history determines its rating: it neither learns nor anchors the scale."""
         return _OWN_KIND[self.kind] == Kind.FROZEN
 
 
 @dataclass(frozen=True)
 class Roster:
-    """Everybody who may take part, by id: as a newcomer, the snapshot each descends from, and whose snapshot it is.
+    """All players of an environment, by id.
 
-    `learners` has the learner's own player of each snapshot.
+    Attributes:
+        newcomers: Initial ratings.
+        parents: Parent snapshots.
+        learners: The learner's own player of each snapshot.
     """
 
     newcomers: Mapping[int, PlayerRating]
@@ -119,7 +122,7 @@ class Roster:
     learners: Mapping[int, int]
 
     def starting(self, starts: Mapping[int, PlayerRating]) -> Self:
-        """Return the roster with some players starting elsewhere."""
+        """Return the roster with other initial ratings of some players."""
         return replace(self, newcomers={**self.newcomers, **starts}) if starts else self
 
 
@@ -131,19 +134,19 @@ def rate_matches(
     """Rate one period.
 
     Args:
-        entries: Every player of `games` and every learner that played before, by id.
-        games: The period's matches.
-        rule: How to rate.
+        entries: All players in `games` and all learners with earlier matches, by id.
+        games: Matches of the period.
+        rule: Rating configuration.
 
     Returns:
-        The entries that changed, by id.
+        Changed entries by id.
     """
     ids = np.array(sorted(entries), dtype=np.int64)
     before = [entries[int(player)] for player in ids]
     own = np.array([_OWN_KIND[entry.kind] for entry in before], dtype=np.int64)
     learner = own == Kind.LEARNER
     start = as_ratings(before)
-    # with a fit of the whole history, the fit rates frozen players, and finds the mode itself
+    # the fit of the whole history has its own deviations and posterior mode of frozen players
     frozen_floor, frozen_burst = (0.0, 0) if rule.refit.enabled else (rule.deviation_floor, rule.burst_games)
     by_training, learner_games, learner_points = _rate(
         start,
@@ -189,7 +192,7 @@ def as_ratings(entries: Sequence[PlayerRating]) -> Ratings:
 def _rate(
     start: Ratings, rows: Results, kinds: NDArray[np.int64], rule: RatingConfig
 ) -> tuple[Ratings, NDArray[np.int64], NDArray[np.float64]]:
-    """Rate the players that `kinds` does not call observed; count everybody's games and sum their scores."""
+    """Rate the players that are not `OBSERVED` in `kinds`; also return the games and total scores of all players."""
     player = np.concatenate((rows.home, rows.away))
     counts = np.bincount(player, minlength=len(start))
     points = np.bincount(player, weights=np.concatenate((rows.score, 1.0 - rows.score)), minlength=len(start))
@@ -207,7 +210,7 @@ def _rate(
 
 
 def _rows(games: MatchArrays, ids: NDArray[np.int64], *, training: bool) -> Results:
-    """Return the games of one kind between two players, as places in `ids`."""
+    """Return the games of one kind between different players, as indices into `ids`."""
     chosen = (games.training == training) & (games.home != games.away)
     home, away = indices(ids, games.home[chosen]), indices(ids, games.away[chosen])
     return Results(

@@ -1,4 +1,4 @@
-"""Players with their current rating: selected, required by id, and shown."""
+"""Players with their current rating: queries, lookup by id, and response bodies."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ _CHANGES = ("promote", "retire", "reinstate", "quarantine")
 
 
 def rated(as_of: int | None = None) -> "Select[Player, Rating]":
-    """Select players, each with its rating after the last period, or after period `as_of`; null before its first."""
+    """Select players with their rating after the last period or period `as_of`; NULL before their first."""
     history = select(Rating.id).where(Rating.player_id == Player.id, Rating.side.is_(None))
     if as_of is not None:
         history = history.where(Rating.period_id <= as_of)
@@ -39,7 +39,7 @@ def require(session: Session, player_id: int) -> tuple[Player, Rating | None]:
 
 
 def show(session: Session, settings: Settings, player_id: int) -> wire.Player:
-    """Show one player.
+    """Return one player as a response body.
 
     Raises:
         UnknownPlayerError: There is no such player.
@@ -48,7 +48,7 @@ def show(session: Session, settings: Settings, player_id: int) -> wire.Player:
 
 
 def shown(session: Session, settings: Settings, players: "Sequence[Row[Player, Rating]]") -> list[wire.Player]:
-    """Show players, each with its rating after the last period."""
+    """Return players as response bodies, with their ratings after the last period."""
     sides = side_ratings.of_players(session, [player for player, _ in players])
     return [
         wire.Player.model_validate(fields(player, rating, settings) | {"sides": sides.get(player.id, [])})
@@ -57,7 +57,7 @@ def shown(session: Session, settings: Settings, players: "Sequence[Row[Player, R
 
 
 def fields(player: Player, rating: Rating | None, settings: Settings) -> dict[str, Any]:
-    """Return the wire fields of a player."""
+    """Return the fields of a player's response body."""
     value = player.start_rating if rating is None else rating.rating
     deviation = player.start_deviation if rating is None else rating.deviation
     return {
@@ -85,13 +85,13 @@ def fields(player: Player, rating: Rating | None, settings: Settings) -> dict[st
 
 
 def conservative() -> ColumnElement[float]:
-    """Return the order of the league table: rating - 2 RD, over `rated`."""
+    """Return the sort key of the standings: rating - 2 RD, over `rated`."""
     value = func.coalesce(Rating.rating, Player.start_rating)
     return value - 2 * func.coalesce(Rating.deviation, Player.start_deviation)
 
 
 def in_play() -> ColumnElement[bool]:
-    """Select everybody but who is retired or quarantined."""
+    """Return the condition for active players: neither retired nor quarantined."""
     return func.coalesce(Player.standing, "candidate").not_in(OUT_OF_PLAY)
 
 
@@ -103,13 +103,13 @@ def last_change(until: datetime | None = None) -> ScalarSelect[int]:
 
 
 def logged_call_sign() -> ColumnElement[str | None]:
-    """Return the call-sign that a player had after the joined change; before its first it has none."""
+    """Return the call-sign after the joined change, NULL before the first one."""
     told: ColumnElement[str | None] = Event.details["call_sign"].as_string()
     return told
 
 
 def logged_standing() -> ColumnElement[str | None]:
-    """Return the standing that the joined change led to; snapshots and external players begin as candidates."""
+    """Return the standing after the joined change; snapshots and external players start as candidates."""
     return case(
         (Event.id.is_not(None), Event.details["to"].as_string()),
         (Player.kind.in_(("snapshot", "external")), "candidate"),

@@ -1,4 +1,4 @@
-"""Ratings of players by side, as they are shown, if the two sides of a game are unlike."""
+"""Ratings of players by side, as response bodies, for asymmetric games."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ OnSides = dict[wire.Side, OnSide]
 
 
 def is_last(as_of: int | None = None) -> ColumnElement[bool]:
-    """Select the last rating of each player on each side, or the last one up to period `as_of`."""
+    """Return the condition for the last rating of each player on each side, or the last up to period `as_of`."""
     other = aliased(Rating)
     same = other.player_id == Rating.player_id, other.side == Rating.side
     history = select(func.max(other.period_id)).where(*same)
@@ -39,14 +39,14 @@ def is_last(as_of: int | None = None) -> ColumnElement[bool]:
 
 
 def of_environment(session: Session, environment: str, as_of: int | None = None) -> dict[int, OnSides]:
-    """Return the ratings on both sides after the last period, or after period `as_of`, by id of the player."""
+    """Return the ratings on both sides after the last period or period `as_of`, by player id."""
     return _read(session, Player.environment == environment, as_of)
 
 
 def of_players(
     session: Session, players: Sequence[Player], as_of: int | None = None
 ) -> dict[int, list[wire.SideRating]]:
-    """Return the sides on which some players are rated, home first, by id of the player."""
+    """Return the ratings by side of some players, home first, by player id."""
     found = _read(session, bulk_insert.among(session, Player.id, [player.id for player in players]), as_of)
     rated = [player for player in players if player.id in found]
     names = {each: environments.sides(session, each) for each in {player.environment for player in rated}}
@@ -54,7 +54,7 @@ def of_players(
 
 
 def to_wire(on_sides: OnSides, names: tuple[str, str] | None) -> list[wire.SideRating]:
-    """Return the sides on which a player is rated, home first, with their names in its game."""
+    """Return a player's ratings by side as response bodies, home first, with the sides' names in the game."""
     named = zip(SIDES, names or SIDES, strict=True)
     return [
         wire.SideRating(

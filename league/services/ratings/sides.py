@@ -1,14 +1,14 @@
-"""Ratings of each side on its own, where the two sides of a game are unlike.
+"""Ratings of each side, in asymmetric games.
 
-A player then has two seats, home and away, each with a rating of its own: what happens in a match is between one's home
-and the other's away. On seats everything is as it is on players: periods, the fit of the whole history, descent. Only a
-baseline, which anchors the scale, is held by the mean of its two.
+A player then has two seats, home and away, with separate ratings, and a match is between one player's home seat and the
+other's away seat. Periods, the fit of the whole history and lineages apply to seats as they do to players. Only
+baselines, which anchor the scale, are fixed by the mean of their two seats.
 
-The overall rating knows nothing of sides: the league swaps them on every pair, so that what a side gives cancels. Where
-results of one side went missing it does not cancel, and where players had one side far more often than the other, only
-59 % and 33 % of 95 % intervals held the truth (`studies.sides`); taking off what sides gave held 96 %, at twice the
-time of a period. Seats need the fit: with periods alone, 21 to 43 % of the 95 % intervals of sides hold the truth, with
-the fit 95 to 99 %.
+The overall rating ignores sides: matches are played in pairs with swapped sides, so their effects cancel. If results of
+one side are missing, or players had one side far more often, the effects do not cancel, and only 59 % and 33 % of 95 %
+intervals contained the true value (`studies.sides`). Subtracting the effects of sides raised this to 96 %, at twice the
+time of a period. Ratings of seats need the fit: the 95 % intervals contain the true value in 21 to 43 % of cases
+without it and in 95 to 99 % with it.
 """
 
 from collections.abc import Mapping
@@ -29,14 +29,14 @@ from league.wire import Side
 SIDES: tuple[Side, Side] = ("home", "away")
 
 _AWAY = 2**40
-"""What is added to a player's id for its away seat: every home seat comes before every away seat."""
+"""Offset from a player's id to its away seat; all home seats precede all away seats."""
 
 
 @dataclass(frozen=True)
 class SideState:
-    """What is known of seats after a period: entries of those rated so far, and what pairs of seats scored.
+    """State of seats after a period: their ratings and the records of pairs of seats.
 
-    Of a pair, the lower is a home seat and the higher an away seat.
+    In each pair the lower id is a home seat and the higher id an away seat.
     """
 
     entries: Mapping[int, PlayerRating]
@@ -57,12 +57,12 @@ def away_seats(players: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def owner(seat: int) -> tuple[int, Side]:
-    """Return whose seat an id is, and on which side."""
+    """Return the player and the side of a seat."""
     return (seat, "home") if seat < _AWAY else (seat - _AWAY, "away")
 
 
 def seated(games: MatchArrays) -> MatchArrays:
-    """Return matches as matches of seats, without those of a player against itself."""
+    """Return matches as matches of seats, without self-play."""
     apart = games.home != games.away
     away = away_seats(games.away[apart])
     return MatchArrays(home=games.home[apart], away=away, score=games.score[apart], training=games.training[apart])
@@ -70,12 +70,12 @@ def seated(games: MatchArrays) -> MatchArrays:
 
 @dataclass(frozen=True, eq=False)
 class Seats:
-    """Everybody's seats at one time.
+    """All seats at one time.
 
     Attributes:
-        books: What is known of them.
-        overall: Everybody's overall rating at that time, by player; of those without one yet, as newcomers.
-        roster: Who descends from whom.
+        books: Their state.
+        overall: Overall ratings of all players at that time; initial ratings of unrated ones.
+        roster: Players with their lineages.
     """
 
     books: SideState
@@ -83,9 +83,10 @@ class Seats:
     roster: Roster
 
     def entry(self, seat: int) -> PlayerRating:
-        """Return a seat's entry; one that is not rated yet starts at its player's rating.
+        """Return a seat's rating.
 
-        A snapshot's starts as far from it as its learner's is now. Of whose sides nothing is known, nothing is sure.
+        The seat of an unrated snapshot starts at its player's rating plus its learner's current difference between seat
+        and overall rating. Otherwise it starts at the player's rating with the full initial deviation.
         """
         known = self.books.entries.get(seat)
         if known is not None:
@@ -100,7 +101,7 @@ class Seats:
         return replace(own, rating=own.rating + lead, deviation=deviation, games=0, score=0.0)
 
     def close(self, games: MatchArrays, rule: RatingConfig) -> SideState:
-        """Rate the seats in a period; return the entries that changed and all records."""
+        """Rate the seats in a period; return the changed entries and all records."""
         played = seated(games)
         taking_part = {each: self.entry(each) for each in played.players}
         taking_part |= {each: entry for each, entry in self.books.entries.items() if not entry.frozen}
@@ -108,7 +109,7 @@ class Seats:
         return SideState(self._held(changed), self.books.records.advance(played))
 
     def refitted(self, rule: RatingConfig) -> dict[int, PlayerRating]:
-        """Return the seats of frozen players as a fit of the whole history has them, by seat."""
+        """Return the seats of frozen players after a fit of the whole history, by seat."""
         parents = {
             seat_of(player, side): None if parent is None else seat_of(parent, side)
             for player, parent in self.roster.parents.items()
@@ -119,7 +120,7 @@ class Seats:
         return self._held(history_fit.reseeded(entries, self._anchored(fitted), rule))
 
     def _anchored(self, fitted: Fitted) -> Fitted:
-        """Move a fit so that the baselines' seats are on average where they are now; that much is certain."""
+        """Shift a fit so that the mean rating of the baselines' seats is unchanged."""
         anchors = [place for place, seat in enumerate(fitted.ids) if self.books.entries[seat].kind == "baseline"]
         if not anchors:
             return fitted
@@ -128,7 +129,7 @@ class Seats:
         return Fitted(fitted.ids, replace(fit, rating=fit.rating - (fit.rating[anchors] - present).mean()))
 
     def _held(self, changed: Mapping[int, PlayerRating]) -> dict[int, PlayerRating]:
-        """Return seats that changed, those of each baseline with the mean where its rating is."""
+        """Return changed seats, with those of each baseline centred on its fixed rating."""
         held = dict(changed)
         for player in sorted({owner(seat)[0] for seat in changed}):
             middle = self.overall[player]
@@ -141,7 +142,7 @@ class Seats:
 
 
 def _loose(entries: Mapping[int, PlayerRating]) -> dict[int, PlayerRating]:
-    """Return entries of seats, those of baselines as of players whose rating evidence moves."""
+    """Return entries of seats, with baselines treated as snapshots so that results can change their seats."""
     return {
         seat: replace(entry, kind="snapshot") if entry.kind == "baseline" else entry for seat, entry in entries.items()
     }

@@ -1,7 +1,6 @@
-"""Rating state between periods, and its update: the one place where a period is computed.
+"""Rating state between periods, and its update: the only code that computes a period.
 
-Closing a period, rebuilding the past and asking what another rule would have given all run through here, so that they
-cannot differ.
+Closing, rebuilding and what-if all use it, so that they cannot differ.
 """
 
 from collections.abc import Mapping
@@ -18,13 +17,13 @@ from league.services.ratings.sides import NO_BOOKS, Seats, SideState
 
 @dataclass(frozen=True)
 class RatingState:
-    """The state after a period.
+    """State after a period.
 
     Attributes:
-        entries: Everybody rated so far, by id.
-        records: What pairs scored so far.
-        fitted: Games of each frozen player when the whole history was last fitted, by id.
-        sides: The same of sides, where they are unlike.
+        entries: All players rated so far, by id.
+        records: Pair records so far.
+        fitted: Games of each frozen player at the last fit of the whole history, by id.
+        sides: The same by side, in asymmetric games.
     """
 
     entries: Mapping[int, PlayerRating]
@@ -40,7 +39,7 @@ class RatingState:
         return type(self)(entries, closing.records, fitted, sides)
 
     def seats(self, roster: Roster) -> Seats:
-        """Return everybody's seats."""
+        """Return all seats."""
         return Seats(self.sides, {**roster.newcomers, **self.entries}, roster)
 
 
@@ -49,9 +48,9 @@ EMPTY = RatingState({}, NO_RECORDS, {}, NO_BOOKS)
 
 @dataclass(frozen=True)
 class RatingUpdate:
-    """What a period changes: entries by id, all records, and whether the whole history was fitted at its end.
+    """Changes of a period: entries by id, all pair records, and whether the whole history was fitted at its end.
 
-    `sides` are the entries of seats that changed, and all records of seats.
+    `sides` are the changed entries of seats, and all records of seats.
     """
 
     entries: Mapping[int, PlayerRating]
@@ -61,8 +60,9 @@ class RatingUpdate:
 
 
 def apply_period(ledger: RatingState, roster: Roster, games: MatchArrays, rule: RatingConfig) -> RatingUpdate:
-    """Rate a period's matches on top of what the periods before left."""
+    """Rate a period's matches, given the state after the previous period."""
     taking_part = {player: ledger.entries.get(player, roster.newcomers[player]) for player in games.players}
+    # Learners without a match in the period take part too: their deviation grows with time.
     taking_part |= {player: entry for player, entry in ledger.entries.items() if not entry.frozen}
     changed = rating_period.rate_matches(taking_part, games, rule)
     sides = ledger.seats(roster).close(games, rule) if rule.unlike_sides else SideState({}, ledger.sides.records)
@@ -85,10 +85,10 @@ def _refitted(after: RatingState, closing: RatingUpdate, roster: Roster, rule: R
 
 
 def _changes(new: Mapping[int, PlayerRating], old: Mapping[int, PlayerRating]) -> dict[int, PlayerRating]:
-    """Return the entries that are not as they were."""
+    """Return the entries that have changed."""
     return {player: entry for player, entry in new.items() if entry != old[player]}
 
 
 def games_of_frozen(entries: Mapping[int, PlayerRating]) -> dict[int, int]:
-    """Count the games of the frozen players."""
+    """Return the numbers of games of the frozen players."""
     return {player: entry.games for player, entry in entries.items() if entry.frozen}

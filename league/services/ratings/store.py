@@ -1,6 +1,6 @@
-"""Storage of ratings, overall and by side, and of pair records by side, as rating periods read and write them.
+"""Storage of ratings and of pair records by side.
 
-Pair records of players are in `league.services.matches.pair_records`.
+Overall pair records are in `league.services.matches.pair_records`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _PAYOFFS = ("home_id", "away_id", "matches", "games", "points", "wins", "draws",
 
 
 def read(session: Session, environment: str, as_of: int | None = None) -> dict[int, PlayerRating]:
-    """Return every player that a period has rated, after the last one or after period `as_of`."""
+    """Return the ratings of all rated players, after the last period or period `as_of`."""
     query = rated_players.rated(as_of).where(Player.environment == environment, Rating.id.is_not(None))
     rows = session.connection().execute(query.with_only_columns(Player.id, Player.kind, *NUMBERS))
     return {row.id: PlayerRating(*row[1:]) for row in rows}
@@ -51,7 +51,7 @@ def read_side_records(session: Session, environment: str) -> PairRecords:
 def by_side(
     entries: Mapping[int, PlayerRating], seats: Mapping[int, PlayerRating]
 ) -> Iterator[tuple[Side | None, int, PlayerRating]]:
-    """Yield the side, the player and the rating of each entry, overall ones first."""
+    """Yield side, player and rating of each entry, overall ones first."""
     for player, entry in sorted(entries.items()):
         yield None, player, entry
     for seat, entry in sorted(seats.items()):
@@ -62,7 +62,7 @@ def by_side(
 def write(
     session: Session, period_id: int, entries: Mapping[int, PlayerRating], seats: Mapping[int, PlayerRating]
 ) -> None:
-    """Append a period's ratings: overall by player, and those of sides by seat."""
+    """Insert a period's ratings: overall by player, and by seat."""
     rows = [
         {
             "player_id": player,
@@ -93,7 +93,7 @@ def side_rows(records: PairRecords, environment: str) -> list[dict[str, Any]]:
 
 
 def write_side_records(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert or update records, as `side_rows` returns them."""
+    """Upsert records as returned by `side_rows`."""
     key = SidePayoff.home_id, SidePayoff.away_id
     bulk_insert.put(session, SidePayoff, rows, key=key, fixed=(SidePayoff.environment,))
 
