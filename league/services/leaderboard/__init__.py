@@ -1,1 +1,1 @@
-"""Standings, payoff matrix, superiority, lineages and player profiles, as the API and the dashboard show them."""
+"""Standings, payoff matrix, superiority, lineages and player profiles, for the API and the dashboard."""

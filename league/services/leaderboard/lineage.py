@@ -20,7 +20,7 @@ from league.settings import Settings
 def list_ancestors(
     session: Session, settings: Settings, player_id: int, limit: int, cursor: int, now: datetime
 ) -> Page[wire.Ancestor]:
-    """List a player's parents after the given generation; a learner descends from its newest snapshot.
+    """List a player and its parents, after the given generation; a learner's parent is its newest snapshot.
 
     Raises:
         UnknownPlayerError: There is no such player.
@@ -45,7 +45,7 @@ def list_ancestors(
 
 
 def get_descent(session: Session, settings: Settings, learner_id: int, most: int) -> Descent | None:
-    """Return what there is to draw of a learner's newest snapshots, at most so many; None where it has none.
+    """Return the data to draw a learner's newest snapshots, at most `most`; None without any.
 
     Raises:
         UnknownLearnerError: There is no such learner.
@@ -73,7 +73,7 @@ def get_descent(session: Session, settings: Settings, learner_id: int, most: int
 
 
 def _generations(session: Session, player_id: int) -> list[int]:
-    """Return the ids of a player and its parents, from the player up."""
+    """Return the ids of a player and its parents, starting with the player."""
     player, _ = rated_players.require(session, player_id)
     if player.kind != "learner":
         return _up_from(session, player_id)

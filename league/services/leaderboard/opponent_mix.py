@@ -1,4 +1,4 @@
-"""Opponent mix of a learner: the shares that matchmaking intends, beside those of its recent matches."""
+"""Opponent mix of a learner: the shares in the next draw, and those of its recent matches."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from league.services.population.cache import PopulationCache
 from league.settings import Settings
 
 LOOKED_AT = 1000
-"""So many of the learner's last matches are counted."""
+"""Number of the learner's last matches to count."""
 
 
 K = TypeVar("K", bound=Hashable)
@@ -27,7 +27,7 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True)
 class Played:
-    """Matches of a learner, and its mean score in them; None where there are none."""
+    """Number of matches and the learner's mean score in them; None without any."""
 
     matches: int = 0
     score: float | None = None
@@ -38,14 +38,14 @@ _NONE = Played()
 
 @dataclass(frozen=True)
 class BranchShare:
-    """A branch of matchmaking: what share of draws it has now, and what share of matches it had.
+    """Share of a matchmaking branch in the next draw and in recent matches.
 
     Attributes:
-        name: Of the branch.
-        rule: How it weighs opponents; empty for self-play and branches of the past.
+        name: Name of the branch.
+        rule: Its rule in words; empty for self-play and branches that no longer exist.
         now: Share of the next draw, in [0, 1].
-        met: Its matches.
-        share: Of all matches that were looked at, in [0, 1]; None where there are none.
+        met: Its recent matches.
+        share: Share of recent matches, in [0, 1]; None without any.
     """
 
     name: str
@@ -57,15 +57,15 @@ class BranchShare:
 
 @dataclass(frozen=True)
 class OpponentShare:
-    """An opponent: how likely it is drawn next, and how much it was met.
+    """Share of an opponent in the next draw and in recent matches.
 
     Attributes:
-        player_id: Who; the learner itself stands for self-play.
+        player_id: Id of the opponent; the learner itself for self-play.
         name: Its call-sign, or its name.
-        now: Probability of the next draw, in [0, 1].
-        win_rate: That matchmaking reckons with; None where it does not know the opponent.
-        met: Matches against it.
-        share: Of all matches that were looked at, in [0, 1]; None where there are none.
+        now: Probability in the next draw, in [0, 1].
+        win_rate: Win rate that matchmaking uses; None for opponents that are no longer eligible.
+        met: Recent matches against it.
+        share: Share of recent matches, in [0, 1]; None without any.
     """
 
     player_id: int
@@ -78,13 +78,13 @@ class OpponentShare:
 
 @dataclass(frozen=True)
 class Opposition:
-    """A learner's opponents, the likeliest first.
+    """A learner's opponents, most likely first.
 
     Attributes:
-        branches: In the order of the rule, then those of the past.
-        opponents: The likeliest of those that may be drawn or were met.
-        total: How many may be drawn or were met.
-        matches: How many of the learner's last matches were looked at.
+        branches: In the order of the rule, followed by branches that no longer exist.
+        opponents: The most likely of the eligible and recent opponents.
+        total: Number of eligible and recent opponents.
+        matches: Number of recent matches.
     """
 
     branches: Sequence[BranchShare]
@@ -107,11 +107,11 @@ def get_opponent_mix(
 
     Args:
         session: A transaction.
-        settings: Has the matchmaking rule.
-        cache: Populations.
-        player_id: The learner.
-        limit: Most opponents.
-        self_play: Whether its trainer leaves it to the league how often the learner meets itself.
+        settings: Settings with the matchmaking rule.
+        cache: Cached populations.
+        player_id: Player id of the learner.
+        limit: Maximum number of opponents.
+        self_play: Whether the league draws self-play matches, as opposed to the trainer.
 
     Raises:
         UnknownPlayerError: There is no such player.
@@ -148,7 +148,7 @@ def get_opponent_mix(
 
 
 def _played(session: Session, player_id: int) -> list[_Played]:
-    """Read a learner's last training matches that count, newest first."""
+    """Read a learner's last counted training matches, newest first."""
     counted = counting.counted(session)
 
     def on(

@@ -23,18 +23,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PayoffPlayer:
-    """A player of the map.
+    """A player of the matrix.
 
     Attributes:
-        id: Who.
+        id: Id of the player.
         name: Unique in its environment and signature.
-        call_sign: Of who was a commander once.
-        kind: What it is.
+        call_sign: Call-sign of a current or former commander.
+        kind: Kind of player.
         rating: On the Glicko scale.
-        deviation: RD.
-        games: Rated games.
-        weight: In the Nash mixture of the players of the map, in [0, 1]; None where the solver found none.
-        tangled: Whether it is in a circle.
+        deviation: Rating deviation (RD).
+        games: Number of rated games.
+        weight: Weight in the Nash mixture of the matrix, in [0, 1]; None if the solver found none.
+        tangled: Whether it is part of a cycle.
     """
 
     id: int
@@ -50,11 +50,11 @@ class PayoffPlayer:
 
 @dataclass(frozen=True)
 class Circle:
-    """Players each of whom beats the next beyond doubt, and the last one the first.
+    """A cycle: each player beats the next one significantly, and the last one the first.
 
     Attributes:
-        players: Places in the map.
-        tangled: How many players are in circles with these.
+        players: Indices in the matrix.
+        tangled: Number of players in the strongly connected component of the cycle.
     """
 
     players: tuple[int, ...]
@@ -63,18 +63,19 @@ class Circle:
 
 @dataclass(frozen=True, eq=False)
 class PayoffMatrix:
-    """The P players in play with the highest rating - 2 RD, highest first.
+    """Matrix of the P active players with the highest rating - 2 RD, highest first.
 
     Attributes:
-        players: Who.
-        total: How many there are to choose from.
-        win_rate: (P, P) estimated mean score of the row's player; what ratings predict where nothing was played.
-        low: (P, P) lower end of the 95 % interval of the results alone; 0 where nothing was played.
-        high: (P, P) upper end; 1 where nothing was played.
-        matches: (P, P) int64 how many they played.
-        cyclic: Share of the log-odds of win rates that no ratings explain, in [0, 1].
-        circles: A shortest one of each group of players that are tangled, the largest group first.
-        triples: How many circles of three there are.
+        players: The players.
+        total: Number of active players.
+        win_rate: (P, P) estimated mean score of the row player; the prediction of the ratings for pairs without
+        matches.
+        low: (P, P) lower end of the 95 % interval of the results alone; 0 without matches.
+        high: (P, P) upper end; 1 without matches.
+        matches: (P, P) int64 number of matches.
+        cyclic: Share of the log-odds of win rates that ratings do not explain, in [0, 1].
+        circles: A shortest cycle of each strongly connected component, largest component first.
+        triples: Number of cycles of three.
     """
 
     players: Sequence[PayoffPlayer]
@@ -97,13 +98,13 @@ def get_payoff_matrix(
     learners: bool = True,
     open_matches: bool = False,
 ) -> PayoffMatrix:
-    """Return the payoff matrix of an environment's strongest players in play.
+    """Return the payoff matrix of an environment's strongest active players.
 
     Args:
         session: A transaction.
-        cache: Has the population, and the matrix as of the last period.
-        environment: Which.
-        limit: Most players.
+        cache: Cached populations, with the matrix after the last period.
+        environment: Name of the environment.
+        limit: Maximum number of players.
         learners: Whether to include learners, which never play each other.
         open_matches: Whether matches after the last period count; such a matrix is not cached.
     """

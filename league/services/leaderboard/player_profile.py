@@ -21,20 +21,20 @@ from league.services.ratings.period import RatingConfig
 
 @dataclass(frozen=True)
 class Opponent:
-    """An opponent, and a player's record against it up to the last period.
+    """An opponent with a player's record against it up to the last period.
 
     Attributes:
-        id: Of the opponent.
-        name: Call-sign, or name.
-        kind: What it is.
-        standing: Of a snapshot.
-        rating: Its own.
-        deviation: RD of that.
-        matches: Plain number of them.
-        win_rate: Mean score, in [0, 1]; matches of a learner fade.
+        id: Id of the opponent.
+        name: Its call-sign or name.
+        kind: Its kind.
+        standing: Its standing, for snapshots.
+        rating: Its rating.
+        deviation: Its rating deviation (RD).
+        matches: Number of matches.
+        win_rate: Mean score, in [0, 1]; a learner's older matches are discounted.
         low: Lower end of the 95 % interval of the win rate.
         high: Upper end.
-        expected: Win rate that the ratings predict.
+        expected: Win rate predicted by the ratings.
     """
 
     id: int
@@ -51,7 +51,7 @@ class Opponent:
 
 
 def list_ratings(session: Session, player_id: int, limit: int, cursor: int = 0) -> Page[wire.RatingPoint]:
-    """List a player's ratings over the periods that changed them, oldest first, after the given period.
+    """List a player's ratings over the periods that changed them, oldest first, after the cursor.
 
     Raises:
         UnknownPlayerError: There is no such player.
@@ -62,7 +62,7 @@ def list_ratings(session: Session, player_id: int, limit: int, cursor: int = 0) 
 
 
 def get_rating_curve(session: Session, player_id: int, max_points: int) -> list[wire.RatingPoint]:
-    """Return a player's ratings, oldest first, thinned to every k-th from the last one backwards if there are many.
+    """Return a player's ratings, oldest first, thinned to every k-th one, counted back from the last.
 
     Raises:
         UnknownPlayerError: There is no such player.
@@ -79,7 +79,7 @@ def get_rating_curve(session: Session, player_id: int, max_points: int) -> list[
 
 
 def list_opponents(session: Session, player_id: int, limit: int) -> tuple[list[Opponent], int]:
-    """Return a player's opponents, most matches first, and how many there are in all.
+    """Return a player's opponents, most matches first, and their total number.
 
     Raises:
         UnknownPlayerError: There is no such player.

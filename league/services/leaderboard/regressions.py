@@ -1,8 +1,9 @@
-"""Regressions: learners of role `main` that lose to snapshots which they used to beat.
+"""Regressions: learners with the role `main` that lose to snapshots which they used to beat.
 
-After a rating period each main's last matches with every snapshot are divided into an older and a newer half. What is
-found goes into the audit log once, and once more when it is over: when the main no longer loses on average. That its
-better times are too long ago to be in the older half ends nothing. Which alarms are on follows from the log.
+After a rating period, each main's last matches against every snapshot are split into an older and a newer half. An
+alarm is recorded in the audit log once when it starts, and once when it ends because the main no longer loses on
+average. It does not end merely because the main's wins have left the older half. The audit log determines which alarms
+are active.
 """
 
 from collections import Counter
@@ -35,9 +36,9 @@ from league.services.ratings import rated_players
 from league.settings import Settings
 
 FOUND, OVER = REMARKS
-"""Kinds of events."""
+"""Kinds of events for the start and end of an alarm."""
 
-_DIGITS = 4  # of a share
+_DIGITS = 4  # decimal places of a share
 
 Pair = tuple[int, int]
 """Player ids of a learner and of a snapshot."""
@@ -45,25 +46,25 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class _Looked:
-    """What a main scored against snapshots."""
+    """Scores of a main against snapshots."""
 
     learner_id: int
     opponents: Sequence[int]
     pasts: WinRateHistory
 
     def found(self) -> list[int]:
-        """Return the places of whom it used to beat and now loses to."""
+        """Return the indices of the snapshots that it used to beat and now loses to."""
         places: list[int] = np.flatnonzero(regressions(self.pasts.earlier, self.pasts.recent)).tolist()
         return places
 
     def losing(self) -> set[int]:
-        """Return the ids of whom it loses to on average, however long it has done so."""
+        """Return the ids of the snapshots that it loses to on average, regardless of earlier results."""
         losing = self.pasts.recent.points < 0.5 * self.pasts.recent.games
         return {self.opponents[place] for place in np.flatnonzero(losing).tolist()}
 
 
 def look(database: Database, settings: Settings, environment: str, now: datetime) -> None:
-    """Raise the alarms of an environment that are due, and end those that are over."""
+    """Start and end the alarms of an environment that are due."""
     with database.read() as session:
         everybody = population_cache.load(session, environment)
         looked = [_look(session, settings, everybody, place) for place in _mains(everybody)]
@@ -71,6 +72,7 @@ def look(database: Database, settings: Settings, environment: str, now: datetime
     if not any(_news(each, known) for each in looked):
         return
     with database.write() as session:
+        # Every background process analyses, so the log is read again under the lock to record each alarm once.
         locks.acquire(session, Lock.EVENTS)
         known = active(session, environment)
         for each in looked:
@@ -79,7 +81,7 @@ def look(database: Database, settings: Settings, environment: str, now: datetime
 
 
 def list_regressions(session: Session, environment: str | None) -> list[wire.Regression]:
-    """List the alarms that are on, oldest first.
+    """List the active alarms, oldest first.
 
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not this one.
@@ -91,14 +93,14 @@ def list_regressions(session: Session, environment: str | None) -> list[wire.Reg
 
 
 def active(session: Session, environment: str) -> Mapping[Pair, Event]:
-    """Return the alarms that are on: the events that raised them, by learner and snapshot."""
+    """Return the events of active alarms by learner and snapshot."""
     query = select(Event).where(Event.environment == environment, Event.kind.in_((FOUND, OVER))).order_by(Event.id)
     last = {(event.player_id or 0, event.details["against"]): event for event in session.scalars(query)}
     return {pair: event for pair, event in last.items() if event.kind == FOUND}
 
 
 def count(session: Session) -> Mapping[str, int]:
-    """Count the alarms that are on, by environment."""
+    """Return the number of active alarms by environment."""
     columns = Event.environment, Event.player_id, Event.kind, Event.details
     query = select(*columns).where(Event.kind.in_((FOUND, OVER)), Event.environment.is_not(None)).order_by(Event.id)
     last = {(game, player, details["against"]): kind for game, player, kind, details in session.execute(query)}
@@ -128,7 +130,7 @@ def _look(session: Session, settings: Settings, everybody: Population, place: in
 
 
 def _news(looked: _Looked, known: Mapping[Pair, Event]) -> list[tuple[str, int]]:
-    """Return what the audit log does not tell yet: kinds of events with the ids of snapshots."""
+    """Return the events that are not in the audit log yet: kinds with the ids of snapshots."""
     on = {opponent for learner, opponent in known if learner == looked.learner_id}
     found = {looked.opponents[place] for place in looked.found()}
     over = on - found - looked.losing()

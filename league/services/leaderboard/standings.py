@@ -1,6 +1,6 @@
-"""Standings of an environment, now or as of a past period: ranked, filtered, searched and sorted.
+"""Standings of an environment, now or at a past period: ranked, filtered, searched and sorted.
 
-The present ones are read once between two changes of the population: after a period all open pages ask for them.
+The current ones are cached with the population, because after a period all open pages request them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,20 +41,20 @@ Sort = Literal[
 ]
 
 _HASH_LEAST = 6
-"""So many characters of a checkpoint's hash are searched for."""
+"""Minimum length of a search term that is compared with the start of checkpoint hashes."""
 
 
 @dataclass(frozen=True)
 class StandingsFilter:
-    """Which players to list, and in what order.
+    """Filter and order of the listed players.
 
     Attributes:
-        search: Part of a name or call-sign, or the beginning of a checkpoint's hash; empty for all.
+        search: Part of a name or call-sign, or the start of a checkpoint's hash; empty for all.
         kind: None for all.
-        standing: Of a snapshot; learners and baselines are in play; None for all.
-        role: Of their lineage; None for all.
-        learner_id: Of which lineage; None for all.
-        sort: The column; players that are equal in it come in order of their rank.
+        standing: Standing of snapshots; "in_play" includes learners and baselines; None for all.
+        role: Role of the learner; None for all.
+        learner_id: Id of the learner; None for all.
+        sort: Column to sort by; ties are in order of rank.
         descending: Whether the largest value comes first.
     """
 
@@ -72,25 +72,25 @@ class StandingsRow:
     """A player in the standings.
 
     Attributes:
-        id: Of the player.
-        place: Among all players of the environment, by rating - 2 RD, from 1.
-        rank: Among those in play, from 1; None for a player out of play.
+        id: Id of the player.
+        place: Position among all players of the environment, by rating - 2 RD, from 1.
+        rank: Position among active players, from 1; None for inactive ones.
         name: Unique in its environment and signature.
-        call_sign: Of a present or former commander.
+        call_sign: Call-sign of a current or former commander.
         kind: Learner, snapshot, baseline or external.
-        role: Of its lineage, if it has one.
-        standing: Of a snapshot.
-        checkpoint: Hash of its weights, or the name of a baseline's; None for learners.
+        role: Role of its learner, if any.
+        standing: Standing of a snapshot.
+        checkpoint: Hash of its weights, or the baseline's name; None for learners.
         rating: On the Glicko scale, after the last period.
-        deviation: RD.
-        games: Rated ones.
+        deviation: Rating deviation (RD).
+        games: Number of rated games.
         win_rate: Mean score of these, in [0, 1]; None without any.
-        home: Its rating at home, where sides are unlike and it has one; None else.
-        away: Likewise.
-        learner_id: Of its lineage.
-        lineage: Name of it.
-        step: At which a snapshot was published.
-        created_at: When.
+        home: Rating at home in asymmetric games; None without one.
+        away: Rating away, likewise.
+        learner_id: Id of its learner.
+        lineage: Name of its learner.
+        step: Step at which a snapshot was published.
+        created_at: Time of creation.
     """
 
     id: int
@@ -116,7 +116,7 @@ class StandingsRow:
 
 @dataclass(frozen=True)
 class Extent:
-    """How many players there are, and the ends of all their 95 % intervals; 0 where there are none."""
+    """Number of players and the range of their 95 % intervals; 0 without players."""
 
     players: int
     low: float
@@ -125,18 +125,18 @@ class Extent:
 
 @dataclass(frozen=True, eq=False)
 class Standings:
-    """All players of an environment in order of their ranks; those out of play come last.
+    """All players of an environment in order of rank; inactive ones come last.
 
     Attributes:
-        rows: In that order.
-        sides: The names of home and away where they are unlike; None where they are alike.
+        rows: The players in that order.
+        sides: Names of home and away in asymmetric games, else None.
     """
 
     rows: Sequence[StandingsRow]
     sides: tuple[str, str] | None
 
     def select(self, wanted: StandingsFilter) -> list[StandingsRow]:
-        """Return the players that the filter asks for, in its order."""
+        """Return the players that pass the filter, in its order."""
         rows: Iterable[StandingsRow] = self.rows
         for column in ("kind", "role", "learner_id"):
             if (value := getattr(wanted, column)) is not None:
@@ -153,18 +153,18 @@ class Standings:
         """Return one player's row.
 
         Raises:
-            UnknownPlayerError: It has none in these standings.
+            UnknownPlayerError: The standings do not contain it.
         """
         if player_id not in self._by_id:
             raise UnknownPlayerError(player_id, "no player of this environment has this id", "see GET /players")
         return self._by_id[player_id]
 
     def strongest(self) -> StandingsRow | None:
-        """Return the snapshot in play with the highest rating - 2 RD."""
+        """Return the active snapshot with the highest rating - 2 RD."""
         return next(self._snapshots_in_play(), None)
 
     def newest(self) -> StandingsRow | None:
-        """Return the snapshot in play that was published last."""
+        """Return the active snapshot that was published last."""
         return max(self._snapshots_in_play(), key=lambda row: (row.created_at, row.id), default=None)
 
     def _snapshots_in_play(self) -> Iterator[StandingsRow]:
@@ -176,16 +176,16 @@ class Standings:
 
 
 def get_standings(session: Session, cache: PopulationCache, environment: str) -> Standings:
-    """Return the standings of an environment as the session sees it."""
+    """Return the standings of an environment as of the session's snapshot."""
     return cache.get(session, environment).cached("standings", lambda: _read(session, environment))
 
 
 def get_past_standings(session: Session, environment: str, period_id: int) -> Standings:
-    """Return the standings of the end of a past period: ratings, games, standings and call-signs of then.
+    """Return the standings at the end of a past period: ratings, games, standings and call-signs of that time.
 
     Raises:
         UnknownPeriodError: There is no such period.
-        InvalidRequestError: It is another environment's.
+        InvalidRequestError: It belongs to another environment.
     """
     period = session.get(Period, period_id)
     if period is None:
@@ -219,13 +219,13 @@ def show(
 
 
 def measure_extent(rows: Iterable[StandingsRow]) -> Extent:
-    """Return the number of some players and the range of their intervals."""
+    """Return the number of players and the range of their intervals."""
     ends = [(row.rating - 2.0 * row.deviation, row.rating + 2.0 * row.deviation) for row in rows]
     return Extent(len(ends), min((low for low, _ in ends), default=0.0), max((high for _, high in ends), default=0.0))
 
 
 def list_lineages(session: Session, environment: str, limit: int, chosen: int | None = None) -> dict[int, str]:
-    """Name the environment's newest lineages and a chosen one, by the id of their learner, in alphabetical order."""
+    """Return the names of the environment's newest learners and a chosen one, by learner id, in alphabetical order."""
     of_environment = Learner.environment == environment
     newest = select(Learner.id).where(of_environment).order_by(Learner.id.desc()).limit(limit)
     shown = or_(Learner.id.in_(newest), Learner.id == chosen)
@@ -282,7 +282,7 @@ def _is_found(row: StandingsRow, text: str) -> bool:
 
 
 def _sorted(rows: Iterable[StandingsRow], wanted: StandingsFilter) -> list[StandingsRow]:
-    """Sort rows that come by rank. Players out of play, or without a value, come last either way."""
+    """Sort rows given in order of rank. Inactive players and rows without a value come last in either direction."""
     if wanted.sort in ("age", "conservative"):
         key = attrgetter("place") if wanted.sort == "conservative" else attrgetter("created_at", "id")
         return sorted(rows, key=key, reverse=not wanted.descending)
@@ -298,4 +298,4 @@ _VALUES: dict[Sort, Callable[[StandingsRow], Any]] = {
     "home": lambda row: None if row.home is None else row.home.rating,
     "away": lambda row: None if row.away is None else row.away.rating,
 }
-"""Sort keys of the columns that are not sorted by their plain value."""
+"""Sort keys of columns that are not sorted by their plain value."""

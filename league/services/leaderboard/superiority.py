@@ -20,21 +20,21 @@ from league.services.ratings import history_fit, rated_players
 from league.settings import Settings
 
 MOST = 500
-"""Players that are compared: the square of their number is kept and sent."""
+"""Maximum number of compared players; the matrix grows with its square."""
 
-_BAND = 1.959964  # standard deviations to either side that hold 95 %
+_BAND = 1.959964  # half-width of a 95 % interval in standard deviations
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The strongest N frozen players in play, at most `MOST`, strongest first.
+    """Comparison of the strongest N active frozen players, at most `MOST`, strongest first.
 
     Attributes:
-        period_id: The last period whose matches count; None before the first.
-        players: Who.
+        period_id: Last rated period; None before the first.
+        players: The players.
         rating: (N,) in points.
         deviation: (N,) standard deviation of each rating, in points.
-        superiority: (N, N) probability that the row's player is stronger than the column's.
+        superiority: (N, N) probability that the row player is stronger than the column player.
     """
 
     period_id: int | None
@@ -47,13 +47,13 @@ class Comparison:
 def compare(
     database: Database, settings: Settings, cache: PopulationCache, environment: str | None
 ) -> tuple[str, Comparison]:
-    """Return the name and the comparison of an environment, None being the only one; once per population.
+    """Return the name and the comparison of an environment, None for the only one; cached with the population.
 
-    The fit is the one of `arena.ratings.bradley_terry`, made of all rating matches up to the last period, also where
-    the league stores fits rarely or not at all.
+    It is the fit of `arena.ratings.bradley_terry` to all rating matches up to the last period, even if the league does
+    not store fits or does so rarely.
 
     Raises:
-        InvalidRequestError: None is named, and there are several or none.
+        InvalidRequestError: No environment is named, and the league has several or none.
         UnknownEnvironmentError: The league plays other environments, but not this one.
     """
     with database.read() as session:
@@ -64,7 +64,7 @@ def compare(
 
 
 def get_superiority(environment: str, compared: Comparison, limit: int) -> wire.Superiority:
-    """Return the `limit` strongest of a comparison as the wire has them."""
+    """Return the `limit` strongest players of a comparison as a response body."""
     rating, deviation = compared.rating[:limit], compared.deviation[:limit]
     return wire.Superiority(
         environment=environment,
