@@ -1,4 +1,1 @@
-"""Leases: opponents chosen by PFSP weights and roles, granted, explained and ended.
-
-The weights are in `arena.matchmaking.distribution`.
-"""
+"""Leases: opponents drawn by PFSP and roles, granted, explained and settled; weights are in `arena.matchmaking`."""

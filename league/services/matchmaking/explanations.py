@@ -1,4 +1,4 @@
-"""Explanations of leases: the opponent distribution as it is hashed, stored once, read and shown."""
+"""Explanations of leases: the opponent distribution as it is hashed, stored and returned."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,11 @@ _SHARE_DIGITS = 8
 
 @dataclass(frozen=True, eq=False)
 class DistributionRecord:
-    """The content of an opponent distribution, as it is stored and shown.
+    """Content of an opponent distribution in its stored form.
 
     Attributes:
         id: Hash of the content.
-        content: JSON: `learner`, `branches`, `self_play` and `filters` as on the wire, `items` by columns.
+        content: JSON: `learner`, `branches`, `self_play` and `filters` as in the response, `items` by columns.
     """
 
     id: str
@@ -36,7 +36,7 @@ class DistributionRecord:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "DistributionRecord":
-        """Name a content by its hash."""
+        """Return the record of a content, with its hash as id."""
         return cls(hashlib.sha256(to_json(content)).hexdigest()[:_HASH_DIGITS], content)
 
     def rule(self, branch: str) -> str:
@@ -45,9 +45,9 @@ class DistributionRecord:
 
 
 def store(session: Session, record: DistributionRecord, now: datetime) -> None:
-    """Store a distribution once; one that was pruned meanwhile gets its opponents back.
+    """Store a distribution once; a pruned one gets its opponents back.
 
-    It cannot be pruned before the transaction ends, which is to store a lease that was drawn from it.
+    The row lock protects it from pruning until the transaction ends, which should also store a lease drawn from it.
     """
     stored = session.execute(_PRUNED_AT, {"id": record.id}).one_or_none()
     if stored is None:
@@ -64,7 +64,7 @@ def load(session: Session, distribution_id: str) -> DistributionRecord:
 
 
 def to_wire(session: Session, record: DistributionRecord) -> dict[str, Any]:
-    """Return the wire fields of a distribution."""
+    """Return the response fields of a distribution."""
     columns = record.content["items"]
     ids = columns["player_id"]
     names = dict(session.execute(select(Player.id, Player.name).where(among(session, Player.id, ids))).all())
@@ -77,7 +77,7 @@ def to_wire(session: Session, record: DistributionRecord) -> dict[str, Any]:
 
 
 def group_shares(groups: Mapping[str, NDArray[np.int64]], weights: NDArray[np.float64] | None) -> list[dict[str, Any]]:
-    """Return the share of the weight that falls on each group; None for a rule without weights."""
+    """Return the share of each group in the weights; None for a rule without weights."""
     return [
         {
             "group": group,
@@ -89,7 +89,7 @@ def group_shares(groups: Mapping[str, NDArray[np.int64]], weights: NDArray[np.fl
 
 
 def filters_as_json(filters: Sequence[Filter]) -> list[dict[str, Any]]:
-    """Return filters as JSON; `asdict` would copy every id that they removed."""
+    """Return filters as JSON; `asdict` would copy the ids of all removed players."""
     return [{"name": each.name, "rule": each.rule, "removed": each.removed} for each in filters]
 
 

@@ -1,4 +1,4 @@
-"""Cache of leases and longest matches, by which results are validated. Neither changes once it is there."""
+"""Cache of leases and match length limits, for the validation of results. Neither changes once it is set."""
 
 import threading
 from collections.abc import Collection, Mapping
@@ -14,11 +14,11 @@ from league.db.bulk_insert import among
 from league.db.models import Environment, Lease, Player
 
 CACHE_SIZE = 2**16
-"""Leases that one process remembers; about 20 MB."""
+"""Maximum number of cached leases per process; about 20 MB."""
 
 
 class LeaseTerms(NamedTuple):
-    """A lease as far as its results are judged and kept by it; `signature` is that of its players' environment."""
+    """Columns of a lease that its results are validated and stored with; `signature` is that of its players."""
 
     lease_id: str
     worker_id: str
@@ -34,7 +34,7 @@ class LeaseTerms(NamedTuple):
 
 
 class LeaseCache:
-    """Leases and limits that this process has read or written."""
+    """Leases and limits that this process has read or written; the oldest leases are evicted first."""
 
     def __init__(self, size: int = CACHE_SIZE) -> None:
         self._lock = threading.Lock()
@@ -53,18 +53,18 @@ class LeaseCache:
         return known
 
     def remember(self, terms: Mapping[str, LeaseTerms]) -> None:
-        """Keep leases by id, which are committed; the oldest ones are forgotten."""
+        """Cache committed leases by id."""
         with self._lock:
             self._terms.update(terms)
 
     def forget(self, lease_ids: Collection[str]) -> None:
-        """Read these leases again when they are asked for next."""
+        """Evict leases, so that they are read again."""
         with self._lock:
             for each in lease_ids:
                 self._terms.pop(each, None)
 
     def limits(self, session: Session, environments: Collection[str]) -> Mapping[str, int]:
-        """Return the longest match of each environment for which a learner declared it."""
+        """Return the declared maximum match length of each environment that has one."""
         missing = set(environments) - self._limits.keys()
         if missing:
             query = select(Environment.name, Environment.max_decisions).where(Environment.name.in_(missing))
@@ -93,7 +93,7 @@ def _read(session: Session, lease_ids: Collection[str]) -> dict[str, LeaseTerms]
 
 
 def _terms(row: Row[*tuple[Any, ...]]) -> LeaseTerms:
-    """Keep text that many leases share once, not once for each: it is a third of what the cache holds."""
+    """Intern text that many leases share, which would otherwise take a third of the cache."""
     return LeaseTerms(
         lease_id=row.id,
         worker_id=intern(row.worker_id),

@@ -1,4 +1,4 @@
-"""Opponent leases: inputs loaded, distribution computed, opponents drawn, leases stored; explained, released, expired.
+"""Opponent leases: granted, explained, released and settled.
 
 population = PopulationCache.of_player(...)                    league.services.population.cache
 inputs = load_inputs(session, population, settings, learner)   league.services.population.rule_inputs
@@ -40,9 +40,9 @@ from league.services.workers import service as workers
 from league.services.workers.service import Trusted
 from league.settings import Settings
 
-_RANDOM_DIGITS = 16  # beside the time in milliseconds: no two leases ever have the same id
+_RANDOM_DIGITS = 16  # after the time in milliseconds: 64 random bits make ids unique
 _SEED_LIMIT = 2**63
-_TRUST_AND_VERSION = workers.TRUST.add_columns(*NEWEST)  # of a worker and of all players, in one round trip
+_TRUST_AND_VERSION = workers.TRUST.add_columns(*NEWEST)  # worker and population version in one round trip
 
 
 @dataclass
@@ -80,10 +80,10 @@ class LeaseService:
     """Grants leases in one process.
 
     Attributes:
-        database: Where leases are stored. Only storing holds up other writers.
-        settings: Of the league.
-        population: Cache of populations, with the distributions that follow from them.
-        cache: Remembers what is granted: the results are likely to come to the same process.
+        database: Database of the league; only storing leases blocks other writers.
+        settings: Settings of the league.
+        population: Cached populations, with the distributions computed from them.
+        cache: Caches granted leases, because their results usually arrive at the same process.
         gates: Knows which gates need no more pairs.
     """
 
@@ -97,15 +97,15 @@ class LeaseService:
         """Lease opponents for a learner, or pairs of frozen players.
 
         Returns:
-            The leases in the form of `wire.Lease`, not validated: that would take as long as drawing them.
+            The leases as `wire.Lease` dictionaries. They are not validated, which would take as long as drawing them.
 
         Raises:
             UnknownWorkerError: There is no such worker.
             WorkerQuarantinedError: It is quarantined.
             UnknownPlayerError: There is no such player.
-            UnknownEnvironmentError: The environment was deleted meanwhile.
+            UnknownEnvironmentError: The environment was deleted concurrently.
             InvalidRequestError: The player is not a learner, or not an external one.
-            StandingConflictError: The external player is out of play.
+            StandingConflictError: The external player is retired or quarantined.
         """
         if isinstance(request, wire.TrainingLeases):
             plan = self._plan_training(request, now, rng)
@@ -122,7 +122,7 @@ class LeaseService:
         return _answer(plan)
 
     def preview(self, session: Session, player_id: int) -> wire.Preview:
-        """Show the distribution that a learner's next lease is drawn from.
+        """Return the distribution of a learner's next lease.
 
         Raises:
             UnknownPlayerError: There is no such player.
@@ -135,7 +135,7 @@ class LeaseService:
         )
 
     def _plan_training(self, request: wire.TrainingLeases, now: datetime, rng: np.random.Generator) -> _Plan:
-        """Draw opponents for a learner. The learner's side alternates from lease to lease."""
+        """Draw opponents for a learner; its side alternates from lease to lease."""
         population, opponents = self._distribution(request, now)
         player_id, count = request.player_id, request.count
         drawn = draw(opponents.distribution, count, rng)
@@ -161,9 +161,9 @@ class LeaseService:
         return _Plan(population, opponents.record, rows)
 
     def _distribution(self, request: wire.TrainingLeases, now: datetime) -> tuple[Population, OpponentDistribution]:
-        """Return what a learner's opponents are drawn from, cached until something changes.
+        """Return a learner's opponent distribution, cached until its inputs change.
 
-        After a rating period one call at a time computes it; concurrent calls are served from before the period.
+        After a rating period one call at a time computes it; concurrent calls use the one from before the period.
         """
         player_id, self_play = request.player_id, request.self_play
         refreshing = self.population.refresh_lock(player_id)
@@ -184,9 +184,9 @@ class LeaseService:
         return population, distribution
 
     def _plan_rating(self, request: wire.RatingLeases, now: datetime, rng: np.random.Generator) -> _Plan:
-        """Pair frozen players that the worker can play, those of an open gate first; or the external one it brings.
+        """Pair frozen players that the worker can play, those of an open gate first, or its external player.
 
-        Two consecutive leases are a pair, swapped, on one seed.
+        Two consecutive leases are a pair with swapped sides and one seed.
         """
         with self.database.read() as session:
             worker = workers.require_trusted(session, request.worker_id)
@@ -231,7 +231,7 @@ class LeaseService:
         record: DistributionRecord,
         now: datetime,
     ) -> "partial[LeaseRow]":
-        """Bind the columns that the leases of one request have in common."""
+        """Bind the columns that all leases of a request share."""
         return partial(
             LeaseRow,
             worker_id=request.worker_id,
@@ -244,9 +244,9 @@ class LeaseService:
         )
 
     def _store(self, plan: _Plan, now: datetime) -> None:
-        """Store leases, with the distribution that they were drawn from unless it is stored.
+        """Store leases, and their distribution unless it is stored already.
 
-        PostgreSQL refuses leases whose distribution was deleted with their environment. Storing a distribution checks
+        PostgreSQL rejects leases of a distribution that was deleted with its environment. Storing a distribution checks
         that the environment still exists.
         """
         environment = plan.population.environment
@@ -254,7 +254,8 @@ class LeaseService:
             self.database.group_commit(_insert, plan.rows, kind="leases", briefly=True)
             return
 
-        def store(session: Session) -> None:  # processes may store the same distributions in another order: one by one
+        # Not batched: processes that store the same distributions in different orders could deadlock.
+        def store(session: Session) -> None:
             if session.scalar(_lock_environment(environment)) is None:
                 raise _deleted(environment)
             explanations.store(session, plan.record, now)
@@ -296,7 +297,7 @@ def _key(player_id: int, *, self_play: bool, unplayable: frozenset[int]) -> Hash
 
 
 def explain(session: Session, lease_id: str, now: datetime) -> wire.LeaseExplanation:
-    """Show a lease, its results and the distribution that it was drawn from.
+    """Return a lease, its results and the distribution that it was drawn from.
 
     Raises:
         UnknownLeaseError: There is no such lease.
@@ -331,11 +332,11 @@ def release(
     findings: unplayable.Findings,
     now: datetime,
 ) -> wire.ReleaseAnswer:
-    """End leases that a worker will not play further, and take its reports of players that it could not play.
+    """Release leases, and record the players that the worker could not play.
 
     Raises:
         UnknownWorkerError: There is no such worker.
-        InvalidRequestError: None of the leases seats a player that is called unplayable.
+        InvalidRequestError: No lease in the request contains the unplayable player.
     """
     workers.require(session, request.worker_id)
     quarantined = unplayable.report(session, settings, request, findings, now)
@@ -346,11 +347,12 @@ def release(
 
 
 def sweep(session: Session, now: datetime, limit: int) -> Counter[str]:
-    """Settle the state of leases that have ended, the longest ended first; count them by state.
+    """Settle the state of expired leases, oldest expiry first; return their number by state.
 
-    Nothing waits for it: what a lease allows follows from `expires_at`.
+    Nothing depends on it in time: `expires_at` determines whether results are accepted.
     """
     ended = select(Lease.id).where(Lease.state == "open", Lease.expires_at <= now).order_by(Lease.expires_at)
+    # SKIP LOCKED: every API process sweeps, and two of them should take different leases instead of waiting.
     free = ended.limit(limit).with_for_update(skip_locked=True)
     reported = select(func.count()).where(Match.lease_id == Lease.id).scalar_subquery()
     state = case((reported >= Lease.budget, "played"), else_="expired")
@@ -359,7 +361,7 @@ def sweep(session: Session, now: datetime, limit: int) -> Counter[str]:
 
 
 def _ids_and_seeds(count: int, now: datetime, rng: np.random.Generator) -> list[tuple[str, int]]:
-    """Return ids, which are in the order of time, and seeds of matches."""
+    """Return ids, which sort by time, and match seeds."""
     prefix, digits = f"{int(now.timestamp() * 1000):011x}", rng.bytes(_RANDOM_DIGITS // 2 * count).hex()
     seeds: list[int] = rng.integers(_SEED_LIMIT, size=count).tolist()
     return [
@@ -369,7 +371,7 @@ def _ids_and_seeds(count: int, now: datetime, rng: np.random.Generator) -> list[
 
 
 def _lock_environment(name: str) -> Select[str]:
-    """Select an environment and keep it from deletion, but not from change, until the transaction ends."""
+    """Select an environment with FOR KEY SHARE, which blocks deletion but not updates until the transaction ends."""
     return select(Environment.name).where(Environment.name == name).with_for_update(read=True, key_share=True)
 
 
@@ -379,7 +381,7 @@ def _deleted(environment: str) -> UnknownEnvironmentError:
 
 
 def _insert(session: Session, requests: Sequence[Sequence[LeaseRow]]) -> Sequence[None]:
-    """Insert the leases of several requests, whose distributions are stored."""
+    """Insert the leases of several requests with stored distributions."""
     insert_new(session, Lease, [vars(row) for rows in requests for row in rows])
     return [None] * len(requests)
 
@@ -430,7 +432,7 @@ def _body(lease: LeaseRow | Lease, seats: dict[int, dict[str, Any]], reason: str
 
 
 def _state(lease: Lease, matches: int, now: datetime) -> str:
-    """Return what the row says, or will say once it is swept."""
+    """Return the state of a lease, as the row has it or will have it after a sweep."""
     if lease.state != "open":
         return lease.state
     if matches >= lease.budget:

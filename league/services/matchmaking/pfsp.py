@@ -1,7 +1,7 @@
-"""PFSP (prioritised fictitious self-play): the opponent distribution of a learner, with self-play and role branches.
+"""PFSP (prioritised fictitious self-play): opponent distribution of a learner, with self-play and role branches.
 
-Pure: computed from a population and from the inputs that `rule_inputs.load_inputs` has read. Weights are in
-`arena.matchmaking`, branches of roles in `arena.matchmaking.roles`.
+Pure functions of a population and of the inputs from `rule_inputs.load_inputs`. Weights are in `arena.matchmaking`,
+branches of roles in `arena.matchmaking.roles`.
 
 Source: Vinyals et al. (2019), Grandmaster level in StarCraft II using multi-agent reinforcement learning.
 """
@@ -39,11 +39,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class OpponentDistribution:
-    """The distribution of a learner's next opponent.
+    """Distribution of a learner's next opponent.
 
     Attributes:
-        opponents: Ids of the K candidates.
-        distribution: Over the K candidates and self-play.
+        opponents: (K,) ids of the candidates.
+        distribution: Distribution over the K candidates and self-play.
         record: Its explanation.
     """
 
@@ -54,14 +54,14 @@ class OpponentDistribution:
 
 @dataclass(frozen=True, eq=False)
 class OpponentPool:
-    """The eligible opponents of a signature, shared by all of its learners.
+    """Eligible opponents under a signature, shared by all of its learners.
 
     Attributes:
-        indices: (K,) in the population.
-        filters: The filters that removed the other players.
-        ids: K ids.
-        columns: The part of an explanation that is the same for every learner, K values by name.
-        groups: Indices within the K, by the name of the group.
+        indices: (K,) indices in the population.
+        filters: Filters that removed the other players.
+        ids: (K,) ids.
+        columns: Columns of an explanation that are equal for all learners, K values by name.
+        groups: Indices among the K, by name of the group.
     """
 
     indices: NDArray[np.int64]
@@ -72,7 +72,7 @@ class OpponentPool:
 
     @classmethod
     def of(cls, population: Population, indices: NDArray[np.int64], filters: Sequence[Filter]) -> "OpponentPool":
-        """Collect the players at K indices."""
+        """Return the pool of the players at K indices."""
         ids: list[int] = population.ids[indices].tolist()
         columns = {
             "player_id": ids,
@@ -89,11 +89,11 @@ class OpponentPool:
 
 @dataclass(frozen=True, eq=False)
 class _Among:
-    """The K opponents' results against each other.
+    """Results of the K opponents against each other.
 
     Attributes:
-        win_rates: (K, K) estimated mean score of the row's player, from the records and from the ratings.
-        matches: (K,) how many matches each has played against the others.
+        win_rates: (K, K) estimated mean score of the row player, from records and ratings.
+        matches: (K,) number of matches of each against the others.
     """
 
     win_rates: NDArray[np.float64]
@@ -101,7 +101,7 @@ class _Among:
 
 
 def require_learner(population: Population, player_id: int) -> Member:
-    """Return the learner of a population that has this id.
+    """Return the learner with a player id.
 
     Raises:
         UnknownPlayerError: The population has no such player.
@@ -117,7 +117,7 @@ def require_learner(population: Population, player_id: int) -> Member:
 
 
 def opponent_pool(population: Population, signature: str, unplayable: frozenset[int]) -> OpponentPool:
-    """Return the eligible opponents of a signature, without those that the asking worker could not play."""
+    """Return the eligible opponents under a signature, except those that the requesting worker could not play."""
     return population.cached(
         ("pool", signature, unplayable),
         lambda: OpponentPool.of(population, *population.opponents(signature, unplayable)),
@@ -130,10 +130,10 @@ def opponent_distribution(
     """Return the distribution of a learner's next opponent.
 
     Args:
-        population: Of the learner's environment.
+        population: Population of the learner's environment.
         pool: The eligible opponents.
         inputs: The learner's role and records.
-        self_play: With the league's share of self-play or, if there is any opponent, with none.
+        self_play: Whether to include the league's share of self-play; without opponents it is always included.
     """
     role, indices, filters = inputs.role, pool.indices, pool.filters
     member, own = role.member, population.index(role.member.id)
@@ -189,28 +189,28 @@ def _opponents_among_themselves(population: Population, indices: NDArray[np.int6
 def _apply_role(
     against: OpponentTable, candidates: Candidates, rules: RoleRules
 ) -> tuple[Distribution, tuple[Filter, ...]]:
-    """Return a role's distribution; if a configured rule fails, the default one replaces it and a filter names it."""
+    """Return a role's distribution; if its rule fails, the default rule replaces it and a filter reports that."""
     try:
         return role_distribution(against, candidates, rules), ()
     except ValueError as error:
-        if isinstance(rules, MainExploiter):  # it follows no configured rule
+        if isinstance(rules, MainExploiter):  # has no configured rule to replace
             raise
         default = MatchmakingConfig.weighting
-        log.error("%s; using %r instead. %s", error, default, _CORRECT_THE_RULE)  # noqa: TRY400 - no defect of ours
+        log.error("%s; using %r instead. %s", error, default, _CORRECT_THE_RULE)  # noqa: TRY400 - a configuration error
         replaced = replace(rules, matchmaking=replace(rules.matchmaking, weighting=default, mixture=()))
         failure = Filter("failed rule", f"{error}; using {default!r} instead", ())
         return role_distribution(against, candidates, replaced), (failure,)
 
 
 def _contradiction(role: LearnerRole) -> tuple[Filter, ...]:
-    """Return the filter that names a learner's own numbers if they contradict the league's."""
+    """Return the filter that reports a learner's settings that contradict the league's."""
     if not role.failure:
         return ()
     return (Filter("failed rule", f"{role.failure}; using the settings of a {role.member.role} instead", ()),)
 
 
 def _columns(among: _Among | None, pasts: WinRateHistory | None) -> dict[str, list[dict[str, Any]]]:
-    """Return the columns of an explanation for what only some rules look at."""
+    """Return the explanation's columns for inputs that only some rules use."""
     columns = {}
     if among is not None:
         columns["among"] = _records(among.matches, among.win_rates.mean(axis=1))
@@ -225,7 +225,7 @@ def _records(matches: NDArray[Any], score: NDArray[np.float64]) -> list[dict[str
 
 
 def _scores(counts: WinCounts) -> list[dict[str, Any]]:
-    """Return the mean scores of games that count alike, 0.5 without games."""
+    """Return the mean scores of undiscounted games, 0.5 without games."""
     return _records(counts.games, np.where(counts.games > 0, counts.points, 0.5) / np.maximum(counts.games, 1.0))
 
 

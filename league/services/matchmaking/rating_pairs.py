@@ -1,6 +1,6 @@
-"""Pairs of frozen players for rating leases: those of open gates first, then neighbours in a Thompson sample.
+"""Pairs of frozen players for rating leases: open gates first, then neighbours in a Thompson sample.
 
-An external player meets opponents through the worker that brings it, and nobody else.
+An external player gets opponents only through the worker that runs it.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ from league.services.population.cache import Population
 PAIRING = "thompson"
 """Branch of rating leases."""
 ENTRY = "entry"
-"""Branch of rating leases of one external player."""
+"""Branch of rating leases with one external player."""
 
 _PAIRING_RULE = "neighbours in a Thompson sample of the ratings; pairs and players with fewer games first"
 
@@ -34,12 +34,12 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Evaluator:
-    """The worker that asks for pairs.
+    """The worker that requests pairs.
 
     Attributes:
-        signatures: Those that it plays.
+        signatures: Environment signatures that it plays.
         unplayable: Ids of players that it could not play.
-        external: Index of the external player that it brings; None for one that plays frozen players.
+        external: Index of its external player; None if it plays frozen players.
     """
 
     signatures: Sequence[str]
@@ -49,7 +49,7 @@ class Evaluator:
 
 @dataclass(frozen=True, eq=False)
 class PairPlan:
-    """Pairs to be played and the rule behind them; `gate_id` names the gate that they are played for."""
+    """Planned pairs with their rule; `gate_id` is the gate that they are played for."""
 
     pairs: Sequence[Pair]
     record: DistributionRecord
@@ -75,16 +75,16 @@ def choose_gate(
     rule_share: float,
     rng: np.random.Generator,
 ) -> OpenGate | None:
-    """Choose a gate for a worker that asks for pairs; each that it can play is as likely as the others.
+    """Choose a gate for a worker that requests pairs, uniformly among those that it can play.
 
     Args:
-        session: Reads the open gates, once per population.
-        population: Of the environment.
-        evaluator: The worker, which plays the gates of the external player that it brings, or of none.
+        session: Session for the open gates, which are read once per population.
+        population: Population of the environment.
+        evaluator: The worker, which plays the gates of its external player, or those without one.
         decided: Ids of gates that need no more pairs unless some are lost.
-        rule_share: How often gates of the rule of promotion are looked at, in [0, 1]. Those that a person asked for
-            come first.
-        rng: Source of chance.
+        rule_share: Share of requests that may get a gate of the promotion rule, in [0, 1]. Gates opened by a user come
+        first.
+        rng: Random number generator.
     """
     everything = population.cached("gates", lambda: _open_gates(session, population.environment))
     playable = [each for each in everything if each.id not in decided and _can_play(evaluator, each, population)]
@@ -96,7 +96,7 @@ def choose_gate(
 
 
 def plan_gate(population: Population, gate: OpenGate, count: int) -> PairPlan:
-    """Repeat the pair of a gate."""
+    """Return pairs of a gate's two players."""
     two = population.index(gate.candidate_id), population.index(gate.champion_id)
     rule = f"pairs of matches for gate {gate.id}, with the same seed and swapped sides"
     pool = OpponentPool.of(population, np.array(two, dtype=np.int64), ())
@@ -106,7 +106,7 @@ def plan_gate(population: Population, gate: OpenGate, count: int) -> PairPlan:
 def plan_pairs(
     session: Session, population: Population, evaluator: Evaluator, count: int, rng: np.random.Generator
 ) -> PairPlan:
-    """Pair frozen players, or the external player that the worker brings with frozen ones."""
+    """Pair frozen players, or the worker's external player with frozen ones."""
     if evaluator.external is not None:
         return _plan_entry(session, population, evaluator, evaluator.external, count, rng)
     signatures = sorted({*evaluator.signatures}) or [""]
@@ -142,7 +142,7 @@ def _plan_entry(
 
 
 def _record(population: Population, pool: OpponentPool, branch: str, rule: str) -> DistributionRecord:
-    """Return the explanation of a rule for pairs, which gives no probabilities in closed form."""
+    """Return the explanation of a pairing rule, which has no probabilities in closed form."""
     unknown = [None] * pool.indices.size
     content = {
         "self_play": 0.0,
@@ -164,7 +164,7 @@ def _record(population: Population, pool: OpponentPool, branch: str, rule: str) 
 
 
 def _load_met(session: Session, population: Population, indices: NDArray[np.int64]) -> csr_array:
-    """Return (P, P) how many matches each two of P players have played; strangers are paired sooner."""
+    """Return (P, P) numbers of matches between players; pairs with fewer matches are preferred."""
     return population.cached(
         ("met", indices.tobytes()),
         lambda: pair_records.met(session, population.environment, population.ids[indices].tolist()),

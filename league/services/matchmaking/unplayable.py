@@ -1,11 +1,11 @@
-"""Players that workers report as unplayable.
+"""Reports of unplayable players, and the quarantine that may follow.
 
-A report keeps the player from the worker that made it, for a while. Whether others still get it is decided like this:
+A report excludes the player from leases of the reporting worker for a while. For other workers:
 
 * The server checks the stored bytes itself. If they are broken, the snapshot is quarantined at once.
 * If they are sound, a candidate is quarantined once workers of several tokens report it, unless a worker of another
   token has played it.
-* Commanders, and whatever one token alone reports, are only flagged, until an admin quarantines the player or dismisses
+* Commanders, and players that only one token reports, are flagged until an admin quarantines the player or dismisses
   the reports.
 """
 
@@ -32,7 +32,7 @@ SERVER, WORKERS = "server", "workers"
 """Actors of quarantines: the server's own check, and workers of several tokens."""
 
 Findings = Mapping[int, str | None]
-"""What the server's check found wrong, by player; None where nothing. A player that was not checked is left out."""
+"""Fault found by the server's check, by player; None if sound. Unchecked players are missing."""
 
 _KNOWN_TO = select(UnplayableReport.player_id).where(
     UnplayableReport.worker_id == bindparam("worker_id"),
@@ -42,7 +42,7 @@ _KNOWN_TO = select(UnplayableReport.player_id).where(
 
 
 def known_to(session: Session, settings: Settings, worker_id: str, now: datetime) -> frozenset[int]:
-    """Return the ids of the players that are kept from a worker."""
+    """Return the ids of the players that are excluded from a worker's leases."""
     since = now - timedelta(seconds=settings.unplayable_memory_s)
     return frozenset(session.scalars(_KNOWN_TO, {"worker_id": worker_id, "since": since}))
 
@@ -51,7 +51,7 @@ def checkpoints(session: Session, request: wire.ReleaseRequest) -> dict[int, str
     """Return the checkpoints of the snapshots that a worker reports, by player.
 
     Raises:
-        InvalidRequestError: None of the worker's leases that are named seats the player.
+        InvalidRequestError: No lease of the worker in the request contains the player.
     """
     _require_seated(session, request)
     named = Player.id.in_([each.player_id for each in request.unplayable])
@@ -60,7 +60,7 @@ def checkpoints(session: Session, request: wire.ReleaseRequest) -> dict[int, str
 
 
 def examine(inspector: Inspector, checkpoints: Mapping[int, str]) -> dict[int, str | None]:
-    """Check stored bytes, outside of any transaction; a snapshot whose bytes cannot be had now is left out."""
+    """Check stored bytes outside of any transaction; snapshots with unavailable bytes are omitted."""
     findings: dict[int, str | None] = {}
     for player_id, sha256 in checkpoints.items():
         try:
@@ -73,14 +73,14 @@ def examine(inspector: Inspector, checkpoints: Mapping[int, str]) -> dict[int, s
 def report(
     session: Session, settings: Settings, request: wire.ReleaseRequest, findings: Findings, now: datetime
 ) -> list[int]:
-    """Store which players a worker could not play; return the snapshots that are quarantined for it.
+    """Store a worker's reports of unplayable players; return the snapshots that are quarantined as a result.
 
     Raises:
-        InvalidRequestError: None of the worker's leases that are named seats the player.
+        InvalidRequestError: No lease of the worker in the request contains the player.
     """
     if not request.unplayable:
         return []
-    locks.acquire(session, Lock.EVENTS)  # racing reports see one another
+    locks.acquire(session, Lock.EVENTS)  # serialises concurrent reports, so that the last one sees all others
     _require_seated(session, request)
     worker = workers.require(session, request.worker_id)
     reporter = Reporter(worker.id, worker.name, worker.owner)
@@ -102,7 +102,7 @@ def report(
 def _quarantine_broken(
     session: Session, settings: Settings, player_id: int, finding: str | None, now: datetime
 ) -> bool:
-    """Quarantine a snapshot that the server's own check found broken, whatever its standing."""
+    """Quarantine a snapshot with a fault found by the server, regardless of its standing."""
     if finding is None:
         return False
     found = reports.resolve(session, player_id, "confirmed", now)
@@ -118,7 +118,7 @@ def _quarantine_broken(
 def _quarantine_corroborated(
     session: Session, settings: Settings, player_id: int, reason: str, sound: bool, now: datetime
 ) -> bool:
-    """Quarantine a candidate that workers of several tokens could not play, and of no other token could."""
+    """Quarantine a candidate that workers of several tokens could not play and none of another token has played."""
     player = session.get_one(Player, player_id)
     if player.standing != "candidate" or not (sound or player.kind == "external"):
         return False
