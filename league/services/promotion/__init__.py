@@ -1,4 +1,1 @@
-"""Rules of promotion, redundancy and behaviour profiles.
-
-Transitions of standings are in `lifecycle`.
-"""
+"""Rules of promotion, redundancy and behaviour profiles; transitions of standings are in `lifecycle`."""

@@ -1,4 +1,4 @@
-"""Behaviour profiles of players: means over their newest matches, computed when somebody asks."""
+"""Behaviour profiles of players: means over their newest matches, computed on request."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -20,15 +20,15 @@ from league.services.population.cache import Population, PopulationCache
 from league.services.ratings import rated_players
 
 RECENT = 500
-"""Newest matches of a player over which its profile is the mean."""
+"""Number of newest matches of a player in its profile."""
 
 NEWEST = 20_000
-"""Newest matches with behaviour, of the whole league, that are searched for them: 0.2 s of CPU."""
+"""Number of newest matches with behaviour, of the whole league, that are searched: 0.2 s of CPU."""
 
 MEASURES_MAX = 256
-"""Measures of an environment's profiles: the newest, so that endless names cost no more."""
+"""Maximum number of measures in an environment's profiles, newest first, which bounds the cost."""
 
-_DIGITS = 6  # of a number
+_DIGITS = 6  # decimal places of a number
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +36,9 @@ class RecentBehaviour:
     """Sums over the newest matches of P players, by F measures.
 
     Attributes:
-        rows: The row of each player, by its id.
-        measures: In alphabetical order.
-        sums: (3, P, F) numbers of matches, sums of the values, and of their squares.
+        rows: Row of each player, by id.
+        measures: Names in alphabetical order.
+        sums: (3, P, F) numbers of matches, sums of the values, and sums of their squares.
     """
 
     rows: Mapping[int, int]
@@ -69,7 +69,7 @@ def read(session: Session, population: Population, players: Sequence[int]) -> Pr
 
 
 def of_environment(session: Session, population: Population) -> RecentBehaviour:
-    """Return how an environment's players played of late, read once for each version of the population."""
+    """Return the recent behaviour of an environment's players, read once per version of the population."""
     return population.cached("behaviour", lambda: _recent(session, population.environment))
 
 
@@ -96,7 +96,7 @@ def _recent(session: Session, environment: str) -> RecentBehaviour:
 def _sums(
     players: Collection[int], by_measures: Mapping[tuple[str, ...], tuple[Sequence[int], Sequence[bytes]]]
 ) -> RecentBehaviour:
-    """Add up sides of matches, by whose they are, that were measured by each set of names."""
+    """Sum sides of matches by player, for each set of measures."""
     known_names = dict.fromkeys(name for measures in by_measures for name in measures)
     names = sorted(list(known_names)[:MEASURES_MAX])
     rows = {player: row for row, player in enumerate(sorted(players))}
