@@ -1,4 +1,1 @@
-"""Transitions of players' standings and the champion alias.
-
-The automatic rules are in `promotion`.
-"""
+"""Transitions of players' standings and the champion alias; the automatic rules are in `promotion`."""

@@ -35,7 +35,7 @@ def show(session: Session, settings: Settings, environment: str) -> wire.Champio
 def list_champions(
     session: Session, environment: str, limit: int, cursor: int | None = None
 ) -> Page[wire.ChampionChange]:
-    """List who became champion when, newest first, before the given number.
+    """List the changes of the champion newest first, before the cursor.
 
     Raises:
         UnknownEnvironmentError: The environment does not exist.

@@ -55,9 +55,9 @@ def transition(
     cause: Cause,
     expected: Standing | None = None,
 ) -> wire.Player:
-    """Change a snapshot's standing if it allows the change. A champion that is no commander any more loses the title.
+    """Change a snapshot's standing if it allows the change. A champion that is no longer a commander loses the title.
 
-    Quarantining confirms the player's open unplayable reports; reinstating it from quarantine dismisses them.
+    Quarantining a player confirms its open unplayable reports; reinstating it from quarantine dismisses them.
 
     Args:
         session: A write transaction.
@@ -120,6 +120,7 @@ def _set_standing(
     before = player.standing
     origins = [origin for origin in transition.origins if expected in (None, origin)]
     allowed = Player.id == player_id, Player.standing.in_(origins)
+    # The condition is part of the UPDATE, so of two concurrent changes only one finds the standing that it expects.
     moved = session.scalar(update(Player).where(*allowed).values(standing=transition.target).returning(Player.id))
     if moved is None:
         raise _standing_conflict(player, name, transition, expected)
