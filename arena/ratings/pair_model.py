@@ -39,9 +39,9 @@ from arena.ratings.pair_posterior import (
     LearnedModel,
     Posterior,
     Priors,
-    Solver,
     learn,
     log_odds,
+    sparse_system,
     with_component,
 )
 
@@ -133,7 +133,7 @@ class PairModel:
 
     @cached_property
     def _system(self) -> SparseSystem:
-        return Solver().system(self._posterior.information(self._parameters))
+        return sparse_system(self._posterior.information(self._parameters))
 
 
 def fit(results: Results, priors: Priors, *, components: int | None = None) -> PairModel:
@@ -155,11 +155,12 @@ def fit(results: Results, priors: Priors, *, components: int | None = None) -> P
     with one_thread():
         held_out: list[HeldOut] = []
         if components is None:
-            start, held_out = _choose(pairs, priors, start)
+            best, held_out = _choose(pairs, priors, start)
         else:
-            for count in range(components + 1):  # a component starts from the residuals of the ones before
-                start = learn(pairs, priors, start if count == 0 else with_component(pairs, start)).parameters
-        learned = learn(pairs, priors, start, FINE_STEP)
+            best = learn(pairs, priors, start)
+            for _ in range(components):  # a component starts from the residuals of the ones before
+                best = learn(pairs, priors, with_component(pairs, best))
+        learned = learn(pairs, priors, best, FINE_STEP)
     parameters = learned.parameters
     rating = np.where(priors.anchor, priors.start, SCALE * parameters[:, 0])
     count = (parameters.shape[1] - 1) // 2
@@ -194,8 +195,8 @@ def _with_record(
     return np.where(known, chance + share * (score - chance), chance), share
 
 
-def _choose(pairs: PairCounts, priors: Priors, start: FloatArray) -> tuple[FloatArray, list[HeldOut]]:
-    """Return starting parameters with the number of components that predicts held-out games best."""
+def _choose(pairs: PairCounts, priors: Priors, start: FloatArray) -> tuple[FloatArray | LearnedModel, list[HeldOut]]:
+    """Return a start of the fit with the number of components that predicts held-out games best."""
     train, test = _split(pairs)
     if not test.low.size or not train.low.size:
         return start, []
@@ -203,7 +204,7 @@ def _choose(pairs: PairCounts, priors: Priors, start: FloatArray) -> tuple[Float
     loss = _losses(train, test, best)
     compared = [HeldOut(0, float(loss.sum() / test.games.sum()), 0.0, 0.0)]
     for count in range(1, COMPONENTS_MAX + 1):
-        richer = learn(train, priors, with_component(train, best.parameters))
+        richer = learn(train, priors, with_component(train, best))
         after = _losses(train, test, richer)
         gains = loss - after
         error = float(np.sqrt(np.square(gains - gains.mean()).sum()))
@@ -211,7 +212,7 @@ def _choose(pairs: PairCounts, priors: Priors, start: FloatArray) -> tuple[Float
         if gains.sum() <= _STANDARD_ERRORS * error:
             break
         best, loss = richer, after
-    return best.parameters, compared
+    return best, compared
 
 
 def _losses(train: PairCounts, test: PairCounts, learned: LearnedModel) -> FloatArray:

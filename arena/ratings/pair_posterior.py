@@ -22,11 +22,10 @@ WEIGHT_FLOOR = 1e-6
 """Least information of a game: a pair that always wins still bends the likelihood."""
 
 _SPREAD_START, _SPREAD_MIN, _SPREAD_MAX = 0.5, 0.02, 4.0  # of u and v; 0.02 moves no score by 0.1 %
-_ROUNDS, _ROUND_TOLERANCE = 20, 0.05
+_ROUNDS, _ROUND_TOLERANCE = 8, 0.05
 _STEPS, _STEPS_PER_ROUND, _STEP_MAX, _HALVINGS = 60, 3, 4.0, 30
 _SOLVER_TOLERANCE = 0.01  # Fisher scoring corrects the rest in its next step
 _PROBES = 4
-_DEFLATED_MIN = 1_000  # unknowns; below, finding directions to deflate costs more than it saves
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,35 +202,38 @@ class LearnedModel:
     correlation: float
 
 
-class Solver:
-    """Solves systems that change little from one to the next, with one set of deflated directions for all."""
-
-    def __init__(self) -> None:
-        self._basis: FloatArray | None = None
-
-    def system(self, information: Information) -> SparseSystem:
-        """Return what solves for a matrix."""
-        size = information.shape[0]
-        if size <= _DEFLATED_MIN:
-            return SparseSystem.of(information, np.empty((size, 0)))
-        system = SparseSystem.of(information, self._basis)
-        self._basis = system.basis
-        return system
+def sparse_system(information: Information) -> SparseSystem:
+    """Return the solver of a matrix, without deflation: finding its directions cost more CPU than it saved (1.2x)."""
+    return SparseSystem.of(information, np.empty((information.shape[0], 0)))
 
 
-def learn(pairs: PairCounts, priors: Priors, start: FloatArray, tolerance: float = ROUGH_STEP) -> LearnedModel:
-    """Alternate the mode of the posterior with the learned variances (empirical Bayes by EM)."""
+def learn(
+    pairs: PairCounts, priors: Priors, start: "FloatArray | LearnedModel", tolerance: float = ROUGH_STEP
+) -> LearnedModel:
+    """Alternate the mode of the posterior with the learned variances (empirical Bayes by EM).
+
+    Args:
+        pairs: Games and points, (K,).
+        priors: Of P players.
+        start: (P, 1 + 2k) parameters, or the fit of a similar history, whose variances are a start too.
+        tolerance: Last step of the search, in units of 173.7178 points.
+    """
     free = ~priors.anchor
     child = np.flatnonzero(free & (priors.parent != NO_PARENT))
     precision = np.where(free & (priors.parent == NO_PARENT), (SCALE / priors.config.prior_deviation) ** 2, 0.0)
-    components = (start.shape[1] - 1) // 2
-    variances = Variances(0.0, 4.0 / priors.config.parent_draws, np.full(components, _SPREAD_START))
-    posterior = Posterior(pairs, free, precision, child, priors.parent[child], variances)
-    parameters, correlation, solver = start.copy(), 0.0, Solver()
+    if isinstance(start, LearnedModel):
+        parameters, variances, correlation = start.parameters.copy(), start.posterior.prior, start.correlation
+    else:
+        components = (start.shape[1] - 1) // 2
+        variances = Variances(0.0, 4.0 / priors.config.parent_draws, np.full(components, _SPREAD_START))
+        parameters, correlation = start.copy(), 0.0
+    counts = effective_counts(pairs, correlation)
+    posterior = Posterior(counts, free, precision, child, priors.parent[child], variances)
+    probes = Probes.of(child.size, parameters.shape)
     for _ in range(_ROUNDS):
-        parameters, moved = _climb(posterior, parameters, solver, ROUGH_STEP, _STEPS_PER_ROUND)
+        parameters, moved = _climb(posterior, parameters, ROUGH_STEP, _STEPS_PER_ROUND)
         before = variances
-        variances, fitted = _learned_variances(posterior, parameters, solver, priors.config)
+        variances, fitted = _learned_variances(posterior, parameters, probes, priors.config)
         seemed = correlation
         if priors.config.pair_correlation and pairs.low.size:
             chance = expit(log_odds(parameters, pairs.low, pairs.high))
@@ -240,18 +242,16 @@ def learn(pairs: PairCounts, priors: Priors, start: FloatArray, tolerance: float
         settled = _near(before, variances) and abs(correlation - seemed) < _ROUND_TOLERANCE
         if settled and moved < _ROUND_TOLERANCE:
             break
-    parameters, _ = _climb(posterior, parameters, solver, tolerance, _STEPS)
+    parameters, _ = _climb(posterior, parameters, tolerance, _STEPS)
     return LearnedModel(parameters, posterior, correlation)
 
 
-def _climb(
-    posterior: Posterior, parameters: FloatArray, solver: Solver, tolerance: float, steps: int
-) -> tuple[FloatArray, float]:
+def _climb(posterior: Posterior, parameters: FloatArray, tolerance: float, steps: int) -> tuple[FloatArray, float]:
     """Move towards the nearest mode by Fisher scoring with halved steps; return where to, and the last step's size."""
     height, moved = posterior.height(parameters), 0.0
     for _ in range(steps):
         slope = posterior.slope(parameters).reshape(-1, 1)
-        system = solver.system(posterior.information(parameters))
+        system = sparse_system(posterior.information(parameters))
         step = system.solution(slope, _SOLVER_TOLERANCE).reshape(parameters.shape)
         step *= _STEP_MAX / max(np.abs(step).max(), _STEP_MAX)
         for _ in range(_HALVINGS):
@@ -269,11 +269,11 @@ def _climb(
 
 
 def _learned_variances(
-    posterior: Posterior, parameters: FloatArray, solver: Solver, config: RefitConfig
+    posterior: Posterior, parameters: FloatArray, probes: "Probes", config: RefitConfig
 ) -> tuple[Variances, float]:
     """Return the M step's variances, and the effective number of parameters that the games determined."""
     players, width = parameters.shape
-    of_steps, of_positions = _traces(posterior, parameters, solver)
+    of_steps, of_positions = probes.traces(posterior, parameters)
     steps = parameters[posterior.child, 0] - parameters[posterior.parent, 0]
     weight = config.parent_weight
     mean = float(steps.sum()) / (steps.size + weight)
@@ -286,19 +286,38 @@ def _learned_variances(
     return variances, max(determined, 0.0)
 
 
-def _traces(posterior: Posterior, parameters: FloatArray, solver: Solver) -> tuple[float, FloatArray]:
-    """Estimate the summed variances of all steps, and of the positions of each component, (k,), by random probes."""
-    rng = np.random.default_rng(0)  # the same in every process
-    steps = rng.choice(np.array([-1.0, 1.0]), (posterior.child.size, _PROBES))
-    positions = rng.choice(np.array([-1.0, 1.0]), (*parameters.shape, _PROBES))
-    probes = [posterior.step_probes(parameters.shape, steps)]
-    for u in range(1, parameters.shape[1], 2):
-        only = np.zeros_like(positions)
-        only[:, u : u + 2] = positions[:, u : u + 2]
-        probes.append(only.reshape(-1, _PROBES))
-    system = solver.system(posterior.information(parameters))
-    traces = [float((probe * system.solution(probe, _SOLVER_TOLERANCE)).sum()) / _PROBES for probe in probes]
-    return traces[0], np.array(traces[1:])
+@dataclass(eq=False)
+class Probes:
+    """Random signs that estimate traces of the covariance, with the last solutions as the start of the next ones.
+
+    Attributes:
+        steps: (C, N) signs of the steps from parent to child.
+        positions: (P (1 + 2k), N) signs of u and v; 0 for r.
+        solution: (P (1 + 2k), 2N) covariance times the probes.
+    """
+
+    steps: FloatArray
+    positions: FloatArray
+    solution: FloatArray | None = None
+
+    @classmethod
+    def of(cls, children: int, shape: tuple[int, int]) -> "Probes":
+        """Draw the signs for (P, 1 + 2k) parameters."""
+        rng = np.random.default_rng(0)  # the same in every process
+        steps = rng.choice(np.array([-1.0, 1.0]), (children, _PROBES))
+        positions = rng.choice(np.array([-1.0, 1.0]), (*shape, _PROBES))
+        positions[:, 0] = 0.0
+        return cls(steps, positions.reshape(-1, _PROBES))
+
+    def traces(self, posterior: Posterior, parameters: FloatArray) -> tuple[float, FloatArray]:
+        """Estimate the summed variances of all steps, and of the positions of each component, (k,)."""
+        of_steps = posterior.step_probes(parameters.shape, self.steps)
+        probes = np.hstack((of_steps, self.positions)) if parameters.shape[1] > 1 else of_steps
+        system = sparse_system(posterior.information(parameters))
+        self.solution = system.solution(probes, _SOLVER_TOLERANCE, self.solution)
+        products = probes * self.solution
+        by_column = products[:, _PROBES:].reshape(*parameters.shape, -1).sum(axis=(0, 2)) / _PROBES
+        return float(products[:, :_PROBES].sum()) / _PROBES, by_column[1:].reshape(-1, 2).sum(axis=1)
 
 
 def _near(one: Variances, other: Variances) -> bool:
@@ -308,15 +327,17 @@ def _near(one: Variances, other: Variances) -> bool:
     return bool(max(apart, of_steps, of_positions) < _ROUND_TOLERANCE)
 
 
-def with_component(pairs: PairCounts, parameters: FloatArray) -> FloatArray:
-    """Add a component along the plane in which the residual scores of pairs are largest.
+def with_component(pairs: PairCounts, learned: LearnedModel) -> LearnedModel:
+    """Return a start with one more component, along the plane in which the residual scores of pairs are largest.
 
     At 0 the slope of u and v vanishes, so the search has to begin elsewhere: at the first singular vectors of the
     antisymmetric matrix of residuals, whose singular values come in pairs.
     """
+    parameters, prior = learned.parameters, learned.posterior.prior
     players = len(parameters)
+    posterior = replace(learned.posterior, prior=replace(prior, spread=np.append(prior.spread, _SPREAD_START)))
     if players < 3 or not pairs.low.size:
-        return np.hstack((parameters, np.zeros((players, 2))))
+        return replace(learned, parameters=np.hstack((parameters, np.zeros((players, 2)))), posterior=posterior)
     chance = expit(log_odds(parameters, pairs.low, pairs.high))
     residual = (pairs.points - pairs.games * chance) / np.sqrt(pairs.games * 0.25 + 1.0)
     rows, columns = np.concatenate((pairs.low, pairs.high)), np.concatenate((pairs.high, pairs.low))
@@ -328,4 +349,5 @@ def with_component(pairs: PairCounts, parameters: FloatArray) -> FloatArray:
     size = _SPREAD_START * np.sqrt(players)
     length = float(np.linalg.norm(v))
     v = v / length if length > 0.0 else v
-    return np.hstack((parameters, size * u[:, None], size * v[:, None]))
+    parameters = np.hstack((parameters, size * u[:, None], size * v[:, None]))
+    return replace(learned, parameters=parameters, posterior=posterior)
