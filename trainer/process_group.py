@@ -5,7 +5,7 @@ so that n ranks match one process with all their environments, and the weights a
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
@@ -128,25 +128,13 @@ def _tensor(message: bytes) -> Shaped[Tensor, " bytes"]:
     return torch.frombuffer(bytearray(message), dtype=torch.uint8) if message else torch.empty(0, dtype=torch.uint8)
 
 
-def average(ranks: ProcessGroup, value: Float[Tensor, ""], weight: Float[Tensor, ""]) -> Tensor:
-    """Weighted mean of a scalar over all ranks; 0 if all weights are 0."""
-    if ranks.world_size == 1:
-        return value
-    product, total = ranks.all_reduce_sum(torch.stack([value * weight, weight])).unbind()
-    return product / total.clamp(min=torch.finfo(total.dtype).tiny)
-
-
 def any_of(ranks: ProcessGroup, flag: bool, device: torch.device) -> bool:
     """Logical or of a flag over all ranks, exchanged as a tensor on `device`."""
     return flag if ranks.world_size == 1 else bool(ranks.all_reduce_sum(torch.tensor(float(flag), device=device)) > 0)
 
 
-def average_gradient(ranks: ProcessGroup, gradient: Float[Tensor, " numbers"], weight: Float[Tensor, ""]) -> None:
-    """Replace a gradient by its weighted mean over all ranks, in one all-reduce.
-
-    The weights are sample counts, so that the result is the gradient of the mean over the samples of all ranks.
-    """
-    if ranks.world_size == 1:
-        return
-    summed = ranks.all_reduce_sum(torch.cat([gradient * weight, weight.reshape(1)]))
-    gradient.copy_(summed[:-1] / summed[-1].clamp(min=torch.finfo(summed.dtype).tiny))
+def all_reduce_packed(ranks: ProcessGroup, parts: Sequence[Float[Tensor, "..."]]) -> list[Tensor]:
+    """Sum several tensors over all ranks in one all-reduce, which costs less than one for each of them."""
+    summed = ranks.all_reduce_sum(torch.cat([part.flatten() for part in parts]))
+    pieces = torch.split(summed, [part.numel() for part in parts])
+    return [piece.view(part.shape) for piece, part in zip(pieces, parts, strict=True)]

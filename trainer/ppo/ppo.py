@@ -19,6 +19,7 @@ Sources: Schulman et al., "Proximal Policy Optimization Algorithms" (2017); Schu
 (2020); Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (2019).
 """
 
+import enum
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
@@ -47,7 +48,7 @@ from trainer.ppo.sequences import (
     take_flat,
 )
 from trainer.ppo.update_metrics import MetricAccumulator, MinibatchMetrics
-from trainer.process_group import SINGLE_PROCESS, ProcessGroup, any_of, average, average_gradient
+from trainer.process_group import SINGLE_PROCESS, ProcessGroup, all_reduce_packed
 from trainer.rollout.buffer import RolloutBuffer
 
 CPU_MICRO_BATCH = 8192
@@ -70,6 +71,34 @@ class MinibatchResult(NamedTuple):
     loss: Float[Tensor, ""]
     metrics: MinibatchMetrics
     extra: Float[Tensor, " extra_losses"]
+
+
+class MinibatchMeans(NamedTuple):
+    """Means of a minibatch over the decisions of all ranks.
+
+    Attributes:
+        decisions: Number of decisions.
+        kl: Approximate KL divergence.
+        loss: Loss with its extra losses.
+        samples: Decisions in which each head had a choice.
+        entropy: Mean entropy of each head over these; NaN without any.
+        stop: Above 0 if a rank is to stop.
+    """
+
+    decisions: Float[Tensor, ""]
+    kl: Float[Tensor, ""]
+    loss: Float[Tensor, ""]
+    samples: Float[Tensor, " heads"]
+    entropy: Float[Tensor, " heads"]
+    stop: Float[Tensor, ""]
+
+
+class Outcome(enum.Enum):
+    """What ends a minibatch: an optimiser step (or nothing to learn from), the KL stop, or a stop of the run."""
+
+    DONE = enum.auto()
+    KL_STOP = enum.auto()
+    STOP = enum.auto()
 
 
 class PPO:
@@ -162,10 +191,13 @@ class PPO:
         loss_decisions = sequences.sum_per_sequence(self._loss_mask(targets, sequences))
         for _ in range(self._settings.update_epochs if any(sizes) else 0):
             for chosen in shuffle_minibatches(loss_decisions, num_minibatches, self._rng):
-                if any_of(self._ranks, should_stop(), self._device):
+                stop = should_stop()
+                if stop and self._ranks.world_size == 1:
                     return False
-                if not self._update_minibatch(rollout, targets, sequences.take(chosen), coefficients, metrics):
-                    return True
+                minibatch = sequences.take(chosen)
+                outcome = self._update_minibatch(rollout, targets, minibatch, coefficients, metrics, stop=stop)
+                if outcome is not Outcome.DONE:
+                    return outcome is Outcome.KL_STOP
         return False
 
     def _update_minibatch(
@@ -175,26 +207,35 @@ class PPO:
         minibatch: Sequences,
         coefficients: LossCoefficients,
         metrics: MetricAccumulator,
-    ) -> bool:
-        """Learn from one minibatch; return False if the policy has moved too far and nothing was learned."""
+        *,
+        stop: bool,
+    ) -> Outcome:
+        """Learn from one minibatch, unless the policy has moved too far or a rank is to stop.
+
+        Ranks exchange everything in one all-reduce after the backward pass. A rank that is to stop takes part in it, so
+        that no other rank waits for it.
+        """
         micro_batches = self._micro_batches(targets, minibatch)
+        if not micro_batches and self._ranks.world_size == 1:
+            return Outcome.DONE
         counts = torch.tensor([float(each.loss_mask.sum()) for each in micro_batches], device=self._device)
         count = counts.sum()
-        if not any_of(self._ranks, bool(micro_batches), self._device):
-            return True
         self.optimizer.zero_grad()
         weights = self.loss.weights(coefficients, self.under_floor)
         result = self._forward_backward(rollout, targets, micro_batches, counts / count, weights)
-        kl = torch.zeros_like(count) if result is None else result.metrics.single("approx_kl")
-        too_far = float(average(self._ranks, kl, count)) > self._settings.kl_stop * self._settings.target_kl
-        self._update_floors(result)
+        means = self._average_over_ranks(result, count, stop=stop)
+        decisions, kl, stops = torch.stack([means.decisions, means.kl, means.stop]).tolist()
+        if stops or not decisions:
+            self.optimizer.zero_grad()
+            return Outcome.STOP if stops else Outcome.DONE
+        self._update_floors(means)
         if result is not None:
             self._record(result, metrics)
-        if too_far:
+        if kl > self._settings.kl_stop * self._settings.target_kl:
             self.optimizer.zero_grad()
-        else:
-            self._step(result, count, metrics)
-        return not too_far
+            return Outcome.KL_STOP
+        self._step(result, means.loss, metrics)
+        return Outcome.DONE
 
     def _forward_backward(
         self,
@@ -231,10 +272,34 @@ class PPO:
             torch.stack(losses).sum(), MinibatchMetrics.combine(parts, shares), torch.stack(extras).sum(dim=0)
         )
 
-    def _step(self, result: MinibatchResult | None, count: Tensor, metrics: MetricAccumulator) -> None:
-        """Average the gradient over ranks, clip it, and take an optimiser step unless something is not finite."""
-        average_gradient(self._ranks, self.optimizer.flat_gradient, count)
-        loss = average(self._ranks, torch.zeros_like(count) if result is None else result.loss, count)
+    def _average_over_ranks(
+        self, result: MinibatchResult | None, count: Float[Tensor, ""], *, stop: bool
+    ) -> MinibatchMeans:
+        """Replace the gradient by its mean over the decisions of all ranks; return the other means.
+
+        Args:
+            result: Loss and metrics of this rank's minibatch; None without decisions.
+            count: Number of decisions of this rank's minibatch.
+            stop: Whether this rank is to stop.
+        """
+        heads = torch.zeros_like(self.under_floor, dtype=count.dtype)
+        kl, loss, samples, entropy = count, count, heads, heads
+        if result is not None:
+            kl, loss, samples = result.metrics.single("approx_kl"), result.loss, result.metrics.per_head("samples")
+            entropy = result.metrics.per_head("entropy")
+        stops = count.new_full((), float(stop))
+        if self._ranks.world_size == 1:
+            return MinibatchMeans(count, kl, loss, samples, entropy, stops)
+        gradient = self.optimizer.flat_gradient
+        entropy_sums = torch.where(samples > 0, samples * entropy, 0.0)
+        own = [gradient * count, count, kl * count, loss * count, samples, entropy_sums, stops]
+        gradients, count, kl, loss, samples, entropy_sums, stops = all_reduce_packed(self._ranks, own)
+        weight = count.clamp(min=torch.finfo(count.dtype).tiny)
+        gradient.copy_(gradients / weight)
+        return MinibatchMeans(count, kl / weight, loss / weight, samples, entropy_sums / samples, stops)
+
+    def _step(self, result: MinibatchResult | None, loss: Tensor, metrics: MetricAccumulator) -> None:
+        """Clip the gradient and take an optimiser step unless something is not finite."""
         decided = torch.zeros_like(self.under_floor) if result is None else result.metrics.per_head("samples") > 0
         gradient_of_heads = head_gradients(self._network, decided)
         norm = self.optimizer.clip_gradient()
@@ -330,16 +395,11 @@ class PPO:
         micro_batches = [MicroBatch(part, self._loss_mask(targets, part)) for part in parts]
         return [each for each in micro_batches if bool(each.loss_mask.any())]
 
-    def _update_floors(self, result: MinibatchResult | None) -> None:
-        """Find the heads whose mean entropy, over the decisions of all ranks, is below their floor."""
-        if self.loss.entropy_floors is None:
-            return
-        sums = torch.zeros(2, len(self.under_floor), device=self._device)
-        if result is not None:
-            samples, entropy = result.metrics.per_head("samples"), result.metrics.per_head("entropy")
-            sums = torch.stack([samples, torch.where(samples > 0, samples * entropy, 0.0)])
-        samples, total = self._ranks.all_reduce_sum(sums).unbind()
-        self.under_floor = torch.where(samples > 0, total / samples < self.loss.entropy_floors, self.under_floor)
+    def _update_floors(self, means: MinibatchMeans) -> None:
+        """Find the heads whose mean entropy is below their floor."""
+        if self.loss.entropy_floors is not None:
+            is_under = means.entropy < self.loss.entropy_floors
+            self.under_floor = torch.where(means.samples > 0, is_under, self.under_floor)
 
     def _record(self, result: MinibatchResult, metrics: MetricAccumulator) -> None:
         """Add the metrics of one minibatch to those of the update."""

@@ -154,16 +154,27 @@ def test_nan_on_one_rank_changes_no_weights(tmp_path, rollouts):
 
 
 class Beside(ProcessGroup):
-    """This rank and another, which has as many samples, a gradient like this one's and a loss of its own."""
+    """This rank and another with as many samples and the same gradient; what it adds to the packed numbers differs.
+
+    Attributes:
+        calls: Number of all-reduces.
+    """
 
     world_size = 2
 
-    def __init__(self, loss):
-        self._loss = loss
+    def __init__(self, loss=None, stop=0.0):
+        self._loss, self._stop, self.calls = loss, stop, 0
+
+    def all_gather(self, values):
+        return [values, values]
 
     def all_reduce_sum(self, values):
-        is_of_a_loss = len(values) == 2  # times its weight, and the weight
-        return torch.stack([values[0] + self._loss * values[1], 2.0 * values[1]]) if is_of_a_loss else 2.0 * values
+        self.calls += 1
+        summed, at = 2.0 * values, -2 - 2 * len(fake_spec().heads)
+        if self._loss is not None:
+            summed[at] = values[at] + self._loss * values[at - 2]
+        summed[-1] += self._stop
+        return summed
 
 
 @pytest.mark.parametrize(("loss", "moves"), [(1.0, True), (torch.nan, False), (torch.inf, False)])
@@ -173,6 +184,35 @@ def test_a_nan_loss_on_another_rank_changes_no_weights(loss, moves):
     before = ppo.optimizer.flat_parameters.clone()
     ppo.optimizer.learning_rate = 0.01
     ppo.optimizer.flat_gradient.fill_(0.01)
-    ppo._step(None, torch.tensor(5.0), MetricAccumulator())
+    means = ppo._average_over_ranks(None, torch.tensor(5.0), stop=False)
+    ppo._step(None, means.loss, MetricAccumulator())
     assert torch.equal(ppo.optimizer.flat_parameters, before) is not moves
     assert ppo.rejected_steps == (not moves)
+
+
+@pytest.fixture
+def update(rollouts):
+    """Update a learner from the first rollout; return its number of optimiser steps."""
+
+    def run(learner):
+        targets, _ = learner.targets(rollouts[0])
+        learner._ranks.calls = 0
+        learner.ppo.update(rollouts[0], targets, learner.coefficients(), lambda: False)
+        return learner.ppo.optimizer.steps
+
+    return run
+
+
+def test_ranks_exchange_a_minibatch_in_one_all_reduce(update):
+    options = {"num_minibatches": 2, "target_kl": 1e9, "entropy_floors": {"move": 1.0}}
+    learner = Learner(settings(6, **options), fake_spec(), Beside())
+    assert update(learner) == 6
+    assert learner._ranks.calls == 6
+
+
+def test_a_stop_on_another_rank_ends_the_update_before_the_first_step(update):
+    learner = Learner(settings(6), fake_spec(), Beside(stop=1.0))
+    before = learner.ppo.optimizer.flat_parameters.clone()
+    assert update(learner) == 0
+    assert torch.equal(learner.ppo.optimizer.flat_parameters, before)
+    assert learner._ranks.calls == 1

@@ -4,6 +4,7 @@ from refused import refused
 
 from arena.policies import ActorCritic
 from arena.policies.nn.actor_critic import LOG_STD_RANGE
+from trainer.ppo.ppo import Outcome
 from trainer.ppo.sequences import split_into_sequences
 
 NO_BONUS = {"normalized_ent_coef": 0.0, "normalized_ent_coef_final": 0.0}
@@ -46,16 +47,16 @@ def test_kl_stop_leaves_the_parameters_bit_equal(play, never, monkeypatch):
     ppo = played.learner.ppo
     step = ppo._update_minibatch
 
-    def watched(*arguments):
+    def watched(*arguments, **named):
         before = parameters(played.learner)
-        went_on = step(*arguments)
-        calls.append((went_on, same(before, parameters(played.learner))))
-        return went_on
+        outcome = step(*arguments, **named)
+        calls.append((outcome, same(before, parameters(played.learner))))
+        return outcome
 
     monkeypatch.setattr(ppo, "_update_minibatch", watched)
     metrics = played.learner.learn(played.collect(), never)
-    assert calls[0] == (True, False)
-    assert calls[-1] == (False, True)
+    assert calls[0] == (Outcome.DONE, False)
+    assert calls[-1] == (Outcome.KL_STOP, True)
     assert metrics["losses/kl_stop"] == 1.0
     assert metrics["losses/approx_kl"] > 0.0  # the stopped minibatch is in the metrics
 
@@ -335,9 +336,9 @@ def test_all_epochs_use_the_same_targets(play, never):
     played = play(ppo={"update_epochs": 3, "num_minibatches": 1, "target_kl": 1e9})
     used, step = [], played.learner.ppo._update_minibatch
 
-    def watched(rollout, targets, *rest):
+    def watched(rollout, targets, *rest, **named):
         used.append(targets)
-        return step(rollout, targets, *rest)
+        return step(rollout, targets, *rest, **named)
 
     played.learner.ppo._update_minibatch = watched
     played.learner.learn(played.collect(), never)

@@ -175,9 +175,9 @@ def test_minibatches_of_an_update_have_balanced_numbers_of_loss_decisions(play, 
     learner, loss_decisions = played.learner, []
     ppo, step = learner.ppo, learner.ppo._update_minibatch
 
-    def watched(rollout, targets, minibatch, *rest):
+    def watched(rollout, targets, minibatch, *rest, **named):
         loss_decisions.append(ppo._loss_mask(targets, minibatch).sum().item())
-        return step(rollout, targets, minibatch, *rest)
+        return step(rollout, targets, minibatch, *rest, **named)
 
     ppo._update_minibatch = watched
     for _ in range(3):
