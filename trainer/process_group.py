@@ -5,6 +5,8 @@ so that n ranks match one process with all their environments, and the weights a
 """
 
 import re
+import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TypeVar
@@ -13,11 +15,18 @@ import torch
 import torch.distributed as dist
 from jaxtyping import Float, Shaped
 from torch import Tensor
+from torch._C._distributed_c10d import Store
 
 from trainer.errors import RankLostError
 
 SOURCE_PREFIX = re.compile(r"^\[[^]]*\] ")
 """Source location at the start of gloo's and NCCL's error messages."""
+
+REPORT_S = 3.0
+"""Seconds that a rank waits, after a failed call, for the others to report that theirs failed too."""
+
+FAILED_PREFIX = "trainer/failed/"
+"""Prefix of the keys under which ranks report a failed call in the store of the process group."""
 
 T = TypeVar("T")
 
@@ -118,10 +127,56 @@ class TorchProcessGroup(ProcessGroup):
         except RuntimeError as error:
             reason = SOURCE_PREFIX.sub("", str(error).strip()).partition("\n")[0].partition(". ")[0]
             raise RankLostError(
-                f"rank {self.rank} cannot continue: another rank has exited or does not respond. Saved state and "
-                "delivered results are intact: restart all ranks (torchrun --max-restarts does), or raise "
-                f"run.ranks_timeout_s ({reason})"
+                f"rank {self.rank} cannot continue: {self._name_lost_ranks()}. Saved state and delivered results are "
+                "intact: restart all ranks (torchrun --max-restarts does), or raise run.ranks_timeout_s "
+                f"({reason})"
             ) from error
+
+    def _name_lost_ranks(self) -> str:
+        """Report that this rank's call failed, and say which ranks do not report the same."""
+        try:
+            store = dist.distributed_c10d._get_default_store()
+        except (RuntimeError, ValueError):  # the group was never complete
+            lost = []
+        else:
+            lost = find_silent_ranks(store, self.rank, self.world_size)
+        if not lost:
+            return "another rank has exited or does not respond"
+        names = ", ".join(map(str, lost))
+        return f"rank {names} has exited or does not respond" if len(lost) == 1 else f"no answer from ranks {names}"
+
+
+def find_silent_ranks(store: Store, rank: int, world_size: int, report_s: float = REPORT_S) -> list[int]:
+    """Report a failed call of this rank; return the ranks that do not report one within `report_s` seconds.
+
+    All ranks make the same calls, so that a call that fails on one of them fails on every rank that still runs.
+
+    Args:
+        store: Store of the process group. Rank 0 serves it: if it does not answer, rank 0 is returned.
+        rank: This rank.
+        world_size: Number of ranks.
+        report_s: Seconds to wait.
+    """
+    silent: list[int] = [0] if rank else []
+
+    def query() -> None:
+        deadline = time.monotonic() + report_s
+        try:
+            store.set(f"{FAILED_PREFIX}{rank}", "1")
+            while True:
+                left = [other for other in range(world_size) if not store.check([f"{FAILED_PREFIX}{other}"])]
+                if not left or time.monotonic() > deadline:
+                    silent[:] = left
+                    return
+                time.sleep(report_s / 20)
+        except RuntimeError:  # the store is gone, and rank 0 with it
+            return
+
+    # In a thread, because a call to a store whose process hangs does not return.
+    thread = threading.Thread(target=query, daemon=True)
+    thread.start()
+    thread.join(2 * report_s)
+    return silent
 
 
 def _tensor(message: bytes) -> Shaped[Tensor, " bytes"]:

@@ -4,6 +4,7 @@ Here ranks are threads; tests/trainer/distributed/test_processes.py has real one
 """
 
 import os
+import threading
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -30,7 +31,7 @@ from trainer.errors import RankLostError
 from trainer.league_client.leases import LEASES_PER_CALL
 from trainer.opponents.assignment import MatchAssignment
 from trainer.opponents.pool import Opponent
-from trainer.process_group import TorchProcessGroup
+from trainer.process_group import FAILED_PREFIX, TorchProcessGroup, find_silent_ranks
 from trainer.rollout.collector import CollectedMatch
 
 LAUNCHED = {"TORCHELASTIC_RUN_ID": "x", "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
@@ -183,18 +184,61 @@ def test_restarts_with_a_shared_store_are_refused(restarts, shared, fails):
         torchrun.require_own_store(launched)
 
 
-def test_nccl_errors_are_lost_ranks(monkeypatch):
+@pytest.fixture
+def failing(monkeypatch):
+    """Rank 0 of three, whose all-reduces fail as NCCL's do; the store of the group."""
     message = "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7) ran for 9000 milliseconds"
 
     def fail(values):
         raise dist.DistBackendError(message)
 
+    store = dist.HashStore()
     monkeypatch.setattr(dist, "get_backend", lambda: "gloo")
     monkeypatch.setattr(dist, "get_rank", lambda: 0)
-    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 3)
     monkeypatch.setattr(dist, "all_reduce", fail)
-    with refused("rank-lost", 0):
+    monkeypatch.setattr(dist.distributed_c10d, "_get_default_store", lambda: store)
+    monkeypatch.setattr(find_silent_ranks, "__defaults__", (0.05,))
+    return store
+
+
+def test_an_nccl_error_names_the_rank_that_does_not_report_it(failing):
+    failing.set(f"{FAILED_PREFIX}2", b"1")
+    with refused("rank-lost", 0, 1) as error:
         TorchProcessGroup().all_reduce_sum(torch.ones(1))
+    assert "rank 1 has exited" in str(error.value)
+
+
+def test_an_nccl_error_names_all_ranks_that_do_not_report_it(failing):
+    with refused("rank-lost", 0, "ranks 1, 2"):
+        TorchProcessGroup().all_reduce_sum(torch.ones(1))
+
+
+def test_an_nccl_error_that_all_ranks_report_names_none(failing):
+    for rank in (1, 2):
+        failing.set(f"{FAILED_PREFIX}{rank}", b"1")
+    with refused("rank-lost", 0, "another rank"):
+        TorchProcessGroup().all_reduce_sum(torch.ones(1))
+
+
+class Gone:
+    """The store of a rank 0 that has exited or, with an event to wait for, that hangs."""
+
+    def __init__(self, event=None):
+        self._event = event
+
+    def set(self, key, value):
+        if self._event is not None:
+            self._event.wait()
+        raise dist.DistNetworkError("Broken pipe")
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_store_that_does_not_answer_names_rank_0_that_serves_it(hangs):
+    event = threading.Event() if hangs else None
+    assert find_silent_ranks(Gone(event), 1, 2, report_s=0.02) == [0]
+    if event:
+        event.set()
 
 
 # --- what they say ---------------------------------------------------------------------------------------------------
