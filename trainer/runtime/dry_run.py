@@ -1,7 +1,5 @@
 """Dry run: sizes, step counts and an estimate of memory, before anything is collected."""
 
-import os
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,35 +8,15 @@ import torch
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from torch import Tensor
 
-from arena.environments import EnvironmentSpec, make
-from arena.environments.base import Environment
-from arena.malloc import give_back_freed_memory
-from arena.policies.nn.actor_critic import make_on_meta
-from trainer.algorithms import Algorithm, make_algorithm
-from trainer.config.algorithm import CompileBackend
-from trainer.config.loading import merge, validate
+from arena.environments import make
+from trainer.algorithms import make_algorithm
 from trainer.config.schema import TrainerConfig
 from trainer.config.validation import check_environment
-from trainer.ppo.ppo import max_micro_batch
 from trainer.ppo.targets.gae import effective_horizon
-from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.curriculum import CurriculumSchedule
-from trainer.runtime.torch_setup import device_bytes, physical_bytes, process_memory
-
-FLOAT_BYTES = 4
-COPIES_OF_WEIGHTS = 4
-"""Weights, gradients, and Adam's two moments; averaged weights are one more."""
-
-OBSERVATIONS_ALIVE = 3
-"""Observations per environment that exist at once: current, next, and the final one of ended matches."""
-
-PROGRAM = "program and libraries"
-"""Name of the memory part that is always on the host."""
-
-PROBE_ROWS = 2
-"""Environments of the small update that measures memory per sample."""
+from trainer.runtime.memory import PROGRAM, estimate_memory
+from trainer.runtime.torch_setup import device_bytes, physical_bytes
 
 
 @dataclass(frozen=True)
@@ -132,7 +110,7 @@ def estimate_run(config: TrainerConfig, ranks: int = 1) -> RunEstimate:
         updates=-(-(config.run.total_timesteps or config.schedules.horizon_steps) // env_steps),
         goal=goal,
         decisions_ahead=effective_horizon(ppo.gamma, ppo.gae_lambda),
-        memory_bytes=_memory(config, env, learner, samples, sum(parameters.values())),
+        memory_bytes=estimate_memory(config, env, learner, samples, sum(parameters.values())),
         machine_bytes=physical_bytes(),
         device_bytes=device_bytes(torch.device(config.run.device)),
         opponents_limit_bytes=config.league.memory_cache_bytes + config.league.device_cache_bytes,
@@ -166,50 +144,6 @@ def print_estimate(estimate: RunEstimate, console: Console) -> None:
         console.print(Text(f"{estimate.shortage}: {remedy}", "bold red"))
     limit = _mebibytes(estimate.opponents_limit_bytes)
     console.print(Text(f"opponents may take {limit} more (league.memory_cache_bytes, league.device_cache_bytes)"))
-
-
-def _memory(
-    config: TrainerConfig, env: Environment, learner: Algorithm, samples: int, parameters: int
-) -> dict[str, int]:
-    """Peak memory by part, computed from the shapes of one match and a small update."""
-    shape, spec = config.rollout, env.spec
-    with torch.device("meta"):  # allocates nothing
-        network = make_on_meta(learner.network.architecture).to("meta")
-        rollout = RolloutBuffer.allocate(
-            network, steps=shape.num_steps, rows=learner.rows, bptt_horizon=shape.bptt_horizon
-        )
-    micro_batch = min(samples, max_micro_batch(config.ppo, torch.device(config.run.device)))
-    update = micro_batch * _update_bytes_per_sample(config, spec)
-    observations = OBSERVATIONS_ALIVE * FLOAT_BYTES * spec.num_agents * spec.observation_size
-    own, shared = getattr(env, "own_bytes", 0), getattr(env, "shared_bytes", 0)
-    give_back_freed_memory()
-    return {
-        PROGRAM: process_memory(os.getpid()).now_bytes,  # all libraries are loaded by now
-        "network and optimiser": (COPIES_OF_WEIGHTS + int(config.league.averages)) * FLOAT_BYTES * parameters,
-        "rollout": sum(tensor.nbytes for tensor in vars(rollout).values()),
-        "update": max(update, rollout.observation.nbytes),  # the statistics copy the observations of active agents
-        "environment": shared + config.environment.num_envs * (own + observations),
-    }
-
-
-def _update_bytes_per_sample(config: TrainerConfig, spec: EnvironmentSpec) -> int:
-    """Bytes that autograd saves per sample, measured in a small update."""
-    one_batch = {"update_epochs": 1, "num_minibatches": 1, "micro_batch_size": sys.maxsize}
-    small = {"environment": {"num_envs": PROBE_ROWS}, "ppo": {**one_batch, "compile": CompileBackend.NONE}}
-    learner = make_algorithm(validate(merge(config.model_dump(), small)), spec)
-    rollout = learner.allocate()
-    rollout.active.fill_(True)
-    rollout.action_mask.fill_(True)
-    saved: dict[int, int] = {}
-
-    def record(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        saved[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(record, lambda tensor: tensor):
-        learner.learn(rollout, lambda: False)
-    return sum(saved.values()) // (len(rollout.reward) * learner.rows)
 
 
 def _mebibytes(size: int) -> str:

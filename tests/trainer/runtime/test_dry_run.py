@@ -8,7 +8,8 @@ from rich.console import Console
 
 from trainer.config.loading import resolve
 from trainer.ppo.learner import Learner
-from trainer.runtime.dry_run import PROGRAM, estimate_run, print_estimate
+from trainer.runtime.dry_run import estimate_run, print_estimate
+from trainer.runtime.memory import PROGRAM
 from trainer.runtime.torch_setup import device_bytes
 
 RECALL = [
