@@ -15,7 +15,7 @@ from trainer.config.schema import TrainerConfig
 from trainer.config.validation import check_environment
 from trainer.ppo.targets.gae import effective_horizon
 from trainer.rollout.curriculum import CurriculumSchedule
-from trainer.runtime.memory import PROGRAM, estimate_memory
+from trainer.runtime.memory import GPU_SIZES_GB, PROGRAM, estimate_memory
 from trainer.runtime.torch_setup import device_bytes, physical_bytes
 
 
@@ -41,6 +41,7 @@ class RunEstimate:
         device_bytes: Memory of the GPU available to this process; None on a CPU.
         opponents_limit_bytes: Memory that opponents may take in addition, from `league.memory_cache_bytes` and
             `league.device_cache_bytes`.
+        gpu_num_envs: The largest `environment.num_envs` of a rank that fits a GPU, by the GPU's memory in GB.
     """
 
     environment: str
@@ -59,6 +60,7 @@ class RunEstimate:
     machine_bytes: int | None
     device_bytes: int | None
     opponents_limit_bytes: int
+    gpu_num_envs: Mapping[int, int]
 
     def as_json(self) -> dict[str, Any]:
         """The estimate as JSON."""
@@ -97,6 +99,7 @@ def estimate_run(config: TrainerConfig, ranks: int = 1) -> RunEstimate:
     for name, parameter in learner.network.named_parameters():
         part = name.partition(".")[0]
         parameters[part] = parameters.get(part, 0) + parameter.numel()
+    memory = estimate_memory(config, env, learner, samples, sum(parameters.values()))
     return RunEstimate(
         environment=env.spec.name,
         signature=env.spec.signature,
@@ -110,10 +113,11 @@ def estimate_run(config: TrainerConfig, ranks: int = 1) -> RunEstimate:
         updates=-(-(config.run.total_timesteps or config.schedules.horizon_steps) // env_steps),
         goal=goal,
         decisions_ahead=effective_horizon(ppo.gamma, ppo.gae_lambda),
-        memory_bytes=estimate_memory(config, env, learner, samples, sum(parameters.values())),
+        memory_bytes=memory.parts,
         machine_bytes=physical_bytes(),
         device_bytes=device_bytes(torch.device(config.run.device)),
         opponents_limit_bytes=config.league.memory_cache_bytes + config.league.device_cache_bytes,
+        gpu_num_envs={size: memory.largest_num_envs(size * 2**30) for size in GPU_SIZES_GB},
     )
 
 
@@ -142,6 +146,8 @@ def print_estimate(estimate: RunEstimate, console: Console) -> None:
     if estimate.shortage:
         remedy = "lower environment.num_envs or rollout.num_steps, and ppo.micro_batch_size for the update"
         console.print(Text(f"{estimate.shortage}: {remedy}", "bold red"))
+    held = ", ".join(f"{size} GB {count:,}" for size, count in estimate.gpu_num_envs.items())
+    console.print(Text(f"environments that fit a GPU of: {held}"))
     limit = _mebibytes(estimate.opponents_limit_bytes)
     console.print(Text(f"opponents may take {limit} more (league.memory_cache_bytes, league.device_cache_bytes)"))
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from trainer.config.loading import resolve
 from trainer.ppo.learner import Learner
 from trainer.runtime.dry_run import estimate_run, print_estimate
-from trainer.runtime.memory import PROGRAM
+from trainer.runtime.memory import GPU_SHARE, MAX_NUM_ENVS, PROGRAM, MemoryEstimate
 from trainer.runtime.torch_setup import device_bytes
 
 RECALL = [
@@ -79,6 +79,48 @@ def test_memory_grows_with_its_settings(planned):
     assert averaged[weights] == 5 / 4 * planned.memory_bytes[weights]
     more = memory("environment.num_envs=20")
     assert more["environment"] == 2 * planned.memory_bytes["environment"] > 0
+
+
+@pytest.fixture
+def memory():
+    """100 B for each of 10 environments, 40 B of them observations, and 500 B besides; a minibatch takes 800 B."""
+    parts = {PROGRAM: 10**6, "network and optimiser": 300, "rollout": 600, "update": 800, "environment": 500}
+    return MemoryEstimate(
+        parts=parts,
+        num_envs=10,
+        shared_bytes=100,
+        observation_bytes=400,
+        minibatch_bytes=800,
+        micro_batch_bytes=None,
+        cache_bytes=100,
+    )
+
+
+def test_a_gpu_holds_environments_until_its_usable_share_is_full(memory):
+    assert memory.gpu_bytes(10) == 500 + 1000 + 800
+    assert memory.gpu_bytes(30) == 500 + 3000 + 2400
+    assert memory.largest_num_envs(5900 / GPU_SHARE) == 30
+    assert memory.largest_num_envs(5899 / GPU_SHARE) == 29
+
+
+def test_micro_batches_bound_the_memory_of_an_update_on_a_gpu_down_to_the_observations(memory):
+    split = replace(memory, micro_batch_bytes=500)
+    assert split.gpu_bytes(5) == 500 + 500 + 400
+    assert split.gpu_bytes(10) == 500 + 1000 + 500
+    assert split.gpu_bytes(30) == 500 + 3000 + 1200
+
+
+def test_a_gpu_that_is_too_small_holds_no_environment(memory):
+    assert memory.largest_num_envs(500) == 0
+    assert memory.largest_num_envs(2**60) == MAX_NUM_ENVS
+
+
+def test_an_estimate_says_what_gpus_of_three_sizes_hold(capsys):
+    planned = estimate_run(resolve("mech-pack", None, ["environment.num_envs=64"]))
+    small, middle, large = (planned.gpu_num_envs[size] for size in (24, 40, 80))
+    assert 64 < small < middle < large <= MAX_NUM_ENVS
+    print_estimate(planned, Console(width=100))
+    assert f"24 GB {small:,}, 40 GB {middle:,}, 80 GB {large:,}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
