@@ -82,10 +82,20 @@ def test_the_gpu_preset_applies_to_every_environment(environment):
     assert (config.network, config.ppo.gamma) == (plain.network, plain.ppo.gamma)
 
 
+@pytest.mark.parametrize("environment", ["mech-duel", "mech-pack", "mech-company"])
+def test_the_gpu_preset_of_a_mech_game_plays_thousands_of_matches_and_as_many_updates(environment):
+    plain, config = resolve(environment, None, []), resolve(environment, None, [], overlay="gpu")
+    assert 4096 <= config.environment.num_envs <= 16384
+    collected = config.rollout.num_steps * config.environment.num_envs
+    assert 900 < config.schedules.horizon_steps / collected < 1000
+    assert 25 < config.league.snapshot_every_steps / collected < 35
+    assert config.ppo.num_minibatches > plain.ppo.num_minibatches
+
+
 def test_the_gpu_preset_wins_over_a_saved_run_and_loses_to_set():
     saved = {"environment": {"name": "mech-duel", "num_envs": 8}, "run": {"device": "cpu"}}
     config = resolve(None, None, ["ppo.compile=none"], saved, "gpu")
-    assert (config.run.device, config.environment.num_envs, config.ppo.compile) == ("cuda", 2048, "none")
+    assert (config.run.device, config.environment.num_envs, config.ppo.compile) == ("cuda", 16384, "none")
 
 
 def test_an_unknown_hardware_preset_is_refused_by_name():
