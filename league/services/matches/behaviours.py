@@ -52,33 +52,33 @@ def of_match(session: Session, match_id: int) -> wire.Behaviour | None:
     row = session.execute(names.where(Behaviour.match_id == match_id)).one_or_none()
     if row is None:
         return None
-    return wire.Behaviour(measures=row.measures, home=_told(row.home), away=_told(row.away))
+    return wire.Behaviour(measures=row.measures, home=_as_floats(row.home), away=_as_floats(row.away))
 
 
-def keep(session: Session, behaviours: Mapping[int, wire.Behaviour]) -> None:
+def store_behaviours(session: Session, behaviours: Mapping[int, wire.Behaviour]) -> None:
     """Store behaviours by the ids of new matches; those of a set beyond the maximum are dropped."""
     sets = {set_id(each.measures): each.measures for each in behaviours.values()}
-    kept = _keep_sets(session, sets)
+    stored_ids = _store_sets(session, sets)
     rows = []
     for match_id, behaviour in sorted(behaviours.items()):
         packed = pack(behaviour)
-        if packed.measure_set_id in kept:
+        if packed.measure_set_id in stored_ids:
             columns = {"measure_set_id": packed.measure_set_id, "home": packed.home, "away": packed.away}
             rows.append({"match_id": match_id, **columns})
     if rows:
         insert_new(session, Behaviour, rows)
 
 
-def _keep_sets(session: Session, sets: Mapping[str, Sequence[str]]) -> set[str]:
+def _store_sets(session: Session, sets: Mapping[str, Sequence[str]]) -> set[str]:
     """Store new sets of names up to the maximum; return the ids of all stored sets."""
-    kept = set(session.scalars(select(MeasureSet.id).where(MeasureSet.id.in_(sets))))
-    if new := sorted(sets.keys() - kept):
-        stored = session.scalar(select(func.count()).select_from(MeasureSet)) or 0
-        for each in new[: max(0, SETS_MAX - stored)]:
+    stored_ids = set(session.scalars(select(MeasureSet.id).where(MeasureSet.id.in_(sets))))
+    if new := sorted(sets.keys() - stored_ids):
+        count = session.scalar(select(func.count()).select_from(MeasureSet)) or 0
+        for each in new[: max(0, SETS_MAX - count)]:
             row = {"id": each, "measures": sets[each]}
             session.execute(insert_into(session, MeasureSet).values(row).on_conflict_do_nothing())
-            kept.add(each)
-    return kept
+            stored_ids.add(each)
+    return stored_ids
 
 
 def set_id(measures: Sequence[str]) -> str:
@@ -91,6 +91,6 @@ def pack_values(values: Sequence[float | None]) -> bytes:
     return np.array([np.nan if value is None else value for value in values], dtype=_VALUE).tobytes()
 
 
-def _told(values: bytes) -> list[float | None]:
+def _as_floats(values: bytes) -> list[float | None]:
     # str() gives the shortest decimal of the float32, without the digits that a conversion to float64 would add.
     return [None if np.isnan(value) else float(str(value)) for value in np.frombuffer(values, dtype=_VALUE)]

@@ -40,7 +40,7 @@ _REFUSED: dict[str, wire.ResultStatus] = {"conflict": "conflict", "rejected": "r
 
 Key = tuple[str, int]
 Row = dict[str, Any]
-Readable = Mapping[int, wire.Result]
+ValidResults = Mapping[int, wire.Result]
 """Valid results by their index in the batch."""
 
 
@@ -54,7 +54,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredMatch:
     """Match stored under an idempotency key."""
 
     match_id: int
@@ -63,7 +63,7 @@ class Kept:
 
 
 @dataclass(slots=True)
-class _Sorted:
+class _Classified:
     """Results of a batch by their index, classified before anything is written.
 
     Attributes:
@@ -72,9 +72,9 @@ class _Sorted:
         fresh: Index of the first result under each key that may be new.
     """
 
-    settled: dict[int, Verdict] = field(default_factory=dict)
-    doubtful: dict[int, str] = field(default_factory=dict)
-    fresh: dict[Key, int] = field(default_factory=dict)
+    final: dict[int, Verdict] = field(default_factory=dict)
+    rejected: dict[int, str] = field(default_factory=dict)
+    new: dict[Key, int] = field(default_factory=dict)
 
 
 def submit(
@@ -110,64 +110,66 @@ def _submit(
     batch: wire.ResultReport,
     now: datetime,
 ) -> list[wire.ResultAnswer]:
-    readable = {place: result for place, result in enumerate(batch.results) if isinstance(result, wire.Result)}
+    valid = {index: result for index, result in enumerate(batch.results) if isinstance(result, wire.Result)}
     with database.autocommit_read() as session:
         ownership.require_worker(session, caller, batch.worker_id)
-        reporter, refused_before = _reporter(session, batch.worker_id)
+        reporter, has_refusals = _reporter(session, batch.worker_id)
         lease_ids = {result.lease_id for result in batch.results if wire.storable_lease_id(result.lease_id)}
-        terms = cache.terms(session, lease_ids)
-        before = _told(session, reporter.worker_id, lease_ids) if refused_before else {}
-        limits = cache.limits(session, {each.environment for each in terms.values()})
+        leases = cache.terms(session, lease_ids)
+        refusals = _stored_refusals(session, reporter.worker_id, lease_ids) if has_refusals else {}
+        limits = cache.limits(session, {each.environment for each in leases.values()})
         submission = Submission(reporter, now, settings.lease_grace_s)
-        places = _sort(batch.results, terms, before, limits, submission)
-        doubted = {place: readable[place] for place in places.doubtful}
-        verdicts = places.settled | _compare(session, doubted, places.doubtful)
+        classified = _classify(batch.results, leases, refusals, limits, submission)
+        rejected = {index: valid[index] for index in classified.rejected}
+        known = classified.final | _compare(session, rejected, classified.rejected)
     # In the order of keys: two batches that share keys then wait for each other's index entries in the same order and
     # cannot deadlock.
-    rows = {place: _row(readable[place], terms[lease_id], now) for (lease_id, _), place in sorted(places.fresh.items())}
-    accepted = _accept(database, rows, {place: readable[place] for place in rows})
-    told = verdicts | {places.fresh[key]: verdict for key, verdict in accepted.items()}
-    if len(told) < len(batch.results) or any(verdict.status in _REFUSED for verdict in told.values()):
-        told |= database.group_commit(one_by_one, lambda session: _refuse(session, reporter, batch.results, told, now))
-    return [_answer(result, told[place]) for place, result in enumerate(batch.results)]
+    rows = {index: _row(valid[index], leases[lease_id], now) for (lease_id, _), index in sorted(classified.new.items())}
+    accepted = _accept(database, rows, {index: valid[index] for index in rows})
+    verdicts = known | {classified.new[key]: verdict for key, verdict in accepted.items()}
+    if len(verdicts) < len(batch.results) or any(verdict.status in _REFUSED for verdict in verdicts.values()):
+        verdicts |= database.group_commit(
+            one_by_one, lambda session: _refuse(session, reporter, batch.results, verdicts, now)
+        )
+    return [_answer(result, verdicts[index]) for index, result in enumerate(batch.results)]
 
 
-def _sort(
+def _classify(
     results: Sequence[wire.Result | wire.UnreadableResult],
-    terms: Mapping[str, LeaseTerms],
-    told: Mapping[bytes, Verdict],
+    leases: Mapping[str, LeaseTerms],
+    refusals: Mapping[bytes, Verdict],
     limits: Mapping[str, int],
     submission: Submission,
-) -> _Sorted:
-    places, seeds = _Sorted(), _seeds(results, terms)
-    for place, result in enumerate(results):
-        own = terms.get(result.lease_id)
-        before = told.get(_digest(result)) if told else None
+) -> _Classified:
+    classified, seeds = _Classified(), _seeds(results, leases)
+    for index, result in enumerate(results):
+        lease = leases.get(result.lease_id)
+        before = refusals.get(_digest(result)) if refusals else None
         if before is not None:
-            places.settled[place] = before
+            classified.final[index] = before
         elif isinstance(result, wire.UnreadableResult):
-            places.settled[place] = Verdict("rejected", None, result.detail)
-        elif own is None or own.worker_id != submission.reporter.worker_id:
-            places.settled[place] = Verdict("rejected", None, validation.not_owned(result, own))
+            classified.final[index] = Verdict("rejected", None, result.detail)
+        elif lease is None or lease.worker_id != submission.reporter.worker_id:
+            classified.final[index] = Verdict("rejected", None, validation.not_owned(result, lease))
         else:
-            seed, max_decisions = seeds.get(place, own.seed), limits.get(own.environment)
-            reason = validation.refusal(result, own, seed, max_decisions, submission)
+            seed, max_decisions = seeds.get(index, lease.seed), limits.get(lease.environment)
+            reason = validation.refusal(result, lease, seed, max_decisions, submission)
             if reason is None:
-                places.fresh.setdefault(_key(result), place)
+                classified.new.setdefault(_key(result), index)
             else:
-                places.doubtful[place] = reason
-    return places
+                classified.rejected[index] = reason
+    return classified
 
 
-def _seeds(results: Sequence[wire.Result | wire.UnreadableResult], terms: Mapping[str, LeaseTerms]) -> dict[int, int]:
+def _seeds(results: Sequence[wire.Result | wire.UnreadableResult], leases: Mapping[str, LeaseTerms]) -> dict[int, int]:
     """Derive the match seeds for all results in one vectorised call, by index; out-of-range sequences have none."""
     known = [
-        (place, own.seed, result.sequence)
-        for place, result in enumerate(results)
-        if (own := terms.get(result.lease_id)) is not None and 0 <= result.sequence < own.budget
+        (index, lease.seed, result.sequence)
+        for index, result in enumerate(results)
+        if (lease := leases.get(result.lease_id)) is not None and 0 <= result.sequence < lease.budget
     ]
-    places, leases, sequences = np.array(known, dtype=np.int64).reshape(-1, 3).T
-    return dict(zip(places.tolist(), derive_array(leases, "match", sequences).tolist(), strict=True))
+    indices, seeds, sequences = np.array(known, dtype=np.int64).reshape(-1, 3).T
+    return dict(zip(indices.tolist(), derive_array(seeds, "match", sequences).tolist(), strict=True))
 
 
 # --- reads -----------------------------------------------------------------------------------------------------------
@@ -188,17 +190,17 @@ def _reporter(session: Session, worker_id: str) -> tuple[Reporter, bool]:
     row = session.connection().execute(_REPORTER, {"worker": worker_id}).one_or_none()
     if row is None:
         raise workers.unknown(worker_id)
-    signatures, refused_before = row
-    return Reporter(worker_id, frozenset(signatures)), refused_before
+    signatures, has_refusals = row
+    return Reporter(worker_id, frozenset(signatures)), has_refusals
 
 
-def _told(session: Session, worker_id: str, lease_ids: Collection[str]) -> dict[bytes, Verdict]:
+def _stored_refusals(session: Session, worker_id: str, lease_ids: Collection[str]) -> dict[bytes, Verdict]:
     """Return the stored refusals of a worker's results under these leases, by digest."""
     query = select(Refusal).where(Refusal.worker_id == worker_id, among(session, Refusal.lease_id, lease_ids))
     return {row.digest: Verdict(_REFUSED[row.status], row.match_id, row.detail) for row in session.scalars(query)}
 
 
-def _kept(session: Session, results: Collection[wire.Result]) -> dict[Key, Kept]:
+def _stored_matches(session: Session, results: Collection[wire.Result]) -> dict[Key, StoredMatch]:
     """Return the stored matches under the results' keys.
 
     Leases and sequences are separate conditions, so the mapping may contain other keys of the same leases.
@@ -210,23 +212,26 @@ def _kept(session: Session, results: Collection[wire.Result]) -> dict[Key, Kept]
     sequences = {result.sequence for result in results if 0 <= result.sequence < validation.INTEGER_LIMIT}
     query = select(*columns).where(among(session, Match.lease_id, leases), among(session, Match.sequence, sequences))
     rows = session.execute(query)
-    return {(lease_id, sequence): Kept(match_id, payload, late) for lease_id, sequence, match_id, payload, late in rows}
+    return {
+        (lease_id, sequence): StoredMatch(match_id, payload, late)
+        for lease_id, sequence, match_id, payload, late in rows
+    }
 
 
-def _compare(session: Session, results: Readable, doubts: Mapping[int, str]) -> dict[int, Verdict]:
+def _compare(session: Session, results: ValidResults, reasons: Mapping[int, str]) -> dict[int, Verdict]:
     """Compare results with the stored matches; a result without a stored match is rejected for its reason."""
-    kept = _kept(session, results.values())
+    stored = _stored_matches(session, results.values())
     verdicts = {}
-    for place, result in results.items():
-        known = kept.get(_key(result))
-        verdicts[place] = Verdict("rejected", None, doubts[place]) if known is None else _compared(result, known)
+    for index, result in results.items():
+        known = stored.get(_key(result))
+        verdicts[index] = Verdict("rejected", None, reasons[index]) if known is None else _compare_one(result, known)
     return verdicts
 
 
 # --- writes ----------------------------------------------------------------------------------------------------------
 
 
-def _accept(database: Database, rows: Mapping[int, Row], results: Readable) -> dict[Key, Verdict]:
+def _accept(database: Database, rows: Mapping[int, Row], results: ValidResults) -> dict[Key, Verdict]:
     """Insert new matches in the order of their keys; return verdicts for the rows that this call inserted.
 
     Without behaviour data, matches of one environment share one statement with concurrent batches.
@@ -240,7 +245,7 @@ def _accept(database: Database, rows: Mapping[int, Row], results: Readable) -> d
                 # committed.
                 locks.acquire_shared(session, Lock.INTAKE, environment)
             accepted = _insert(session, list(rows.values()))
-            _keep_behaviours(session, results, accepted)
+            _store_behaviours(session, results, accepted)
             return accepted
 
         return database.group_commit(one_by_one, store, kind=("results", environments))
@@ -278,17 +283,19 @@ def _refuse(
     session: Session,
     reporter: Reporter,
     results: Sequence[wire.Result | wire.UnreadableResult],
-    told: Mapping[int, Verdict],
+    known: Mapping[int, Verdict],
     now: datetime,
 ) -> dict[int, Verdict]:
     """Compare results that lost the race for their key with the stored ones and store refusals; return all verdicts."""
-    left = {place: each for place, each in enumerate(results) if place not in told and isinstance(each, wire.Result)}
-    verdicts = {**told, **_compare(session, left, {})}
-    _remember(session, reporter.worker_id, results, verdicts, now)
+    pending = {
+        index: each for index, each in enumerate(results) if index not in known and isinstance(each, wire.Result)
+    }
+    verdicts = {**known, **_compare(session, pending, {})}
+    _store_refusals(session, reporter.worker_id, results, verdicts, now)
     return verdicts
 
 
-def _keep_behaviours(session: Session, results: Readable, accepted: Mapping[Key, Verdict]) -> None:
+def _store_behaviours(session: Session, results: ValidResults, accepted: Mapping[Key, Verdict]) -> None:
     """Store the reported behaviour measures of new matches."""
     reported = {
         verdict.match_id: result.behaviour
@@ -298,7 +305,7 @@ def _keep_behaviours(session: Session, results: Readable, accepted: Mapping[Key,
         and verdict.match_id is not None
     }
     if reported:
-        behaviours.keep(session, reported)
+        behaviours.store_behaviours(session, reported)
 
 
 def _row(result: wire.Result, terms: LeaseTerms, now: datetime) -> Row:
@@ -322,7 +329,7 @@ def _row(result: wire.Result, terms: LeaseTerms, now: datetime) -> Row:
     }
 
 
-def _remember(
+def _store_refusals(
     session: Session,
     worker_id: str,
     results: Sequence[wire.Result | wire.UnreadableResult],
@@ -331,8 +338,8 @@ def _remember(
 ) -> None:
     """Store refused results with the answer that the worker received."""
     refused = {
-        _digest(results[place]): (results[place].lease_id, verdict)
-        for place, verdict in verdicts.items()
+        _digest(results[index]): (results[index].lease_id, verdict)
+        for index, verdict in verdicts.items()
         if verdict.status in _REFUSED
     }
     rows = [
@@ -353,11 +360,11 @@ def _remember(
 # --- one result ------------------------------------------------------------------------------------------------------
 
 
-def _compared(result: wire.Result, kept: Kept) -> Verdict:
-    if kept.payload_hash == _payload_hash(result):
-        return Verdict("duplicate", kept.match_id, _lateness(kept.late))
-    stays = f"was already reported with other values as match {kept.match_id}, which stays"
-    return Verdict("conflict", kept.match_id, f"conflict: sequence {result.sequence} of the lease {stays}")
+def _compare_one(result: wire.Result, stored: StoredMatch) -> Verdict:
+    if stored.payload_hash == _payload_hash(result):
+        return Verdict("duplicate", stored.match_id, _lateness(stored.late))
+    rule = f"was already reported with other values as match {stored.match_id}, which stays"
+    return Verdict("conflict", stored.match_id, f"conflict: sequence {result.sequence} of the lease {rule}")
 
 
 def _lateness(late: bool) -> str | None:
