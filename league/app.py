@@ -89,7 +89,7 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
         judge=gate_evaluator,
         review=ReviewCache(),
         news=EventFeed(settings.events_poll_s / 2, time.monotonic),
-        census=WorkerCount(),
+        worker_count=WorkerCount(),
         metrics=Metrics(),
         rate_limiter=RateLimiter(settings.rate_per_s, settings.rate_burst),
         tokens=TokenCache(settings.token_memory_s),
@@ -179,7 +179,7 @@ def periodic_tasks(league: AppState, *, with_background_process: bool) -> list[P
         if with_background_process
         else background_process.periodic_tasks(database, settings)
     )
-    worker_count = WorkerCountTask(database, league.census, settings.heartbeat_s, _now)
+    worker_count = WorkerCountTask(database, league.worker_count, settings.heartbeat_s, _now)
     return [*background, ExpireLeasesTask(database, settings, league.metrics, _now), worker_count]
 
 

@@ -45,7 +45,7 @@ class AppState:
     judge: GateEvaluator
     review: ReviewCache
     news: EventFeed
-    census: WorkerCount
+    worker_count: WorkerCount
     metrics: Metrics
     rate_limiter: RateLimiter
     tokens: TokenCache

@@ -154,7 +154,7 @@ def _learnings(session: Session, league: AppState, visit: Visit) -> list[Learnin
     found = learners.list_learners(session, league.settings, visit.environment, LEARNERS_MAX).items
     alarms = regressions.list_regressions(session, visit.environment)
     # Large leagues ask for fewer heartbeats, so the limit follows the interval that the server itself requests.
-    beats = timedelta(seconds=polling.longest_heartbeat_s(league.settings, league.census.present))
+    beats = timedelta(seconds=polling.longest_heartbeat_s(league.settings, league.worker_count.present))
     order = list(get_args(wire.Role))
     return [
         Learning(

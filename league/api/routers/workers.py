@@ -63,7 +63,7 @@ async def record_heartbeat(
     """Record a heartbeat with learner progress; return the command and due snapshots. The body may be empty."""
     learners = [] if body is None else body.learners
     heartbeat = heartbeats.Heartbeat(worker_id, learners, caller, now)
-    orders = await league.database.group_commit_async(
+    response = await league.database.group_commit_async(
         heartbeats.record_heartbeats, heartbeat, "heartbeats", briefly=not learners
     )
     decisions = []
@@ -72,10 +72,10 @@ async def record_heartbeat(
             snapshot_schedule.decide_snapshots, league.database, league.settings, league.population, learners, now
         )
     answer = wire.HeartbeatAnswer(
-        command=orders.command,
+        command=response.command,
         next_poll_s=next_poll_s(league.settings, league.rng),
-        next_heartbeat_s=next_heartbeat_s(league.settings, league.census.present, league.rng),
-        quarantine=orders.quarantine,
+        next_heartbeat_s=next_heartbeat_s(league.settings, league.worker_count.present, league.rng),
+        quarantine=response.quarantine,
         decisions=decisions,
     )
     return json_response(answer)

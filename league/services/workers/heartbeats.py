@@ -51,14 +51,14 @@ class Heartbeat:
 
 
 @dataclass(frozen=True)
-class Orders:
+class HeartbeatResponse:
     """Response to a heartbeat: the worker's command, and its open quarantine if there is one."""
 
     command: wire.Command
     quarantine: wire.Quarantine | None
 
 
-def record_heartbeats(session: Session, heartbeats: Sequence[Heartbeat]) -> list[Orders | LeagueError]:
+def record_heartbeats(session: Session, heartbeats: Sequence[Heartbeat]) -> list[HeartbeatResponse | LeagueError]:
     """Record heartbeats and learner progress; return each worker's response or its error.
 
     Heartbeats without progress take one statement for all workers.
@@ -70,36 +70,42 @@ def record_heartbeats(session: Session, heartbeats: Sequence[Heartbeat]) -> list
     return [_answer(session, heartbeat, found.get(heartbeat.worker_id)) for heartbeat in heartbeats]
 
 
-def _touch(session: Session, beats: Sequence[Heartbeat]) -> dict[str, Sequence[Any]]:
+def _touch(session: Session, heartbeats: Sequence[Heartbeat]) -> dict[str, Sequence[Any]]:
     """Set `seen_at` of the workers that their callers may write; return the response columns of each by id."""
     dialect = session.get_bind().dialect.name
-    which = {
-        "alive": {beat.worker_id for beat in beats},
-        "anybodys": {beat.worker_id for beat in beats if not ownership.is_restricted(beat.caller)},
-        "owned": {_owned(beat.worker_id, beat.caller.name) for beat in beats if ownership.is_restricted(beat.caller)},
+    ids = {
+        "alive": {heartbeat.worker_id for heartbeat in heartbeats},
+        "anybodys": {heartbeat.worker_id for heartbeat in heartbeats if not ownership.is_restricted(heartbeat.caller)},
+        "owned": {
+            _owner_key(heartbeat.worker_id, heartbeat.caller.name)
+            for heartbeat in heartbeats
+            if ownership.is_restricted(heartbeat.caller)
+        },
     }
-    values = {name: listed(dialect, chosen) for name, chosen in which.items()}
-    touched = session.connection().execute(_touching(dialect), values | {"now": max(beat.now for beat in beats)})
+    values = {name: listed(dialect, chosen) for name, chosen in ids.items()}
+    touched = session.connection().execute(
+        _touch_statement(dialect), values | {"now": max(heartbeat.now for heartbeat in heartbeats)}
+    )
     return {worker_id: rest for worker_id, *rest in touched}
 
 
 @cache
-def _touching(dialect: str) -> Update:
+def _touch_statement(dialect: str) -> Update:
     """Build the UPDATE ... RETURNING that sets `seen_at`, checks ownership and returns the response columns."""
     quarantined = _WORKERS.c.id.in_(select(_QUARANTINES.c.worker_id).where(_QUARANTINES.c.lifted_at.is_(None)))
-    owned = among_bound(dialect, _owned(_WORKERS.c.id, _WORKERS.c.owner), "owned")
+    owned = among_bound(dialect, _owner_key(_WORKERS.c.id, _WORKERS.c.owner), "owned")
     allowed = among_bound(dialect, _WORKERS.c.id, "anybodys") | owned
     alive = update(_WORKERS).where(among_bound(dialect, _WORKERS.c.id, "alive"), allowed)
     touched = alive.values(seen_at=bindparam("now"))
     return touched.returning(_WORKERS.c.id, _WORKERS.c.command, _WORKERS.c.owner, quarantined)
 
 
-def _owned(worker_id: TextT, owner: TextT) -> TextT:
+def _owner_key(worker_id: TextT, owner: TextT) -> TextT:
     """Return a key of a worker and its owner; neither contains a line break."""
     return worker_id + "\n" + owner
 
 
-def _answer(session: Session, heartbeat: Heartbeat, found: Sequence[Any] | None) -> Orders | LeagueError:
+def _answer(session: Session, heartbeat: Heartbeat, found: Sequence[Any] | None) -> HeartbeatResponse | LeagueError:
     try:
         return _accept(session, heartbeat, found)
     except LeagueError as error:
@@ -109,7 +115,7 @@ def _answer(session: Session, heartbeat: Heartbeat, found: Sequence[Any] | None)
         return error
 
 
-def _accept(session: Session, heartbeat: Heartbeat, found: Sequence[Any] | None) -> Orders:
+def _accept(session: Session, heartbeat: Heartbeat, found: Sequence[Any] | None) -> HeartbeatResponse:
     """Store the progress in a heartbeat and return the response.
 
     Args:
@@ -131,21 +137,21 @@ def _accept(session: Session, heartbeat: Heartbeat, found: Sequence[Any] | None)
         ownership.require_worker(session, heartbeat.caller, heartbeat.worker_id)
     for progress in heartbeat.learners:
         ownership.require_learner(session, heartbeat.caller, progress.learner_id)
-        _note_progress(session, progress, heartbeat.now)
+        _store_progress(session, progress, heartbeat.now)
     quarantine = workers.quarantine_of(session, heartbeat.worker_id) if quarantined else None
-    return Orders(command, None if quarantine is None else wire.Quarantine.of(quarantine))
+    return HeartbeatResponse(command, None if quarantine is None else wire.Quarantine.of(quarantine))
 
 
-def _note_progress(session: Session, progress: wire.LearnerProgress, now: datetime) -> None:
+def _store_progress(session: Session, progress: wire.LearnerProgress, now: datetime) -> None:
     metrics = {name: _finite_or_none(value) for name, value in progress.metrics.items()}
-    told = {
+    values = {
         "learner": progress.learner_id,
         "at_step": progress.step,
         "told": metrics,
         "now": now,
         "found": None if progress.verdicts is None else [each.model_dump() for each in progress.verdicts],
     }
-    number = session.connection().execute(_PROGRESS, told).scalar_one_or_none()
+    number = session.connection().execute(_PROGRESS, values).scalar_one_or_none()
     if number is None:
         rule = "no learner has this id"
         raise UnknownLearnerError(progress.learner_id, rule, "register it with POST /learners")

@@ -116,8 +116,8 @@ def _name_new_workers(session: Session, rows: Sequence[Columns]) -> None:
 
 
 def _numbered(session: Session, kind: str, name: str) -> set[str]:
-    alike = select(Worker.name).where(Worker.kind == kind, Worker.name.startswith(f"{name} #", autoescape=True))
-    return set(session.scalars(alike))
+    numbered = select(Worker.name).where(Worker.kind == kind, Worker.name.startswith(f"{name} #", autoescape=True))
+    return set(session.scalars(numbered))
 
 
 def _first_free(name: str, taken: Collection[str]) -> str:
@@ -143,10 +143,10 @@ def _release_gate_leases(session: Session, worker_id: str, now: datetime) -> Non
     """
     still_open = session.scalars(select(Gate.id).where(Gate.state == "open")).all()
     if still_open:
-        held = Lease.worker_id == worker_id, Lease.state == "open", Lease.expires_at > now
+        current = Lease.worker_id == worker_id, Lease.state == "open", Lease.expires_at > now
         session.execute(
             update(Lease)
-            .where(*held, Lease.gate_id.in_(still_open))
+            .where(*current, Lease.gate_id.in_(still_open))
             .values(released_at=now, state="released")
             .execution_options(synchronize_session=False)
         )

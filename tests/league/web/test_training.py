@@ -92,7 +92,7 @@ def test_a_learner_that_falls_silent_is_marked(http: TestClient, scene: Scene, t
 def test_a_large_league_s_trainers_may_be_quiet_for_longer(http: Any, scene: Scene, time: Any) -> None:
     beat(scene, 64, METRICS)
     league = http.app.state.league
-    league.census.present = 5_000
+    league.worker_count.present = 5_000
     wait_s = 3 * polling.longest_heartbeat_s(league.settings, 5_000)
     time.advance(wait_s)
     assert "silent" not in http.get("/training/now").text

@@ -22,8 +22,8 @@ def _no_count(monkeypatch):
 
 
 @pytest.fixture
-def census(transport):
-    return transport.app.state.league.census
+def worker_count(transport):
+    return transport.app.state.league.worker_count
 
 
 @pytest.fixture
@@ -31,28 +31,28 @@ def retrying_client(client, outside):
     return RetryingClient(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
 
 
-def test_trainer_sends_heartbeats_less_often_if_the_league_has_many_workers(census, retrying_client):
+def test_trainer_sends_heartbeats_less_often_if_the_league_has_many_workers(worker_count, retrying_client):
     member = LeagueSession(retrying_client, LeagueSettings(heartbeat_s=10.0), SPEC, "0")
     assert member.register()
     spans_s = []
-    for census.present in (2, 5_000, 100_000, 500):
+    for worker_count.present in (2, 5_000, 100_000, 500):
         member.heartbeat(1, {}, [])
         spans_s.append(member.heartbeat_s)
     assert spans_s == [10.0, pytest.approx(45.0, abs=5.0), pytest.approx(108.0, abs=12.0), 10.0]
 
 
-def test_evaluator_sends_heartbeats_less_often_if_the_league_has_many_workers(census, retrying_client):
+def test_evaluator_sends_heartbeats_less_often_if_the_league_has_many_workers(worker_count, retrying_client):
     member = EvaluatorSession(retrying_client, [SPEC], name="evaluator", version="0")
     assert member.register()
     spans_s = []
-    for census.present in (2, 10_000, 2):
+    for worker_count.present in (2, 10_000, 2):
         member.heartbeat()
         spans_s.append(member.heartbeat_s)
     assert spans_s == [HEARTBEAT_MAX_S, pytest.approx(90.0, abs=10.0), HEARTBEAT_MAX_S]
 
 
-def test_unreachable_league_does_not_change_the_heartbeat_interval(census, retrying_client, transport):
-    census.present = 5_000
+def test_unreachable_league_does_not_change_the_heartbeat_interval(worker_count, retrying_client, transport):
+    worker_count.present = 5_000
     member = LeagueSession(retrying_client, LeagueSettings(heartbeat_s=10.0), SPEC, "0")
     assert member.register()
     member.heartbeat(1, {}, [])

@@ -64,7 +64,7 @@ def test_live_workers_are_counted_and_get_a_heartbeat_interval(serve: Callable[.
     http = serve(heartbeats_per_s=0.1, heartbeat_s=100.0, poll_jitter=0.0)
     scene = Scene(LeagueClient(http=http))  # of two workers
     league = http.app.state.league  # type: ignore[attr-defined] - it is an application
-    taker = WorkerCountTask(league.database, league.census, league.settings.heartbeat_s, lambda: time.now)
+    taker = WorkerCountTask(league.database, league.worker_count, league.settings.heartbeat_s, lambda: time.now)
     assert scene.client.heartbeat(scene.trainer.id).next_heartbeat_s == 0.0
     taker.run_once()
     assert scene.client.heartbeat(scene.trainer.id).next_heartbeat_s == 20.0
@@ -72,7 +72,7 @@ def test_live_workers_are_counted_and_get_a_heartbeat_interval(serve: Callable[.
     scene.client.heartbeat(scene.trainer.id)
     time.advance(60.0)
     taker.run_once()
-    assert league.census.present == 1  # the evaluator has not beaten for more than twice as long as it may
+    assert league.worker_count.present == 1  # the evaluator has not beaten for more than twice as long as it may
     assert scene.client.heartbeat(scene.trainer.id).next_heartbeat_s == 10.0
 
 

@@ -134,7 +134,7 @@ def test_a_refused_heartbeat_leaves_those_beside_it_alone(
     beats = [beat(attached[2]["id"], ANN, NOW + timedelta(hours=1)), beat(wanted, caller, NOW + timedelta(hours=1))]
     with database.write() as session:
         answer, found = heartbeats.record_heartbeats(session, beats)
-    assert isinstance(answer, heartbeats.Orders)
+    assert isinstance(answer, heartbeats.HeartbeatResponse)
     assert isinstance(found, refusal)
     with database.read() as session:
         seen = dict(session.execute(select(Worker.id, Worker.seen_at)).all())
