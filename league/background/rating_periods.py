@@ -73,7 +73,7 @@ class RatingPeriodTask(PeriodicTask):
                 self._release(environment)
 
     def _rate_pending(self) -> None:
-        quarantine.rate_left_behind(self._database, self._clock())
+        quarantine.finish_pending_ratings(self._database, self._clock())
 
     def _close_if_due(self, environment: str) -> None:
         now = self._clock()

@@ -11,9 +11,9 @@ import argparse
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from simulated_workers import LEVEL, WORKERS, League, Lie, always_wins, shorter, swaps
 
 from league.services.trust import statistics as worker_statistics
-from simulated_workers import LEVEL, WORKERS, League, Lie, always_wins, shorter, swaps
 
 CHECKS = {"score": worker_statistics.scores, "length": worker_statistics.lengths}
 LEVELS = (0.01, 1e-4, LEVEL)
@@ -57,7 +57,7 @@ def p_values(league: League, measure: str, seeds: range, lie: Lie | None) -> np.
     rows = []
     for seed in seeds:
         reports = league.play(np.random.default_rng(seed), lie)
-        fits = worker_statistics.one_by_one(CHECKS[measure], reports, WORKERS, LEVEL)
+        fits = worker_statistics.check_sequentially(CHECKS[measure], reports, WORKERS, LEVEL)
         rows.append([1.0 if fit is None else fit.p_value for fit in fits])
     return np.array(rows)
 

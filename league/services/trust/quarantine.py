@@ -19,7 +19,7 @@ from league.services.gates import sprt as gate_sprt
 from league.services.rating_periods import rebuild
 from league.services.workers import service as workers
 
-LEFT_BEHIND_S = 600.0
+PENDING_TIMEOUT_S = 600.0
 """Seconds after which a pending rebuild counts as abandoned by its server."""
 
 
@@ -93,9 +93,9 @@ def lift(
     return body
 
 
-def rate_left_behind(database: Database, now: datetime) -> None:
+def finish_pending_ratings(database: Database, now: datetime) -> None:
     """Finish the rebuilds of servers that stopped between a change and its ratings."""
-    _rate(database, Quarantine.pending_since <= now - timedelta(seconds=LEFT_BEHIND_S), now)
+    _rate(database, Quarantine.pending_since <= now - timedelta(seconds=PENDING_TIMEOUT_S), now)
 
 
 def _rate(database: Database, pending: ColumnElement[bool], now: datetime) -> None:

@@ -28,7 +28,7 @@ IntArray = NDArray[np.int64]
 
 _EXTERNAL = Player.kind == "external"
 
-LASTS = timedelta(seconds=15)
+MAX_AGE = timedelta(seconds=15)
 """Maximum age of a cached review on dashboard pages."""
 
 KINDS: tuple[wire.MatchKind, ...] = ("training", "rating")
@@ -58,7 +58,7 @@ class _Log:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _WorkerReviews:
     """Review of all workers over the last matches.
 
     Attributes:
@@ -81,12 +81,12 @@ class _Review:
     checks: Sequence[wire.WorkerCheck]
 
 
-class ReviewCache(RecentValue[_Seen]):
+class ReviewCache(RecentValue[_WorkerReviews]):
     """Cached review of all workers: computing it takes tenths of a second, and every open dashboard page polls it."""
 
-    def look(self, session: Session, settings: Settings, now: datetime) -> _Seen:
-        """Return the cached review, or a new one if it is older than `LASTS` or the population has changed."""
-        return self.get(population_cache.version(session), now, LASTS, lambda: _look(session, settings))
+    def current(self, session: Session, settings: Settings, now: datetime) -> _WorkerReviews:
+        """Return the cached review, or a new one if it is older than `MAX_AGE` or the population has changed."""
+        return self.get(population_cache.version(session), now, MAX_AGE, lambda: _compute(session, settings))
 
 
 def list_workers(
@@ -98,7 +98,7 @@ def list_workers(
     """
     query = select(Worker) if name is None else select(Worker).where(Worker.name == name)
     found = session.scalars(paginate(query, Worker.id, cursor, limit)).all()
-    return Page.cut(_listed(session, settings, found, _look(session, settings)), limit, attrgetter("id"))
+    return Page.cut(_to_wire(session, settings, found, _compute(session, settings)), limit, attrgetter("id"))
 
 
 def get_worker(
@@ -110,7 +110,7 @@ def get_worker(
         UnknownWorkerError: There is no such worker.
     """
     found = [workers.require(session, worker_id)]
-    return _listed(session, settings, found, review.look(session, settings, now))[0]
+    return _to_wire(session, settings, found, review.current(session, settings, now))[0]
 
 
 def latest(
@@ -124,25 +124,27 @@ def latest(
     """List the workers that were seen last, optionally of one kind, with their checks from the cached review."""
     query = select(Worker).order_by(Worker.seen_at.desc(), Worker.id).limit(limit)
     query = query if kind is None else query.where(Worker.kind == kind)
-    return _listed(session, settings, session.scalars(query).all(), review.look(session, settings, now))
+    return _to_wire(session, settings, session.scalars(query).all(), review.current(session, settings, now))
 
 
-def _listed(session: Session, settings: Settings, found: Sequence[Worker], seen: _Seen) -> list[wire.ListedWorker]:
+def _to_wire(
+    session: Session, settings: Settings, found: Sequence[Worker], reviews: _WorkerReviews
+) -> list[wire.ListedWorker]:
     still_open = session.scalars(select(Quarantine).where(Quarantine.lifted_at.is_(None)))
     quarantines = {row.worker_id: row for row in still_open}
-    refused = _refused(session, [worker.id for worker in found], seen.since)
+    refused = _count_refusals(session, [worker.id for worker in found], reviews.since)
     return [
-        _body(settings, worker, quarantines.get(worker.id), _review(settings, worker.id, seen, refused))
+        _body(settings, worker, quarantines.get(worker.id), _review(settings, worker.id, reviews, refused))
         for worker in found
     ]
 
 
-def _look(session: Session, settings: Settings) -> _Seen:
+def _compute(session: Session, settings: Settings) -> _WorkerReviews:
     since: list[datetime] = []
     results: Counter[str] = Counter()
     checks: dict[str, list[wire.WorkerCheck]] = {}
     for environment in environments.names(session):
-        log = _read(session, environment, settings.review_matches)
+        log = _read_log(session, environment, settings.review_matches)
         if log is None:
             continue
         since.append(log.since)
@@ -150,17 +152,17 @@ def _look(session: Session, settings: Settings) -> _Seen:
         results.update(dict(zip(log.workers, reported, strict=True)))
         for worker_id, check in _checks(session, settings, environment, log):
             checks.setdefault(worker_id, []).append(check)
-    return _Seen(min(since, default=None), results, checks)
+    return _WorkerReviews(min(since, default=None), results, checks)
 
 
-def _review(settings: Settings, worker_id: str, seen: _Seen, refusals: Mapping[str, int]) -> _Review:
-    results, refused = seen.results.get(worker_id, 0), refusals.get(worker_id, 0)
+def _review(settings: Settings, worker_id: str, reviews: _WorkerReviews, refusals: Mapping[str, int]) -> _Review:
+    results, refused = reviews.results.get(worker_id, 0), refusals.get(worker_id, 0)
     fit = worker_statistics.refusals(refused, refused + results)
     of_refusals = [] if fit is None else [_check("refusals", None, None, fit, settings)]
-    return _Review(results, refused, [*seen.checks.get(worker_id, ()), *of_refusals])
+    return _Review(results, refused, [*reviews.checks.get(worker_id, ()), *of_refusals])
 
 
-def _read(session: Session, environment: str, limit: int) -> _Log | None:
+def _read_log(session: Session, environment: str, limit: int) -> _Log | None:
     newest = select(Match.id).where(Match.environment == environment).order_by(Match.id.desc())
     start = session.scalar(newest.offset(limit).limit(1)) or 0
     columns = Match.id, Match.worker_id, Match.kind, Match.home_id, Match.away_id, Match.score, Match.decisions
@@ -190,18 +192,18 @@ def _read(session: Session, environment: str, limit: int) -> _Log | None:
 def _checks(
     session: Session, settings: Settings, environment: str, log: _Log
 ) -> Iterator[tuple[str, wire.WorkerCheck]]:
-    pairing, occasion = _numbered(log.home, log.away), _occasions(session, environment, log)
-    everything = Reports(log.worker, pairing, occasion, log.score, log.decisions)
+    pairing, stratum = _group_numbers(log.home, log.away), _strata(session, environment, log)
+    all_reports = Reports(log.worker, pairing, stratum, log.score, log.decisions)
     for kind in KINDS:
-        reports = everything.chosen(~log.external & (log.training == (kind == "training")))
+        reports = all_reports.select(~log.external & (log.training == (kind == "training")))
         for measure, check in MEASURES.items():
-            fits = worker_statistics.one_by_one(check, reports, len(log.workers), settings.suspicion_level)
+            fits = worker_statistics.check_sequentially(check, reports, len(log.workers), settings.suspicion_level)
             for worker_id, fit in zip(log.workers, fits, strict=True):
                 if fit is not None:
                     yield worker_id, _check(measure, environment, kind, fit, settings)
 
 
-def _occasions(session: Session, environment: str, log: _Log) -> IntArray:
+def _strata(session: Session, environment: str, log: _Log) -> IntArray:
     """Assign matches to strata of constant strength: a pairing, or a pairing in one rating period for training matches.
 
     Learners change from period to period, frozen players do not.
@@ -209,16 +211,16 @@ def _occasions(session: Session, environment: str, log: _Log) -> IntArray:
     current = Period.environment == environment, Period.current_version(), Period.last_match_id >= int(log.ids[0])
     ends = session.scalars(select(Period.last_match_id).where(*current).order_by(Period.number)).all()
     period = np.searchsorted(np.array(ends, dtype=np.int64), log.ids)
-    return _numbered(log.home, log.away, np.where(log.training, period, -1))
+    return _group_numbers(log.home, log.away, np.where(log.training, period, -1))
 
 
-def _numbered(*columns: IntArray) -> IntArray:
+def _group_numbers(*columns: IntArray) -> IntArray:
     """Number the rows so that equal rows get equal numbers."""
     _, number = np.unique(np.stack(columns), axis=1, return_inverse=True)
     return number.reshape(-1)
 
 
-def _refused(session: Session, worker_ids: Sequence[str], since: datetime | None) -> dict[str, int]:
+def _count_refusals(session: Session, worker_ids: Sequence[str], since: datetime | None) -> dict[str, int]:
     query = select(Refusal.worker_id, func.count()).where(Refusal.worker_id.in_(worker_ids))
     query = query if since is None else query.where(Refusal.refused_at >= since)
     return dict(iter(session.execute(query.group_by(Refusal.worker_id))))

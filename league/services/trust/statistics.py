@@ -58,23 +58,23 @@ class Reports:
     Attributes:
         worker: (M,) index of the worker, below W.
         pairing: (M,) index of the ordered pair (home, away).
-        occasion: (M,) index of the stratum: matches of a pairing at constant strength.
+        stratum: (M,) index of the stratum: matches of a pairing at constant strength.
         score: (M,) home score in [0, 1].
         decisions: (M,) length, at least 1.
     """
 
     worker: IntArray
     pairing: IntArray
-    occasion: IntArray
+    stratum: IntArray
     score: FloatArray
     decisions: IntArray
 
-    def chosen(self, mask: NDArray[np.bool_]) -> Self:
+    def select(self, mask: NDArray[np.bool_]) -> Self:
         """Return the matches selected by a mask."""
         return type(self)(
             worker=self.worker[mask],
             pairing=self.pairing[mask],
-            occasion=self.occasion[mask],
+            stratum=self.stratum[mask],
             score=self.score[mask],
             decisions=self.decisions[mask],
         )
@@ -122,7 +122,7 @@ class _Comparison:
         return list((totals / np.maximum(self.games, 1.0)).tolist())
 
 
-def one_by_one(check: Check, reports: Reports, workers: int, level: float) -> list[Fit | None]:
+def check_sequentially(check: Check, reports: Reports, workers: int, level: float) -> list[Fit | None]:
     """Test all workers, removing the most significant one and testing the rest again until none is below the level.
 
     The results of one bad worker would otherwise make the workers suspect that are compared with it.
@@ -136,37 +136,37 @@ def one_by_one(check: Check, reports: Reports, workers: int, level: float) -> li
     Returns:
         Fit of each worker at the time of its removal or at the end; None without enough matches.
     """
-    accused: dict[int, Fit] = {}
+    flagged: dict[int, Fit] = {}
     while True:
         fits = check(reports, workers) if reports.worker.size else [None] * workers
         alarms = {worker: fit for worker, fit in enumerate(fits) if fit is not None and fit.p_value < level}
         if not alarms:
-            return [accused.get(worker, fit) for worker, fit in enumerate(fits)]
+            return [flagged.get(worker, fit) for worker, fit in enumerate(fits)]
         worst = max(fit.chi_square for fit in alarms.values())
         # Two workers that share all their strata have equal statistics up to rounding, so both are removed.
-        found = {worker: fit for worker, fit in alarms.items() if fit.chi_square >= worst * (1.0 - _TIED)}
-        accused |= found
-        reports = reports.chosen(~np.isin(reports.worker, list(found)))
+        most_significant = {worker: fit for worker, fit in alarms.items() if fit.chi_square >= worst * (1.0 - _TIED)}
+        flagged |= most_significant
+        reports = reports.select(~np.isin(reports.worker, list(most_significant)))
 
 
 def scores(reports: Reports, workers: int) -> list[Fit | None]:
     """Test each worker's scores; None for workers with fewer than `MIN_GAMES` matches in shared strata."""
     favourite = np.sign(_totals(reports.pairing, reports.score - 0.5))[reports.pairing]
     features = np.stack((reports.score, reports.score == 0.5, favourite * reports.score), axis=1)
-    found = _compare(reports, features, workers)
-    means = found.means(reports, reports.score)
+    comparison = _compare(reports, features, workers)
+    means = comparison.means(reports, reports.score)
     fits: list[Fit | None] = []
-    for worker, games in enumerate(found.games.tolist()):
+    for worker, games in enumerate(comparison.games.tolist()):
         if games < MIN_GAMES:
             fits.append(None)
             continue
-        surplus, covariance = found.surplus[worker], found.covariance[worker].copy()
-        np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), _VARIANCE_MIN * found.weight[worker]))
+        surplus, covariance = comparison.surplus[worker], comparison.covariance[worker].copy()
+        np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), _VARIANCE_MIN * comparison.weight[worker]))
         # The features are collinear without draws or with one favourite per pairing, so V may be singular: least
         # squares applies its pseudo-inverse and returns the rank.
         solution, _, rank, _ = np.linalg.lstsq(covariance, surplus)
         chi_square = float(surplus @ solution)
-        expected = means[worker] - float(surplus[0] / found.weight[worker])
+        expected = means[worker] - float(surplus[0] / comparison.weight[worker])
         p_value = float(chdtrc(rank, chi_square))
         fits.append(Fit(int(games), means[worker], expected, chi_square, int(rank), p_value))
     return fits
@@ -174,15 +174,15 @@ def scores(reports: Reports, workers: int) -> list[Fit | None]:
 
 def lengths(reports: Reports, workers: int) -> list[Fit | None]:
     """Test each worker's match lengths; None for workers with fewer than `MIN_LENGTHS` matches in shared strata."""
-    found = _compare(reports, np.log(reports.decisions)[:, None], workers)
-    means = found.means(reports, reports.decisions.astype(np.float64))
+    comparison = _compare(reports, np.log(reports.decisions)[:, None], workers)
+    means = comparison.means(reports, reports.decisions.astype(np.float64))
     fits: list[Fit | None] = []
-    for worker, games in enumerate(found.games.tolist()):
+    for worker, games in enumerate(comparison.games.tolist()):
         if games < MIN_LENGTHS:
             fits.append(None)
             continue
-        excess = found.surplus[worker, 0] / found.weight[worker]
-        error = np.sqrt(found.covariance[worker, 0, 0]) / found.weight[worker]
+        excess = comparison.surplus[worker, 0] / comparison.weight[worker]
+        error = np.sqrt(comparison.covariance[worker, 0, 0]) / comparison.weight[worker]
         z = max(abs(excess) - TOLERATED_LENGTH, 0.0) / error if error > 0.0 else 0.0
         expected = means[worker] / float(np.exp(excess))
         fits.append(Fit(int(games), means[worker], expected, z * z, 1, float(2.0 * ndtr(-z))))
@@ -201,28 +201,30 @@ def refusals(refused: int, reported: int) -> Fit | None:
 
 def _compare(reports: Reports, features: FloatArray, workers: int) -> _Comparison:
     """Compare (M, K) features of each worker's matches with the other workers' in the same strata."""
-    stratum, strata = reports.occasion, int(reports.occasion.max()) + 1
+    stratum, strata = reports.stratum, int(reports.stratum.max()) + 1
     cells, cell = np.unique(reports.worker * strata + stratum, return_inverse=True)
     of_worker, of_stratum = np.divmod(cells, strata)
-    games, everybody = _totals(cell), _totals(stratum)
-    own, together = games, everybody[of_stratum]
-    shared = own < together
+    games, stratum_sizes = _totals(cell), _totals(stratum)
+    own, size = games, stratum_sizes[of_stratum]
+    shared = own < size
     count = features.shape[1]
-    means = np.stack([_totals(stratum, column) for column in features.T], axis=1) / np.maximum(everybody, 1.0)[:, None]
-    apart = features - means[stratum]
+    means = (
+        np.stack([_totals(stratum, column) for column in features.T], axis=1) / np.maximum(stratum_sizes, 1.0)[:, None]
+    )
+    deviations = features - means[stratum]
     # n (N - n) / (N - 1) Cov(x) for sampling without replacement; Cov has the denominator N, hence N (N - 1).
-    drawn = np.where(shared, own * (together - own) / np.maximum(together * (together - 1.0), 1.0), 0.0)
+    sampling_variance = np.where(shared, own * (size - own) / np.maximum(size * (size - 1.0), 1.0), 0.0)
     covariance = np.empty((workers, count, count))
-    for one in range(count):
-        for other in range(count):
-            squares = _totals(stratum, apart[:, one] * apart[:, other])[of_stratum]
-            covariance[:, one, other] = _totals(of_worker, drawn * squares, workers)
+    for first in range(count):
+        for second in range(count):
+            squares = _totals(stratum, deviations[:, first] * deviations[:, second])[of_stratum]
+            covariance[:, first, second] = _totals(of_worker, sampling_variance * squares, workers)
     return _Comparison(
         shared=shared[cell],
         games=_totals(of_worker, own * shared, workers),
-        surplus=np.stack([_totals(reports.worker, column, workers) for column in apart.T], axis=1),
+        surplus=np.stack([_totals(reports.worker, column, workers) for column in deviations.T], axis=1),
         covariance=covariance,
-        weight=_totals(of_worker, own * (together - own) / together, workers),
+        weight=_totals(of_worker, own * (size - own) / size, workers),
     )
 
 

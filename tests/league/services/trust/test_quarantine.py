@@ -342,7 +342,9 @@ def test_ratings_that_a_dying_server_left_behind_follow_later(
         with pytest.raises(InternalError):
             league.scene.client.quarantine_worker(league.bad.id, START, "lies")
     assert league.books() != clean.books()
-    trust_quarantine.rate_left_behind(league.database, time.now)
+    trust_quarantine.finish_pending_ratings(league.database, time.now)
     assert league.books() != clean.books()
-    trust_quarantine.rate_left_behind(league.database, time.now + timedelta(seconds=trust_quarantine.LEFT_BEHIND_S))
+    trust_quarantine.finish_pending_ratings(
+        league.database, time.now + timedelta(seconds=trust_quarantine.PENDING_TIMEOUT_S)
+    )
     assert league.books() == clean.books()

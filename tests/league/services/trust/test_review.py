@@ -97,12 +97,12 @@ def test_training_matches_are_compared_within_a_rating_period(scene: Scene, data
         scene.evaluate(4, winner=snapshot.id)
         scene.client.close_period(scene.environment)
     with database.read() as session:
-        log = review._read(session, scene.environment, 100)
+        log = review._read_log(session, scene.environment, 100)
         assert log is not None
         training, rating = (
-            review._occasions(session, scene.environment, replace(log, training=np.full(8, learns)))
+            review._strata(session, scene.environment, replace(log, training=np.full(8, learns)))
             for learns in (True, False)
         )
-    pairings = review._numbered(log.home, log.away)
+    pairings = review._group_numbers(log.home, log.away)
     assert rating.tolist() == pairings.tolist()
-    assert training.tolist() == review._numbered(pairings, np.repeat([0, 1], 4)).tolist()
+    assert training.tolist() == review._group_numbers(pairings, np.repeat([0, 1], 4)).tolist()

@@ -13,7 +13,7 @@ def p_values(league: League, seeds: range, lie: Lie | None = None) -> dict[str, 
     for seed in seeds:
         reports = league.play(np.random.default_rng(seed), lie)
         for measure, check in (("score", worker_statistics.scores), ("length", worker_statistics.lengths)):
-            fits = worker_statistics.one_by_one(check, reports, WORKERS, LEVEL)
+            fits = worker_statistics.check_sequentially(check, reports, WORKERS, LEVEL)
             found[measure].append([1.0 if fit is None else fit.p_value for fit in fits])
     return {measure: np.array(rows) for measure, rows in found.items()}
 
@@ -41,7 +41,7 @@ def test_two_workers_that_contradict_each_other_are_both_suspect() -> None:
     worker, pairing = np.tile([0, 1], 500), np.repeat(np.arange(20), 50)
     score = np.where(worker == 0, 1.0, rng.random(worker.size) < 0.5)
     reports = worker_statistics.Reports(worker, pairing, pairing, score, np.ones(worker.size, dtype=np.int64))
-    fits = worker_statistics.one_by_one(worker_statistics.scores, reports, 3, LEVEL)
+    fits = worker_statistics.check_sequentially(worker_statistics.scores, reports, 3, LEVEL)
     assert [fit is not None and fit.p_value < LEVEL for fit in fits] == [True, True, False]
 
 
@@ -52,19 +52,19 @@ def test_training_learners_are_not_compared_with_each_other() -> None:
     period[worker == 1] = rng.integers(10, 20, 2000)
     means = np.where(worker == 0, 6.0 - 0.1 * period, 4.5)
     decisions = np.exp(rng.normal(means, 0.3)).astype(np.int64) + 1
-    occasion = worker * 20 + period
-    reports = worker_statistics.Reports(worker, worker, occasion, np.ones(worker.size), decisions)
+    stratum = worker * 20 + period
+    reports = worker_statistics.Reports(worker, worker, stratum, np.ones(worker.size), decisions)
     assert worker_statistics.lengths(reports, 2) == [None, None]
 
 
 def test_lengths_are_compared_with_those_of_others_on_the_same_occasions_alone() -> None:
     rng = np.random.default_rng(1)
     worker = np.tile([0, 1], 500)
-    occasion = np.repeat([0, 1], 500)
-    decisions = np.exp(rng.normal(5.0 + occasion, 0.3) + 0.2 * worker).astype(np.int64) + 1
-    worker, occasion = (np.append(each, np.full(100, 3)) for each in (worker, occasion))  # who plays there alone
+    stratum = np.repeat([0, 1], 500)
+    decisions = np.exp(rng.normal(5.0 + stratum, 0.3) + 0.2 * worker).astype(np.int64) + 1
+    worker, stratum = (np.append(each, np.full(100, 3)) for each in (worker, stratum))  # who plays there alone
     decisions, score = np.append(decisions, np.full(100, 9)), np.ones(worker.size)
-    reports = worker_statistics.Reports(worker, occasion, occasion, score, decisions)
+    reports = worker_statistics.Reports(worker, stratum, stratum, score, decisions)
     _, fit, *nobody = worker_statistics.lengths(reports, 4)
     assert fit is not None
     assert (fit.results, nobody) == (500, [None, None])
