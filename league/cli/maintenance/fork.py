@@ -14,7 +14,7 @@ from league.cli.output.tables import moment
 from league.db.engine import Database
 from league.services.audit.log import Cause
 from league.services.operations import fork as operations_fork
-from league.services.operations.fork import Place
+from league.services.operations.fork import League
 from league.settings import Settings
 from league.storage.factory import open_store
 
@@ -55,8 +55,8 @@ def fork(
     ):
         destination.mkdir(parents=True, exist_ok=True)
         snapshot, manifest = operations_fork.fork(
-            Place(source, open_store(settings)),
-            Place(target, open_store(new)),
+            League(source, open_store(settings)),
+            League(target, open_store(new)),
             at,
             destination,
             Cause(database.person(), "", datetime.now(UTC)),

@@ -90,20 +90,20 @@ def export(
         UnknownCheckpointError: The store lacks a checkpoint of a player.
     """
     revision = schema.revision(database)
-    with _appearing(path) as file, ArchiveWriter(file) as archive:
+    with _atomic_file(path) as file, ArchiveWriter(file) as archive:
         with database.read() as session:
             chosen = options.view(session)
             rows = _write_tables(session.connection(), chosen, archive, progress)
             published = select(Player.checkpoint).where(Player.kind == "snapshot", chosen.players).distinct()
-            named = [str(sha256) for sha256 in session.scalars(published.order_by(Player.checkpoint))]
-        missing = _write_checkpoints(store, named, archive, progress, options.allow_missing)
+            hashes = [str(sha256) for sha256 in session.scalars(published.order_by(Player.checkpoint))]
+        missing = _write_checkpoints(store, hashes, archive, progress, options.allow_missing)
         manifest = Manifest(
             format=FORMAT,
             revision=revision,
             version=version("echelon-league"),
             exported_at=now,
             rows=dict(sorted(rows.items())),
-            checkpoints=len(named) - len(missing),
+            checkpoints=len(hashes) - len(missing),
             missing=missing,
         )
         archive.write_manifest(manifest)
@@ -145,11 +145,11 @@ def _rows(
 
 
 def _write_checkpoints(
-    store: CheckpointStore, named: list[str], archive: ArchiveWriter, progress: Progress, allow_missing: bool
+    store: CheckpointStore, hashes: list[str], archive: ArchiveWriter, progress: Progress, allow_missing: bool
 ) -> list[str]:
     missing = []
-    for done, sha256 in enumerate(named, start=1):
-        if _sound(store, sha256):
+    for done, sha256 in enumerate(hashes, start=1):
+        if _is_intact(store, sha256):
             with store.open(sha256) as stream:
                 archive.write_checkpoint(sha256, stream)
         elif allow_missing:
@@ -158,11 +158,11 @@ def _write_checkpoints(
             rule = "a player uses it, but the store does not have it or has it damaged"
             way_out = "publish it again, or omit such checkpoints with --allow-missing"
             raise UnknownCheckpointError(sha256, rule, way_out)
-        progress("checkpoints", done, len(named))
+        progress("checkpoints", done, len(hashes))
     return missing
 
 
-def _sound(store: CheckpointStore, sha256: str) -> bool:
+def _is_intact(store: CheckpointStore, sha256: str) -> bool:
     try:
         return store.sound(sha256)
     except UnknownCheckpointError:
@@ -170,7 +170,7 @@ def _sound(store: CheckpointStore, sha256: str) -> bool:
 
 
 @contextmanager
-def _appearing(path: Path) -> Iterator[IO[bytes]]:
+def _atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a temporary file that is renamed to `path` when the block succeeds, and deleted when it fails.
 
     Its file lock lets the next export tell files of killed exports from those in use.
@@ -178,7 +178,7 @@ def _appearing(path: Path) -> Iterator[IO[bytes]]:
     if path.exists():
         raise ConfigurationError(f"file {path}", "it exists", "remove it or choose another name")
     try:
-        _clear(path)
+        _delete_abandoned(path)
         descriptor, name = mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_PART)
         part = Path(name)
         try:
@@ -196,7 +196,7 @@ def _appearing(path: Path) -> Iterator[IO[bytes]]:
         raise ConfigurationError(f"file {path}", rule, "free some disk space or choose another file") from error
 
 
-def _clear(path: Path) -> None:
+def _delete_abandoned(path: Path) -> None:
     """Delete temporary files of exports that were killed, that is those without a lock."""
     for part in path.parent.glob(f".{escape(path.name)}.*{_PART}"):
         with suppress(BlockingIOError), part.open("rb") as file:

@@ -77,7 +77,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Place:
+class League:
     """Database and checkpoint store of a league."""
 
     database: Database
@@ -85,7 +85,7 @@ class Place:
 
 
 def fork(
-    source: Place, destination: Place, period_id: int, scratch: Path, cause: Cause, progress: Progress
+    source: League, destination: League, period_id: int, scratch: Path, cause: Cause, progress: Progress
 ) -> tuple[Cut, Manifest]:
     """Create a new league from another league's state at the end of a rating period. The source may be running.
 
@@ -140,8 +140,8 @@ def cut_at(session: Session, period_id: int) -> Cut:
     period = session.get(Period, period_id)
     if period is None:
         raise UnknownPeriodError(period_id, "no rating period has this id", "list them with GET /rating-periods")
-    known = Period.id <= period_id, Period.closed_at <= period.closed_at
-    last = select(Period.environment, func.max(Period.last_match_id)).where(*known).group_by(Period.environment)
+    existing = Period.id <= period_id, Period.closed_at <= period.closed_at
+    last = select(Period.environment, func.max(Period.last_match_id)).where(*existing).group_by(Period.environment)
     matches = dict(iter(session.execute(last))) | {period.environment: period.last_match_id}
     return Cut(period_id, period.environment, period.closed_at, matches)
 
@@ -181,7 +181,7 @@ def view_of(session: Session, cut: Cut) -> View:
         "ratings": _rows(Rating, Rating.period_id.in_(select(Period.id).where(periods))),
         "payoffs": _sorted(row for name, (of_pairs, _) in records.items() for row in of_pairs.rows(name)),
         "side_payoffs": _sorted(
-            row for name, (_, apart) in records.items() for row in rating_store.side_rows(apart, name)
+            row for name, (_, by_side) in records.items() for row in rating_store.side_rows(by_side, name)
         ),
         "champions": _rows(Champion, Champion.since <= at),
         "checkpoints": _rows(Checkpoint, Checkpoint.sha256.in_(published)),
@@ -225,18 +225,18 @@ def _progress(at: datetime) -> Select[Any]:
     """Select the progress of learners: the step is that of their last snapshot by then."""
     own = Player.learner_id == LearnerProgress.learner_id, Player.kind == "snapshot", Player.created_at <= at
     step = select(func.max(Player.step)).where(*own).correlate(LearnerProgress).scalar_subquery()
-    told = MetricPoint.learner_id == LearnerProgress.learner_id, MetricPoint.reported_at <= at
-    last = select(func.max(MetricPoint.number)).where(*told).correlate(LearnerProgress).scalar_subquery()
+    logged = MetricPoint.learner_id == LearnerProgress.learner_id, MetricPoint.reported_at <= at
+    last = select(func.max(MetricPoint.number)).where(*logged).correlate(LearnerProgress).scalar_subquery()
     none = literal({}, LearnerProgress.metrics.type)
     unknown = {"metrics": none, "metrics_at": null(), "verdicts": null()}
-    known = LearnerProgress.learner_id.in_(select(Learner.id).where(Learner.created_at <= at))
-    return _rows(LearnerProgress, known, step=step, points=func.coalesce(last, 0), **unknown)
+    existing = LearnerProgress.learner_id.in_(select(Learner.id).where(Learner.created_at <= at))
+    return _rows(LearnerProgress, existing, step=step, points=func.coalesce(last, 0), **unknown)
 
 
 def _players(at: datetime) -> Select[Any]:
     """Select the players with their standing and call-sign of that time, from the audit log."""
-    told = {"standing": rated_players.logged_standing(), "call_sign": rated_players.logged_call_sign()}
-    chosen = _rows(Player, Player.created_at <= at, **told)
+    logged = {"standing": rated_players.logged_standing(), "call_sign": rated_players.logged_call_sign()}
+    chosen = _rows(Player, Player.created_at <= at, **logged)
     return chosen.outerjoin(Event, Event.id == rated_players.last_change(at))
 
 
@@ -255,9 +255,9 @@ def _gates(at: datetime) -> Select[Any]:
 
 def _decisions(at: datetime) -> Select[Any]:
     """Select the snapshot decisions; a snapshot published later is not linked yet."""
-    known = SnapshotDecision.event_id.in_(select(Event.id).where(Event.created_at <= at))
+    existing = SnapshotDecision.event_id.in_(select(Event.id).where(Event.created_at <= at))
     published = SnapshotDecision.player_id.in_(select(Player.id).where(Player.created_at <= at))
-    return _rows(SnapshotDecision, known, player_id=case((published, SnapshotDecision.player_id)))
+    return _rows(SnapshotDecision, existing, player_id=case((published, SnapshotDecision.player_id)))
 
 
 def _records(session: Session, cut: Cut, environment: str) -> tuple[PairRecords, PairRecords]:

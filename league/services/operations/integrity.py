@@ -68,9 +68,11 @@ def _references(session: Session) -> Iterator[Violation]:
     """Every reference points at a row: no lease without a player, no match without a lease."""
     for table in Base.metadata.sorted_tables:
         for key in sorted(table.foreign_keys, key=lambda key: key.parent.name):
-            lost = _dangling(session, key)
-            if lost:
-                finding = f"rows of {table.name} whose {key.parent.name} is missing in {key.column.table.name}: {lost}"
+            missing = _dangling(session, key)
+            if missing:
+                finding = (
+                    f"rows of {table.name} whose {key.parent.name} is missing in {key.column.table.name}: {missing}"
+                )
                 yield Violation("references", None, finding)
 
 
@@ -97,16 +99,16 @@ def _matches(session: Session, environment: str) -> Iterator[Violation]:
         Match.environment == environment,
         away.environment == environment,
     )
-    strange = session.scalars(query.where(home.environment == environment, ~as_leased).order_by(Match.id)).all()
-    if strange:
-        yield Violation("matches", environment, f"outside of their lease: {_some(strange)}")
-    rewritten = list(_rewritten(session, environment))
+    mismatched = session.scalars(query.where(home.environment == environment, ~as_leased).order_by(Match.id)).all()
+    if mismatched:
+        yield Violation("matches", environment, f"outside of their lease: {_some(mismatched)}")
+    rewritten = list(_modified_matches(session, environment))
     if rewritten:
         finding = f"modified since they were reported (wrong hash): {_some(rewritten)}; restore a backup"
         yield Violation("matches", environment, finding)
-    untimely = sorted({*_before_their_lease(session, environment), *_after_their_period(session, environment)})
-    if untimely:
-        finding = f"reported before their lease was granted or after their period was closed: {_some(untimely)}"
+    mistimed = sorted({*_before_their_lease(session, environment), *_after_their_period(session, environment)})
+    if mistimed:
+        finding = f"reported before their lease was granted or after their period was closed: {_some(mistimed)}"
         yield Violation("matches", environment, finding)
     closed = match_log.rated_through(session, environment)
     if closed > match_log.end(session, environment):
@@ -115,7 +117,7 @@ def _matches(session: Session, environment: str) -> Iterator[Violation]:
         )
 
 
-def _rewritten(session: Session, environment: str) -> Iterator[int]:
+def _modified_matches(session: Session, environment: str) -> Iterator[int]:
     """Find matches that were modified after they were reported; a rebuild would rate the modified values."""
     columns = Match.id, Match.payload_hash, Match.score, Match.decisions, Match.reason, Match.seed, Match.learner_step
     played = Behaviour.measure_set_id, Behaviour.home, Behaviour.away
@@ -150,12 +152,12 @@ def _payoffs(session: Session, environment: str) -> Iterator[Violation]:
     """Each pair record counts the matches of the log up to the last period."""
     closed = match_log.rated_through(session, environment)
     games = match_log.read(session, environment, 0, closed)
-    apart = games.home != games.away
-    pairs = np.stack((np.minimum(games.home, games.away), np.maximum(games.home, games.away)))[:, apart]
-    met, played = np.unique(pairs, axis=1, return_counts=True)
-    in_log = dict(zip(zip(*met.tolist(), strict=True), played.tolist(), strict=True))
-    kept = {pair: count.matches for pair, count in pair_records.read(session, environment).counts().items()}
-    wrong = sorted(pair for pair in in_log.keys() | kept.keys() if in_log.get(pair, 0) != kept.get(pair, 0))
+    different = games.home != games.away
+    pairs = np.stack((np.minimum(games.home, games.away), np.maximum(games.home, games.away)))[:, different]
+    pairs_played, played = np.unique(pairs, axis=1, return_counts=True)
+    in_log = dict(zip(zip(*pairs_played.tolist(), strict=True), played.tolist(), strict=True))
+    stored = {pair: count.matches for pair, count in pair_records.read(session, environment).counts().items()}
+    wrong = sorted(pair for pair in in_log.keys() | stored.keys() if in_log.get(pair, 0) != stored.get(pair, 0))
     if wrong:
         finding = f"pairs whose counts differ from the match log: {_some(wrong)}"
         yield Violation("payoffs", environment, finding)
@@ -179,30 +181,33 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
     """Learners have one player each; standings, call-signs and decisions agree with the audit log."""
     own = select(func.count()).where(Player.learner_id == Learner.id, Player.kind == "learner")
     alone = own.correlate(Learner).scalar_subquery() != 1
-    lost = session.scalars(select(Learner.id).where(Learner.environment == environment, alone)).all()
-    if lost:
-        yield Violation("learners", environment, f"without a player of their own: {_some(lost)}")
+    missing = session.scalars(select(Learner.id).where(Learner.environment == environment, alone)).all()
+    if missing:
+        yield Violation("learners", environment, f"without a player of their own: {_some(missing)}")
     with_standing = Player.environment == environment, Player.kind.in_(("snapshot", "external"))
     query = select(Player.id).outerjoin(Event, Event.id == rated_players.last_change()).where(*with_standing)
-    told = {
+    columns = {
         "standing": (Player.standing, rated_players.logged_standing()),
         "call-sign": (Player.call_sign, rated_players.logged_call_sign()),
     }
-    for what, (stored, logged) in told.items():
-        unlike = session.scalars(query.where(stored.is_distinct_from(logged)).order_by(Player.id)).all()
-        if unlike:
-            finding = f"players whose {what} differs from the audit log: {_some(unlike)}"
+    for what, (stored, logged) in columns.items():
+        differing = session.scalars(query.where(stored.is_distinct_from(logged)).order_by(Player.id)).all()
+        if differing:
+            finding = f"players whose {what} differs from the audit log: {_some(differing)}"
             yield Violation("standings", environment, finding)
-    groundless = snapshot_schedule.inconsistent(session, environment)
-    if groundless:
-        yield Violation("decisions", environment, f"events that their evidence does not support: {_some(groundless)}")
+    unsupported = snapshot_schedule.inconsistent(session, environment)
+    if unsupported:
+        yield Violation("decisions", environment, f"events that their evidence does not support: {_some(unsupported)}")
 
 
 def _champion(session: Session, environment: str) -> Iterator[Violation]:
     """The champion is a commander and agrees with the audit log."""
-    champion, told = champions.champion_id(session, environment), champions.champion_in_audit_log(session, environment)
-    if champion != told:
-        finding = f"{_named(champion)} is champion, but the audit log names {_named(told)}"
+    champion, logged = (
+        champions.champion_id(session, environment),
+        champions.champion_in_audit_log(session, environment),
+    )
+    if champion != logged:
+        finding = f"{_player_or_none(champion)} is champion, but the audit log names {_player_or_none(logged)}"
         yield Violation("champion", environment, finding)
     if champion is not None and rated_players.require(session, champion)[0].standing != "commander":
         yield Violation("champion", environment, f"player {champion} is champion but not a commander")
@@ -210,9 +215,9 @@ def _champion(session: Session, environment: str) -> Iterator[Violation]:
 
 def _gates(session: Session, environment: str) -> Iterator[Violation]:
     """Leases of a gate have its two players, and each verdict agrees with the match log."""
-    strange = gate_sprt.leased_wrongly(session, environment)
-    if strange:
-        yield Violation("gates", environment, f"leases of gates with other players: {_some(strange)}")
+    mismatched = gate_sprt.leased_wrongly(session, environment)
+    if mismatched:
+        yield Violation("gates", environment, f"leases of gates with other players: {_some(mismatched)}")
     wrong = gate_sprt.judged_wrongly(session, environment)
     if wrong:
         yield Violation("gates", environment, f"gates whose verdict differs from the match log: {_some(wrong)}")
@@ -241,8 +246,8 @@ def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -
         yield Violation("checkpoints", None, finding)
 
 
-def _named(player_id: int | None) -> str:
-    return "nobody" if player_id is None else f"player {player_id}"
+def _player_or_none(player_id: int | None) -> str:
+    return "no player" if player_id is None else f"player {player_id}"
 
 
 def _some(values: Sequence[object]) -> str:

@@ -51,9 +51,7 @@ def survey(database: Database, before: datetime) -> Outdated:
     """Count the rows that `prune` would delete."""
     with database.read() as session:
         size = func.sum(func.length(cast(Draw.distribution, String)))
-        draws, draw_bytes = session.execute(
-            select(func.count(), size).where(_forgettable(before), ~_in_use(before))
-        ).one()
+        draws, draw_bytes = session.execute(select(func.count(), size).where(_prunable(before), ~_in_use(before))).one()
         return Outdated(
             leases=session.scalar(select(func.count()).where(_unplayed(before))) or 0,
             refusals=session.scalar(select(func.count()).where(Refusal.refused_at < before)) or 0,
@@ -75,14 +73,14 @@ def prune(database: Database, before: datetime, now: datetime) -> Iterator[Outda
     """
     yield from _delete_leases(database, before)
     yield from _delete_refusals(database, before)
-    yield from _forget_opponents(database, before, now)
+    yield from _prune_opponents(database, before, now)
 
 
 def _delete_leases(database: Database, before: datetime) -> Iterator[Outdated]:
     for window in _windows(database, Lease.id, Lease.granted_at < before, LEASES_AT_ONCE):
         with database.write() as session:
-            gone = session.scalars(delete(Lease).where(window, _unplayed(before)).returning(Lease.id)).all()
-        yield Outdated(leases=len(gone))
+            deleted = session.scalars(delete(Lease).where(window, _unplayed(before)).returning(Lease.id)).all()
+        yield Outdated(leases=len(deleted))
 
 
 def _delete_refusals(database: Database, before: datetime) -> Iterator[Outdated]:
@@ -91,21 +89,21 @@ def _delete_refusals(database: Database, before: datetime) -> Iterator[Outdated]
     for worker_id in workers:
         with database.write() as session:
             old = delete(Refusal).where(Refusal.worker_id == worker_id, Refusal.refused_at < before)
-            gone = session.scalars(old.returning(Refusal.lease_id)).all()
-        yield Outdated(refusals=len(gone))
+            deleted = session.scalars(old.returning(Refusal.lease_id)).all()
+        yield Outdated(refusals=len(deleted))
 
 
-def _forget_opponents(database: Database, before: datetime, now: datetime) -> Iterator[Outdated]:
-    for window in _windows(database, Draw.id, _forgettable(before), DRAWS_AT_ONCE):
+def _prune_opponents(database: Database, before: datetime, now: datetime) -> Iterator[Outdated]:
+    for window in _windows(database, Draw.id, _prunable(before), DRAWS_AT_ONCE):
         freed = []
         with database.write() as session:
-            old = select(Draw.id).where(window, _forgettable(before)).order_by(Draw.id).with_for_update()
-            alone = session.scalars(old).all()  # a writer of new leases has committed or waits for these row locks
-            chosen = select(Draw.id, Draw.distribution).where(Draw.id.in_(alone), ~_in_use(before))
+            old = select(Draw.id).where(window, _prunable(before)).order_by(Draw.id).with_for_update()
+            locked = session.scalars(old).all()  # a writer of new leases has committed or waits for these row locks
+            chosen = select(Draw.id, Draw.distribution).where(Draw.id.in_(locked), ~_in_use(before))
             for draw_id, content in session.execute(chosen).all():
-                kept = _without_opponents(content)
-                session.execute(update(Draw).where(Draw.id == draw_id).values(distribution=kept, pruned_at=now))
-                freed.append(len(json.dumps(content)) - len(json.dumps(kept)))
+                pruned = _without_opponents(content)
+                session.execute(update(Draw).where(Draw.id == draw_id).values(distribution=pruned, pruned_at=now))
+                freed.append(len(json.dumps(content)) - len(json.dumps(pruned)))
         yield Outdated(draws=len(freed), draw_bytes=sum(freed))
 
 
@@ -128,7 +126,7 @@ def _unplayed(before: datetime) -> ColumnElement[bool]:
     return (Lease.expires_at < before) & ~exists().where(Match.lease_id == Lease.id)
 
 
-def _forgettable(before: datetime) -> ColumnElement[bool]:
+def _prunable(before: datetime) -> ColumnElement[bool]:
     return (Draw.created_at < before) & Draw.pruned_at.is_(None)
 
 

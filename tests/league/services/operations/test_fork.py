@@ -22,7 +22,7 @@ from league.db.models import Base, Payoff, Rating
 from league.services.audit.log import Cause
 from league.services.operations import fork as operations_fork
 from league.services.operations import integrity
-from league.services.operations.fork import Place
+from league.services.operations.fork import League
 from league.settings import Settings
 from league.storage.local import DirectoryStore
 
@@ -39,8 +39,8 @@ def fork(
     twin = Database(twin_database_url)
 
     def make(period_id: int) -> tuple[Database, DirectoryStore]:
-        here = Place(database, DirectoryStore(tmp_path / "checkpoints", 2**20))
-        there = Place(twin, DirectoryStore(tmp_path / "twin-checkpoints", 2**20))
+        here = League(database, DirectoryStore(tmp_path / "checkpoints", 2**20))
+        there = League(twin, DirectoryStore(tmp_path / "twin-checkpoints", 2**20))
         operations_fork.fork(here, there, period_id, tmp_path, Cause("test", "", time.now), silent)
         return twin, DirectoryStore(tmp_path / "twin-checkpoints", 2**20)
 

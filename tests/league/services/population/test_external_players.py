@@ -218,7 +218,7 @@ def test_the_books_are_right_and_travel_with_it(scene, stone, entrant, database,
     assert integrity.check(database, store, unpublished_before=NOW) == []
     twin = Database(twin_database_url)
     try:
-        source, goal = fork.Place(database, store), fork.Place(twin, far)
+        source, goal = fork.League(database, store), fork.League(twin, far)
         fork.fork(source, goal, period.id, tmp_path, Cause("test", "", NOW), lambda *_: None)
         with twin.read() as session:
             there = rated_players.show(session, Settings(), stone.id)

@@ -21,7 +21,7 @@ from league.services.audit.log import Cause
 from league.services.matches import behaviours
 from league.services.operations import export, fork, import_, integrity
 from league.services.operations.archive import ArchiveReader
-from league.services.operations.fork import Place
+from league.services.operations.fork import League
 from league.services.population.cache import load
 from league.services.promotion import behaviour_profiles
 from league.services.promotion.behaviour_profiles import RecentBehaviour
@@ -214,7 +214,7 @@ def test_fork_keeps_behaviour_profiles(
     scene.client.close_period()
     store, other = (DirectoryStore(tmp_path / name, 2**20) for name in ("checkpoints", "other"))
     twin = Database(twin_database_url)
-    fork.fork(Place(database, store), Place(twin, other), cut.id, tmp_path, Cause("test", "", time.now), silent)
+    fork.fork(League(database, store), League(twin, other), cut.id, tmp_path, Cause("test", "", time.now), silent)
     assert sums(twin) == then != sums(database)
     twin.close()
 

@@ -26,7 +26,7 @@ from league.db.models import Base, Rating, SidePayoff
 from league.services.audit.log import Cause
 from league.services.matches.log import MatchArrays
 from league.services.operations import fork, integrity
-from league.services.operations.fork import Place
+from league.services.operations.fork import League
 from league.services.rating_periods import rebuild, what_if
 from league.services.ratings import state as rating_state
 from league.services.ratings.period import PlayerRating, RatingConfig, Roster
@@ -311,9 +311,9 @@ def test_a_fork_has_the_sides_of_then(
     play_periods(hunt, time, number=3)
     cut = hunt.client.periods().items[1]
     then = {row.id: row.sides for row in hunt.client.standings(hunt.environment, as_of=cut.id).items}
-    here = Place(database, DirectoryStore(tmp_path / "checkpoints", 2**20))
+    here = League(database, DirectoryStore(tmp_path / "checkpoints", 2**20))
     twin = Database(twin_database_url)
-    there = Place(twin, DirectoryStore(tmp_path / "twin-checkpoints", 2**20))
+    there = League(twin, DirectoryStore(tmp_path / "twin-checkpoints", 2**20))
     fork.fork(here, there, cut.id, tmp_path, Cause("test", "", time.now), lambda _what, _done, _of: None)
     assert 0 < rows(twin, Rating, ON_SIDES) < rows(database, Rating, ON_SIDES)
     assert [told.differing for told in recomputed(twin)] == [0]
