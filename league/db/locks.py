@@ -57,13 +57,13 @@ def named(lock: Lock, environment: str) -> dict[str, int]:
     return {"lock": int(lock), "key": zlib.crc32(environment.encode()) - 2**31}
 
 
-def wait_for_holders(database: Database, lock: Lock, environment: str, patience_s: float) -> bool:
+def wait_for_holders(database: Database, lock: Lock, environment: str, timeout_s: float) -> bool:
     """Wait until all current holders of a shared lock have finished; return False on a timeout."""
     if database.sqlite:
         return True
     try:
         with database.write() as session:
-            session.execute(text(f"SET LOCAL lock_timeout = '{1000 * patience_s:.0f}ms'"))
+            session.execute(text(f"SET LOCAL lock_timeout = '{1000 * timeout_s:.0f}ms'"))
             acquire(session, lock, environment)
     except OperationalError as error:
         if getattr(error.orig, "sqlstate", None) == _NOT_AVAILABLE:

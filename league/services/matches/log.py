@@ -19,7 +19,7 @@ from league.services.matches.indexing import distinct
 
 _AT_ONCE = 1_000_000  # ids per query, which limits the database's memory to about 50 MB
 
-PATIENCE_S = 0.25
+MAX_WAIT_S = 0.25
 """Maximum time in seconds for which a reader blocks writers of matches."""
 
 
@@ -48,20 +48,11 @@ class MatchArrays:
         players: list[int] = distinct(self.home, self.away).tolist()
         return players
 
-    def then(self, later: "MatchArrays", count: int) -> "MatchArrays":
-        """Return the last `count` matches of these followed by later ones."""
-        return MatchArrays(
-            home=np.concatenate((self.home, later.home))[-count:],
-            away=np.concatenate((self.away, later.away))[-count:],
-            score=np.concatenate((self.score, later.score))[-count:],
-            training=np.concatenate((self.training, later.training))[-count:],
-        )
-
 
 def read(session: Session, environment: str, after: int, through: int | None) -> MatchArrays:
     """Read the matches with ids in (after, through], or to the end of the log if `through` is None."""
     columns = Match.home_id, Match.away_id, Match.score, Match.kind == "training"
-    home, away, score, training = _gathered(session, environment, after, through, *columns)
+    home, away, score, training = _read_columns(session, environment, after, through, *columns)
     return MatchArrays(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
 
 
@@ -95,7 +86,7 @@ def last_of(
 
 def ids(session: Session, environment: str, after: int, through: int | None) -> NDArray[np.int64]:
     """Read the ids of the matches that `read` returns."""
-    ids: NDArray[np.int64] = _gathered(session, environment, after, through, Match.id)[0].astype(np.int64)
+    ids: NDArray[np.int64] = _read_columns(session, environment, after, through, Match.id)[0].astype(np.int64)
     return ids
 
 
@@ -114,18 +105,18 @@ def settled_after(database: Database, match_id: int) -> int:
 
     PostgreSQL assigns ids before transactions commit, so a lower id may become visible after a higher one. Writers hold
     the shared INTAKE lock until they commit, so this waits for the current holders. Writers must not wait long for
-    readers: after `PATIENCE_S` it returns `match_id`, and the caller tries again later.
+    readers: after `MAX_WAIT_S` it returns `match_id`, and the caller tries again later.
     """
     with database.read() as session:
         last = session.scalar(select(func.max(Match.id))) or 0
         environments = session.scalars(select(Environment.name)).all()
     if last <= match_id:
         return match_id
-    outlasted = (locks.wait_for_holders(database, Lock.INTAKE, environment, PATIENCE_S) for environment in environments)
-    return last if all(outlasted) else match_id
+    finished = (locks.wait_for_holders(database, Lock.INTAKE, environment, MAX_WAIT_S) for environment in environments)
+    return last if all(finished) else match_id
 
 
-def _gathered(
+def _read_columns(
     session: Session, environment: str, after: int, through: int | None, *columns: SQLColumnExpression[Any]
 ) -> NDArray[np.float64]:
     """Read (columns, M) values of the rated matches, oldest first."""

@@ -61,43 +61,43 @@ class PairRecords:
 
     def advance(self, games: MatchArrays) -> "PairRecords":
         """Return the records with matches added, newest last."""
-        apart = games.home != games.away
-        home, away, learning = games.home[apart], games.away[apart], games.training[apart]
+        different = games.home != games.away
+        home, away, learning = games.home[different], games.away[different], games.training[different]
         low, high = np.minimum(home, away), np.maximum(home, away)
-        score = np.where(home == low, games.score[apart], 1.0 - games.score[apart])
+        score = np.where(home == low, games.score[different], 1.0 - games.score[different])
         players = distinct(self.low, self.high, np.array(games.players, dtype=np.int64))
-        known, met = _codes(players, self.low, self.high), _codes(players, low, high)
-        codes = distinct(known, met)
+        stored, met = _codes(players, self.low, self.high), _codes(players, low, high)
+        codes = distinct(stored, met)
         cell = indices(codes, met)
         new = arithmetic.tally(cell, score, learning, codes.size)
         # Each training match discounts the older record of its pair, because a learner changes.
-        kept = np.power(arithmetic.DECAY, np.bincount(cell, weights=learning, minlength=codes.size))
-        place = indices(codes, known)
+        discount = np.power(arithmetic.DECAY, np.bincount(cell, weights=learning, minlength=codes.size))
+        index = indices(codes, stored)
 
-        def faded(old: NDArray[np.float64], added: NDArray[np.float64]) -> NDArray[np.float64]:
+        def discounted(old: NDArray[np.float64], added: NDArray[np.float64]) -> NDArray[np.float64]:
             spread = np.zeros(codes.size)
-            spread[place] = old
-            return spread * kept + added
+            spread[index] = old
+            return spread * discount + added
 
         matches = np.bincount(cell, minlength=codes.size)
-        matches[place] += self.matches
+        matches[index] += self.matches
         return PairRecords(
             low=players[codes // players.size],
             high=players[codes % players.size],
             matches=matches,
-            games=faded(self.games, new.games),
-            points=faded(self.points, new.points),
-            wins=faded(self.wins, new.wins),
-            draws=faded(self.draws, new.draws),
-            losses=faded(self.losses, new.losses),
+            games=discounted(self.games, new.games),
+            points=discounted(self.points, new.points),
+            wins=discounted(self.wins, new.wins),
+            draws=discounted(self.draws, new.draws),
+            losses=discounted(self.losses, new.losses),
         )
 
     def among(self, games: MatchArrays) -> "PairRecords":
         """Return the records of the pairs in these matches."""
         players = distinct(self.low, self.high)
         low, high = np.minimum(games.home, games.away), np.maximum(games.home, games.away)
-        apart = low != high
-        met = np.isin(_codes(players, self.low, self.high), _codes(players, low[apart], high[apart]))
+        different = low != high
+        met = np.isin(_codes(players, self.low, self.high), _codes(players, low[different], high[different]))
         return PairRecords(*(column[met] for column in self._columns()))
 
     def counts(self) -> dict[Pair, PairCount]:
@@ -163,39 +163,39 @@ def against(
     low = records.low == player
     others = np.where(low, records.high, records.low)
     order = np.argsort(others)
-    asked = np.array(opponents, dtype=np.int64)
-    place = np.minimum(np.searchsorted(others, asked, sorter=order), max(len(records) - 1, 0))
-    met = others[order][place] == asked if len(records) else np.zeros(asked.size, dtype=np.bool_)
-    found = order[place[met]]
+    opponent_ids = np.array(opponents, dtype=np.int64)
+    index = np.minimum(np.searchsorted(others, opponent_ids, sorter=order), max(len(records) - 1, 0))
+    met = others[order][index] == opponent_ids if len(records) else np.zeros(opponent_ids.size, dtype=np.bool_)
+    found = order[index[met]]
 
     def column(own: NDArray[Any], turned: NDArray[Any]) -> NDArray[Any]:
-        cells = np.zeros(asked.size, dtype=own.dtype)
+        cells = np.zeros(opponent_ids.size, dtype=own.dtype)
         cells[met] = np.where(low, own, turned)[found]
         return cells
 
-    return _seen(records, column)
+    return _as_counts(records, column)
 
 
 def matrix(records: PairRecords, players: Sequence[int]) -> tuple[arithmetic.WinCounts, NDArray[np.int64]]:
     """Return the win counts among P players, shape (P, P), and the numbers of matches."""
-    return _seen(records, _square(records.low, records.high, players))
+    return _as_counts(records, _square(records.low, records.high, players))
 
 
-def _seen(
+def _as_counts(
     records: PairRecords, view: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 ) -> tuple[arithmetic.WinCounts, NDArray[np.int64]]:
     """Return records as win counts and numbers of matches.
 
     `view` arranges a column, given its values from the lower and from the higher id's point of view.
     """
-    tally = arithmetic.WinCounts(
+    counts = arithmetic.WinCounts(
         games=view(records.games, records.games),
         points=view(records.points, records.games - records.points),
         wins=view(records.wins, records.losses),
         draws=view(records.draws, records.draws),
         losses=view(records.losses, records.wins),
     )
-    return tally, view(records.matches, records.matches)
+    return counts, view(records.matches, records.matches)
 
 
 def met(session: Session, environment: str, players: Sequence[int]) -> csr_array:
@@ -203,7 +203,7 @@ def met(session: Session, environment: str, players: Sequence[int]) -> csr_array
     columns: tuple[SQLColumnExpression[Any], ...] = Payoff.low_id, Payoff.high_id, Payoff.matches
     query = select(*columns).where(Payoff.environment == environment)
     low, high, matches = read_columns(session, query, len(columns))
-    among, row, column = _places(low.astype(np.int64), high.astype(np.int64), players)
+    among, row, column = _pair_indices(low.astype(np.int64), high.astype(np.int64), players)
     cells = np.concatenate([row, column]), np.concatenate([column, row])
     return csr_array((np.tile(matches[among].astype(np.float64), 2), cells), shape=2 * (len(players),))
 
@@ -212,7 +212,7 @@ def _square(
     low: NDArray[np.int64], high: NDArray[np.int64], players: Sequence[int]
 ) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
     """Return a function that arranges columns of pairs, seen from the lower and the higher id, as (P, P) matrices."""
-    among, row, column = _places(low, high, players)
+    among, row, column = _pair_indices(low, high, players)
 
     def square(of_low: NDArray[Any], of_high: NDArray[Any]) -> NDArray[Any]:
         cells = np.zeros((len(players), len(players)), dtype=of_low.dtype)
@@ -222,7 +222,7 @@ def _square(
     return square
 
 
-def _places(
+def _pair_indices(
     low: NDArray[np.int64], high: NDArray[np.int64], players: Sequence[int]
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
     """Return which pairs are among P players, and the indices of their lower and higher ids in `players`."""
