@@ -192,7 +192,7 @@ class LeaseService:
             worker = workers.require_trusted(session, request.worker_id)
             population = self.population.get(session, request.environment)
             player_id = request.player_id
-            external = None if player_id is None else external_players.entered(population, player_id)
+            external = None if player_id is None else external_players.require_active(population, player_id)
             unplayable_ids = self._unplayable(session, request.worker_id, worker, now)
             evaluator = Evaluator(worker.signatures, unplayable_ids, external)
             decided, share = self.gates.enough(session, now), self.settings.promotion.gate_share

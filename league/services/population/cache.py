@@ -190,13 +190,13 @@ class Population:
             ("signature", f"only policies with signature {signature}", lambda m: m.signature == signature),
             ("playable", "without players that this worker failed to load recently", lambda m: m.id not in unplayable),
         )
-        left = list(enumerate(self.members))
+        eligible = list(enumerate(self.members))
         filters = []
         for name, rule, passes in rules:
-            removed = tuple(member.id for _, member in left if not passes(member))
-            left = [(index, member) for index, member in left if passes(member)]
+            removed = tuple(member.id for _, member in eligible if not passes(member))
+            eligible = [(index, member) for index, member in eligible if passes(member)]
             filters.append(Filter(name, rule, removed))
-        return np.array([index for index, _ in left], dtype=np.int64), tuple(filters)
+        return np.array([index for index, _ in eligible], dtype=np.int64), tuple(filters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,22 +301,22 @@ def version(session: Session) -> Version:
 def load(session: Session, environment: str) -> Population:
     """Read the population as of the session's snapshot."""
     own = Player.id, Player.kind, Player.name, Player.call_sign
-    who = *own, Player.signature, Player.standing, Player.checkpoint, Player.role, Player.learner_id, Player.step
+    identity = *own, Player.signature, Player.standing, Player.checkpoint, Player.role, Player.learner_id, Player.step
     strength = (
         func.coalesce(Rating.rating, Player.start_rating),
         func.coalesce(Rating.deviation, Player.start_deviation),
         func.coalesce(Rating.volatility, Player.start_volatility),
         func.coalesce(Rating.games, 0),
     )
-    everybody = rated_players.rated().where(Player.environment == environment).order_by(Player.id)
+    query = rated_players.rated().where(Player.environment == environment).order_by(Player.id)
     # Rows instead of ORM objects: thousands of players are read after every change.
-    found = session.connection().execute(everybody.with_only_columns(*who, *strength))
+    found = session.connection().execute(query.with_only_columns(*identity, *strength))
     rows: list[tuple[Any, ...]] = [tuple(row) for row in found]
-    numbers = np.array([row[len(who) :] for row in rows], dtype=np.float64).reshape(-1, len(strength))
+    numbers = np.array([row[len(identity) :] for row in rows], dtype=np.float64).reshape(-1, len(strength))
     rating, deviation, volatility, games = numbers.T
     return Population(
         environment=environment,
-        members=tuple(Member(*row[: len(who)]) for row in rows),
+        members=tuple(Member(*row[: len(identity)]) for row in rows),
         ratings=Ratings(rating, deviation, volatility),
         games=games.astype(np.int64),
     )

@@ -32,7 +32,7 @@ from league.services.ratings import rated_players
 from league.settings import Settings
 
 KIND = "external"
-ENTERED = "entry"
+ENTRY_KIND = "entry"
 """Kind of the audit event for a new external player."""
 
 _IDENTITY = "identity"
@@ -56,21 +56,21 @@ def enter(
     if player is None:
         admission.require_player(session, settings, ownership.owner(caller))
         player = _add(session, request, ownership.owner(caller), now)
-        told = {"name": request.name, _IDENTITY: request.identity}
+        details = {"name": request.name, _IDENTITY: request.identity}
         audit_log.record(
             session,
-            ENTERED,
+            ENTRY_KIND,
             Cause(caller.name, "", now),
             environment=request.environment,
             player_id=player.id,
-            details=told,
+            details=details,
         )
     else:
         _require_same(player, request, caller)
     return rated_players.show(session, settings, player.id)
 
 
-def entered(population: Population, player_id: int) -> int:
+def require_active(population: Population, player_id: int) -> int:
     """Return the index of an active external player.
 
     Raises:
@@ -134,10 +134,10 @@ def _require_same(player: Player, request: wire.ExternalCreate, caller: Principa
         raise NameTakenError(request.name, rule, "choose another name for the external player")
     if ownership.is_restricted(caller):
         ownership.require(player, caller)
-    known = player.card.get(_IDENTITY)
-    if known is None:
+    identity = player.card.get(_IDENTITY)
+    if identity is None:
         if request.identity is not None:
             player.card = {**player.card, _IDENTITY: request.identity}
-    elif request.identity is not None and request.identity != known:
-        rule = f"it was entered as {known} but is now {request.identity}: a rated player must stay the same policy"
+    elif request.identity is not None and request.identity != identity:
+        rule = f"it was entered as {identity} but is now {request.identity}: a rated player must stay the same policy"
         raise NameTakenError(request.name, rule, "enter it under another name")

@@ -74,14 +74,14 @@ def _get_or_create(
     """Find the learner of this name in its environment, or create it with the baselines; see `register`."""
     learner = _find(session, request)
     if learner is None:
-        _found(session, settings, request, caller, now)
+        _create(session, settings, request, caller, now)
         learner = _find(session, request)
     if learner is None:
         raise UnknownLearnerError(request.name, "it was deleted while it was being created", "send the call again")
     if ownership.is_restricted(caller):
         ownership.require(learner, caller)
     _require_match(learner, request)
-    _declare(session, request)
+    _store_declarations(session, request)
     return show(session, settings, learner)
 
 
@@ -133,7 +133,9 @@ def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:
     return session.scalar(named)
 
 
-def _found(session: Session, settings: Settings, request: wire.LearnerCreate, caller: Principal, now: datetime) -> None:
+def _create(
+    session: Session, settings: Settings, request: wire.LearnerCreate, caller: Principal, now: datetime
+) -> None:
     locks.acquire(session, Lock.POPULATION)
     if _find(session, request) is not None:  # created by a concurrent call while waiting for the lock
         return
@@ -161,7 +163,7 @@ def _found(session: Session, settings: Settings, request: wire.LearnerCreate, ca
         session.flush()
 
 
-def _declare(session: Session, request: wire.LearnerCreate) -> None:
+def _store_declarations(session: Session, request: wire.LearnerCreate) -> None:
     """Store the learner's declarations about its environment: the longest match and the latest names of sides."""
     environment = session.get_one(Environment, request.environment)
     if request.max_decisions is not None and request.max_decisions > (environment.max_decisions or 0):
@@ -177,7 +179,7 @@ def _has_player(session: Session, request: wire.LearnerCreate, kind: wire.Kind) 
 
 
 def _add_baselines(session: Session, settings: Settings, request: wire.LearnerCreate, now: datetime) -> None:
-    known = (*baselines(request.environment), *_brought(request))
+    known = (*baselines(request.environment), *_registered_baselines(request))
     if any(baseline.name == request.name for baseline in known) or _has_player(session, request, "baseline"):
         rule = f"a baseline of {request.environment} has this name"
         raise NameTakenError(request.name, rule, "choose another name for the learner")
@@ -193,7 +195,7 @@ def _add_baselines(session: Session, settings: Settings, request: wire.LearnerCr
     session.execute(insert_into(session, Player).values(rows).on_conflict_do_nothing())
 
 
-def _brought(request: wire.LearnerCreate) -> list[Baseline]:
+def _registered_baselines(request: wire.LearnerCreate) -> list[Baseline]:
     """Return the scripted players that a registration adds for a game unknown to the league.
 
     Raises:
@@ -240,15 +242,15 @@ def _require_match(learner: Learner, request: wire.LearnerCreate) -> None:
 
 def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> list[wire.Learner]:
     ids = [learner.id for learner in learners]
-    anew = role_config.resets(session, ids)
-    began = [anew.get(learner_id, role_config.NO_RESETS) for learner_id in ids]
+    resets_by_learner = role_config.resets(session, ids)
+    resets = [resets_by_learner.get(learner_id, role_config.NO_RESETS) for learner_id in ids]
     own = select(Player.learner_id, Player.id).where(Player.learner_id.in_(ids), Player.kind == "learner")
     played = Environment.name.in_({learner.environment for learner in learners})
     sides = dict(session.execute(select(Environment.name, Environment.sides).where(played)).all())
     last = select(Player.learner_id, func.max(Player.id)).where(Player.learner_id.in_(ids), Player.kind == "snapshot")
     players = dict(session.execute(own).all())
-    told = session.scalars(select(LearnerProgress).where(LearnerProgress.learner_id.in_(ids)))
-    progress = {one.learner_id: one for one in told}
+    progress_rows = session.scalars(select(LearnerProgress).where(LearnerProgress.learner_id.in_(ids)))
+    progress = {one.learner_id: one for one in progress_rows}
     snapshots = dict(session.execute(last.group_by(Player.learner_id)).all())
     return [
         wire.Learner.model_validate(
@@ -259,11 +261,11 @@ def _bodies(session: Session, settings: Settings, learners: list[Learner]) -> li
                 "sides": sides[learner.environment],
                 "latest_snapshot": snapshots.get(learner.id),
                 "rules": arithmetic.numbers(role_config.of_learner(settings, learner)),
-                "resets": beginnings.resets,
-                "began_step": beginnings.step,
+                "resets": reset.resets,
+                "began_step": reset.step,
             }
         )
-        for learner, beginnings in zip(learners, began, strict=True)
+        for learner, reset in zip(learners, resets, strict=True)
         if learner.id in players
         and learner.id in progress  # READ COMMITTED: a concurrent deletion shows between statements
     ]

@@ -22,7 +22,7 @@ from league.services.population.cache import Population
 from league.services.population.roles import LearnerRole
 from league.settings import Settings
 
-_CORRECT_THE_NUMBERS = "register it with other settings, or change LEAGUE_MATCHMAKING and restart the server"
+_SETTINGS_REMEDY = "register it with other settings, or change LEAGUE_MATCHMAKING and restart the server"
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +57,8 @@ def load_inputs(session: Session, population: Population, settings: Settings, le
 
 
 def _load(session: Session, population: Population, settings: Settings, learner: int) -> LearnerInputs:
-    everybody = population.cached("roles", lambda: _roles(session, population, settings))
-    role, environment = everybody[learner], population.environment
+    roles_by_player = population.cached("roles", lambda: _roles(session, population, settings))
+    role, environment = roles_by_player[learner], population.environment
     needs = role.needs(int(population.games[population.index(learner)]))
     games, among = None, None
     if role.reset_step or "pasts" in needs:
@@ -79,17 +79,15 @@ def _roles(session: Session, population: Population, settings: Settings) -> Mapp
     learning = Player.kind == "learner", Player.environment == population.environment
     found = session.execute(columns.join(Learner, Learner.id == Player.learner_id).where(*learning)).all()
     resets = role_config.resets(session, [learner_id for _, learner_id, *_ in found])
-    everybody = {}
+    roles_by_player = {}
     for player_id, learner_id, name, role, given in found:
         member = population.members[population.index(player_id)]
         own = role_config.followed(settings, role, given or {})
         if own.failure:
-            log.error(
-                "learner %s: %s; using the settings of its role instead. %s", name, own.failure, _CORRECT_THE_NUMBERS
-            )
+            log.error("learner %s: %s; using the settings of its role instead. %s", name, own.failure, _SETTINGS_REMEDY)
         reset_step = resets.get(learner_id, role_config.NO_RESETS).step
-        everybody[player_id] = LearnerRole(member, learner_id, name, own.rules, own.failure, reset_step)
-    return everybody
+        roles_by_player[player_id] = LearnerRole(member, learner_id, name, own.rules, own.failure, reset_step)
+    return roles_by_player
 
 
 def pasts_in(games: MatchArrays, learner: int, opponents: Sequence[int]) -> WinRateHistory:
@@ -104,5 +102,5 @@ def pasts_in(games: MatchArrays, learner: int, opponents: Sequence[int]) -> WinR
     opponent = np.where(home, games.away, games.home)
     score = np.where(home, games.score, 1.0 - games.score)
     ids = np.array(opponents, dtype=np.int64)
-    met = np.isin(opponent, ids)
-    return WinRateHistory.halves(np.searchsorted(ids, opponent[met]), score[met], ids.size)
+    played = np.isin(opponent, ids)
+    return WinRateHistory.halves(np.searchsorted(ids, opponent[played]), score[played], ids.size)

@@ -57,7 +57,7 @@ def decide_snapshots(
     database: Database,
     settings: Settings,
     cache: PopulationCache,
-    asking: Iterable[wire.LearnerProgress],
+    progress_reports: Iterable[wire.LearnerProgress],
     now: datetime,
 ) -> list[wire.SnapshotDecision]:
     """Return the snapshot decisions that are due for these learners, stored or new.
@@ -66,7 +66,7 @@ def decide_snapshots(
         UnknownLearnerError: There is no such learner.
     """
     decisions = []
-    for progress in asking:
+    for progress in progress_reports:
         if progress.since_step is not None:
             decision = _decide_once(database, settings, cache, progress, progress.since_step, now)
             if decision is not None:
@@ -81,7 +81,7 @@ def link_snapshot(session: Session, learner_id: int, since_step: int, player_id:
     session.execute(open_one.values(player_id=player_id))
 
 
-def led_to_a_reset(session: Session, player_id: int | None) -> bool:
+def is_reset_after(session: Session, player_id: int | None) -> bool:
     """Return whether the learner was reset after this snapshot."""
     which = SnapshotDecision.player_id == player_id, SnapshotDecision.reset
     return player_id is not None and session.scalar(select(SnapshotDecision.learner_id).where(*which)) is not None
@@ -130,7 +130,7 @@ def _judge(
     if decided is None:
         return None
     reset, reason = decided
-    start = _start(population, own) if reset else None
+    start = _reset_checkpoint(population, own) if reset else None
     answer = wire.SnapshotDecision(
         learner_id=learner_id, since_step=since_step, reset=reset, start=start, reason=reason
     )
@@ -190,7 +190,7 @@ def _decide(evidence: Mapping[str, Any]) -> tuple[bool, str] | None:
     return None if decision is None else (decision.reset, decision.reason)
 
 
-def _start(population: Population, own: LearnerRole) -> str | None:
+def _reset_checkpoint(population: Population, own: LearnerRole) -> str | None:
     """Return the checkpoint from which a reset learner starts: a main agent's newest one if the rule asks for it."""
     if own.rules.snapshots.start == "first":
         return None

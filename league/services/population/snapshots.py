@@ -139,8 +139,8 @@ def _row(
     value = rated_players.fields(player, rating, settings)
     snapshots = select(func.max(Player.id)).where(Player.learner_id == learner.id, Player.kind == "snapshot")
     parent_id = session.scalar(snapshots)
-    anew = snapshot_schedule.led_to_a_reset(session, parent_id)
-    floor = settings.reset_deviation if anew else settings.snapshot_deviation
+    after_reset = snapshot_schedule.is_reset_after(session, parent_id)
+    floor = settings.reset_deviation if after_reset else settings.snapshot_deviation
     return {
         "kind": "snapshot",
         "environment": learner.environment,

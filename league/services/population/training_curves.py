@@ -1,7 +1,7 @@
 """Training curves: one point per progress report, thinned with age.
 
-Points are numbered in order of arrival. Of the newest `KEPT` points all are stored, of twice as many every second one,
-of four times as many every fourth one, and so on. Of N points, KEPT / 2 (log2(N / KEPT) + 2) remain, a few thousand
+Points are numbered in order of arrival. Of the newest `DENSE` points all are stored, of twice as many every second one,
+of four times as many every fourth one, and so on. Of N points, DENSE / 2 (log2(N / DENSE) + 2) remain, a few thousand
 after a year, and each new point deletes at most one old point. Metrics of single opponents are not stored, because
 opponents change all the time; their latest values are in the learner's progress.
 """
@@ -19,7 +19,7 @@ from league.db.models import Base, MetricPoint
 from league.db.upsert import insert_of
 from league.services.population import learners
 
-KEPT = 720
+DENSE = 720
 """Number of newest points that are all stored: one hour at a report every five seconds. Even."""
 
 OF_OPPONENTS = ("win_rate/", "matches/")
@@ -27,7 +27,9 @@ OF_OPPONENTS = ("win_rate/", "matches/")
 
 # Core, not ORM: object mapping costs more than these statements
 _POINTS = Base.metadata.tables[MetricPoint.__tablename__]
-_FORGET = delete(_POINTS).where(_POINTS.c.learner_id == bindparam("learner"), _POINTS.c.number == bindparam("old"))
+_DELETE_POINT = delete(_POINTS).where(
+    _POINTS.c.learner_id == bindparam("learner"), _POINTS.c.number == bindparam("old")
+)
 
 _LIMIT = 1e30
 _DIGITS = 6
@@ -47,26 +49,26 @@ def add(
         metrics: Finite values by name; None for unknown ones.
         now: Current time.
     """
-    kept = {name: _storable(value) for name, value in sorted(metrics.items()) if not name.startswith(OF_OPPONENTS)}
-    if not kept:
+    stored = {name: _storable(value) for name, value in sorted(metrics.items()) if not name.startswith(OF_OPPONENTS)}
+    if not stored:
         return
-    point = {"learner_id": learner_id, "number": number, "step": step, "metrics": kept, "reported_at": now}
+    point = {"learner_id": learner_id, "number": number, "step": step, "metrics": stored, "reported_at": now}
     connection = session.connection()
     connection.execute(_insertion(connection.dialect.name), point)
-    if (old := outlived(number)) > 0:
-        connection.execute(_FORGET, {"learner": learner_id, "old": old})
+    if (old := displaced_by(number)) > 0:
+        connection.execute(_DELETE_POINT, {"learner": learner_id, "old": old})
 
 
-def outlived(number: int) -> int:
+def displaced_by(number: int) -> int:
     """Return the number of the point that a new one displaces; 0 or less if there is none.
 
-        number - KEPT * (greatest power of two that divides number)
+        number - DENSE * (greatest power of two that divides number)
 
     Args:
         number: Number of the new point, at least 1.
     """
     # number & -number is the lowest set bit, that is the greatest power of two that divides it.
-    return number - KEPT * (number & -number)
+    return number - DENSE * (number & -number)
 
 
 def read(
@@ -88,7 +90,7 @@ def read(
     own = MetricPoint.learner_id == learner_id
     query = select(MetricPoint.number, MetricPoint.step).where(own, MetricPoint.number > after)
     found = session.execute(query.order_by(MetricPoint.step)).all()
-    chosen = found if most is None else [found[place] for place in spread([point.step for point in found], most)]
+    chosen = found if most is None else [found[index] for index in thin_out([point.step for point in found], most)]
     numbers = MetricPoint.number.in_([point.number for point in chosen])
     points = session.scalars(select(MetricPoint).where(own, numbers).order_by(MetricPoint.step)).all()
     wanted = {name for point in points for name in point.metrics if names is None or name in names}
@@ -101,7 +103,7 @@ def read(
     )
 
 
-def spread(steps: Sequence[int], most: int) -> list[int]:
+def thin_out(steps: Sequence[int], most: int) -> list[int]:
     """Return the indices of at most `most` of N points: the last one of each of `most` equal intervals of steps.
 
     Args:
@@ -112,7 +114,7 @@ def spread(steps: Sequence[int], most: int) -> list[int]:
         return list(range(len(steps)))
     whole = steps[-1] - steps[0] + 1
     span = [(step - steps[0]) * most // whole for step in steps]  # Python integers: the product may exceed 64 bits
-    return [place for place, (one, following) in enumerate(pairwise(span)) if one != following] + [len(steps) - 1]
+    return [index for index, (one, following) in enumerate(pairwise(span)) if one != following] + [len(steps) - 1]
 
 
 @cache

@@ -68,7 +68,7 @@ def test_resumed_run_extends_its_curve(scene: Scene) -> None:
 def test_old_points_thin_out_and_the_newest_all_stay(
     scene: Scene, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_curves, "KEPT", 4)
+    monkeypatch.setattr(training_curves, "DENSE", 4)
     for step in range(1, 41):
         beat(scene, step, {"a": float(step)})
     assert scene.client.metrics(scene.learner.id).steps == [16, 24, 28, 32, 34, 36, 37, 38, 39, 40]
@@ -80,15 +80,15 @@ def test_old_points_thin_out_and_the_newest_all_stay(
 def test_thinned_curve_is_dense_at_its_end_and_has_no_gaps(count: int) -> None:
     kept = dict.fromkeys(range(1, count + 1))
     for number in range(1, count + 1):
-        kept.pop(training_curves.outlived(number), None)
+        kept.pop(training_curves.displaced_by(number), None)
     left = list(kept)
-    assert left[0] <= 1 + 2 * count // training_curves.KEPT
-    assert len(left) <= training_curves.KEPT * (
-        1 + 0.5 * math.log2(max(1.0, count / training_curves.KEPT))
+    assert left[0] <= 1 + 2 * count // training_curves.DENSE
+    assert len(left) <= training_curves.DENSE * (
+        1 + 0.5 * math.log2(max(1.0, count / training_curves.DENSE))
     ) + math.log2(count + 1)
-    assert left[-training_curves.KEPT :] == list(range(max(1, count - training_curves.KEPT + 1), count + 1))
+    assert left[-training_curves.DENSE :] == list(range(max(1, count - training_curves.DENSE + 1), count + 1))
     for number, following in pairwise(left):
-        assert following - number <= max(1, 2 * (count - number) // training_curves.KEPT)
+        assert following - number <= max(1, 2 * (count - number) // training_curves.DENSE)
 
 
 def test_metrics_of_single_opponents_are_not_stored(scene: Scene) -> None:
@@ -134,7 +134,7 @@ def test_curves_of_unknown_learner_are_rejected(scene: Scene) -> None:
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=60, unique=True).map(sorted), st.integers(1, 30))
 def test_a_short_curve_spans_the_whole(steps: list[int], most: int) -> None:
-    places = training_curves.spread(steps, most)
+    places = training_curves.thin_out(steps, most)
     assert places == sorted(set(places))
     assert len(places) <= max(most, 1)
     assert places[-1] == len(steps) - 1
@@ -145,5 +145,5 @@ def test_a_short_curve_spans_the_whole(steps: list[int], most: int) -> None:
 @pytest.mark.parametrize("last", [2**53 - 1, 2**62])
 def test_a_short_curve_of_a_very_long_run_spans_the_whole(last: int) -> None:
     steps = [last * place // 9_999 for place in range(10_000)]
-    places = training_curves.spread(steps, 5_000)
+    places = training_curves.thin_out(steps, 5_000)
     assert places == list(range(1, 10_000, 2))
