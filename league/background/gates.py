@@ -23,5 +23,5 @@ class GateTask(PeriodicTask):
 
     def run_once(self) -> None:
         """Close the gates that have a verdict."""
-        for gate in gate_sprt.judge_open(self._database, self._clock()):
+        for gate in gate_sprt.close_decided(self._database, self._clock()):
             log.info("gate %d of %s: %s", gate.gate_id, gate.environment, gate.reason)

@@ -7,7 +7,7 @@ from league_scene import ENVIRONMENT, Scene, result
 
 from league import wire
 from league.db.engine import Database
-from league.services.gates.sprt import judge_open
+from league.services.gates.sprt import close_decided
 
 Two = tuple[wire.Player, wire.Player]
 
@@ -45,4 +45,4 @@ def leased(scene: Scene, worker: wire.Worker, count: int) -> list[wire.Lease]:
 
 def judged(scene: Scene, database: Database, time: Any) -> list[wire.Gate]:
     """Close the gates whose time has come."""
-    return [scene.client.show_gate(each.gate_id) for each in judge_open(database, time.now)]
+    return [scene.client.show_gate(each.gate_id) for each in close_decided(database, time.now)]

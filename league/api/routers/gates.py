@@ -20,7 +20,7 @@ router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/gates", tags=["gates"
 def create_gate(body: wire.GateCreate, league: Running, now: Now, caller: Admin) -> Response:
     """Return the gate for this test of these two players, or open it; evaluators play it first."""
     with league.database.write() as session:
-        gate = gates.enter(session, league.settings, body, caller.name, now)
+        gate = gates.open_gate(session, league.settings, body, caller.name, now)
     return created(gate, f"/gates/{gate.id}", is_new=gate.opened_at == now)
 
 

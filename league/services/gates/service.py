@@ -28,11 +28,11 @@ from league.services.gates.sprt import NUMBERS, STATES, Ending
 from league.services.ratings import rated_players
 from league.settings import Settings
 
-_BEATS_MISSED = 2
+_MISSED_HEARTBEATS = 2
 _COUNTED_DIGITS = 6  # removes rounding errors: fractional scores are split between two bins
 
 
-def enter(session: Session, settings: Settings, request: wire.GateCreate, actor: str, now: datetime) -> wire.Gate:
+def open_gate(session: Session, settings: Settings, request: wire.GateCreate, actor: str, now: datetime) -> wire.Gate:
     """Return the gate of a test, opening it if needed; see `find_or_open`."""
     gate = find_or_open(session, request, actor, now)
     return _bodies(session, settings, [gate], now)[0]
@@ -74,8 +74,8 @@ def cancel(session: Session, settings: Settings, gate_id: int, *, actor: str, re
     gate = gate_sprt.require(session, gate_id)
     if gate.state != "open":
         raise GateConflictError(gate_id, f"it is {gate.state}", "open a new one with `again`")
-    figures = gate_sprt.judge(session, gate, now).fields()
-    gate_sprt.close(session, gate, Ending("cancelled", figures, reason), actor, now)
+    numbers = gate_sprt.evaluate(session, gate, now).fields()
+    gate_sprt.close(session, gate, Ending("cancelled", numbers, reason), actor, now)
     return _bodies(session, settings, [gate], now)[0]
 
 
@@ -138,8 +138,8 @@ def of_test(session: Session, candidates: Sequence[int], config: SprtConfig) -> 
 def result(gate: Gate) -> GateResult:
     """Return the result of a gate for the promotion rule."""
     decisions: dict[str, Decision] = {state: decision for decision, state in STATES.items()}
-    told = gate.closed_reason or "it is open"
-    return GateResult(decisions[gate.state], f"gate {gate.id}: {told}")
+    reason = gate.closed_reason or "it is open"
+    return GateResult(decisions[gate.state], f"gate {gate.id}: {reason}")
 
 
 # --- opening ---------------------------------------------------------------------------------------------------------
@@ -225,8 +225,8 @@ class _Shared:
 
 
 def _bodies(session: Session, settings: Settings, found: Sequence[Gate], now: datetime) -> list[wire.Gate]:
-    seated = {player for gate in found for player in (gate.candidate_id, gate.champion_id)}
-    players = {player.id: player for player in session.scalars(select(Player).where(Player.id.in_(seated)))}
+    player_ids = {player for gate in found for player in (gate.candidate_id, gate.champion_id)}
+    players = {player.id: player for player in session.scalars(select(Player).where(Player.id.in_(player_ids)))}
     some_open = any(gate.state == "open" for gate in found)
     shared = _Shared(players, _unfinished_batches(session, now) if some_open else {})
     return [_body(session, settings, gate, shared, now) for gate in found]
@@ -246,11 +246,11 @@ def _unfinished_batches(session: Session, now: datetime) -> dict[str, int | None
 
 def _body(session: Session, settings: Settings, gate: Gate, shared: _Shared, now: datetime) -> wire.Gate:
     players = shared.players
-    figures, waiting, busy = gate.verdict, 0, 0
+    numbers, waiting, busy = gate.verdict, 0, 0
     evaluators: list[str] = []
     if gate.state == "open":
-        judged = gate_sprt.judge(session, gate, now)
-        figures, waiting = judged.fields(), judged.waiting
+        evaluation = gate_sprt.evaluate(session, gate, now)
+        numbers, waiting = evaluation.fields(), evaluation.waiting
         evaluators = _evaluators(session, settings, [players[gate.candidate_id], players[gate.champion_id]], now)
         busy = sum(shared.batches.get(each, gate.id) != gate.id for each in evaluators)
     candidate, champion = (
@@ -265,8 +265,8 @@ def _body(session: Session, settings: Settings, gate: Gate, shared: _Shared, now
             "champion": champion,
             **{name: getattr(gate, name) for name in NUMBERS},
             "state": gate.state,
-            **figures,
-            "counts": [round(pairs, _COUNTED_DIGITS) for pairs in figures["counts"]],
+            **numbers,
+            "counts": [round(pairs, _COUNTED_DIGITS) for pairs in numbers["counts"]],
             "waiting_pairs": waiting,
             "evaluators": len(evaluators),
             "busy_evaluators": busy,
@@ -286,8 +286,8 @@ def _evaluators(session: Session, settings: Settings, two: Sequence[Player], now
     entrants of other external players of the environment are included.
     """
     signature, kind = two[0].signature, "entrant" if "external" in {each.kind for each in two} else "evaluator"
-    lately = now - timedelta(seconds=_BEATS_MISSED * settings.heartbeat_s)
-    attached = Worker.kind == kind, Worker.seen_at >= lately, Worker.command == "continue"
+    oldest_heartbeat = now - timedelta(seconds=_MISSED_HEARTBEATS * settings.heartbeat_s)
+    attached = Worker.kind == kind, Worker.seen_at >= oldest_heartbeat, Worker.command == "continue"
     distrusted = exists().where(Quarantine.worker_id == Worker.id, Quarantine.lifted_at.is_(None))
     found = session.execute(select(Worker.id, Worker.signatures).where(*attached, ~distrusted))
     return [worker_id for worker_id, signatures in found if signature in signatures]

@@ -33,17 +33,17 @@ NUMBERS = ("elo0", "elo1", "alpha", "beta", "least_games")
 STATES: dict[Decision, wire.GateState] = {"accept": "accepted", "reject": "rejected", "continue": "open"}
 
 _DECIDED = "accepted", "rejected"
-_REMEMBERED = 64
+_CACHED_VERDICTS = 64
 """Number of cached verdicts, each with its scores."""
 
 _EVALUATED_EVERY = timedelta(seconds=2)
 """Maximum age of the cached evaluation that lease requests use."""
 
-_WHEN_ALL_IS_OVER = datetime.max.replace(tzinfo=UTC)
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Judged:
+class Evaluation:
     """Evaluation of a gate over its matches so far."""
 
     verdict: SprtResult
@@ -81,8 +81,8 @@ class Judged:
     def differs(self, gate: Gate) -> bool:
         """Return whether a gate's stored verdict differs from this one."""
         stop = self.verdict.stop
-        told = gate.state, gate.verdict.get("games"), gate.verdict.get("counts")
-        return (self.state, stop.games, list(stop.counts)) != told
+        stored = gate.state, gate.verdict.get("games"), gate.verdict.get("counts")
+        return (self.state, stop.games, list(stop.counts)) != stored
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Ending:
     """Final state of a gate, its numbers and the reason."""
 
     state: wire.GateState
-    figures: dict[str, Any]
+    numbers: dict[str, Any]
     reason: str
 
 
@@ -107,10 +107,10 @@ class GateEvaluator:
     """Cached list of gates that need no more pairs, for lease requests; refreshed every `_EVALUATED_EVERY`."""
 
     def __init__(self) -> None:
-        self._enough: frozenset[int] = frozenset()
+        self._decided: frozenset[int] = frozenset()
         self._evaluated_at = datetime.min.replace(tzinfo=UTC)
 
-    def enough(self, session: Session, now: datetime) -> frozenset[int]:
+    def decided(self, session: Session, now: datetime) -> frozenset[int]:
         """Return the ids of open gates with enough results for a verdict in the order of arrival.
 
         The verdict follows when the pending pairs before them are complete or lost. Leasing more pairs until then would
@@ -118,18 +118,20 @@ class GateEvaluator:
         """
         if not timedelta(0) <= now - self._evaluated_at < _EVALUATED_EVERY:  # the clock may have been set back
             self._evaluated_at = now
-            seen = {gate: _read(session, gate, now) for gate in _open_gates(session)}
-            self._enough = frozenset(gate.id for gate, scores in seen.items() if _decision(gate, scores) != "continue")
-        return self._enough
+            scores_by_gate = {gate: _read(session, gate, now) for gate in _open_gates(session)}
+            self._decided = frozenset(
+                gate.id for gate, scores in scores_by_gate.items() if _decision(gate, scores) != "continue"
+            )
+        return self._decided
 
 
-def judge(session: Session, gate: Gate, now: datetime) -> Judged:
+def evaluate(session: Session, gate: Gate, now: datetime) -> Evaluation:
     """Evaluate a gate over all of its matches."""
     scores = _read(session, gate, now)
     verdict = _verdict(scores.scores.tobytes(), config(gate))
     pairs = verdict.stop.games // 2
     # A game is one match, and a pair two: lost pairs are counted up to the pair at which the test stopped.
-    return Judged(verdict, int(scores.lost[pairs - 1]) if pairs else 0, scores.waiting)
+    return Evaluation(verdict, int(scores.lost[pairs - 1]) if pairs else 0, scores.waiting)
 
 
 def _open_gates(session: Session) -> Sequence[Gate]:
@@ -140,11 +142,11 @@ def _read(session: Session, gate: Gate, now: datetime) -> GateScores:
     return gate_pairs.read(session, gate.id, gate.candidate_id, now)
 
 
-def judge_open(database: Database, now: datetime) -> list[Closed]:
+def close_decided(database: Database, now: datetime) -> list[Closed]:
     """Close the gates that have a verdict, or a quarantined player; return them."""
     with database.read() as session:
         due = [
-            gate.id for gate in _open_gates(session) if _ending(session, gate, judge(session, gate, now)) is not None
+            gate.id for gate in _open_gates(session) if _ending(session, gate, evaluate(session, gate, now)) is not None
         ]
     closed = []
     for gate_id in due:
@@ -153,28 +155,28 @@ def judge_open(database: Database, now: datetime) -> list[Closed]:
             gate = require(session, gate_id)
             # Evaluated again under the lock: another process may have closed the gate, or its results may have
             # changed.
-            ending = _ending(session, gate, judge(session, gate, now)) if gate.state == "open" else None
+            ending = _ending(session, gate, evaluate(session, gate, now)) if gate.state == "open" else None
             if ending is not None:
                 close(session, gate, ending, RULE, now)
                 closed.append(Closed(gate.id, gate.environment, ending.reason))
     return closed
 
 
-def judge_again(database: Database, now: datetime) -> None:
+def reevaluate_decided(database: Database, now: datetime) -> None:
     """Evaluate gates with a verdict again if a worker that leased matches of them was ever quarantined.
 
     A gate with a wrong verdict gets the right one or is reopened. The consequences of the wrong one are not undone; the
     audit log contains the change.
     """
     with database.read() as session:
-        concerned = session.scalars(_touched_by_quarantines()).all()
-    for gate_id in concerned:
+        gate_ids = session.scalars(_touched_by_quarantines()).all()
+    for gate_id in gate_ids:
         with database.write() as session:
             locks.acquire(session, Lock.EVENTS)
             gate = require(session, gate_id)
-            judged = judge(session, gate, now)
-            if judged.state != gate.state:
-                _overturn(session, gate, judged, now)
+            evaluation = evaluate(session, gate, now)
+            if evaluation.state != gate.state:
+                _overturn(session, gate, evaluation, now)
 
 
 def judged_wrongly(session: Session, environment: str) -> list[int]:
@@ -183,7 +185,7 @@ def judged_wrongly(session: Session, environment: str) -> list[int]:
     return [
         gate.id
         for gate in session.scalars(select(Gate).where(*decided).order_by(Gate.id))
-        if judge(session, gate, _WHEN_ALL_IS_OVER).differs(gate)
+        if evaluate(session, gate, _END_OF_TIME).differs(gate)
     ]
 
 
@@ -224,7 +226,7 @@ def config(test: Gate | wire.GateCreate) -> SprtConfig:
 
 def close(session: Session, gate: Gate, ending: Ending, actor: str, now: datetime) -> None:
     """Close a gate."""
-    gate.state, gate.verdict = ending.state, ending.figures
+    gate.state, gate.verdict = ending.state, ending.numbers
     gate.closed_reason, gate.closed_at = ending.reason, now
     session.flush()
     record(session, gate, actor, ending.reason, now)
@@ -242,24 +244,24 @@ def record(session: Session, gate: Gate, actor: str, reason: str, now: datetime)
     )
 
 
-def _decision(gate: Gate, seen: GateScores) -> Decision:
+def _decision(gate: Gate, scores: GateScores) -> Decision:
     """Return the decision over the results in their order of arrival."""
-    return _verdict(seen.arrived.tobytes(), config(gate)).stop.decision
+    return _verdict(scores.arrived.tobytes(), config(gate)).stop.decision
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_VERDICTS)
 def _verdict(scores: bytes, numbers: SprtConfig) -> SprtResult:
     """Run the test on float64 scores; cached, because most gates are read far more often than they change."""
     return arithmetic.run_sprt(np.frombuffer(scores), numbers)
 
 
-def _ending(session: Session, gate: Gate, judged: Judged) -> Ending | None:
+def _ending(session: Session, gate: Gate, evaluation: Evaluation) -> Ending | None:
     """Return the final state of an open gate, or None while it continues."""
-    if judged.state != "open":
-        return Ending(judged.state, judged.fields(), judged.words())
+    if evaluation.state != "open":
+        return Ending(evaluation.state, evaluation.fields(), evaluation.words())
     quarantined = Player.id.in_((gate.candidate_id, gate.champion_id)), Player.standing == "quarantined"
     out = session.scalar(select(Player.name).where(*quarantined).limit(1))
-    return None if out is None else Ending("cancelled", judged.fields(), f"{out} was quarantined")
+    return None if out is None else Ending("cancelled", evaluation.fields(), f"{out} was quarantined")
 
 
 def _touched_by_quarantines() -> Select[int]:
@@ -268,15 +270,15 @@ def _touched_by_quarantines() -> Select[int]:
     return select(Gate.id).where(Gate.state.in_(_DECIDED), leased).order_by(Gate.id)
 
 
-def _overturn(session: Session, gate: Gate, judged: Judged, now: datetime) -> None:
+def _overturn(session: Session, gate: Gate, evaluation: Evaluation, now: datetime) -> None:
     before = gate.state
-    reason = f"it was {before}; the results of a worker were excluded or included again: {judged.words()}"
+    reason = f"it was {before}; the results of a worker were excluded or included again: {evaluation.words()}"
     last = last_of(session, gate)
-    if judged.state != "open":
-        close(session, gate, Ending(judged.state, judged.fields(), reason), RULE, now)
+    if evaluation.state != "open":
+        close(session, gate, Ending(evaluation.state, evaluation.fields(), reason), RULE, now)
     # At most one gate of a test may be open: a newer one exists, so this one cannot be reopened.
     elif last is not None and last.id != gate.id:
-        close(session, gate, Ending("cancelled", judged.fields(), reason), RULE, now)
+        close(session, gate, Ending("cancelled", evaluation.fields(), reason), RULE, now)
     else:
         gate.state, gate.verdict, gate.closed_reason, gate.closed_at = "open", {}, None, None
         session.flush()

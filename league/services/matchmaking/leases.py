@@ -195,7 +195,7 @@ class LeaseService:
             external = None if player_id is None else external_players.require_active(population, player_id)
             unplayable_ids = self._unplayable(session, request.worker_id, worker, now)
             evaluator = Evaluator(worker.signatures, unplayable_ids, external)
-            decided, share = self.gates.enough(session, now), self.settings.promotion.gate_share
+            decided, share = self.gates.decided(session, now), self.settings.promotion.gate_share
             gate = rating_pairs.choose_gate(session, population, evaluator, decided, share, rng)
             count = (request.count + 1) // 2
             if gate is None:

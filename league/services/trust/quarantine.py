@@ -104,7 +104,7 @@ def _rate(database: Database, pending: ColumnElement[bool], now: datetime) -> No
     if not seen:
         return
     rebuild.rebuild(database, now)
-    gate_sprt.judge_again(database, now)
+    gate_sprt.reevaluate_decided(database, now)
     with database.write() as session:
         for quarantine_id, since in seen:
             # A change made during the rebuild has a newer mark, which must stay until its own rebuild is done.

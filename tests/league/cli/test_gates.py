@@ -44,7 +44,7 @@ def play(
                 for lease in scene.rating_leases(60)
             ]
             scene.report(*finished, worker=scene.evaluator)
-            gate_sprt.judge_open(database, time.now)
+            gate_sprt.close_decided(database, time.now)
 
         monkeypatch.setattr(gate_progress.time, "sleep", meanwhile)
 
