@@ -46,7 +46,7 @@ class _PreparedPeriod:
     """A computed period that is not written yet.
 
     Attributes:
-        ground: Version of its inputs.
+        inputs: Version of its inputs.
         version: Version of the ratings.
         number: Number of the period.
         after: Last match id of the previous period; 0 for the first.
@@ -61,7 +61,7 @@ class _PreparedPeriod:
         present: Version of the population that `population` is based on.
     """
 
-    ground: InputVersion
+    inputs: InputVersion
     version: int
     number: int
     after: int
@@ -88,8 +88,8 @@ def close(database: Database, settings: Settings, environment: str, cause: Cause
             environments.require(session, environment)
         watermark = _watermark(database, environment)
         with database.read() as session:
-            draft = _draft(session, settings, environment, watermark)
-        period = _write_if_first(database, settings, environment, draft, cause)
+            prepared = _prepare(session, settings, environment, watermark)
+        period = _write_if_first(database, settings, environment, prepared, cause)
     return period
 
 
@@ -103,8 +103,8 @@ def close_if_due(database: Database, settings: Settings, environment: str, now: 
         reason = _due(session, settings, environment, now, watermark)
         if reason is None:
             return None
-        draft = _draft(session, settings, environment, watermark)
-    return _write_if_first(database, settings, environment, draft, Cause(RULE, reason, now))
+        prepared = _prepare(session, settings, environment, watermark)
+    return _write_if_first(database, settings, environment, prepared, Cause(RULE, reason, now))
 
 
 def due(database: Database, settings: Settings, environment: str, now: datetime) -> str | None:
@@ -199,24 +199,24 @@ def _write_if_first(
     database: Database,
     settings: Settings,
     environment: str,
-    draft: _PreparedPeriod,
+    prepared: _PreparedPeriod,
     cause: Cause,
 ) -> wire.RatingPeriod | None:
     """Write a period unless its inputs have changed; None if they have."""
     with database.write() as session:
-        if not input_version.unchanged(session, environment, draft.ground):
+        if not input_version.unchanged(session, environment, prepared.inputs):
             return None
-        return _write(session, settings, environment, draft, cause)
+        return _write(session, settings, environment, prepared, cause)
 
 
-def _draft(session: Session, settings: Settings, environment: str, watermark: int) -> _PreparedPeriod:
+def _prepare(session: Session, settings: Settings, environment: str, watermark: int) -> _PreparedPeriod:
     before, rule = input_version.read(session, environment), rule_of(session, settings, environment)
     last = newest(session, environment)
     version, start, number = (last.version, last.last_match_id, last.number) if last else (1, 0, 0)
     end = max(watermark, start)
     games = match_log.read(session, environment, start, end)
-    so_far = _ledger(session, environment, version)
-    closing = rating_state.apply_period(so_far, roster(session, environment), games, rule)
+    state = _load_state(session, environment, version)
+    closing = rating_state.apply_period(state, roster(session, environment), games, rule)
     changed = closing.records.among(games).rows(environment)
     everybody = (
         population_cache.load(session, environment).rated(closing.entries) if settings.automatic_promotion else None
@@ -232,31 +232,31 @@ def _draft(session: Session, settings: Settings, environment: str, watermark: in
 
 
 def _write(
-    session: Session, settings: Settings, environment: str, draft: _PreparedPeriod, cause: Cause
+    session: Session, settings: Settings, environment: str, prepared: _PreparedPeriod, cause: Cause
 ) -> wire.RatingPeriod:
     now = cause.now
-    unchanged = population_cache.version(session) == draft.present
+    unchanged = population_cache.version(session) == prepared.present
     period = Period(
         environment=environment,
-        version=draft.version,
-        number=draft.number,
-        last_match_id=draft.last_match_id,
-        matches=len(draft.games),
-        players=len(draft.games.players),
-        rule=draft.rule.stored(),
-        refitted=draft.closing.refitted,
+        version=prepared.version,
+        number=prepared.number,
+        last_match_id=prepared.last_match_id,
+        matches=len(prepared.games),
+        players=len(prepared.games.players),
+        rule=prepared.rule.stored(),
+        refitted=prepared.closing.refitted,
         reason=cause.reason,
-        closed_at=now if draft.not_before is None else max(now, draft.not_before),
+        closed_at=now if prepared.not_before is None else max(now, prepared.not_before),
     )
     session.add(period)
     session.flush()
-    store.write(session, period.id, draft.closing.entries, draft.closing.sides.entries)
-    pair_records.write(session, draft.payoffs)
-    store.write_side_records(session, draft.side_payoffs)
-    false_reports.refute(session, environment, draft.after, draft.last_match_id, now)
-    if draft.population is not None:
+    store.write(session, period.id, prepared.closing.entries, prepared.closing.sides.entries)
+    pair_records.write(session, prepared.payoffs)
+    store.write_side_records(session, prepared.side_payoffs)
+    false_reports.refute(session, environment, prepared.after, prepared.last_match_id, now)
+    if prepared.population is not None:
         # A player may have been added since the first phase, and the promotion rules must not overlook it.
-        everybody = draft.population if unchanged else population_cache.load(session, environment)
+        everybody = prepared.population if unchanged else population_cache.load(session, environment)
         promotion_rules.apply(session, settings, everybody, now)
     body = to_wire(period)
     audit_log.record(
@@ -271,13 +271,13 @@ def _write(
 
 def _not_before(session: Session, environment: str, last: Period | None, end: int) -> datetime | None:
     """Return the latest time of the period's matches and of the last closing, in case the clock was set back since."""
-    taken_in = Match.id > (last.last_match_id if last else 0), Match.id <= end
-    reported_at = session.scalar(select(func.max(Match.reported_at)).where(Match.environment == environment, *taken_in))
+    covered = Match.id > (last.last_match_id if last else 0), Match.id <= end
+    reported_at = session.scalar(select(func.max(Match.reported_at)).where(Match.environment == environment, *covered))
     closed_at = last.closed_at if last else None
     return max((each for each in (reported_at, closed_at) if each is not None), default=None)
 
 
-def _ledger(session: Session, environment: str, version: int) -> RatingState:
+def _load_state(session: Session, environment: str, version: int) -> RatingState:
     """Return the rating state after the closed periods."""
     last_fit = session.scalar(
         select(func.max(Period.id)).where(Period.environment == environment, Period.version == version, Period.refitted)

@@ -11,7 +11,7 @@ Row = Mapping[str, float]
 Rows = Mapping[tuple[int, ...], Row]
 """Rows by player ids."""
 
-_LACKING: Row = {}
+_MISSING_ROW: Row = {}
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,11 @@ class Difference:
     computed: Row
 
     def __str__(self) -> str:
-        whose = f" of player {' and '.join(map(str, self.player_ids))}" if self.player_ids else ""
-        when = "" if self.period is None else f" {'after period ' if whose else ''}{self.period}"
-        return f"{self.kind}{whose}{when}: stored {_told(self.stored)}, computed {_told(self.computed)}"
+        of_players = f" of player {' and '.join(map(str, self.player_ids))}" if self.player_ids else ""
+        when = "" if self.period is None else f" {'after period ' if of_players else ''}{self.period}"
+        return (
+            f"{self.kind}{of_players}{when}: stored {_format_row(self.stored)}, computed {_format_row(self.computed)}"
+        )
 
 
 class Differences:
@@ -55,16 +57,18 @@ class Differences:
         """Compare rows; return whether any differ."""
         before = self.count
         for players in sorted(stored.keys() | computed.keys()):
-            one, other = stored.get(players, _LACKING), computed.get(players, _LACKING)
+            one, other = stored.get(players, _MISSING_ROW), computed.get(players, _MISSING_ROW)
             if one != other:
                 self.count += 1
-                self.first = self.first or Difference(kind, period, players, _unlike(one, other), _unlike(other, one))
+                self.first = self.first or Difference(
+                    kind, period, players, _changed_columns(one, other), _changed_columns(other, one)
+                )
         return self.count > before
 
 
-def _unlike(row: Row, other: Row) -> Row:
+def _changed_columns(row: Row, other: Row) -> Row:
     return {name: value for name, value in row.items() if other.get(name) != value}
 
 
-def _told(row: Row) -> str:
+def _format_row(row: Row) -> str:
     return ", ".join(f"{name} {value!r}" for name, value in row.items()) or "none"

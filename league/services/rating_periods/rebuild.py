@@ -124,11 +124,11 @@ def _replay(
 ) -> Iterator[Step]:
     """Recompute periods from the first match on, each with the snapshots that inherit from its ratings."""
     before, start = EMPTY, 0
-    for last_match_id, rule, heirs in cuts:
+    for last_match_id, rule, inheritances in cuts:
         games = match_log.read(session, environment, start, last_match_id)
         closing = rating_state.apply_period(before, roster, games, rule)
         after = before.after(closing)
-        starts = initial_ratings.starts(heirs, after.entries, roster.newcomers)
+        starts = initial_ratings.starts(inheritances, after.entries, roster.newcomers)
         yield Step(before, games, closing, after, starts)
         before, start, roster = after, last_match_id, roster.starting(starts)
 
@@ -148,11 +148,16 @@ def _audit(session: Session, environment: str) -> _Audit:
     corrections: list[_Correction] = []
     found = Differences()
     state, count, ratings = EMPTY, 0, 0
-    roster, heirs = rating_periods_closing.roster(session, environment), initial_ratings.heirs(session, environment)
-    moved: dict[int, PlayerRating] = {}
+    roster, inheritances = (
+        rating_periods_closing.roster(session, environment),
+        initial_ratings.inheritances(session, environment),
+    )
+    changed_starts: dict[int, PlayerRating] = {}
     for stored in _versions(session, environment):
-        cuts = [(each.last_match_id, RatingConfig.restored(each.rule), heirs.get(each.id, ())) for each in stored]
-        steps = _replay(session, environment, roster.starting(moved), cuts)
+        cuts = [
+            (each.last_match_id, RatingConfig.restored(each.rule), inheritances.get(each.id, ())) for each in stored
+        ]
+        steps = _replay(session, environment, roster.starting(changed_starts), cuts)
         for period, step in zip(stored, steps, strict=True):
             correction = _Correction(
                 period.id,
@@ -164,15 +169,19 @@ def _audit(session: Session, environment: str) -> _Audit:
             )
             if _differs(session, period, correction, found):
                 corrections.append(correction)
-            moved |= {player: start for player, start in step.starts.items() if start != roster.newcomers[player]}
+            changed_starts |= {
+                player: start for player, start in step.starts.items() if start != roster.newcomers[player]
+            }
             state, count = step.after, count + 1
             ratings += len(step.closing.entries)
-    found.compare("start", None, _starts({player: roster.newcomers[player] for player in moved}), _starts(moved))
+    found.compare(
+        "start", None, _starts({player: roster.newcomers[player] for player in changed_starts}), _starts(changed_starts)
+    )
     records = _right("payoff", pair_records.read(session, environment), state.records, found)
-    kept = store.read_side_records(session, environment)
-    side_records = _right("side payoff", kept, state.sides.records, found)
+    stored_records = store.read_side_records(session, environment)
+    side_records = _right("side payoff", stored_records, state.sides.records, found)
     outcome = Rebuilt(environment, count, ratings, found.count, found.first)
-    return _Audit(inputs, outcome, corrections, moved, records, side_records)
+    return _Audit(inputs, outcome, corrections, changed_starts, records, side_records)
 
 
 def _versions(session: Session, environment: str) -> list[list[Period]]:
@@ -198,9 +207,9 @@ def _differs(session: Session, period: Period, right: _Correction, found: Differ
     return any(ratings) or summary
 
 
-def _right(kind: Kind, kept: PairRecords, right: PairRecords, found: Differences) -> PairRecords | None:
+def _right(kind: Kind, stored_records: PairRecords, right: PairRecords, found: Differences) -> PairRecords | None:
     """Return the recomputed pair records, or None if the stored ones are equal."""
-    return right if found.compare(kind, None, _columns(kept), _columns(right)) else None
+    return right if found.compare(kind, None, _columns(stored_records), _columns(right)) else None
 
 
 def _starts(entries: Mapping[int, PlayerRating]) -> Rows:

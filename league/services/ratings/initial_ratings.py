@@ -23,11 +23,11 @@ class Inheritance:
     deviation_floor: float
 
 
-Heirs = Mapping[int, Sequence[Inheritance]]
+Inheritances = Mapping[int, Sequence[Inheritance]]
 """Snapshots by the id of the period from which they inherit their rating."""
 
 
-def heirs(session: Session, environment: str) -> Heirs:
+def inheritances(session: Session, environment: str) -> Inheritances:
     """Return the snapshots that inherit from a rating period; earlier ones have their learner's initial rating."""
     own = aliased(Player)
     query = select(Player.start_period_id, Player.id, own.id, Player.start_deviation_floor)
@@ -41,19 +41,21 @@ def heirs(session: Session, environment: str) -> Heirs:
 
 
 def starts(
-    heirs: Sequence[Inheritance], rated: Mapping[int, PlayerRating], newcomers: Mapping[int, PlayerRating]
+    inheritances: Sequence[Inheritance], rated: Mapping[int, PlayerRating], newcomers: Mapping[int, PlayerRating]
 ) -> dict[int, PlayerRating]:
     """Return the initial ratings of snapshots, by id.
 
     Args:
-        heirs: Snapshots that inherit from one period.
+        inheritances: Snapshots that inherit from one period.
         rated: All players rated up to that period.
         newcomers: Initial ratings of all players, for learners without a rating.
     """
-    return {heir.player_id: _start(heir, rated, newcomers) for heir in heirs}
+    return {inheritance.player_id: _start(inheritance, rated, newcomers) for inheritance in inheritances}
 
 
-def _start(heir: Inheritance, rated: Mapping[int, PlayerRating], newcomers: Mapping[int, PlayerRating]) -> PlayerRating:
-    learner = rated.get(heir.ancestor_id, newcomers[heir.ancestor_id])
-    deviation = max(learner.deviation, heir.deviation_floor)
-    return replace(newcomers[heir.player_id], rating=learner.rating, deviation=deviation)
+def _start(
+    inheritance: Inheritance, rated: Mapping[int, PlayerRating], newcomers: Mapping[int, PlayerRating]
+) -> PlayerRating:
+    learner = rated.get(inheritance.ancestor_id, newcomers[inheritance.ancestor_id])
+    deviation = max(learner.deviation, inheritance.deviation_floor)
+    return replace(newcomers[inheritance.player_id], rating=learner.rating, deviation=deviation)

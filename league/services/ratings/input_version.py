@@ -12,7 +12,7 @@ from league.db.engine import Database
 from league.db.locks import Lock
 from league.db.models import Event, Period
 
-_QUIET_TRIES = 3
+_OPTIMISTIC_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ def read(session: Session, environment: str) -> InputVersion:
     may change it.
     """
     concerns = or_(Event.environment == environment, Event.environment.is_(None))
-    of_nobody = func.coalesce(Event.player_id, 0) == 0  # IS NULL would make SQLite scan an index of all periods
-    disturbing = select(func.max(Event.id)).where(concerns, of_nobody, Event.kind != "period")
+    without_player = func.coalesce(Event.player_id, 0) == 0  # IS NULL would make SQLite scan an index of all periods
+    changing = select(func.max(Event.id)).where(concerns, without_player, Event.kind != "period")
     last = select(func.max(Period.id)).where(Period.environment == environment)
-    period_id, event_id = session.execute(select(last.scalar_subquery(), disturbing.scalar_subquery())).one()
+    period_id, event_id = session.execute(select(last.scalar_subquery(), changing.scalar_subquery())).one()
     return InputVersion(period_id or 0, event_id or 0)
 
 
@@ -66,7 +66,7 @@ def compute_then_commit(
 
     If periods close faster than the computation runs, the last attempt locks them out.
     """
-    for _ in range(_QUIET_TRIES):
+    for _ in range(_OPTIMISTIC_TRIES):
         with database.read() as session:
             outcome = compute(session)
         with database.write() as session:

@@ -104,8 +104,8 @@ def last_change(until: datetime | None = None) -> ScalarSelect[int]:
 
 def logged_call_sign() -> ColumnElement[str | None]:
     """Return the call-sign after the joined change, NULL before the first one."""
-    told: ColumnElement[str | None] = Event.details["call_sign"].as_string()
-    return told
+    call_sign: ColumnElement[str | None] = Event.details["call_sign"].as_string()
+    return call_sign
 
 
 def logged_standing() -> ColumnElement[str | None]:

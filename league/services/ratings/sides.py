@@ -43,7 +43,7 @@ class SideState:
     records: PairRecords
 
 
-NO_BOOKS = SideState({}, NO_RECORDS)
+NO_SIDE_STATE = SideState({}, NO_RECORDS)
 
 
 def seat_of(player: int, side: str) -> int:
@@ -73,12 +73,12 @@ class Seats:
     """All seats at one time.
 
     Attributes:
-        books: Their state.
+        state: Their state.
         overall: Overall ratings of all players at that time; initial ratings of unrated ones.
         roster: Players with their lineages.
     """
 
-    books: SideState
+    state: SideState
     overall: Mapping[int, PlayerRating]
     roster: Roster
 
@@ -88,25 +88,25 @@ class Seats:
         The seat of an unrated snapshot starts at its player's rating plus its learner's current difference between seat
         and overall rating. Otherwise it starts at the player's rating with the full initial deviation.
         """
-        known = self.books.entries.get(seat)
+        known = self.state.entries.get(seat)
         if known is not None:
             return known
         player, side = owner(seat)
         own, learner = self.overall[player], self.roster.learners.get(player)
-        model = None if learner is None else self.books.entries.get(seat_of(learner, side))
-        if learner is None or model is None:
+        learner_seat = None if learner is None else self.state.entries.get(seat_of(learner, side))
+        if learner is None or learner_seat is None:
             return replace(own, deviation=max(own.deviation, START_DEVIATION), games=0, score=0.0)
-        lead = model.rating - self.overall[learner].rating
-        deviation = max(own.deviation, model.deviation)
-        return replace(own, rating=own.rating + lead, deviation=deviation, games=0, score=0.0)
+        difference = learner_seat.rating - self.overall[learner].rating
+        deviation = max(own.deviation, learner_seat.deviation)
+        return replace(own, rating=own.rating + difference, deviation=deviation, games=0, score=0.0)
 
     def close(self, games: MatchArrays, rule: RatingConfig) -> SideState:
         """Rate the seats in a period; return the changed entries and all records."""
         played = seated(games)
         taking_part = {each: self.entry(each) for each in played.players}
-        taking_part |= {each: entry for each, entry in self.books.entries.items() if not entry.frozen}
-        changed = rating_period.rate_matches(_loose(taking_part), played, rule)
-        return SideState(self._held(changed), self.books.records.advance(played))
+        taking_part |= {each: entry for each, entry in self.state.entries.items() if not entry.frozen}
+        changed = rating_period.rate_matches(_unanchored(taking_part), played, rule)
+        return SideState(self._centre_baselines(changed), self.state.records.advance(played))
 
     def refitted(self, rule: RatingConfig) -> dict[int, PlayerRating]:
         """Return the seats of frozen players after a fit of the whole history, by seat."""
@@ -115,33 +115,33 @@ class Seats:
             for player, parent in self.roster.parents.items()
             for side in SIDES
         }
-        entries = _loose(self.books.entries)
-        fitted = history_fit.fit(entries, parents, self.books.records, rule.refit)
-        return self._held(history_fit.reseeded(entries, self._anchored(fitted), rule))
+        entries = _unanchored(self.state.entries)
+        fitted = history_fit.fit(entries, parents, self.state.records, rule.refit)
+        return self._centre_baselines(history_fit.reseeded(entries, self._anchored(fitted), rule))
 
     def _anchored(self, fitted: Fitted) -> Fitted:
         """Shift a fit so that the mean rating of the baselines' seats is unchanged."""
-        anchors = [place for place, seat in enumerate(fitted.ids) if self.books.entries[seat].kind == "baseline"]
+        anchors = [place for place, seat in enumerate(fitted.ids) if self.state.entries[seat].kind == "baseline"]
         if not anchors:
             return fitted
         present = [self.entry(fitted.ids[place]).rating for place in anchors]
         fit = fitted.fit.relative_to(np.array(anchors))
         return Fitted(fitted.ids, replace(fit, rating=fit.rating - (fit.rating[anchors] - present).mean()))
 
-    def _held(self, changed: Mapping[int, PlayerRating]) -> dict[int, PlayerRating]:
+    def _centre_baselines(self, changed: Mapping[int, PlayerRating]) -> dict[int, PlayerRating]:
         """Return changed seats, with those of each baseline centred on its fixed rating."""
-        held = dict(changed)
+        centred = dict(changed)
         for player in sorted({owner(seat)[0] for seat in changed}):
-            middle = self.overall[player]
-            if middle.kind == "baseline":
+            overall = self.overall[player]
+            if overall.kind == "baseline":
                 home, away = (changed.get(seat, self.entry(seat)) for seat in (seat_of(player, side) for side in SIDES))
                 half = 0.5 * (home.rating - away.rating)
-                held[seat_of(player, "home")] = replace(home, kind="baseline", rating=middle.rating + half)
-                held[seat_of(player, "away")] = replace(away, kind="baseline", rating=middle.rating - half)
-        return held
+                centred[seat_of(player, "home")] = replace(home, kind="baseline", rating=overall.rating + half)
+                centred[seat_of(player, "away")] = replace(away, kind="baseline", rating=overall.rating - half)
+        return centred
 
 
-def _loose(entries: Mapping[int, PlayerRating]) -> dict[int, PlayerRating]:
+def _unanchored(entries: Mapping[int, PlayerRating]) -> dict[int, PlayerRating]:
     """Return entries of seats, with baselines treated as snapshots so that results can change their seats."""
     return {
         seat: replace(entry, kind="snapshot") if entry.kind == "baseline" else entry for seat, entry in entries.items()

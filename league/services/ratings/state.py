@@ -12,7 +12,7 @@ from league.services.matches.pair_records import NO_RECORDS, PairRecords
 from league.services.ratings import history_fit
 from league.services.ratings import period as rating_period
 from league.services.ratings.period import PlayerRating, RatingConfig, Roster
-from league.services.ratings.sides import NO_BOOKS, Seats, SideState
+from league.services.ratings.sides import NO_SIDE_STATE, Seats, SideState
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class RatingState:
         return Seats(self.sides, {**roster.newcomers, **self.entries}, roster)
 
 
-EMPTY = RatingState({}, NO_RECORDS, {}, NO_BOOKS)
+EMPTY = RatingState({}, NO_RECORDS, {}, NO_SIDE_STATE)
 
 
 @dataclass(frozen=True)
@@ -59,18 +59,18 @@ class RatingUpdate:
     sides: SideState
 
 
-def apply_period(ledger: RatingState, roster: Roster, games: MatchArrays, rule: RatingConfig) -> RatingUpdate:
+def apply_period(state: RatingState, roster: Roster, games: MatchArrays, rule: RatingConfig) -> RatingUpdate:
     """Rate a period's matches, given the state after the previous period."""
-    taking_part = {player: ledger.entries.get(player, roster.newcomers[player]) for player in games.players}
+    taking_part = {player: state.entries.get(player, roster.newcomers[player]) for player in games.players}
     # Learners without a match in the period take part too: their deviation grows with time.
-    taking_part |= {player: entry for player, entry in ledger.entries.items() if not entry.frozen}
+    taking_part |= {player: entry for player, entry in state.entries.items() if not entry.frozen}
     changed = rating_period.rate_matches(taking_part, games, rule)
-    sides = ledger.seats(roster).close(games, rule) if rule.unlike_sides else SideState({}, ledger.sides.records)
-    records = ledger.records.advance(games)
-    entries = {**ledger.entries, **changed}
-    due = history_fit.is_due(entries, ledger.fitted, rule.refit)
+    sides = state.seats(roster).close(games, rule) if rule.unlike_sides else SideState({}, state.sides.records)
+    records = state.records.advance(games)
+    entries = {**state.entries, **changed}
+    due = history_fit.is_due(entries, state.fitted, rule.refit)
     closing = RatingUpdate(changed, records, due, sides)
-    return _refitted(ledger.after(closing), closing, roster, rule) if due else closing
+    return _refitted(state.after(closing), closing, roster, rule) if due else closing
 
 
 def _refitted(after: RatingState, closing: RatingUpdate, roster: Roster, rule: RatingConfig) -> RatingUpdate:

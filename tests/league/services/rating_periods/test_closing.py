@@ -291,15 +291,15 @@ def test_a_period_that_another_process_closed_meanwhile_is_not_closed_twice(
     scene: Scene, database: Database, configure: Configure, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.train(20)
-    draft = rating_periods_closing._draft
+    draft = rating_periods_closing._prepare
 
     def overtaken(*arguments: Any) -> Any:
         outcome = draft(*arguments)
-        monkeypatch.setattr(rating_periods_closing, "_draft", draft)
+        monkeypatch.setattr(rating_periods_closing, "_prepare", draft)
         scene.client.close_period()
         return outcome
 
-    monkeypatch.setattr(rating_periods_closing, "_draft", overtaken)
+    monkeypatch.setattr(rating_periods_closing, "_prepare", overtaken)
     assert rating_periods_closing.close_if_due(database, configure(period_games=1), scene.environment, time.now) is None
     assert [period.matches for period in scene.client.periods().items] == [20]
 
@@ -357,7 +357,7 @@ def test_promotion_rules_see_the_ratings_after_the_period(
 ) -> None:  # fmt: skip
     """Ratings of the period that is being written, standings as they are at that moment."""
     scene.train(20)
-    draft, write, seen = rating_periods_closing._draft, rating_periods_closing.promotion_rules.apply, []
+    draft, write, seen = rating_periods_closing._prepare, rating_periods_closing.promotion_rules.apply, []
 
     def overtaken(*arguments: Any) -> Any:
         outcome = draft(*arguments)
@@ -373,7 +373,7 @@ def test_promotion_rules_see_the_ratings_after_the_period(
             seen.append((one.members, one.games.tolist(), *(column.tolist() for column in astuple(ratings))))
         write(session, settings, everybody, now)
 
-    monkeypatch.setattr(rating_periods_closing, "_draft", overtaken)
+    monkeypatch.setattr(rating_periods_closing, "_prepare", overtaken)
     monkeypatch.setattr(rating_periods_closing.promotion_rules, "apply", compared)
     assert (
         rating_periods_closing.close_if_due(database, configure(period_games=1), scene.environment, time.now)
@@ -389,7 +389,7 @@ def test_period_is_recomputed_if_trust_changed_during_closing(
 ) -> None:
     """What concerns no player in particular, such as a worker whose results do not count, may change any rating."""
     scene.train(20)
-    draft, drafts = rating_periods_closing._draft, []
+    draft, drafts = rating_periods_closing._prepare, []
 
     def disturbed(*arguments: Any) -> Any:
         drafts.append(draft(*arguments))
@@ -398,7 +398,7 @@ def test_period_is_recomputed_if_trust_changed_during_closing(
                 audit_log.record(session, "something", Cause("me", "", time.now))
         return drafts[-1]
 
-    monkeypatch.setattr(rating_periods_closing, "_draft", disturbed)
+    monkeypatch.setattr(rating_periods_closing, "_prepare", disturbed)
     closed = rating_periods_closing.close(database, configure(), scene.environment, Cause("me", "", time.now))
     assert len(drafts) == 2
     assert closed.matches == 20

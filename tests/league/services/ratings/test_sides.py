@@ -30,7 +30,7 @@ from league.services.operations.fork import League
 from league.services.rating_periods import rebuild, what_if
 from league.services.ratings import state as rating_state
 from league.services.ratings.period import PlayerRating, RatingConfig, Roster
-from league.services.ratings.sides import NO_BOOKS, Seats, owner, seat_of
+from league.services.ratings.sides import NO_SIDE_STATE, Seats, owner, seat_of
 from league.services.ratings.state import EMPTY
 from league.settings import Settings
 from league.storage.local import DirectoryStore
@@ -346,7 +346,7 @@ def test_every_seat_has_one_owner() -> None:
 
 
 def test_seats_of_unknown_players_start_as_uncertain_as_strangers() -> None:
-    seats = Seats(NO_BOOKS, ROSTER.newcomers, ROSTER)
+    seats = Seats(NO_SIDE_STATE, ROSTER.newcomers, ROSTER)
     assert seats.entry(seat_of(2, "away")).deviation == START_DEVIATION
 
 
@@ -355,7 +355,7 @@ def test_a_snapshot_s_sides_start_as_far_from_its_rating_as_its_learner_s_are() 
         seat_of(1, "home"): player("learner", 1900.0, 120.0),
         seat_of(1, "away"): player("learner", 1450.0, 90.0),
     }
-    seats = Seats(replace(NO_BOOKS, entries=entries), ROSTER.newcomers, ROSTER)
+    seats = Seats(replace(NO_SIDE_STATE, entries=entries), ROSTER.newcomers, ROSTER)
     home, away = (seats.entry(seat_of(3, side)) for side in ("home", "away"))
     assert (home.rating, home.deviation) == (1700.0, 120.0)
     assert (away.rating, away.deviation) == (1250.0, 90.0)
