@@ -45,5 +45,5 @@ class AnalysisTask(PeriodicTask):
 
     def _analyse(self, environment: str, period_id: int | None) -> None:
         if period_id is not None and self._analysed.get(environment) != period_id:
-            regressions.look(self._database, self._settings, environment, self._clock())
+            regressions.update_alarms(self._database, self._settings, environment, self._clock())
             self._analysed[environment] = period_id

@@ -73,7 +73,7 @@ def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
         "Payoff",
         drawn=drawn,
         period=period,
-        circles=[_edges(drawn, circle.players) for circle in drawn.circles],
+        cycles=[_edges(drawn, cycle.players) for cycle in drawn.cycles],
         asked=asked,
         sizes=SIZES,
     )
@@ -125,8 +125,8 @@ def _drawn(session: Session, league: AppState, visit: Visit, asked: Asked) -> Pa
     )
 
 
-def _edges(drawn: PayoffMatrix, circle: tuple[int, ...]) -> list[Edge]:
-    pairs = zip(circle, [*circle[1:], circle[0]], strict=True)
+def _edges(drawn: PayoffMatrix, cycle: tuple[int, ...]) -> list[Edge]:
+    pairs = zip(cycle, [*cycle[1:], cycle[0]], strict=True)
     return [Edge(drawn.players[place], drawn.players[after], _against(drawn, place, after)) for place, after in pairs]
 
 

@@ -32,12 +32,12 @@ def list_ancestors(
             session, settings, session.execute(rated_players.rated().where(Player.id.in_(found.items))).all()
         )
     }
-    stood = gates.of_candidates(session, settings, found.items, now)
+    candidate_gates = gates.of_candidates(session, settings, found.items, now)
     ancestors = [
         wire.Ancestor(
             generation=generation,
             player=players[each],
-            gates=[gate for gate in stood if gate.candidate.player_id == each],
+            gates=[gate for gate in candidate_gates if gate.candidate.player_id == each],
         )
         for generation, each in enumerate(found.items, start=cursor + 1)
     ]
@@ -58,12 +58,14 @@ def get_descent(session: Session, settings: Settings, learner_id: int, most: int
     if not snapshots:
         return None
     changes = audit_log.list_player_events(session, [one.id for one in snapshots], list(transitions.TRANSITIONS))
-    anew = SnapshotDecision.learner_id == learner_id, SnapshotDecision.reset
+    resets = SnapshotDecision.learner_id == learner_id, SnapshotDecision.reset
     shown = SnapshotDecision.step >= (snapshots[0].step or 0)
     return Descent(
         learner=learner,
         snapshots=snapshots,
-        resets=list(session.scalars(select(SnapshotDecision.step).where(*anew, shown).order_by(SnapshotDecision.step))),
+        resets=list(
+            session.scalars(select(SnapshotDecision.step).where(*resets, shown).order_by(SnapshotDecision.step))
+        ),
         champion=champions.champion_id(session, learner.environment),
         changes={
             player_id: [wire.Event.model_validate(each, from_attributes=True) for each in events]

@@ -18,7 +18,7 @@ from league.services.matchmaking.pfsp import SELF_PLAY
 from league.services.population.cache import PopulationCache
 from league.settings import Settings
 
-LOOKED_AT = 1000
+RECENT_MATCHES = 1000
 """Number of the learner's last matches to count."""
 
 
@@ -123,8 +123,8 @@ def get_opponent_mix(
     shares = {branch["name"]: branch["share"] for branch in content["branches"]}
     shares[SELF_PLAY] = content["self_play"]
     rules = {branch["name"]: branch["rule"] for branch in content["branches"]}
-    by_branch = _met((each.branch, each.score) for each in played)
-    by_opponent = _met((each.opponent, each.score) for each in played)
+    by_branch = _group_scores((each.branch, each.score) for each in played)
+    by_opponent = _group_scores((each.opponent, each.score) for each in played)
     win_rates = dict(zip(items["player_id"], items["win_rate"], strict=True))
     now = dict(zip(items["player_id"], items["propensity"], strict=True)) | {player_id: content["self_play"]}
 
@@ -156,16 +156,16 @@ def _played(session: Session, player_id: int) -> list[_Played]:
     ) -> "Select[int, str, int, float]":
         query = select(Match.id, Lease.branch, other, Match.score).join(Lease, Lease.id == Match.lease_id)
         mine = side == player_id, Match.kind == "training", Lease.learner_side == learner_side
-        return query.where(*mine, *counted).order_by(Match.id.desc()).limit(LOOKED_AT)
+        return query.where(*mine, *counted).order_by(Match.id.desc()).limit(RECENT_MATCHES)
 
     home = session.execute(on(Match.home_id, Match.away_id, "home")).all()
     away = session.execute(on(Match.away_id, Match.home_id, "away")).all()
     rows = [(match, _Played(branch, other, score)) for match, branch, other, score in home]
     rows += [(match, _Played(branch, other, 1.0 - score)) for match, branch, other, score in away]
-    return [played for _, played in sorted(rows, key=lambda row: -row[0])[:LOOKED_AT]]
+    return [played for _, played in sorted(rows, key=lambda row: -row[0])[:RECENT_MATCHES]]
 
 
-def _met(scores: Iterable[tuple[K, float]]) -> Mapping[K, Played]:
+def _group_scores(scores: Iterable[tuple[K, float]]) -> Mapping[K, Played]:
     collected: defaultdict[K, list[float]] = defaultdict(list)
     for key, score in scores:
         collected[key].append(score)

@@ -49,7 +49,7 @@ class PayoffPlayer:
 
 
 @dataclass(frozen=True)
-class Circle:
+class Cycle:
     """A cycle: each player beats the next one significantly, and the last one the first.
 
     Attributes:
@@ -74,7 +74,7 @@ class PayoffMatrix:
         high: (P, P) upper end; 1 without matches.
         matches: (P, P) int64 number of matches.
         cyclic: Share of the log-odds of win rates that ratings do not explain, in [0, 1].
-        circles: A shortest cycle of each strongly connected component, largest component first.
+        cycles: A shortest cycle of each strongly connected component, largest component first.
         triples: Number of cycles of three.
     """
 
@@ -85,7 +85,7 @@ class PayoffMatrix:
     high: FloatArray
     matches: NDArray[np.int64]
     cyclic: float
-    circles: Sequence[Circle]
+    cycles: Sequence[Cycle]
     triples: int
 
 
@@ -143,7 +143,7 @@ def _compute(population: Population, records: PairRecords, limit: int, *, learne
         high=joined.high,
         matches=matches,
         cyclic=joined.cyclic,
-        circles=[Circle(circle, len(group)) for circle, group in zip(cycles.shortest, cycles.groups, strict=True)],
+        cycles=[Cycle(cycle, len(group)) for cycle, group in zip(cycles.shortest, cycles.groups, strict=True)],
         triples=cycles.triples,
     )
 

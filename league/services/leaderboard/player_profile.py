@@ -73,9 +73,9 @@ def get_rating_curve(session: Session, player_id: int, max_points: int) -> list[
     )
     numbered = own.subquery()
     points = session.scalar(select(func.count()).select_from(numbered)) or 0
-    apart = max(1, -(-points // max_points))
+    step = max(1, -(-points // max_points))
     query = _ratings(player_id).join(numbered, numbered.c.period_id == Rating.period_id)
-    return _points(session, query.where((numbered.c.number - 1) % apart == 0).order_by(Rating.period_id))
+    return _points(session, query.where((numbered.c.number - 1) % step == 0).order_by(Rating.period_id))
 
 
 def list_opponents(session: Session, player_id: int, limit: int) -> tuple[list[Opponent], int]:
@@ -91,12 +91,12 @@ def list_opponents(session: Session, player_id: int, limit: int) -> tuple[list[O
     chosen = ids[most].tolist()
     rows = session.execute(rated_players.rated().where(among(session, Player.id, [player_id, *chosen]))).all()
     found = {row[0].id: row for row in rows}
-    everybody = [found[each] for each in (player_id, *chosen)]
-    tally, matches = pair_records.against(records, player_id, chosen)
-    low, high = wilson_interval(tally)
-    places = np.arange(1, len(everybody))
-    expected = expected_score(rated_players.ratings(everybody), np.zeros_like(places), places)
-    met = [
+    players = [found[each] for each in (player_id, *chosen)]
+    counts, matches = pair_records.against(records, player_id, chosen)
+    low, high = wilson_interval(counts)
+    indices = np.arange(1, len(players))
+    expected = expected_score(rated_players.ratings(players), np.zeros_like(indices), indices)
+    opponents = [
         Opponent(
             id=player.id,
             name=display_name(player),
@@ -104,15 +104,15 @@ def list_opponents(session: Session, player_id: int, limit: int) -> tuple[list[O
             standing=player.standing,
             rating=player.start_rating if rating is None else rating.rating,
             deviation=player.start_deviation if rating is None else rating.deviation,
-            matches=int(matches[place]),
-            win_rate=float(tally.points[place] / tally.games[place]),
-            low=float(low[place]),
-            high=float(high[place]),
-            expected=float(expected[place]),
+            matches=int(matches[index]),
+            win_rate=float(counts.points[index] / counts.games[index]),
+            low=float(low[index]),
+            high=float(high[index]),
+            expected=float(expected[index]),
         )
-        for place, (player, rating) in enumerate(everybody[1:])
+        for index, (player, rating) in enumerate(players[1:])
     ]
-    return met, len(records)
+    return opponents, len(records)
 
 
 def _ratings(player_id: int) -> "Select[Rating, Period]":

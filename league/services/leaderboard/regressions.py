@@ -45,7 +45,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class _Looked:
+class _MainScores:
     """Scores of a main against snapshots."""
 
     learner_id: int
@@ -54,29 +54,29 @@ class _Looked:
 
     def found(self) -> list[int]:
         """Return the indices of the snapshots that it used to beat and now loses to."""
-        places: list[int] = np.flatnonzero(regressions(self.pasts.earlier, self.pasts.recent)).tolist()
-        return places
+        indices: list[int] = np.flatnonzero(regressions(self.pasts.earlier, self.pasts.recent)).tolist()
+        return indices
 
     def losing(self) -> set[int]:
         """Return the ids of the snapshots that it loses to on average, regardless of earlier results."""
         losing = self.pasts.recent.points < 0.5 * self.pasts.recent.games
-        return {self.opponents[place] for place in np.flatnonzero(losing).tolist()}
+        return {self.opponents[index] for index in np.flatnonzero(losing).tolist()}
 
 
-def look(database: Database, settings: Settings, environment: str, now: datetime) -> None:
+def update_alarms(database: Database, settings: Settings, environment: str, now: datetime) -> None:
     """Start and end the alarms of an environment that are due."""
     with database.read() as session:
-        everybody = population_cache.load(session, environment)
-        looked = [_look(session, settings, everybody, place) for place in _mains(everybody)]
+        population = population_cache.load(session, environment)
+        scores = [_read_scores(session, settings, population, index) for index in _mains(population)]
         known = active(session, environment)
-    if not any(_news(each, known) for each in looked):
+    if not any(_pending_events(each, known) for each in scores):
         return
     with database.write() as session:
         # Every background process analyses, so the log is read again under the lock to record each alarm once.
         locks.acquire(session, Lock.EVENTS)
         known = active(session, environment)
-        for each in looked:
-            for kind, opponent in _news(each, known):
+        for each in scores:
+            for kind, opponent in _pending_events(each, known):
                 _record(session, environment, kind, each, opponent, now)
 
 
@@ -107,59 +107,59 @@ def count(session: Session) -> Mapping[str, int]:
     return Counter(game for (game, _, _), kind in last.items() if kind == FOUND)
 
 
-def _mains(everybody: Population) -> list[int]:
+def _mains(population: Population) -> list[int]:
     return [
-        place for place, member in enumerate(everybody.members) if member.kind == "learner" and member.role == "main"
+        index for index, member in enumerate(population.members) if member.kind == "learner" and member.role == "main"
     ]
 
 
-def _look(session: Session, settings: Settings, everybody: Population, place: int) -> _Looked:
-    main = everybody.members[place]
+def _read_scores(session: Session, settings: Settings, population: Population, index: int) -> _MainScores:
+    main = population.members[index]
     opponents = [
         member.id
-        for member in everybody.members
+        for member in population.members
         if member.kind == "snapshot"
         and member.signature == main.signature
         and member.standing not in rated_players.OUT_OF_PLAY
     ]
-    through = match_log.rated_through(session, everybody.environment)
+    through = match_log.rated_through(session, population.environment)
     most = settings.matchmaking.past_games
     reset_step = role_config.began_step(session, main.id)
     games = match_log.last_of(session, main.id, through, most, from_step=reset_step)
-    return _Looked(main.id, opponents, rule_inputs.pasts_in(games, main.id, opponents))
+    return _MainScores(main.id, opponents, rule_inputs.pasts_in(games, main.id, opponents))
 
 
-def _news(looked: _Looked, known: Mapping[Pair, Event]) -> list[tuple[str, int]]:
+def _pending_events(scores: _MainScores, known: Mapping[Pair, Event]) -> list[tuple[str, int]]:
     """Return the events that are not in the audit log yet: kinds with the ids of snapshots."""
-    on = {opponent for learner, opponent in known if learner == looked.learner_id}
-    found = {looked.opponents[place] for place in looked.found()}
-    over = on - found - looked.losing()
+    on = {opponent for learner, opponent in known if learner == scores.learner_id}
+    found = {scores.opponents[index] for index in scores.found()}
+    over = on - found - scores.losing()
     return [*((FOUND, each) for each in sorted(found - on)), *((OVER, each) for each in sorted(over))]
 
 
-def _record(session: Session, environment: str, kind: str, looked: _Looked, opponent: int, now: datetime) -> None:
+def _record(session: Session, environment: str, kind: str, scores: _MainScores, opponent: int, now: datetime) -> None:
     name = session.scalars(select(Player.name).where(Player.id == opponent)).one()
     reason = f"{name} is no longer active"
     details: dict[str, Any] = {"against": opponent}
-    if opponent in looked.opponents:
-        place = looked.opponents.index(opponent)
-        earlier, recent = (_score(counts, place) for counts in (looked.pasts.earlier, looked.pasts.recent))
+    if opponent in scores.opponents:
+        index = scores.opponents.index(opponent)
+        earlier, recent = (_score(counts, index) for counts in (scores.pasts.earlier, scores.pasts.recent))
         reason = f"against {name}: {_words(earlier)}, then {_words(recent)}"
         details |= {"earlier": earlier.model_dump(), "recent": recent.model_dump()}
     audit_log.record(
-        session, kind, Cause(RULE, reason, now), environment=environment, player_id=looked.learner_id, details=details
+        session, kind, Cause(RULE, reason, now), environment=environment, player_id=scores.learner_id, details=details
     )
 
 
-def _score(counts: WinCounts, place: int) -> wire.Score:
+def _score(counts: WinCounts, index: int) -> wire.Score:
     low, high = wilson_interval(counts)
-    games = int(counts.games[place])
-    mean = float(counts.points[place]) / games if games else 0.5
+    games = int(counts.games[index])
+    mean = float(counts.points[index]) / games if games else 0.5
     return wire.Score(
         matches=games,
         score=round(mean, _DIGITS),
-        low=round(float(low[place]), _DIGITS),
-        high=round(float(high[place]), _DIGITS),
+        low=round(float(low[index]), _DIGITS),
+        high=round(float(high[index]), _DIGITS),
     )
 
 

@@ -46,9 +46,9 @@ def drawn(database: Database, most: int = 50) -> PayoffMatrix:
 
 def test_a_circle_is_found_and_its_players_are_marked(trio: Sequence[wire.Player], database: Database) -> None:
     found = drawn(database)
-    (circle,) = found.circles
-    ids = [found.players[place].id for place in circle.players]
-    assert (circle.tangled, found.triples) == (3, 1)
+    (cycle,) = found.cycles
+    ids = [found.players[place].id for place in cycle.players]
+    assert (cycle.tangled, found.triples) == (3, 1)
     assert {(one, other) for one, other in zip(ids, [*ids[1:], ids[0]], strict=True)} == {
         (trio[0].id, trio[1].id),
         (trio[1].id, trio[2].id),

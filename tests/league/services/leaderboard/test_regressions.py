@@ -166,7 +166,7 @@ def test_an_environment_that_cannot_be_looked_at_does_not_delay_the_others(
         if environment == scene.environment:
             raise ValueError("no games")
 
-    monkeypatch.setattr(regressions, "look", look)
+    monkeypatch.setattr(regressions, "update_alarms", look)
     monkeypatch.setattr(period_queries, "newest", lambda *_: SimpleNamespace(id=1))
     lookout = AnalysisTask(database, configure(), lambda: datetime.now(UTC), lambda: 0.0)
     lookout.run_once()
