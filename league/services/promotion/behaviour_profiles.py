@@ -47,7 +47,7 @@ class RecentBehaviour:
 
 
 @dataclass(frozen=True, eq=False)
-class Prints:
+class Profiles:
     """Behaviour profiles of P players by F measures in alphabetical order."""
 
     measures: Sequence[str]
@@ -55,17 +55,17 @@ class Prints:
     estimates: arithmetic.Fingerprints
 
 
-def read(session: Session, population: Population, players: Sequence[int]) -> Prints | None:
+def read(session: Session, population: Population, players: Sequence[int]) -> Profiles | None:
     """Return the behaviour profiles of players relative to each other; None without measurements."""
     recent = of_environment(session, population)
     sums = np.zeros((3, len(players), len(recent.measures)))
-    known = [place for place, player in enumerate(players) if player in recent.rows]
-    sums[:, known] = recent.sums[:, [recent.rows[players[place]] for place in known]]
+    known = [index for index, player in enumerate(players) if player in recent.rows]
+    sums[:, known] = recent.sums[:, [recent.rows[players[index]] for index in known]]
     measured = np.flatnonzero(sums[0].any(axis=0)).tolist()
     if not measured:
         return None
     samples = Samples(*sums[:, :, measured])
-    return Prints([recent.measures[place] for place in measured], samples, arithmetic.fingerprints(samples))
+    return Profiles([recent.measures[index] for index in measured], samples, arithmetic.fingerprints(samples))
 
 
 def of_environment(session: Session, population: Population) -> RecentBehaviour:
@@ -102,13 +102,13 @@ def _sums(
     rows = {player: row for row, player in enumerate(sorted(players))}
     sums = np.zeros((3, len(rows), len(names)))
     for measures, (ids, packed) in by_measures.items():
-        values, whose = behaviours.unpack(packed), np.array([rows[player] for player in ids])
+        values, player_rows = behaviours.unpack(packed), np.array([rows[player] for player in ids])
         known = ~np.isnan(values)
         values = np.where(known, values, 0.0)
         for name, *columns in zip(measures, known.T, values.T, np.square(values).T, strict=True):
             if name in names:
                 for total, column in zip(sums[:, :, names.index(name)], columns, strict=True):
-                    total += np.bincount(whose, column, minlength=len(rows))
+                    total += np.bincount(player_rows, column, minlength=len(rows))
     return RecentBehaviour(rows, names, sums)
 
 
@@ -148,13 +148,13 @@ def _body(
     limit: int,
 ) -> wire.Fingerprint:
     everybody = list(dict.fromkeys([player, *peers, *compared]))
-    prints = read(session, cache.get(session, player.environment), [each.id for each in everybody])
+    profiles = read(session, cache.get(session, player.environment), [each.id for each in everybody])
     return wire.Fingerprint(
         player=_name(player),
         environment=player.environment,
         players=len(peers),
-        measures=[] if prints is None else _measures(prints),
-        nearest=[] if prints is None else _nearest(prints, everybody, compared, limit),
+        measures=[] if profiles is None else _measures(profiles),
+        nearest=[] if profiles is None else _nearest(profiles, everybody, compared, limit),
     )
 
 
@@ -164,38 +164,38 @@ def _peers(session: Session, player: Player) -> Sequence[Player]:
     return session.scalars(select(Player).where(*same, *frozen).order_by(Player.id)).all()
 
 
-def _measures(prints: Prints) -> list[wire.MeasuredBehaviour]:
+def _measures(profiles: Profiles) -> list[wire.MeasuredBehaviour]:
     """Return the measures of the first player."""
-    estimates, matches = prints.estimates, prints.samples.matches[0]
+    estimates, matches = profiles.estimates, profiles.samples.matches[0]
     above = estimates.standing(0)
     return [
         wire.MeasuredBehaviour(
             name=name,
-            matches=int(matches[place]),
-            mean=_known(estimates.mean[0, place]),
-            error=_known(np.sqrt(estimates.noise[0, place])),
-            everybody=_known(estimates.centre[place]),
-            spread=float(round(estimates.spread[place], _DIGITS)),
-            standing=_known(above[place]),
+            matches=int(matches[index]),
+            mean=_known(estimates.mean[0, index]),
+            error=_known(np.sqrt(estimates.noise[0, index])),
+            everybody=_known(estimates.centre[index]),
+            spread=float(round(estimates.spread[index], _DIGITS)),
+            standing=_known(above[index]),
         )
-        for place, name in enumerate(prints.measures)
+        for index, name in enumerate(profiles.measures)
     ]
 
 
 def _nearest(
-    prints: Prints, everybody: Sequence[Player], compared: Sequence[Player], limit: int
+    profiles: Profiles, everybody: Sequence[Player], compared: Sequence[Player], limit: int
 ) -> list[wire.Likeness]:
     """Return the players most similar to the first one, as far as their distances are known."""
-    found = arithmetic.apart(prints.estimates, 0, [everybody.index(each) for each in compared])
+    found = arithmetic.apart(profiles.estimates, 0, [everybody.index(each) for each in compared])
     order = np.argsort(found.distance, kind="stable")
     return [
         wire.Likeness(
-            player=_name(compared[place]),
-            distance=round(float(found.distance[place]), _DIGITS),
-            bound=round(float(found.bound[place]), _DIGITS),
-            measures=int(found.values[place]),
+            player=_name(compared[index]),
+            distance=round(float(found.distance[index]), _DIGITS),
+            bound=round(float(found.bound[index]), _DIGITS),
+            measures=int(found.values[index]),
         )
-        for place in order[: int((found.values > 0).sum())][:limit].tolist()
+        for index in order[: int((found.values > 0).sum())][:limit].tolist()
     ]
 
 

@@ -21,7 +21,7 @@ from league.settings import Settings
 
 
 @dataclass(frozen=True)
-class Alike:
+class RedundantSnapshot:
     """A redundant snapshot, its representative and their similarity."""
 
     player: Member
@@ -49,24 +49,24 @@ def list_redundant(session: Session, settings: Settings, environment: str | None
         wire.Redundancy.model_validate(
             {
                 "environment": each,
-                "player": _name(alike.player),
-                "standing": alike.player.standing,
-                "twin": _name(alike.twin),
-                "distance": alike.measured.win_rate_distance,
-                "bound": alike.measured.win_rate_bound,
-                "opponents": alike.measured.opponents,
-                "behaviour": _likeness(alike),
+                "player": _name(snapshot.player),
+                "standing": snapshot.player.standing,
+                "twin": _name(snapshot.twin),
+                "distance": snapshot.measured.win_rate_distance,
+                "bound": snapshot.measured.win_rate_bound,
+                "opponents": snapshot.measured.opponents,
+                "behaviour": _likeness(snapshot),
             }
         )
         for each in chosen
-        for alike in find(session, settings, population_cache.load(session, each))
+        for snapshot in find(session, settings, population_cache.load(session, each))
     ]
 
 
-def find(session: Session, settings: Settings, population: Population) -> list[Alike]:
+def find(session: Session, settings: Settings, population: Population) -> list[RedundantSnapshot]:
     """Return the redundant snapshots per signature, most similar first."""
     champion = champions.champion_id(session, population.environment)
-    found: list[Alike] = []
+    found: list[RedundantSnapshot] = []
     for signature in sorted({member.signature for member in population.members}):
         indices = [index for index, member in enumerate(population.members) if _in_play(member, signature)]
         if indices:
@@ -76,7 +76,7 @@ def find(session: Session, settings: Settings, population: Population) -> list[A
 
 def _among(
     session: Session, settings: Settings, population: Population, indices: Sequence[int], champion: int | None
-) -> list[Alike]:
+) -> list[RedundantSnapshot]:
     members = [population.members[index] for index in indices]
     counts, _ = pair_records.matrix(
         pair_records.read(session, population.environment), [member.id for member in members]
@@ -87,17 +87,17 @@ def _among(
     )
     few = population.games[indices] < settings.promotion.least_games
     bound = _newest(members) | {champion}
-    stays = np.array([member.kind == "baseline" or member.id in bound for member in members]) | few
+    protected = np.array([member.kind == "baseline" or member.id in bound for member in members]) | few
     config = RedundancyConfig(
         win_rate_distance=settings.redundancy_distance,
         fingerprint_distance=settings.redundancy_behaviour,
         least_opponents=settings.redundancy_opponents,
     )
-    prints = behaviour_profiles.read(session, population, [member.id for member in members])
-    behaviour = None if prints is None else prints.estimates
+    profiles = behaviour_profiles.read(session, population, [member.id for member in members])
+    behaviour = None if profiles is None else profiles.estimates
     return [
-        Alike(members[each.player], members[each.twin], each)
-        for each in redundant(counts, strength, config, keep=stays, fingerprints=behaviour)
+        RedundantSnapshot(members[each.player], members[each.twin], each)
+        for each in redundant(counts, strength, config, keep=protected, fingerprints=behaviour)
     ]
 
 
@@ -107,13 +107,13 @@ def _newest(members: Sequence[Member]) -> set[int | None]:
     return set({member.learner_id: member.id for member in by_age}.values())
 
 
-def _likeness(alike: Alike) -> wire.Likeness | None:
+def _likeness(snapshot: RedundantSnapshot) -> wire.Likeness | None:
     """Return the distance in behaviour, or None if it is unknown."""
-    measured = alike.measured
+    measured = snapshot.measured
     if not measured.measures:
         return None
     return wire.Likeness(
-        player=_name(alike.twin),
+        player=_name(snapshot.twin),
         distance=measured.fingerprint_distance,
         bound=measured.fingerprint_bound,
         measures=measured.measures,

@@ -53,8 +53,8 @@ def apply(session: Session, settings: Settings, population: Population, now: dat
 def _retire_redundant(session: Session, settings: Settings, population: Population, now: datetime) -> bool:
     """Retire redundant snapshots; return True if there were any."""
     found = redundancy.find(session, settings, population)
-    for alike in found:
-        player_id, reason = alike.player.id, alike.words()
+    for snapshot in found:
+        player_id, reason = snapshot.player.id, snapshot.words()
         transitions.transition(session, settings, player_id, "retire", Cause(RULE, reason, now))
     return bool(found)
 
