@@ -28,7 +28,7 @@ async def clock() -> datetime:
     return datetime.now(UTC)
 
 
-async def timepiece() -> Callable[[], Awaitable[datetime]]:
+async def get_clock() -> Callable[[], Awaitable[datetime]]:
     """Return the clock, for long-lived responses such as streams."""
     return clock
 
@@ -45,29 +45,29 @@ After = Annotated[int, Query(ge=0, lt=ID_LIMIT, description="`next_cursor` of th
 Before = Annotated[int | None, Query(ge=1, lt=ID_LIMIT, description="`next_cursor` of the previous page")]
 
 
-async def standing_permission(
-    league: Running, now: Annotated[Callable[[], Awaitable[datetime]], Depends(timepiece)], secret: Secret
+async def token_check(
+    league: Running, now: Annotated[Callable[[], Awaitable[datetime]], Depends(get_clock)], secret: Secret
 ) -> Callable[[], Awaitable[bool]]:
     """Return a function that checks whether the caller's token is still valid."""
-    return lasting(league, secret, now)
+    return validity_check(league, secret, now)
 
 
-def lasting(
+def validity_check(
     league: AppState, secret: str | None, now: Callable[[], Awaitable[datetime]]
 ) -> Callable[[], Awaitable[bool]]:
     """Return a function that checks whether a token's secret is still valid."""
 
-    async def lasts() -> bool:
+    async def is_valid() -> bool:
         try:
             await find_principal(league, secret, await now())
         except UnauthenticatedError:
             return False
         return True
 
-    return lasts
+    return is_valid
 
 
-Permission = Annotated[Callable[[], Awaitable[bool]], Depends(standing_permission)]
+Permission = Annotated[Callable[[], Awaitable[bool]], Depends(token_check)]
 
 
 def _caller(scope: Scope) -> Callable[..., Awaitable[Principal]]:

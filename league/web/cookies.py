@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request, Response
 
 from league.api.authentication import identify, require_scope
-from league.api.dependencies import Now, Running, lasting, timepiece
+from league.api.dependencies import Now, Running, get_clock, validity_check
 from league.auth import OPEN, Principal, Scope
 from league.errors import ForbiddenError, UnauthenticatedError
 
 COOKIE = "league_token"
-_KEPT_S = 90 * 86400
+_MAX_AGE_S = 90 * 86400
 
 
 def cookie_at(port: int | None) -> str:
@@ -48,21 +48,21 @@ async def actor(request: Request, league: Running, now: Now) -> Principal:
     return principal
 
 
-async def visitor_lasts(
-    request: Request, league: Running, now: Annotated[Callable[[], Awaitable[datetime]], Depends(timepiece)]
+async def visitor_validity(
+    request: Request, league: Running, now: Annotated[Callable[[], Awaitable[datetime]], Depends(get_clock)]
 ) -> Callable[[], Awaitable[bool]]:
     """Return a function that checks whether the visitor's token is still valid, or none is needed."""
-    signed_in, unneeded = (lasting(league, secret, now) for secret in (_secret(request), None))
+    signed_in, unneeded = (validity_check(league, secret, now) for secret in (_secret(request), None))
 
-    async def lasts() -> bool:
+    async def is_valid() -> bool:
         return await signed_in() or await unneeded()
 
-    return lasts
+    return is_valid
 
 
 Visitor = Annotated[Principal, Depends(visitor)]
 Actor = Annotated[Principal, Depends(actor)]
-VisitorLasts = Annotated[Callable[[], Awaitable[bool]], Depends(visitor_lasts)]
+VisitorValidity = Annotated[Callable[[], Awaitable[bool]], Depends(visitor_validity)]
 
 
 def may_act(principal: Principal) -> bool:
@@ -80,7 +80,7 @@ def remember(request: Request, response: Response, secret: str, until: datetime 
     response.set_cookie(
         cookie_at(request.url.port),
         secret,
-        max_age=_KEPT_S if until is None else None,
+        max_age=_MAX_AGE_S if until is None else None,
         expires=until,
         secure=request.url.scheme == "https",
         httponly=True,
@@ -105,7 +105,7 @@ def require_own_page(request: Request) -> None:
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     host = request.headers.get("host")
-    own = site == "same-origin" if site is not None else origin is not None and _place(origin) == host
+    own = site == "same-origin" if site is not None else origin is not None and _host_port(origin) == host
     if not own:
         rule = "only the dashboard itself may send its forms"
         raise ForbiddenError(
@@ -118,7 +118,7 @@ def _secret(request: Request) -> str | None:
     return request.cookies.get(cookie_at(request.url.port))
 
 
-def _place(origin: str) -> str | None:
+def _host_port(origin: str) -> str | None:
     """Return HOST:PORT of an origin, or None if it is malformed."""
     try:
         return urlsplit(origin).netloc

@@ -14,7 +14,7 @@ from league.api.routers import events
 from league.services.audit import log as audit_log
 from league.services.audit.log import AuditEntry, AuditFilter
 from league.web import filters
-from league.web.cookies import Visitor, VisitorLasts
+from league.web.cookies import Visitor, VisitorValidity
 from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
 
@@ -22,7 +22,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 PAGE = 100
 
-_SAID = frozenset({"worker", "worker_id", "call_sign"})
+_SHOWN_ELSEWHERE = frozenset({"worker", "worker_id", "call_sign"})
 
 Cursor = Annotated[int, Query(ge=1, lt=ID_LIMIT)]
 
@@ -107,7 +107,7 @@ def told(line: AuditEntry) -> list[Detail]:
     return [
         Detail(filters.words(name), line.others.get(name, _short(value)), value if name in line.others else None)
         for name, value in line.details.items()
-        if not isinstance(value, Mapping | list) and name not in _SAID and not _is_implied(line, name)
+        if not isinstance(value, Mapping | list) and name not in _SHOWN_ELSEWHERE and not _is_implied(line, name)
     ]
 
 
@@ -137,7 +137,7 @@ def _page(session: Session, visit: Visit, asked: Asked, before: int | None) -> L
 
 @router.get("/live")
 async def follow(
-    league: Running, _: Visitor, lasts: VisitorLasts, last_event_id: Annotated[str | None, Header()] = None
+    league: Running, _: Visitor, is_valid: VisitorValidity, last_event_id: Annotated[str | None, Header()] = None
 ) -> StreamingResponse:
     """Stream events like `GET /api/v1/events`, until the visitor's token becomes invalid."""
-    return await events.follow(league, lasts, last_event_id, named=False)
+    return await events.follow(league, is_valid, last_event_id, named=False)

@@ -29,14 +29,14 @@ WORKERS_MAX = 500
 CHANGED_MAX = 40
 """Number of rows with forms for changes; a search finds other workers."""
 
-LATE_BEATS, MISSED_BEATS = 1.25, 3.0
+LATE_HEARTBEATS, MISSED_HEARTBEATS = 1.25, 3.0
 """Missed heartbeats after which a worker is overdue, and away."""
 
 SINCE = {"1": "the last hour", "24": "the last day", "168": "the last week", "": "the beginning"}
 """Selectable starts of a quarantine, by hours before now."""
 
 State = Literal["quarantined", "suspect", "draining", "stopping", "attached", "overdue", "away"]
-_TOLD: Mapping[wire.Command, State] = {"drain": "draining", "stop": "stopping"}
+_COMMAND_STATES: Mapping[wire.Command, State] = {"drain": "draining", "stop": "stopping"}
 
 
 class Asked(BaseModel):
@@ -118,9 +118,9 @@ def _lines(league: AppState, visit: Visit, asked: Asked) -> list[Line]:
     with league.database.read() as session:
         found = review.latest(session, league.settings, league.review, WORKERS_MAX, asked.kind or None, visit.now)
         busy = activity.of_workers(session, visit.now)
-    beat = timedelta(seconds=league.settings.heartbeat_s)
+    heartbeat = timedelta(seconds=league.settings.heartbeat_s)
     lines = [
-        Line(worker, busy.get(worker.id, Activity()), _state(worker, (visit.now - worker.seen_at) / beat))
+        Line(worker, busy.get(worker.id, Activity()), _state(worker, (visit.now - worker.seen_at) / heartbeat))
         for worker in found
         if asked.q.lower() in worker.name.lower()
     ]
@@ -128,12 +128,12 @@ def _lines(league: AppState, visit: Visit, asked: Asked) -> list[Line]:
     return sorted(lines, key=lambda line: order.index(line.state) if line.state in order else len(order))
 
 
-def _state(worker: wire.ListedWorker, beats: float) -> State:
+def _state(worker: wire.ListedWorker, heartbeats: float) -> State:
     """Return the most important state of a worker that was seen a number of heartbeats ago."""
     if worker.quarantine is not None:
         return "quarantined"
     if worker.suspect:
         return "suspect"
-    if beats > LATE_BEATS:
-        return "away" if beats > MISSED_BEATS else "overdue"
-    return _TOLD.get(worker.command, "attached")
+    if heartbeats > LATE_HEARTBEATS:
+        return "away" if heartbeats > MISSED_HEARTBEATS else "overdue"
+    return _COMMAND_STATES.get(worker.command, "attached")

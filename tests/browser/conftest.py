@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from live_server import listening
 
 from league import wire
-from league.api.dependencies import clock, timepiece
+from league.api.dependencies import clock, get_clock
 from league.app import create_app
 from league.auth import Scope
 from league.client import LeagueClient
@@ -116,7 +116,7 @@ def play(settings: Settings) -> big_league.BigLeague:
         return datetime.now(UTC) - behind
 
     app = create_app(settings)
-    app.dependency_overrides |= {clock: read, timepiece: lambda: read}
+    app.dependency_overrides |= {clock: read, get_clock: lambda: read}
     with TestClient(app) as http:
         return big_league.play(http, advance)
 

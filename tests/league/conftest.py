@@ -21,7 +21,7 @@ from league_history import put_to_work
 from league_scene import Scene
 from sqlalchemy import make_url
 
-from league.api.dependencies import clock, timepiece
+from league.api.dependencies import clock, get_clock
 from league.background import worker_count
 from league.background.task import PeriodicTask
 from league.client import LeagueClient, patience_of
@@ -240,7 +240,7 @@ def _settings(**given: Any) -> Settings:
 
 
 def _application(settings: Settings, time: Clock) -> FastAPI:
-    return served_app.make(settings, {clock: time, timepiece: lambda: time})
+    return served_app.make(settings, {clock: time, get_clock: lambda: time})
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from league.api.dependencies import clock
 from league.db.engine import Database
 from league.services.audit.log import Cause
 from league.services.auth import tokens
-from league.web.cookies import COOKIE, cookie_at, visitor_lasts
+from league.web.cookies import COOKIE, cookie_at, visitor_validity
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
 
@@ -97,7 +97,7 @@ def test_pages_are_followed_for_as_long_as_the_league_is_open(
     request = Request({"type": "http", "path": "/live", "query_string": b"", "headers": headers})
 
     async def follow() -> tuple[bool, bool]:
-        lasts = await visitor_lasts(request, http.app.state.league, clock)
+        lasts = await visitor_validity(request, http.app.state.league, clock)
         while_open = await lasts()
         secret("read")
         return while_open, await lasts()
