@@ -71,7 +71,7 @@ def install(app: FastAPI) -> None:
     """Register handlers that answer all errors and defects with problem documents."""
     for kind in (*FORESEEN, Exception):
         app.add_exception_handler(kind, _answer)
-    app.add_exception_handler(HTTPException, _refused_by_framework)
+    app.add_exception_handler(HTTPException, _answer_framework_error)
 
 
 def response(error: LeagueError, members: Mapping[str, Any] | None = None) -> JSONResponse:
@@ -81,10 +81,10 @@ def response(error: LeagueError, members: Mapping[str, Any] | None = None) -> JS
         headers["WWW-Authenticate"] = "Bearer"
     if (wait_s := pause_s(error)) is not None:
         headers["Retry-After"] = str(wait_s)
-    asked = request_id.get()
-    if asked is not None:
-        headers[REQUEST_ID] = asked  # the handler of defects runs outside of the request id middleware
-    document = error.problem() | {"request_id": asked} | dict(members or {})
+    current_id = request_id.get()
+    if current_id is not None:
+        headers[REQUEST_ID] = current_id  # the handler of defects runs outside of the request id middleware
+    document = error.problem() | {"request_id": current_id} | dict(members or {})
     return JSONResponse(document, status_code=error.status, headers=headers, media_type=MEDIA_TYPE)
 
 
@@ -100,7 +100,7 @@ def to_league_error(request: Request, error: Exception) -> LeagueError:
     if isinstance(error, RequestValidationError):
         return _invalid(error)
     if isinstance(error, HTTPException):
-        return _refused(request, error)
+        return _framework_error(request, error)
     if isinstance(error, ClientDisconnect):
         return InvalidRequestError("body", "the client disconnected before the end of the body", "send it again")
     if isinstance(error, OperationalError | PoolTimeoutError) or _is_cut_off(error):
@@ -108,12 +108,12 @@ def to_league_error(request: Request, error: Exception) -> LeagueError:
     return _defect(request, error)
 
 
-def redact(said: str) -> str:
+def redact(message: str) -> str:
     """Remove the quoted hosts, users and databases from a database driver's message.
 
     The message is public, because without the database no caller can be authenticated. The log has the original.
     """
-    return _NAMED.sub('"..."', said)
+    return _NAMED.sub('"..."', message)
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
@@ -129,14 +129,14 @@ def _invalid(error: RequestValidationError) -> LeagueError:
     return InvalidRequestError.of_field(first, way_out)
 
 
-def _refused(request: Request, error: HTTPException) -> LeagueError:
+def _framework_error(request: Request, error: HTTPException) -> LeagueError:
     for kind, rule in _UNREADABLE.items():
         if isinstance(error.__cause__, kind):
             return InvalidRequestError("body", rule, _WAY_OUT)
     return InvalidRequestError(f"{request.method} {request.url.path}", str(error.detail).lower(), _WAY_OUT)
 
 
-async def _refused_by_framework(request: Request, error: Exception) -> JSONResponse:
+async def _answer_framework_error(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException) or error.status_code not in _NO_ROUTE:
         return await _answer(request, error)
     call, rule = f"{request.method} {request.url.path}", str(error.detail).lower()
@@ -151,8 +151,8 @@ async def _refused_by_framework(request: Request, error: Exception) -> JSONRespo
 def _methods(request: Request) -> list[str]:
     """Return all methods of the path; the framework lists only those of one route."""
     routes = request.app.routes
-    asked = ({**request.scope, "method": method} for method in _METHODS)
-    return [str(scope["method"]) for scope in asked if any(route.matches(scope)[0] is Match.FULL for route in routes)]
+    scopes = ({**request.scope, "method": method} for method in _METHODS)
+    return [str(scope["method"]) for scope in scopes if any(route.matches(scope)[0] is Match.FULL for route in routes)]
 
 
 def _is_cut_off(error: Exception) -> bool:

@@ -10,7 +10,7 @@ from league.services.audit.log import AuditEntry
 Cursor = tuple[int, int]
 """Ids of the last event and the last match that the reader has received."""
 
-Fresh = list[tuple[Cursor, AuditEntry]]
+NewEvents = list[tuple[Cursor, AuditEntry]]
 """Events in order, each with the cursor that follows it."""
 
 
@@ -25,15 +25,15 @@ class EventFeed:
         clock: Monotonic seconds.
     """
 
-    def __init__(self, lasts_s: float, clock: Callable[[], float]) -> None:
+    def __init__(self, ttl_s: float, clock: Callable[[], float]) -> None:
         self._lock = threading.Lock()
-        self._answers: TTLCache[Cursor, Fresh] = TTLCache(_CURSORS_MAX, lasts_s, clock)
+        self._cache: TTLCache[Cursor, NewEvents] = TTLCache(_CURSORS_MAX, ttl_s, clock)
 
-    def since(self, cursor: Cursor, read: Callable[[], Fresh]) -> Fresh:
+    def since(self, cursor: Cursor, read: Callable[[], NewEvents]) -> NewEvents:
         """Return the events after a cursor, from `read` or from another reader's recent read."""
         with self._lock:
-            found = self._answers.get(cursor)
+            found = self._cache.get(cursor)
             if found is None:
                 # Within the lock: streams that ask at the same time wait for one read instead of repeating it.
-                found = self._answers[cursor] = read()
+                found = self._cache[cursor] = read()
             return found

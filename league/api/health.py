@@ -38,11 +38,13 @@ def get_readiness(league: Running, request: Request, response: Response) -> wire
     background = request.app.state.background
     tasks = {"background": _OK if background is None else background.state}
     failures = {
-        "database": _failure(lambda: _ask(league.database)),
+        "database": _failure(lambda: _ping(league.database)),
         "schema": _failure(lambda: schema.check(league.database)),
         "store": _failure(league.store.check),
     }
-    checks = {name: _OK if error is None else _told(error, league.database) for name, error in failures.items()}
+    checks = {
+        name: _OK if error is None else _public_message(error, league.database) for name, error in failures.items()
+    }
     wrong = [_line(error) for error in failures.values() if error is not None]
     if not wrong:
         return wire.Health(status="ok", checks=checks | tasks)
@@ -60,7 +62,7 @@ def _failure(check: Callable[[], None]) -> Exception | None:
     return None
 
 
-def _told(error: Exception, database: Database) -> str:
+def _public_message(error: Exception, database: Database) -> str:
     """Return the public description of a failure, without addresses and without a store's own message."""
     if isinstance(error, StoreUnavailableError):
         return f"{error.title}: {error.rule.partition(' (')[0]}; see the server's log"
@@ -71,7 +73,7 @@ def _line(error: Exception) -> str:
     return str(error).splitlines()[0]
 
 
-def _ask(database: Database) -> None:
+def _ping(database: Database) -> None:
     with database.read() as session:
         session.execute(select(1))
 

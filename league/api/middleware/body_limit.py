@@ -36,7 +36,7 @@ class BodyLimitMiddleware:
         self._body_max_bytes = body_max_bytes
         self._checkpoint_max_bytes = checkpoint_max_bytes
         self._pause_s = pause_s
-        self._held_bytes = 0
+        self._buffered_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with its buffered body, or reject it."""
@@ -50,15 +50,17 @@ class BodyLimitMiddleware:
                 messages: list[Message] = []
             else:
                 self._require_room(scope, declared or 0)
-                messages = await self._read(scope, self._patient(scope, receive))
+                messages = await self._read(scope, self._with_timeout(scope, receive))
         except LeagueError as refusal:
             await api_errors.response(refusal)(scope, receive, send)
             return
         size = sum(len(message.get("body", b"")) for message in messages)
         try:
-            await self._app(scope, replayed(messages, receive) if messages else self._patient(scope, receive), send)
+            await self._app(
+                scope, replayed(messages, receive) if messages else self._with_timeout(scope, receive), send
+            )
         finally:
-            self._held_bytes -= size
+            self._buffered_bytes -= size
 
     async def _read(self, scope: Scope, receive: Receive) -> list[Message]:
         """Read a whole body, and the disconnect message if the client went away. Its bytes count until the call ends.
@@ -74,12 +76,12 @@ class BodyLimitMiddleware:
                 if message["type"] != "http.request":
                     return [_piece(body, more=True), message]
                 body += message.get("body", b"")
-                self._held_bytes += len(message.get("body", b""))
+                self._buffered_bytes += len(message.get("body", b""))
                 self._require_room(scope, len(body))
                 if not message.get("more_body", False):
                     return [_piece(body, more=False)]
         except BaseException:
-            self._held_bytes -= len(body)
+            self._buffered_bytes -= len(body)
             raise
 
     def _require_room(self, scope: Scope, size: int) -> None:
@@ -87,14 +89,14 @@ class BodyLimitMiddleware:
             way_out = "send it in smaller parts, or raise LEAGUE_BODY_MAX_BYTES"
             raise TooLargeError(f"{size} bytes", f"a body has at most {self._body_max_bytes} bytes", way_out)
         most = BODIES_MAX * self._body_max_bytes
-        if self._held_bytes > most:
+        if self._buffered_bytes > most:
             raise _busy(scope, f"the bodies of other calls already take more than {most} bytes")
 
-    def _patient(self, scope: Scope, receive: Receive) -> Receive:
+    def _with_timeout(self, scope: Scope, receive: Receive) -> Receive:
         """Return a `receive` with a timeout for each chunk of a body and none for later messages."""
         more = True
 
-        async def patient() -> Message:
+        async def receive_with_timeout() -> Message:
             nonlocal more
             if not more:
                 return await receive()
@@ -106,7 +108,7 @@ class BodyLimitMiddleware:
             more = message.get("more_body", False)
             return message
 
-        return patient
+        return receive_with_timeout
 
 
 def _piece(body: bytearray, *, more: bool) -> Message:

@@ -45,15 +45,17 @@ _ONCE = {"Cache-Control": "no-store"}
 @router.head("/{sha256}", include_in_schema=False)
 def download_checkpoint(sha256: Sha256, request: Request, league: Running, now: Now, _: Reader) -> Response:
     """Send the bytes or the requested range, or redirect to the bucket."""
-    lasting = {"ETag": f'"{sha256}"', "Cache-Control": _FOREVER}
-    if _has(request, lasting["ETag"]):
+    cache_headers = {"ETag": f'"{sha256}"', "Cache-Control": _FOREVER}
+    if _has(request, cache_headers["ETag"]):
         league.store.find(sha256)
-        return Response(status_code=_NOT_MODIFIED, headers=lasting)
+        return Response(status_code=_NOT_MODIFIED, headers=cache_headers)
     if isinstance(league.store, DirectoryStore):
-        return _Bytes(league.store.path(sha256, now), headers=lasting, media_type="application/octet-stream")
+        return _Bytes(league.store.path(sha256, now), headers=cache_headers, media_type="application/octet-stream")
     if request.method == "HEAD":
         size = league.store.find(sha256).size_bytes
-        return Response(headers={**lasting, "Content-Length": str(size), "Content-Type": "application/octet-stream"})
+        return Response(
+            headers={**cache_headers, "Content-Length": str(size), "Content-Type": "application/octet-stream"}
+        )
     return RedirectResponse(league.store.download_address(sha256), headers=_ONCE)
 
 
@@ -124,7 +126,7 @@ class _Bytes(FileResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = False
 
-        async def telling(message: Message) -> None:
+        async def intercept(message: Message) -> None:
             nonlocal refused
             if message["type"] == "http.response.start" and message["status"] >= _REFUSED:
                 refused = True
@@ -134,7 +136,7 @@ class _Bytes(FileResponse):
             if not refused:
                 await send(message)
 
-        await super().__call__(_without_other_units(scope), receive, telling)
+        await super().__call__(_without_other_units(scope), receive, intercept)
 
 
 def _without_other_units(scope: Scope) -> Scope:

@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 
 from league import wire
 from league.api.dependencies import TEXT, Before, Filter, Limit, Permission, PlayerFilter, Reader, Running
-from league.api.event_feed import Cursor, Fresh
+from league.api.event_feed import Cursor, NewEvents
 from league.api.routes import ApiRoute
 from league.api.state import AppState, Stream
 from league.errors import BusyError, InvalidRequestError
@@ -100,11 +100,11 @@ async def _messages(
 ) -> AsyncIterator[str]:
     try:
         while not league.ending.is_set() and await permission():
-            fresh = await run_in_threadpool(league.news.since, cursor, partial(_since, league, cursor))
-            for cursor, event in fresh:
+            new_events = await run_in_threadpool(league.news.since, cursor, partial(_since, league, cursor))
+            for cursor, event in new_events:
                 kind = f"event: {event.kind}\n" if named else ""
                 yield f"id: {cursor[0]}.{cursor[1]}\n{kind}data: {_body(event)}\n\n"
-            if not fresh:
+            if not new_events:
                 yield _KEEP_ALIVE
             await asyncio.sleep(until_next(time.monotonic(), league.settings.events_poll_s))
     finally:
@@ -140,7 +140,7 @@ def _latest(league: AppState) -> Cursor:
     return audit_stream.latest(league.database)
 
 
-def _since(league: AppState, cursor: Cursor) -> Fresh:
+def _since(league: AppState, cursor: Cursor) -> NewEvents:
     """Return the events after the cursor, each with the cursor that follows it."""
     event_id, match_id = cursor
     with league.database.read() as session:
@@ -149,10 +149,10 @@ def _since(league: AppState, cursor: Cursor) -> Fresh:
         if event.kind == admission.KIND:  # SQLite may reuse the ids of deleted matches
             match_id = min(match_id, event.details.get("last_match_id", match_id))
     results = audit_stream.read_results_after(league.database, match_id)
-    fresh = [((event.id, match_id), event) for event in log]
+    new_events = [((event.id, match_id), event) for event in log]
     last_id = log[-1].id if log else event_id
     # only the last result advances the match cursor, so a reader that disconnects before it gets all of them again
-    return fresh + [((last_id, match_id if event is not results[-1] else event.id), event) for event in results]
+    return new_events + [((last_id, match_id if event is not results[-1] else event.id), event) for event in results]
 
 
 def _cursor(text: str) -> Cursor:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from league.api.event_feed import Cursor, EventFeed, Fresh
+from league.api.event_feed import Cursor, EventFeed, NewEvents
 from league.api.routers.events import until_next
 
 
@@ -10,8 +10,8 @@ def test_repeated_event_polls_share_one_query() -> None:
     now_s, read = 0.0, []
     news = EventFeed(0.5, lambda: now_s)
 
-    def ask(cursor: Cursor) -> Fresh:
-        def look() -> Fresh:
+    def ask(cursor: Cursor) -> NewEvents:
+        def look() -> NewEvents:
             read.append(cursor)
             return []
 
@@ -26,7 +26,7 @@ def test_repeated_event_polls_share_one_query() -> None:
 
 
 def test_an_answer_that_fails_is_asked_for_again() -> None:
-    def fail() -> Fresh:
+    def fail() -> NewEvents:
         raise TimeoutError
 
     news = EventFeed(0.5, lambda: 0.0)

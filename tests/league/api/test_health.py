@@ -108,7 +108,7 @@ def test_readiness_leaves_hosts_and_users_to_the_log(
     def fail(_: object) -> None:
         raise SQLAlchemyError(said)
 
-    monkeypatch.setattr("league.api.health._ask", fail)
+    monkeypatch.setattr("league.api.health._ping", fail)
     assert http.get("/readyz").json()["checks"]["database"] == shown
     assert said in caplog.text
 

@@ -178,7 +178,7 @@ def test_buffered_bodies_have_a_total_limit() -> None:
         again = Call(app, "/x")
         again.send(b"x" * 10, more=False)
         assert await again.answer() == (200, b"10")
-        assert app._held_bytes == 0
+        assert app._buffered_bytes == 0
 
     run(test)
 
@@ -211,6 +211,6 @@ def test_failed_request_releases_its_buffer(error: BaseException) -> None:
         call.send(b"123", more=False)
         with pytest.raises(type(error)):
             await call.task
-        assert app._held_bytes == 0
+        assert app._buffered_bytes == 0
 
     run(test)
