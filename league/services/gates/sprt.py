@@ -179,7 +179,7 @@ def reevaluate_decided(database: Database, now: datetime) -> None:
                 _overturn(session, gate, evaluation, now)
 
 
-def judged_wrongly(session: Session, environment: str) -> list[int]:
+def find_wrong_verdicts(session: Session, environment: str) -> list[int]:
     """Return the ids of gates whose stored verdict differs from the match log."""
     decided = Gate.environment == environment, Gate.state.in_(_DECIDED)
     return [
@@ -189,7 +189,7 @@ def judged_wrongly(session: Session, environment: str) -> list[int]:
     ]
 
 
-def leased_wrongly(session: Session, environment: str) -> list[str]:
+def find_wrong_leases(session: Session, environment: str) -> list[str]:
     """Return the ids of leases that refer to a gate but not to its two players."""
     two = (Gate.candidate_id, Gate.champion_id)
     right = Gate.id == Lease.gate_id, Lease.home_id.in_(two), Lease.away_id.in_(two), Lease.home_id != Lease.away_id

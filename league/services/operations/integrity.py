@@ -215,10 +215,10 @@ def _champion(session: Session, environment: str) -> Iterator[Violation]:
 
 def _gates(session: Session, environment: str) -> Iterator[Violation]:
     """Leases of a gate have its two players, and each verdict agrees with the match log."""
-    mismatched = gate_sprt.leased_wrongly(session, environment)
+    mismatched = gate_sprt.find_wrong_leases(session, environment)
     if mismatched:
         yield Violation("gates", environment, f"leases of gates with other players: {_some(mismatched)}")
-    wrong = gate_sprt.judged_wrongly(session, environment)
+    wrong = gate_sprt.find_wrong_verdicts(session, environment)
     if wrong:
         yield Violation("gates", environment, f"gates whose verdict differs from the match log: {_some(wrong)}")
 
