@@ -77,7 +77,14 @@ def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
     with league.database.read() as session:
         page = _page(session, visit, asked, None)
         kinds, actors = audit_log.list_kinds(session), audit_log.list_actors(session)
-    values = {"page": page, "asked": asked, "kinds": kinds, "actors": actors, "most": PAGE, "told": told}
+    values = {
+        "page": page,
+        "asked": asked,
+        "kinds": kinds,
+        "actors": actors,
+        "most": PAGE,
+        "event_details": event_details,
+    }
     return visit.page("events.html", "events", "Events", **values)
 
 
@@ -86,7 +93,7 @@ def older(league: Running, visit: Visiting, asked: Asking, before: Cursor) -> HT
     """Show the events before a given one."""
     with league.database.read() as session:
         page = _page(session, visit, asked, before)
-    return visit.part("_events.html", page=page, told=told)
+    return visit.part("_events.html", page=page, event_details=event_details)
 
 
 @router.get("/events/newer")
@@ -96,10 +103,10 @@ def newer(
     """Show the newest `PAGE` events after a given one; the page reloads itself if there are that many."""
     with league.database.read() as session:
         lines = audit_log.list_newer_events(session, asked.choice(visit.environment), after, PAGE)
-    return visit.part("_events.html", page=Lines(lines, None), told=told)
+    return visit.part("_events.html", page=Lines(lines, None), event_details=event_details)
 
 
-def told(line: AuditEntry) -> list[Detail]:
+def event_details(line: AuditEntry) -> list[Detail]:
     """Return the details to show; tables of numbers are only in `GET /api/v1/events/history`.
 
     Details that have their own column (worker, player and call-sign) are omitted.
@@ -121,7 +128,7 @@ def _is_implied(line: AuditEntry, name: str) -> bool:
 
 def _short(value: object) -> str:
     if value is None:
-        return "nobody"
+        return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

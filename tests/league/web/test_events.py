@@ -57,7 +57,7 @@ def test_players_that_details_are_about_are_named(http: TestClient, scene: Scene
     assert f'from <span><a href="/players/{players[1]}">' in http.get("/events?kind=champion").text
     scene.client.retire(players[2], "done")
     (line, *_) = told(http.get("/events?kind=champion").text)
-    assert line == f"champion {names[players[2]]} by open retire: done from {names[players[2]]} to nobody"
+    assert line == f"champion {names[players[2]]} by open retire: done from {names[players[2]]} to none"
     story = http.get(f"/players/{players[2]}").text
     assert story.index("no longer champion") < story.index("<strong>champion</strong>")
 
