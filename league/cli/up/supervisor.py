@@ -65,15 +65,15 @@ class Supervisor:
                 while not self._signals.wait(TICK_S):
                     self._tick(time.monotonic())
             finally:
-                self._end()
+                self._shut_down()
                 self._client.close()
         return self._signals.count < 2
 
     def _tick(self, now_s: float) -> None:
         for child in self._children:
-            death = child.poll(now_s)
-            if death is not None:
-                self._report(death)
+            exit_event = child.poll(now_s)
+            if exit_event is not None:
+                self._report(exit_event)
         if not self._ready:
             self._await_server(now_s)
         elif now_s >= self._poll_at_s:
@@ -83,15 +83,17 @@ class Supervisor:
             self._show_at_s = now_s + SHOW_INTERVAL_S
             self._screen.show(self._view(now_s))
 
-    def _report(self, death: UnexpectedExit) -> None:
-        error = error_of(death) if death.delay_s is None else None
+    def _report(self, exit_event: UnexpectedExit) -> None:
+        error = error_of(exit_event) if exit_event.delay_s is None else None
         if isinstance(error, PartRefusedError):
             raise error
-        for line in death.last_lines:
-            self._screen.say(f"  {death.name}: {line}")
+        for line in exit_event.last_lines:
+            self._screen.say(f"  {exit_event.name}: {line}")
         if error is not None:
             raise error
-        self._screen.say(f"{death.name}: {death.cause}; restarting in {death.delay_s:g} s; log: {death.log}")
+        self._screen.say(
+            f"{exit_event.name}: {exit_event.cause}; restarting in {exit_event.delay_s:g} s; log: {exit_event.log}"
+        )
 
     def _await_server(self, now_s: float) -> None:
         with suppress(LeagueError):
@@ -146,16 +148,16 @@ class Supervisor:
             note=self._note,
         )
 
-    def _end(self) -> None:
+    def _shut_down(self) -> None:
         """Stop the workers while the server still accepts their last results, then the server."""
-        self._say_at_end("stopping trainer and evaluator, then the server (Ctrl-C again kills them) ...")
-        self._end_together(self._workers)
-        self._end_together([self._server])
+        self._print_at_shutdown("stopping trainer and evaluator, then the server (Ctrl-C again kills them) ...")
+        self._stop_all(self._workers)
+        self._stop_all([self._server])
         withdraw_address(self._plan.home, self._plan.url)  # a killed server does not withdraw it
         self._note = "all processes have stopped"
-        self._show_at_end()
+        self._show_at_shutdown()
 
-    def _end_together(self, children: Sequence[SupervisedProcess]) -> None:
+    def _stop_all(self, children: Sequence[SupervisedProcess]) -> None:
         """Terminate processes and kill those that exceed the grace period."""
         for child in children:
             child.terminate()
@@ -166,17 +168,17 @@ class Supervisor:
                 break
             names = ", ".join(child.job.name for child in awaited)
             self._note = f"stopping: waiting for {names}; killed in {left_s:.0f} s, or at Ctrl-C"
-            self._show_at_end()
+            self._show_at_shutdown()
             time.sleep(TICK_S)
         for child in children:
             if not child.wait(0.0):
-                self._say_at_end(f"{child.job.name} did not stop within {STOP_GRACE_S:g} s and was killed")
+                self._print_at_shutdown(f"{child.job.name} did not stop within {STOP_GRACE_S:g} s and was killed")
 
-    def _say_at_end(self, line: str) -> None:
+    def _print_at_shutdown(self, line: str) -> None:
         with suppress(OSError):  # the terminal may be gone, which must not prevent the shutdown
             self._screen.say(line)
 
-    def _show_at_end(self) -> None:
+    def _show_at_shutdown(self) -> None:
         with suppress(OSError):
             self._screen.show(self._view(time.monotonic()))
 
