@@ -40,11 +40,11 @@ class AppState:
     store: DirectoryStore | S3Store
     inspector: Inspector
     population: PopulationCache
-    terms: LeaseCache
+    lease_cache: LeaseCache
     leases: LeaseService
-    judge: GateEvaluator
-    review: ReviewCache
-    news: EventFeed
+    gate_evaluator: GateEvaluator
+    review_cache: ReviewCache
+    event_feed: EventFeed
     worker_count: WorkerCount
     metrics: Metrics
     rate_limiter: RateLimiter

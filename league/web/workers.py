@@ -116,7 +116,7 @@ def _table(league: AppState, visit: Visit, asked: Asked) -> dict[str, Any]:
 
 def _lines(league: AppState, visit: Visit, asked: Asked) -> list[Line]:
     with league.database.read() as session:
-        found = review.latest(session, league.settings, league.review, WORKERS_MAX, asked.kind or None, visit.now)
+        found = review.latest(session, league.settings, league.review_cache, WORKERS_MAX, asked.kind or None, visit.now)
         busy = activity.of_workers(session, visit.now)
     heartbeat = timedelta(seconds=league.settings.heartbeat_s)
     lines = [

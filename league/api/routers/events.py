@@ -100,7 +100,7 @@ async def _messages(
 ) -> AsyncIterator[str]:
     try:
         while not league.ending.is_set() and await permission():
-            new_events = await run_in_threadpool(league.news.since, cursor, partial(_since, league, cursor))
+            new_events = await run_in_threadpool(league.event_feed.since, cursor, partial(_since, league, cursor))
             for cursor, event in new_events:
                 kind = f"event: {event.kind}\n" if named else ""
                 yield f"id: {cursor[0]}.{cursor[1]}\n{kind}data: {_body(event)}\n\n"

@@ -24,7 +24,7 @@ def report_results(body: wire.ResultReport, league: Running, now: Now, caller: W
 
     If every item is a conflict, the response is a problem with status 409 that contains the items as well.
     """
-    answers = results.submit(league.database, league.settings, league.terms, caller, body, now)
+    answers = results.submit(league.database, league.settings, league.lease_cache, caller, body, now)
     for status, count in Counter(item.status for item in answers).items():
         league.metrics.results.labels(status).inc(count)
     answer = wire.ResultBatchAnswer(items=answers, next_poll_s=next_poll_s(league.settings, league.rng))

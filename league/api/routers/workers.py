@@ -49,7 +49,7 @@ def list_workers(
 def get_worker(worker_id: Word, league: Running, now: Now, _: Reader) -> wire.ListedWorker:
     """Return one worker with the checks of its latest results."""
     with league.database.read() as session:
-        return review.get_worker(session, league.settings, league.review, worker_id, now)
+        return review.get_worker(session, league.settings, league.review_cache, worker_id, now)
 
 
 @router.post("/{worker_id}/heartbeat", response_model=wire.HeartbeatAnswer)

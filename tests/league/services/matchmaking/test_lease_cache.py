@@ -16,7 +16,7 @@ def test_a_process_remembers_leases_that_it_granted_as_the_database_has_them(
 ) -> None:
     scene.publish(1)
     ids = [lease.lease_id for lease in (scene.lease(4) if kind == "training" else scene.rating_leases(4))]
-    remembered: LeaseCache = http.app.state.league.terms  # type: ignore[attr-defined]
+    remembered: LeaseCache = http.app.state.league.lease_cache  # type: ignore[attr-defined]
     nowhere = Session()  # whoever reads from it fails
     with database.read() as session:
         assert remembered.terms(nowhere, ids) == LeaseCache().terms(session, ids)
