@@ -88,6 +88,7 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
         leases=LeaseService(database, settings, population, lease_cache, gate_evaluator),
         gate_evaluator=gate_evaluator,
         review_cache=ReviewCache(),
+        # Half the poll interval: streams that poll at the same time share a read, and each next poll reads again.
         event_feed=EventFeed(settings.events_poll_s / 2, time.monotonic),
         worker_count=WorkerCount(),
         metrics=Metrics(),
@@ -108,6 +109,7 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # otherwise evaluated at every request
     )
+    # Before any statement runs, so that no statement is missing in the metrics.
     league.metrics.watch(league.database)
     app.state.league = league
     for router in (  # routes are matched in this order: the most frequent ones first
@@ -133,6 +135,8 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
     api_errors.install(app)
     openapi.install(app)
     web.install(app)
+    # Middleware runs in reverse order of addition: request id, protocol version, body limit, then concurrency. A call
+    # must have its body before it takes a turn, and every rejection needs a request id.
     app.add_middleware(
         ConcurrencyMiddleware,
         limits=settings.concurrency,
@@ -155,6 +159,7 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
 @asynccontextmanager
 async def _lifespan(app: FastAPI, *, with_background_process: bool) -> AsyncIterator[None]:
     league: AppState = app.state.league
+    # Callbacks run in reverse order: the tasks stop before the database that they use is closed.
     with ExitStack() as stack:
         stack.callback(league.database.close)
         schema.check(league.database)
@@ -166,6 +171,7 @@ async def _lifespan(app: FastAPI, *, with_background_process: bool) -> AsyncIter
         for task in tasks:
             task.start()
             stack.callback(task.stop)
+        # `asyncio.to_thread` uses this pool, so that its size limits the concurrent writes of worker calls.
         executor = ThreadPoolExecutor(league.settings.concurrency.writes_running, "write")
         asyncio.get_running_loop().set_default_executor(executor)
         yield

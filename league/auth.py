@@ -48,4 +48,5 @@ def is_secret(text: str) -> bool:
 
 def digest(secret: str) -> str:
     """Return the stored hash of a token; random tokens need no slow hash."""
+    # 256 random bits cannot be guessed offline, unlike passwords, which need a slow hash.
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -38,6 +38,7 @@ def withdraw_address(home: Path, url: str) -> None:
     """Remove the address of a stopped server, unless another server has overwritten it."""
     file = address_file(home)
     with suppress(OSError):
+        # Another server may have started in this home meanwhile.
         if file.read_text(encoding="utf-8").strip() == url:
             file.unlink()
 
@@ -78,5 +79,6 @@ def folder_name(name: str) -> str:
         encoded = f"%2E{encoded[1:]}"
     if len(encoded) <= _MAX_BYTES:
         return encoded
+    # "~" is encoded above, so a shortened name cannot equal the encoding of another name.
     digest = hashlib.sha256(encoded.encode()).hexdigest()[:16]
     return f"{encoded[: _MAX_BYTES - len(digest) - 1]}~{digest}"

@@ -23,6 +23,7 @@ class TextFormatter(logging.Formatter):
         at = datetime.fromtimestamp(record.created).astimezone()
         request = request_id.get()
         source = record.name if request is None else f"{record.name} [{request}]"
+        # A line break in a caller's text must not look like another log record.
         message = record.getMessage().replace("\n", "\\n")
         line = f"{at:%Y-%m-%d %H:%M:%S} {record.levelname.lower()} {source}: {message}"
         return line if record.exc_info is None else f"{line}\n{self.formatException(record.exc_info)}"
@@ -50,5 +51,6 @@ def configure(level: Level, form: Format) -> None:
     """Log to stderr: the league at this level, libraries at WARNING."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    # force: uvicorn or a test may have configured the root logger already.
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("league").setLevel(level.upper())

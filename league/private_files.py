@@ -32,6 +32,7 @@ def read_secret(variable: str, environ: Mapping[str, str]) -> str | None:
 def write_private(file: Path, content: str) -> None:
     """Write a secret atomically to a file that only its owner can read."""
     part = file.with_name(f".{file.name}.{token_hex(4)}")
+    # Created with its final mode: a chmod afterwards would leave a moment in which others can open the file.
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY), "w") as stream:
         stream.write(f"{content}\n")
         stream.flush()

@@ -17,6 +17,7 @@ class RecentValue(Generic[T]):
 
     def get(self, key: Hashable, now: datetime, lifetime: timedelta, compute: Callable[[], T]) -> T:
         """Return the cached value, or compute it if it is older than `lifetime` or was computed for another key."""
+        # The lock covers the computation: concurrent callers wait for the result instead of computing it as well.
         with self._lock:
             entry = self._entry
             if entry is None or entry[0] != key or abs(now - entry[1]) >= lifetime:  # a clock may have been set back

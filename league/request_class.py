@@ -25,4 +25,5 @@ def request_class(method: str, path: str) -> RequestClass | None:
         return "slow"
     if method in _READING:
         return "reads"
+    # A class of their own, so that a fleet that reconnects does not delay results.
     return "registrations" if segments == ["workers"] else "writes"

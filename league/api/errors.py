@@ -140,6 +140,7 @@ async def _answer_framework_error(request: Request, error: Exception) -> JSONRes
     if not isinstance(error, HTTPException) or error.status_code not in _NO_ROUTE:
         return await _answer(request, error)
     call, rule = f"{request.method} {request.url.path}", str(error.detail).lower()
+    # The class has one status, while the framework distinguishes 404 and 405.
     answer = response(UnknownRouteError(call, rule, "see /docs for all calls"), {"status": error.status_code})
     answer.status_code = error.status_code
     answer.headers.update(error.headers or {})

@@ -41,6 +41,7 @@ class FastRoute(ApiRoute):
         waits = iscoroutinefunction(endpoint)
 
         async def answer(request: Request) -> Response:
+            # FastAPI handles other content types and query parameters, with its own errors.
             if _JSON not in request.scope["headers"] or request.scope["query_string"]:
                 return await handle(request)
             given = _read(body, parts, request.path_params, await request.body())
@@ -67,5 +68,6 @@ def _read(
     try:
         given = {name: adapter.validate_python(path[name]) for name, adapter in parts.items()}
         return given | {"body": body.validate_python(from_json(content))}
+    # FastAPI validates the body again and reports the error in its usual form.
     except (ValueError, RecursionError):
         return None

@@ -48,6 +48,7 @@ def get_readiness(league: Running, request: Request, response: Response) -> wire
     wrong = [_line(error) for error in failures.values() if error is not None]
     if not wrong:
         return wire.Health(status="ok", checks=checks | tasks)
+    # The log has the details that the public response omits.
     log.warning("not ready: %s", "; ".join(wrong))
     response.status_code = _UNREADY
     return wire.Health(status="unready", checks=checks | tasks)

@@ -83,6 +83,7 @@ class Metrics:
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a finished request under its route template; unknown HTTP methods count as "other"."""
+        # Methods are the caller's text: each new one would create time series without limit.
         method = method if method in _METHODS else "other"
         self.requests.labels(method, route, str(status)).inc()
         self.seconds.labels(method, route).observe(seconds)
@@ -111,6 +112,7 @@ class Metrics:
             (self._lag_s, counts.lag_s),
             (self._regressions, counts.regressions),
         ):
+            # Labels of deleted environments would otherwise keep their last value.
             gauge.clear()
             for environment, value in by_environment.items():
                 gauge.labels(environment).set(value)

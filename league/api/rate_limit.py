@@ -54,6 +54,7 @@ class RateLimiter:
             if bucket.calls >= min(cost, self._burst):
                 bucket.calls -= cost
                 return
+            # A cost above the bucket's size would never be available.
             wait_s = (min(cost, self._burst) - bucket.calls) / self._per_s
         kind = "" if request_class is None else f" in the class {request_class}"
         rule = f"it accepts {self._per_s:g} calls per second from one caller{kind}, with bursts of {self._burst:g}"
@@ -72,6 +73,7 @@ class RateLimiter:
         return bucket
 
     def _fill(self, bucket: _Bucket, now: datetime) -> None:
+        # The clock may have been set back.
         passed_s = max(0.0, (now - bucket.filled_at).total_seconds())
         bucket.calls = min(self._burst, bucket.calls + passed_s * self._per_s)
         bucket.filled_at = now

@@ -35,6 +35,7 @@ class TokenCache:
             return principal
         principal = await (self._ask_once(digest, ask) if self._memory else ask())
         until = now + self._memory
+        # A cached token must not outlive its expiry.
         until = until if principal.expires_at is None else min(until, principal.expires_at)
         self._known[digest] = principal, now, until
         return principal

@@ -32,6 +32,7 @@ class Isolation:
         try:
             action()
         except Exception as error:
+            # Back-off limits the log to one line per minute for an environment that fails permanently.
             pause_s = min(PAUSE_MAX_S, max(self._first_s, 2.0 * pause_s))
             self._pauses[environment] = pause_s, self._monotonic() + pause_s
             cause = f"{type(error).__name__}: {error}".partition("\n")[0]

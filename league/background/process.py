@@ -66,6 +66,7 @@ class BackgroundProcess(PeriodicTask):
         with self._lock:
             if self._stopping.is_set():
                 return
+            # Under the lock: `stop` either sees the process, or this method sees that it must not start one.
             self._process = _started(self._settings)
         self.state = "ok"
         log.debug("started background process %d", self._process.pid)
@@ -129,6 +130,7 @@ def main() -> None:
         for task in periodic_tasks(database, settings):
             task.start()
             stack.callback(task.stop)
+        # Blocks until the parent closes the pipe, or dies.
         sys.stdin.read()
 
 
@@ -142,6 +144,7 @@ def _require_schema(database: Database) -> None:
 
 
 def _exit(number: int, _frame: FrameType | None) -> None:
+    # A second signal must not interrupt the exit, which stops the tasks and closes the database.
     signal.signal(number, signal.SIG_IGN)
     sys.exit()
 

@@ -133,6 +133,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             await super().shutdown(sockets)
+            # A second Ctrl-C forces the exit; waiting for tasks would defeat it.
             if not self.force_exit:
                 await self._lifespan.__aexit__(None, None, None)
 
@@ -148,6 +149,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)
+    # Only now, because clients queue in the backlog from here on and would time out while the application is built.
     listener.listen(_BACKLOG)
     _freeze_heap()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)  # computing threads release the GIL sooner to threads that answer

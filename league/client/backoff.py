@@ -36,6 +36,7 @@ class RetryGate:
 
     def record(self, request_class: str | None, refusal: LeagueError) -> None:
         """Record a rejected call and its Retry-After."""
+        # Only later than asked: earlier calls would be rejected again.
         wait_s = max(_MIN_WAIT_S, refusal.retry_after_s or 0.0) * (1.0 + _JITTER * self._rng.random())
         self._refused[request_class] = self._clock() + wait_s, refusal
 

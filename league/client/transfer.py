@@ -24,6 +24,7 @@ def send(url: str, headers: Mapping[str, str], content: bytes | IO[bytes], size_
         StoreUnavailableError: The store rejects the upload.
         LeagueUnreachable: The store does not respond.
     """
+    # Without a length the client would send chunks, which presigned URLs do not accept.
     all_headers = {**headers, "Content-Length": str(size_bytes)}
     try:
         response = httpx2.put(url, content=content, headers=all_headers, timeout=timeout_s)

@@ -1,1 +1,1 @@
-"""Database access: models, sessions, transactions, locks and migrations. SQLite and PostgreSQL behave alike."""
+"""Database access: models, sessions, transactions, locks and migrations; SQLite and PostgreSQL behave the same."""

@@ -73,5 +73,6 @@ class EndSignals:
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1
         self._received.set()
+        # The second signal means that the user does not want to wait for the graceful shutdown.
         if self.count > 1 and self._again is not None:
             self._again()

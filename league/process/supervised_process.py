@@ -82,6 +82,7 @@ class SupervisedProcess:
         """Start the process; its output is appended to the log."""
         wrapper = (sys.executable, "-P", "-m", "league.process.die_with_parent", str(os.getpid()))
         with self.job.log.open("ab") as log:
+            # The log is appended across restarts; an error shows only the lines of the process that failed.
             self._log_offset = log.tell()
             self._process = subprocess.Popen(  # noqa: S603 - our own commands
                 (*wrapper, *self.job.command),
@@ -89,6 +90,8 @@ class SupervisedProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                # Ctrl-C then reaches the supervisor only, which stops the processes in order, and killpg reaches
+                # their children too.
                 start_new_session=True,
             )
         self.state, self._started_at_s = "running", now_s
@@ -107,6 +110,7 @@ class SupervisedProcess:
             self.start(now_s)
         if self.state != "running" or self._process is None or (status := self._process.poll()) is None:
             return None
+        # Children that outlive their process would keep ports and GPU memory, and a restarted process would fail.
         self._kill_group()
         if status == 0 and not self.job.permanent:
             self.state = "finished"

@@ -290,6 +290,7 @@ class Settings(BaseSettings):
             ConfigurationError: Two settings contradict each other.
         """
         for name in ("heartbeat_s", "next_poll_s"):
+            # Otherwise a lease could expire between two signs of life of a healthy worker.
             self._require_below(name, "lease_expiry_s", "a lease must outlast the worker's interval")
         whole = "a worker must be able to upload the largest checkpoint"
         self._require_below("checkpoint_max_bytes", "token_unfinished_max_bytes", whole, or_equal=True)
@@ -364,6 +365,7 @@ def _with_password(address: str, password: str) -> str:
         url = make_url(address)
     except ArgumentError:
         return address  # opening the database reports it with the variable's name
+    # A password in the URL takes precedence.
     if url.get_backend_name() != "postgresql" or url.password is not None:
         return address
     return url.set(password=password).render_as_string(hide_password=False)

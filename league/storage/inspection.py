@@ -78,6 +78,7 @@ def find_fault(stream: IO[bytes], size: int, name: str) -> tuple[str, str | None
         fault = find_header_fault(header) or _find_invalid_numbers(hashing, header)
     except RefusedCheckpointError as error:
         fault = str(error)
+    # The hash covers the whole file, also after a fault.
     while hashing.read(_BLOCK_BYTES):
         pass
     return hashing.digest(), fault

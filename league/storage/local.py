@@ -132,6 +132,7 @@ class DirectoryStore:
                     upload = Upload(sha256, part, file, self._max_bytes)
                     yield upload
                     upload.finish()
+                # Atomic: a reader sees no file or the complete one, and a crash leaves only the part file.
                 part.replace(path)
             finally:
                 part.unlink(missing_ok=True)
@@ -165,6 +166,7 @@ class DirectoryStore:
         try:
             os.utime(self.path(sha256, now))
             _, until = self._trusted.get(sha256, (None, now))
+            # utime changed the fingerprint, but not the verified bytes.
             self._trust(sha256, self._fingerprint(sha256), until)
         except (UnknownCheckpointError, FileNotFoundError):
             return False
@@ -222,6 +224,7 @@ class DirectoryStore:
                 path.replace(aside)
             except FileNotFoundError:
                 return True
+            # Checked after the rename: an upload between a check and the deletion would be lost.
             if _touched(aside.stat()) >= before:
                 aside.replace(path)
                 return False

@@ -92,6 +92,7 @@ class S3Store:
             ADDRESS_S,
             ChecksumSHA256=digest,
             ContentLength=size_bytes,
+            # The URL cannot overwrite an object: a worker must not replace bytes after they were verified.
             IfNoneMatch="*",
         )
         return UploadAddress(url, {"x-amz-checksum-sha256": digest, "if-none-match": "*"})
@@ -115,6 +116,7 @@ class S3Store:
             RefusedCheckpointError: The upload is not a safetensors file.
         """
         refusal: LeagueError | None = None
+        # A repeated upload leaves several objects; the first valid one is published.
         for entry in self._bucket.entries(self._under(_INCOMING, sha256)):
             try:
                 self._admit(sha256, entry.key, entry.size_bytes)
@@ -183,6 +185,7 @@ class S3Store:
             found = self._hash(sha256)
             if found == sha256:
                 return True
+            # A bucket has no rename: copy, then delete.
             aside = self._aside(sha256)
             log.error("checkpoint %s is damaged: its bytes hash to %s; moved to %s", sha256, found, aside)
             self._bucket.copy(key, aside)
@@ -243,6 +246,7 @@ class S3Store:
         checked = self._under(_CHECKED, uuid4().hex)
         try:
             require_size(size, self._max_bytes)
+            # The sender's URL stays valid for an hour, so the bytes are verified where it cannot reach them.
             self._bucket.copy(uploaded, checked)
             require_hash(sha256, self._bucket.sha256(checked) or "", size)
             read_header(_Ranges(self._bucket, checked, size), size, sha256)

@@ -91,6 +91,7 @@ class Bucket:
         self.address = address
         self._hashing = hashing
         self._client = _client(address, address.endpoint)
+        # The signature covers the host name, so URLs for workers must be signed for the public one.
         self._signer = self._client if address.public is None else _client(address, address.public)
 
     def check(self) -> None:

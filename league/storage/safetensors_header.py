@@ -109,6 +109,7 @@ def _check_cover(tensors: dict[str, Any], size: int) -> dict[str, StoredTensor]:
         begin, end = tensor["data_offsets"]
         if type(begin) is not int or type(end) is not int:
             raise TypeError(f"tensor {name!r} is at {begin!r} to {end!r}")
+        # The format forbids gaps, so that a file cannot be valid in another format (polyglot) at the same time.
         if begin != reached or end - begin != _tensor_bytes(name, tensor):
             raise ValueError(f"tensor {name!r} at bytes {begin} to {end} leaves a gap, overlaps or has another size")
         reached = end

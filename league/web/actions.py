@@ -33,6 +33,7 @@ class PageChange:
 
     def done(self, path: str) -> Response:
         """Respond to a completed change: a script reloads its page, a plain form is redirected to `path`."""
+        # htmx follows redirects invisibly, so the page is reloaded by a header instead.
         if is_part(self.request):
             return Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Refresh": "true"})
         return RedirectResponse(path, status_code=HTTPStatus.SEE_OTHER)

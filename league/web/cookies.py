@@ -35,6 +35,7 @@ async def visitor(request: Request, league: Running, now: Now) -> Principal:
     """
     secret = _secret(request)
     if secret is not None:
+        # An open league must not ask for a token only because of an old cookie.
         with suppress(UnauthenticatedError):
             return await identify(request, league, secret, now)
     return await identify(request, league, None, now)

@@ -87,6 +87,7 @@ def cells(league: Running, visit: Visiting, asked: Asking) -> JSONResponse:
     """
     with league.database.read() as session:
         drawn = _drawn(session, league, visit, asked)
+    # The matrix is antisymmetric around one half, so one triangle is enough.
     above = np.triu_indices(len(drawn.players), 1)
 
     matches = drawn.matches[above]

@@ -84,6 +84,7 @@ def quarantine(
     database, cause = changing.league.database, changing.cause
     with database.read() as session:
         registered_at = workers.require(session, worker_id).registered_at
+    # A quarantine cannot begin before the worker registered.
     since = max(registered_at, cause.now - timedelta(hours=int(since_h))) if since_h else registered_at
     asked = wire.WorkerQuarantine(since=since, reason=cause.reason)
     trust_quarantine.impose(database, worker_id, asked, cause.actor, cause.now)

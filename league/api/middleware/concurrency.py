@@ -68,6 +68,7 @@ class QueueLimiter:
     def leave(self, entered_s: float) -> None:
         """Let the next call run after one that entered at `entered_s`."""
         self._mean_s += _SMOOTHING * (self._clock() - entered_s - self._mean_s)
+        # Each finished call makes room for one rejected call that comes back.
         self._rejected = max(0, self._rejected - 1)
         self._pass_on()
 
@@ -129,6 +130,7 @@ class ConcurrencyMiddleware:
         if kind is None:
             await self._app(scope, receive, send)
             return
+        # Classes do not share slots, so that slow reads cannot delay results.
         limiter = self._limiters[kind]
         if not await limiter.enter(self._limits.wait_s):
             await self._reject(kind, scope, receive, send)

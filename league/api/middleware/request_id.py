@@ -62,6 +62,7 @@ class RequestIdMiddleware:
             await self._app(scope, receive, named)
         finally:
             seconds = perf_counter() - start_s
+            # The template, not the path: ids in paths would create time series without limit.
             route = getattr(scope.get("route"), "path", _UNMATCHED)
             self._metrics.count_request(scope["method"], route, status, seconds)
             _log(scope, status, seconds)

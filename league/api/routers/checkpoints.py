@@ -46,6 +46,7 @@ _ONCE = {"Cache-Control": "no-store"}
 def download_checkpoint(sha256: Sha256, request: Request, league: Running, now: Now, _: Reader) -> Response:
     """Send the bytes or the requested range, or redirect to the bucket."""
     cache_headers = {"ETag": f'"{sha256}"', "Cache-Control": _FOREVER}
+    # The hash is the ETag, so an unchanged checkpoint needs no read of the file.
     if _has(request, cache_headers["ETag"]):
         league.store.find(sha256)
         return Response(status_code=_NOT_MODIFIED, headers=cache_headers)

@@ -99,12 +99,14 @@ async def _messages(
     league: AppState, permission: Permission, cursor: Cursor, own: Stream, *, named: bool
 ) -> AsyncIterator[str]:
     try:
+        # Checked at each poll: a revoked token ends its stream, and a shutdown does not wait for the client.
         while not league.ending.is_set() and await permission():
             new_events = await run_in_threadpool(league.event_feed.since, cursor, partial(_since, league, cursor))
             for cursor, event in new_events:
                 kind = f"event: {event.kind}\n" if named else ""
                 yield f"id: {cursor[0]}.{cursor[1]}\n{kind}data: {_body(event)}\n\n"
             if not new_events:
+                # Proxies close connections that are idle for long.
                 yield _KEEP_ALIVE
             await asyncio.sleep(until_next(time.monotonic(), league.settings.events_poll_s))
     finally:

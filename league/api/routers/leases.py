@@ -25,6 +25,7 @@ preview_router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["matchmaki
 @router.post("/leases", response_model=wire.LeaseAnswer)
 def create_lease(body: wire.LeaseRequest, league: Running, now: Now, caller: Worker) -> Response:
     """Lease opponents for a learner, or pairs of frozen players."""
+    # Skipped without authentication and for admins: three look-ups per lease request.
     if ownership.is_restricted(caller):
         with league.database.autocommit_read() as session:
             ownership.require_worker(session, caller, body.worker_id)

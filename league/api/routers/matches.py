@@ -90,6 +90,7 @@ async def upload_replay(match_id: Id, request: Request, league: Running, now: No
         data += chunk
         replays.require_size(league.settings.replays, len(data))
 
+    # In a thread: validation decompresses the recording, which would block the event loop.
     def take_in() -> wire.Replay:
         header = replays.read_header(league.settings.replays, match_id, bytes(data))
         with league.database.write() as session:

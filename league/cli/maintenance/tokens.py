@@ -83,6 +83,7 @@ def create(
     settings = Settings.load(home=home, database_url=database_url)
     database.migrate(settings)
     with database.connected(settings) as connection, connection.write() as session:
+        # Idempotent, so that start scripts can run the command every time.
         if to is not None and _holds(session, to, name):
             typer.echo(f"{to} already contains the token {name}", err=True)
             return

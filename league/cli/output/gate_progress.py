@@ -63,7 +63,7 @@ def _pairs(count: int) -> str:
 
 
 def _situation(one: wire.Gate) -> str:
-    """Return what an open gate waits for."""
+    """Return the reason why a gate is still open: missing evaluators, or pairs in progress."""
     if not one.evaluators:
         return "no evaluator is attached: start one with `trainer evaluate`"
     if one.waiting_pairs:
@@ -116,6 +116,7 @@ def await_verdict(client: LeagueClient, opened: wire.Gate, timeout_s: float | No
                 time.sleep(wait_s if end is None else max(0.0, min(wait_s, end - time.monotonic())))
                 gate, wait_s, error = _poll(client, gate)
                 display.show(gate, error)
+        # Ctrl-C only stops waiting: the gate continues on the server.
         except KeyboardInterrupt:
             pass
     if gate.state == "open":
@@ -136,6 +137,7 @@ def _poll(client: LeagueClient, gate: wire.Gate) -> tuple[wire.Gate, float, str 
     try:
         return client.show_gate(gate.id), POLL_S, None
     except LeagueError as error:
+        # A wait of hours must survive a restart of the server; a rejected request would fail again.
         if error.retry_after_s is None and error.status < _SERVER_FAULT:
             raise
         return gate, max(POLL_S, error.retry_after_s or 0.0), error.rule

@@ -146,6 +146,7 @@ def _home_taken(home: Path) -> Iterator[None]:
             lock.seek(0)
             rule = f"another `league up` (process {lock.read().strip()}) uses it"
             raise HomeTakenError(home, rule, "stop it, or choose another home with --home") from None
+        # Only after the lock is acquired: until then the file names the process that holds it.
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
@@ -164,12 +165,15 @@ def _trainees(learner: str, *, league: bool) -> tuple[Trainee, ...]:
 
 def _prepare(settings: Settings, plan_of: Callable[..., Plan]) -> Plan:
     """Check that the address is free, migrate the database, rotate the logs and return the complete plan."""
+    # The socket is closed before the server starts, so the server binds it again; this check only makes a taken port
+    # fail before anything is migrated or started.
     with bind.take(settings.host, settings.port) as listener:
         url = bind.url_of(listener)
         port = listener.getsockname()[1]
         serve.prepare(settings)
     plan = plan_of(home=settings.home, host=settings.host, port=port, url=url, database_url=settings.database_address)
     plan.logs.mkdir(exist_ok=True)
+    # One previous run is stored, so that logs neither grow without limit nor lose the last crash.
     for log in plan.logs.glob("*.log"):
         log.replace(log.with_name(f"{log.name}.1"))
     return plan

@@ -76,6 +76,7 @@ def look(client: LeagueClient, environment: str, names: Sequence[str], rows: int
 
 
 def _count_snapshots(client: LeagueClient, environment: str, before: SnapshotCount) -> SnapshotCount:
+    # Only the last page is read again: a league may have thousands of snapshots, and this runs every two seconds.
     counted, cursor = before.before_last_page, before.last_page
     while True:
         page = client.players(environment, kind="snapshot", cursor=cursor)

@@ -29,7 +29,7 @@ class Trainee:
 
 @dataclass(frozen=True)
 class Plan:
-    """What `league up` runs.
+    """Processes of `league up` and their settings.
 
     Attributes:
         home: Folder of the league's data.
@@ -91,6 +91,7 @@ def server_job(plan: Plan) -> Job:
 
 def worker_jobs(plan: Plan, token: str | None) -> tuple[Job, ...]:
     """Return the jobs of the trainers and the evaluator, which are not restarted after a `stop` command."""
+    # The token travels in the environment too, because `ps` shows the arguments of all processes.
     own = {"LEAGUE_URL": plan.url, "LEAGUE_TOKEN": token or "", **_named_modules(plan)}
     game = ("--environment", plan.environment)
     stepped = (f"{PROCESSES_SETTING}={plan.processes}",) if plan.processes else ()
@@ -127,5 +128,6 @@ def _run(folder: Path) -> tuple[str, str]:
 def _job(plan: Plan, name: str, module: tuple[str, ...], own: dict[str, str], *, permanent: bool) -> Job:
     # One thread each: processes that all use every core slow each other down several times.
     common = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    # -P: modules in the working directory must not replace installed ones.
     command = (sys.executable, "-P", "-m", *module)
     return Job(name, command, {**common, **os.environ, **own}, plan.logs / f"{name}.log", permanent)

@@ -172,6 +172,7 @@ def fit(view: View, console: Console) -> RenderableType:
     rows = min(len(view.overview.standings), max(console.height, _MIN_ROWS))
     while True:
         painted = paint(view, rows)
+        # Lines may wrap, so the height is only known after rendering.
         excess = len(console.render_lines(painted)) - console.height + 1
         if excess <= 0 or rows <= _MIN_ROWS:
             return painted

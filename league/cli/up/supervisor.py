@@ -96,6 +96,7 @@ class Supervisor:
         )
 
     def _await_server(self, now_s: float) -> None:
+        # Until the server is up, connection errors are expected; a crash is reported by `poll`.
         with suppress(LeagueError):
             self._ready = self._client.health().status == "ok"
         if self._ready:
@@ -124,6 +125,7 @@ class Supervisor:
     def _adopt_token(self, error: UnauthenticatedError, now_s: float) -> None:
         """Switch to a new token, because authentication was turned on or the current token was revoked."""
         token = self._credential()
+        # The same token cannot succeed, so another attempt would loop.
         if token == self._token:
             raise error
         self._screen.say("the league now requires a token; restarting trainer and evaluator with one")
@@ -151,6 +153,7 @@ class Supervisor:
     def _shut_down(self) -> None:
         """Stop the workers while the server still accepts their last results, then the server."""
         self._print_at_shutdown("stopping trainer and evaluator, then the server (Ctrl-C again kills them) ...")
+        # The workers first: they still deliver their last results and checkpoints to the server.
         self._stop_all(self._workers)
         self._stop_all([self._server])
         withdraw_address(self._plan.home, self._plan.url)  # a killed server does not withdraw it

@@ -25,6 +25,7 @@ def own_credential(settings: Settings, file: Path, environment: str, *learners: 
     """
     now = datetime.now(UTC)
     with database.current(settings) as connection, connection.write() as session:
+        # A token would turn authentication on for everybody, which is the user's decision.
         if not tokens.any_exists(session):
             return None
         secret = file.read_text().strip() if file.exists() else ""

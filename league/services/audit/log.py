@@ -188,6 +188,7 @@ def _distinct(session: Session, column: InstrumentedAttribute[str]) -> Sequence[
     DISTINCT would read every row. PostgreSQL's wiki describes this recursive CTE as "loose indexscan".
     """
     least = select(func.min(column).label("value")).cte("values_in_order", recursive=True)
+    # The next distinct value after the current one: each step is one seek in the index.
     following = select(func.min(column)).where(column > least.c.value).correlate(least).scalar_subquery()
     found = least.union_all(select(following).where(least.c.value.is_not(None)))
     return session.scalars(select(found.c.value).where(found.c.value.is_not(None)).order_by(found.c.value)).all()

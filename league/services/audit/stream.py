@@ -14,6 +14,7 @@ def latest(database: Database) -> tuple[int, int]:
         event_id = session.scalar(select(func.max(Event.id))) or 0
         any_match = session.scalar(select(Match.id).limit(1)) is not None
     match_id = 0
+    # Writers may hold the lock for longer than one wait; the stream must not start before a settled id.
     while any_match and match_id == 0:
         match_id = match_log.settled_after(database, 0)
     return event_id, match_id

@@ -1,4 +1,1 @@
-"""Quotas of uploads and garbage collection of unused checkpoints.
-
-The bytes are in `league.storage`.
-"""
+"""Quotas of uploads and garbage collection of unused checkpoints; the bytes are in `league.storage`."""

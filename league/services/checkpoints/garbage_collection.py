@@ -2,7 +2,7 @@
 
 A checkpoint is needed as long as a player references it, in any standing, because a retired player can be reinstated.
 Leases, matches and learners reference players, so only players are checked. An unreferenced checkpoint is an
-unpublished upload. It is kept while it is young, because its worker may still publish it.
+unpublished upload, which is deleted only after some time because its worker may still publish it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -86,6 +86,7 @@ def collect(
                 _note(database, left, actor, now, STAYED)
     known = {one.sha256 for one in (*found.needed, *found.unpublished)}
     with database.read() as session:
+        # Rows whose bytes vanished from the store by other means would count towards quotas forever.
         doubtful = quotas.arrived(session, before) - known
     for sha256 in sorted(doubtful):
         _forget_lost(database, store, sha256, before)

@@ -77,6 +77,7 @@ def announce(session: Session, settings: Settings, upload: Upload) -> None:
         UnfinishedUploadsError: The unfinished uploads would exceed the quota.
     """
     if ownership.is_restricted(upload.caller):
+        # Two concurrent uploads of a token would otherwise both see room for themselves.
         locks.acquire(session, Lock.UPLOADS, upload.caller.name)
         if (
             session.scalar(select(Checkpoint.sha256).where(Checkpoint.sha256 == upload.sha256, ~_UNFINISHED))
@@ -88,6 +89,7 @@ def announce(session: Session, settings: Settings, upload: Upload) -> None:
         session.execute(delete(Checkpoint).where(*own, stale))
         require_room(session, settings, upload.caller, upload.size_bytes, upload.now)
     row = {"size_bytes": upload.size_bytes, "owner": ownership.owner(upload.caller), "announced_at": upload.now}
+    # Stored rows are not changed: they belong to the token that uploaded the bytes first.
     statement = insert_into(session, Checkpoint).values(sha256=upload.sha256, state="announced", **row)
     session.execute(statement.on_conflict_do_update(index_elements=["sha256"], set_=row, where=_UNFINISHED))
 
@@ -130,5 +132,5 @@ def forget(session: Session, sha256: str, before: datetime | None = None) -> Non
 
 
 def arrived(session: Session, before: datetime) -> set[str]:
-    """Return the SHA-256 of checkpoints whose rows say that they were stored before a time."""
+    """Return the SHA-256 of all checkpoints with a row as stored before a time."""
     return set(session.scalars(select(Checkpoint.sha256).where(Checkpoint.stored_at < before)))

@@ -133,6 +133,7 @@ def _remove(session: Session, environment: str, exported: Holdings | None, actor
         session.execute(statement.execution_options(synchronize_session=False))
     _delete_draws(session, draws)
     counts = {name: number for name, number in asdict(held).items() if not name.startswith("last_")}
+    # SQLite reuses ids above the maximum; readers of the event stream reset their cursor to this one.
     left = {"last_match_id": session.scalar(select(func.max(Match.id))) or 0}
     environment_listing.record(session, "deleted", environment, counts | left, actor=actor, now=now)
     return held

@@ -119,6 +119,7 @@ def described(known: Sequence[str], asked: str | None = None) -> str:
 def nearest(known: Sequence[str], asked: str) -> list[str]:
     """Return at most `NAMED_MAX` names similar to a misspelt one, most similar first."""
     wanted = _bigrams(asked[:_COMPARED_CHARS])
+    # Shared bigrams are a cheap filter before the quadratic comparison.
     likely = nlargest(_COMPARED, known, key=lambda name: len(wanted & _bigrams(name[:_COMPARED_CHARS])))
     by_start = {name[:_COMPARED_CHARS]: name for name in reversed(likely)}
     return [by_start[each] for each in get_close_matches(asked[:_COMPARED_CHARS], by_start, n=NAMED_MAX)]

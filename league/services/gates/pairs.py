@@ -90,6 +90,7 @@ def _read_pairs(session: Session, gate_id: int, candidate_id: int, now: datetime
     for lease_id, seed, home_id, budget, expires_at, released_at in session.execute(
         select(*columns).where(Lease.gate_id == gate_id).order_by(Lease.id)
     ):
+        # After a release no result is expected, even if the lease has not expired.
         ended_at = min(expires_at, released_at or expires_at)
         lease = _Lease(lease_id, home_id == candidate_id, budget, over=now > ended_at + _ON_ITS_WAY)
         leases.setdefault(seed, []).append(lease)

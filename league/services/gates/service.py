@@ -131,6 +131,7 @@ def of_candidates(session: Session, settings: Settings, player_ids: Sequence[int
 def of_test(session: Session, candidates: Sequence[int], config: SprtConfig) -> list[Gate]:
     """Return the gates of some candidates with one test configuration, except cancelled ones, oldest first."""
     same = (getattr(Gate, name) == getattr(config, name) for name in NUMBERS)
+    # A cancelled gate says nothing about the candidate, so the rule may test it again.
     query = select(Gate).where(among(session, Gate.candidate_id, candidates), Gate.state != "cancelled", *same)
     return list(session.scalars(query.order_by(Gate.id)))
 

@@ -88,5 +88,6 @@ def _up_from(session: Session, player_id: int) -> list[int]:
     line = select(Player.id, Player.parent_id, literal(1).label("generation")).where(Player.id == player_id)
     below = line.cte("line", recursive=True)
     parents = select(Player.id, Player.parent_id, below.c.generation + 1).join(below, Player.id == below.c.parent_id)
+    # One recursive query instead of one query per generation.
     whole = below.union_all(parents)
     return list(session.scalars(select(whole.c.id).order_by(whole.c.generation)))

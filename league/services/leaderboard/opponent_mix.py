@@ -158,6 +158,7 @@ def _played(session: Session, player_id: int) -> list[_Played]:
         mine = side == player_id, Match.kind == "training", Lease.learner_side == learner_side
         return query.where(*mine, *counted).order_by(Match.id.desc()).limit(RECENT_MATCHES)
 
+    # One query per side, as each walks its own index from the newest match.
     home = session.execute(on(Match.home_id, Match.away_id, "home")).all()
     away = session.execute(on(Match.away_id, Match.home_id, "away")).all()
     rows = [(match, _Played(branch, other, score)) for match, branch, other, score in home]

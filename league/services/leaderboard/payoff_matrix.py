@@ -153,6 +153,7 @@ def _nash(win_rate: FloatArray) -> Sequence[float | None]:
 
     try:
         weights: list[float | None] = max_entropy_nash(win_rate).tolist()
+    # The matrix is useful without the mixture, so the page must not fail.
     except ArithmeticError:
         log.warning("no Nash mixture of %d players was found", len(win_rate))
         return [None] * len(win_rate)

@@ -69,7 +69,10 @@ def get_rating_curve(session: Session, player_id: int, max_points: int) -> list[
     """
     rated_players.require(session, player_id)
     own = _ratings(player_id).with_only_columns(
-        Rating.period_id, func.row_number().over(order_by=Rating.period_id.desc()).label("number")
+        # Counted from the newest, so that the last point is always shown and earlier ones do not move as points are
+        # added.
+        Rating.period_id,
+        func.row_number().over(order_by=Rating.period_id.desc()).label("number"),
     )
     numbered = own.subquery()
     points = session.scalar(select(func.count()).select_from(numbered)) or 0

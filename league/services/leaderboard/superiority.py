@@ -60,6 +60,7 @@ def compare(
         chosen = environment or environments.only(session)
         environments.require_known(session, chosen)
         population = cache.get(session, chosen)
+        # The fit is expensive and changes only with the population.
         return chosen, population.cached("superiority", lambda: _compare(session, settings, chosen))
 
 

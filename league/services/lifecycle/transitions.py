@@ -78,6 +78,7 @@ def transition(
         reports.resolve(session, player_id, "confirmed", cause.now)
     if before == "quarantined":
         false_reports.dismiss_reinstated(session, player, cause)
+    # In the same transaction, so that no reader sees a champion that is out of play.
     if player.standing != "commander" and champions.champion_id(session, player.environment) == player_id:
         lost = Cause(cause.actor, f"{name}: {cause.reason}", cause.now)
         _set_holder(session, player.environment, player_id, None, lost)

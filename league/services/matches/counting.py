@@ -11,6 +11,7 @@ GATE = "gate"
 
 def excluded() -> ColumnElement[bool]:
     """Return the condition for excluded matches: their worker was quarantined when it reported them."""
+    # Reinstating sets `until`, so results between both times stay excluded. `since` = `until` excludes none.
     ended = and_(Quarantine.until.is_not(None), Match.reported_at >= Quarantine.until)
     within = Quarantine.worker_id == Match.worker_id, Match.reported_at >= Quarantine.since, ~ended
     return exists().where(*within).correlate(Match)

@@ -12,6 +12,7 @@ def distinct(*parts: IntArray) -> IntArray:
     """Return the distinct values of several arrays, ascending."""
     values = np.concatenate(parts)
     first, cells = _span(values)
+    # A table over sparse ids would take more memory and time than sorting.
     if cells > _BYTES_PER_VALUE * values.size:
         return np.unique(values)
     there = np.zeros(cells, dtype=np.bool_)

@@ -124,6 +124,7 @@ def _read_columns(
     which = Match.environment == environment, *counting.rated(session)
     query = select(*columns).where(*which).order_by(Match.id)
     parts = [
+        # Ranges of ids rather than LIMIT/OFFSET: each query seeks directly to its start.
         fetch_arrays(session, query.where(Match.id > start, Match.id <= min(start + _AT_ONCE, last)), len(columns))
         for start in range(after, last, _AT_ONCE)
     ]

@@ -65,6 +65,7 @@ class PairRecords:
         home, away, learning = games.home[different], games.away[different], games.training[different]
         low, high = np.minimum(home, away), np.maximum(home, away)
         score = np.where(home == low, games.score[different], 1.0 - games.score[different])
+        # Pairs are numbered within the players that occur, so that codes stay small enough for lookup tables.
         players = distinct(self.low, self.high, np.array(games.players, dtype=np.int64))
         stored, met = _codes(players, self.low, self.high), _codes(players, low, high)
         codes = distinct(stored, met)

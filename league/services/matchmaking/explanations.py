@@ -1,4 +1,4 @@
-"""Explanations of leases: the opponent distribution as it is hashed, stored and returned."""
+"""Explanations of leases: the opponent distribution, its hash, its stored form and its response body."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -65,6 +65,7 @@ def load(session: Session, distribution_id: str) -> DistributionRecord:
 
 def to_wire(session: Session, record: DistributionRecord) -> dict[str, Any]:
     """Return the response fields of a distribution."""
+    # Stored by columns: a distribution over thousands of players takes a fraction of the space of one object each.
     columns = record.content["items"]
     ids = columns["player_id"]
     names = dict(session.execute(select(Player.id, Player.name).where(among(session, Player.id, ids))).all())

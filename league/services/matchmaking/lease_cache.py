@@ -46,6 +46,7 @@ class LeaseCache:
         with self._lock:
             known = {each: self._terms[each] for each in lease_ids if each in self._terms}
         missing = [each for each in lease_ids if each not in known]
+        # Leases granted by another process, or before a restart.
         if missing:
             read = _read(session, missing)
             known |= read

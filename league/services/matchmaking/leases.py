@@ -115,6 +115,7 @@ class LeaseService:
             return []
         try:
             self._store(plan, now)
+        # The foreign key to the distribution: it was deleted with the environment after the population was read.
         except IntegrityError as error:
             raise _deleted(plan.population.environment) from error
         plan.population.note_stored(plan.record.id, plan.rows[0].expires_at)
@@ -172,6 +173,7 @@ class LeaseService:
             worker = workers.trusted(request.worker_id, found)
             present = () if found is None else tuple(found[-len(NEWEST) :])
             unplayable_ids = self._unplayable(session, request.worker_id, worker, now)
+            # While another request computes the new distribution, the one from before the period is good enough.
             for population in self.population.recent(session, player_id, present, stale=refreshing.locked()):
                 cached = population.peek(_key(player_id, self_play=self_play, unplayable=unplayable_ids))
                 if cached is not None:
@@ -340,6 +342,7 @@ def release(
     """
     workers.require(session, request.worker_id)
     quarantined = unplayable.report(session, settings, request, findings, now)
+    # Only open leases change: a repeated release must not move `released_at`.
     still_open = Lease.worker_id == request.worker_id, Lease.released_at.is_(None), Lease.expires_at > now
     ended = update(Lease).where(Lease.id.in_(request.lease_ids), *still_open)
     released = session.scalars(ended.values(released_at=now, state="released").returning(Lease.id)).all()

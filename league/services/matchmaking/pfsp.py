@@ -183,6 +183,7 @@ def _opponents_among_themselves(population: Population, indices: NDArray[np.int6
         own = Ratings(ratings.rating[indices], ratings.deviation[indices], ratings.volatility[indices])
         return _Among(payoff.win_rates(counts, payoff.expected_matrix(own)), matches.sum(axis=1))
 
+    # Shared by all learners of a signature, which have the same opponents.
     return population.cached(("among", indices.tobytes()), compute)
 
 

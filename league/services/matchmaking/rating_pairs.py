@@ -111,6 +111,7 @@ def plan_pairs(
         return _plan_entry(session, population, evaluator, evaluator.external, count, rng)
     signatures = sorted({*evaluator.signatures}) or [""]
     pools = [pfsp.opponent_pool(population, each, evaluator.unplayable) for each in signatures]
+    # A signature with a single player has no pair.
     choices = [pool for pool in pools if pool.indices.size > 1] or pools
     pool = choices[rng.integers(len(choices))]
     record = population.cached(

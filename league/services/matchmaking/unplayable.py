@@ -65,6 +65,7 @@ def examine(inspector: Inspector, checkpoints: Mapping[int, str]) -> dict[int, s
     for player_id, sha256 in checkpoints.items():
         try:
             findings[player_id] = inspector.find_fault(sha256)
+        # A report must not be judged by a store that does not respond; without a finding it is only a report.
         except (StoreUnavailableError, UnknownCheckpointError, TimeoutError):
             continue
     return findings

@@ -173,7 +173,7 @@ def _is_intact(store: CheckpointStore, sha256: str) -> bool:
 def _atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a temporary file that is renamed to `path` when the block succeeds, and deleted when it fails.
 
-    Its file lock lets the next export tell files of killed exports from those in use.
+    Its file lock allows the next export to delete files of killed exports only.
     """
     if path.exists():
         raise ConfigurationError(f"file {path}", "it exists", "remove it or choose another name")
@@ -183,6 +183,7 @@ def _atomic_file(path: Path) -> Iterator[IO[bytes]]:
         part = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
+                # The operating system releases the lock with the process, even after SIGKILL.
                 fcntl.flock(file, fcntl.LOCK_EX)
                 yield file
                 file.flush()
@@ -190,6 +191,7 @@ def _atomic_file(path: Path) -> Iterator[IO[bytes]]:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
+        # A rename survives a power failure only after its folder is synced.
         sync_folder(path.parent)
     except OSError as error:
         rule = f"it cannot be written ({error.strerror or error})"

@@ -162,6 +162,7 @@ def view_of(session: Session, cut: Cut) -> View:
         "tokens": _rows(Token, true()),
         "workers": _rows(Worker, true()),
         "quarantines": _rows(Quarantine, true()),
+        # Held by processes of the source league.
         "leader_leases": [],
         "environments": _environments(at),
         "learners": _rows(Learner, Learner.created_at <= at),

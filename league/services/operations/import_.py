@@ -37,11 +37,13 @@ def load(archive: ArchiveReader, database: Database, store: CheckpointStore, now
         raise NewerArchiveError(archive.path, rule, f"import it with version {archive.manifest.version} or newer")
     with database.engine.connect() as connection:
         _require_empty(database, connection)
+    # Before the transaction: a failed copy leaves the database unchanged, and the next attempt skips what is stored.
     _load_checkpoints(archive, store, now, progress)
     with database.write_connection() as connection:
         locks.acquire(connection, Lock.SCHEMA)
         # Checked again under the lock: another import may have finished while the checkpoints were copied.
         _require_empty(database, connection)
+        # The archive's own revision first, because the rows have its columns.
         schema.upgrade_to(connection, revision)
         _load_tables(archive, connection, progress)
         schema.upgrade_to(connection, schema.head())

@@ -113,6 +113,7 @@ def _windows(
     """Split the rows that meet a condition into key ranges of at most `rows` rows."""
     after = ""
     while True:
+        # Keyset ranges: deleted rows would shift an OFFSET.
         span = select(key).where(condition, key > after).order_by(key).limit(rows).subquery()
         with database.read() as session:
             last = session.scalar(select(func.max(span.c.id)))

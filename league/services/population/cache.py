@@ -84,6 +84,7 @@ class _Value:
     def get(self, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is computed
         # Double-checked locking: a computed value is read without the lock.
         if self.value is None:
+            # One load per change: concurrent requests wait for it instead of reading thousands of players each.
             with self._lock:
                 if self.value is None:
                     self.value = make()
@@ -289,6 +290,7 @@ def _refreshed(session: Session, environment: str, entry: _CacheEntry | None, pr
 
 def _changes(session: Session, environment: str, since: Version) -> Row[bool, bool]:
     """Return whether an environment changed after a version, by kind: `others` than ratings, and `ratings`."""
+    # Only ids after the cached version are examined, which costs three index look-ups even if many events exist.
     marks = dict(zip(("player", "period", "event"), since, strict=True))
     return session.connection().execute(_CHANGES, marks | {"environment": environment}).one()
 

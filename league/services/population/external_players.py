@@ -135,6 +135,7 @@ def _require_same(player: Player, request: wire.ExternalCreate, caller: Principa
     if ownership.is_restricted(caller):
         ownership.require(player, caller)
     identity = player.card.get(_IDENTITY)
+    # The first entry with an identity binds the player to it.
     if identity is None:
         if request.identity is not None:
             player.card = {**player.card, _IDENTITY: request.identity}

@@ -51,6 +51,7 @@ def followed(settings: Settings, role: str, given: Mapping[str, Any]) -> Followe
     try:
         return Followed(_rules(settings, role, given), "")
     except ValueError as error:
+        # A learner must be able to continue after the league's settings have changed.
         own = {name: value for name, value in given.items() if name in _OF_SNAPSHOTS}
         return Followed(_rules(settings, role, own), str(error))
 

@@ -67,6 +67,7 @@ def _load(session: Session, population: Population, settings: Settings, learner:
     if "between" in needs:
         among = population.cached("pair records", lambda: pair_records.read(session, environment))
     if games is not None and role.reset_step:
+        # Stored pair records include the matches of the weights before the reset, so they are recounted without them.
         records = NO_RECORDS.advance(games)
     else:
         records = pair_records.of_player(session, learner)

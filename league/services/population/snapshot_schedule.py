@@ -103,6 +103,7 @@ def _decide_once(
     now: datetime,
 ) -> wire.SnapshotDecision | None:
     key = progress.learner_id, since_step
+    # The evidence is computed without a write transaction; the lock below only covers the check and the insert.
     with database.read() as session:
         decided = session.get(SnapshotDecision, key)
         if decided is not None:
@@ -138,7 +139,7 @@ def _judge(
 
 
 def _evidence(population: Population, inputs: LearnerInputs, since_step: int, step: int) -> dict[str, Any]:
-    """Return the evidence of a decision as it is stored."""
+    """Return the evidence of a decision in its stored form."""
     own = inputs.role
     indices, _ = population.opponents(own.member.signature, frozenset())
     matchups = population.cached(

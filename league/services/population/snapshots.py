@@ -123,6 +123,7 @@ def _insert(session: Session, settings: Settings, request: wire.PlayerCreate, le
     admission.require_player(session, settings, learner.owner)
     row = _row(session, settings, request, learner, now)
     plain = f"{learner.name}@{request.step}"
+    # The same step may be published twice with other weights, for example after a restart from an older checkpoint.
     for name in (plain, f"{plain}-{request.checkpoint[:_HASH_PREFIX]}"):
         statement = insert_into(session, Player).values(row | {"name": name}).on_conflict_do_nothing()
         player_id = session.scalar(statement.returning(Player.id)) or _find(session, request)

@@ -44,6 +44,7 @@ def apply(session: Session, settings: Settings, population: Population, now: dat
         indices = [index for index, own in zip(frozen, signatures, strict=True) if own == signature]
         ids = [population.members[index].id for index in indices]
         roster = _promote(session, settings, _roster(session, settings, population, indices, champion), ids, now)
+        # Players are ordered by id, so the last one has the newest signature.
         if signature == signatures[-1]:
             roster = _update_champion(session, settings, roster, ids, champion, now)
         for decision in rule.retirements(roster, settings.promotion):

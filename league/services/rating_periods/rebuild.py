@@ -231,6 +231,7 @@ def _correct(session: Session, environment: str, audit: _Audit, now: datetime) -
     for right in audit.corrections:
         summary = {"matches": right.matches, "players": right.players, "refitted": right.refitted}
         session.execute(update(Period).where(Period.id == right.period_id).values(summary))
+        # Replaced as a whole: a correction may also add or remove players.
         session.execute(delete(Rating).where(Rating.period_id == right.period_id))
         store.write(session, right.period_id, right.entries, right.side_entries)
     for player_id, start in audit.starts.items():

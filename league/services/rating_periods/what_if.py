@@ -271,6 +271,7 @@ def _rerate(session: Session, environment: str, proposal: Proposal, reason: str)
                 rule=rule.stored(),
                 refitted=step.closing.refitted,
                 reason=reason,
+                # The time at which these matches were first rated.
                 closed_at=next(period.closed_at for period in stored if period.last_match_id >= last_match_id),
             )
         )

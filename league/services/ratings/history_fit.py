@@ -56,6 +56,7 @@ def fit(
     results = Results(
         home=np.searchsorted(ids, records.low[chosen]),
         away=np.searchsorted(ids, records.high[chosen]),
+        # Rounding may leave a mean score slightly outside of [0, 1], which the fit rejects.
         score=np.clip(records.points[chosen] / records.games[chosen], 0.0, 1.0),
         games=records.matches[chosen],
     )

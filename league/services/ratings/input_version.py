@@ -72,6 +72,7 @@ def compute_then_commit(
         with database.write() as session:
             if unchanged(session, environment, outcome.inputs):
                 return write(session, outcome)
+    # The locks of `unchanged` stay until the commit, so no period can close during this computation.
     with database.write() as session:
         unchanged(session, environment, outcome.inputs)
         return write(session, compute(session))

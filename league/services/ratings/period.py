@@ -81,6 +81,7 @@ class RatingConfig:
     @property
     def id(self) -> str:
         """Id of the configuration: the first digits of a hash of its content, equal in every league."""
+        # Sorted keys: the id must not depend on the order of fields.
         content = json.dumps(self.stored(), sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:_ID_LENGTH]
 
@@ -175,6 +176,7 @@ def rate_matches(
             games=old.games + played[place],
             score=old.score + scored[place],
         )
+        # Unchanged players get no row, so that a period stores only the players that it affects.
         if new != old:
             changed[player] = new
     return changed

@@ -24,6 +24,7 @@ def rated(as_of: int | None = None) -> "Select[Player, Rating]":
     history = select(Rating.id).where(Rating.player_id == Player.id, Rating.side.is_(None))
     if as_of is not None:
         history = history.where(Rating.period_id <= as_of)
+    # A correlated subquery with LIMIT 1 reads one index entry per player; a GROUP BY would read every rating.
     last = history.order_by(Rating.period_id.desc()).limit(1).correlate(Player).scalar_subquery()
     return select(Player, Rating).outerjoin(Rating, Rating.id == last)
 

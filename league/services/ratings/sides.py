@@ -95,6 +95,8 @@ class Seats:
         own, learner = self.overall[player], self.roster.learners.get(player)
         learner_seat = None if learner is None else self.state.entries.get(seat_of(learner, side))
         if learner is None or learner_seat is None:
+            # The overall rating is the best guess of the mean, but it has no information about the difference between
+            # sides.
             return replace(own, deviation=max(own.deviation, START_DEVIATION), games=0, score=0.0)
         difference = learner_seat.rating - self.overall[learner].rating
         deviation = max(own.deviation, learner_seat.deviation)
@@ -135,6 +137,7 @@ class Seats:
             overall = self.overall[player]
             if overall.kind == "baseline":
                 home, away = (changed.get(seat, self.entry(seat)) for seat in (seat_of(player, side) for side in SIDES))
+                # Only the difference between the seats is estimated; their mean is the baseline's fixed rating.
                 half = 0.5 * (home.rating - away.rating)
                 centred[seat_of(player, "home")] = replace(home, kind="baseline", rating=overall.rating + half)
                 centred[seat_of(player, "away")] = replace(away, kind="baseline", rating=overall.rating - half)

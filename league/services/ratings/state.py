@@ -68,6 +68,7 @@ def apply_period(state: RatingState, roster: Roster, games: MatchArrays, rule: R
     sides = state.seats(roster).close(games, rule) if rule.unlike_sides else SideState({}, state.sides.records)
     records = state.records.advance(games)
     entries = {**state.entries, **changed}
+    # The fit costs far more than a period, so it runs only after enough new games.
     due = history_fit.is_due(entries, state.fitted, rule.refit)
     closing = RatingUpdate(changed, records, due, sides)
     return _refitted(state.after(closing), closing, roster, rule) if due else closing

@@ -128,6 +128,7 @@ def store(
         "stored_at": now,
         "content": recording.data,
     }
+    # ON CONFLICT DO NOTHING: of two concurrent uploads one inserts, and the other compares hashes.
     if insert_new(session, Replay, [row], returning=(Replay.match_id,)):
         _make_room(session, config)
     else:
@@ -164,6 +165,7 @@ def usage(session: Session) -> Usage:
 def damaged(session: Session) -> Iterator[int]:
     """Yield the ids of matches whose recordings do not match their hashes."""
     rows = session.execute(
+        # Few rows at a time: each contains a whole file.
         select(Replay.match_id, Replay.sha256, Replay.size_bytes, Replay.content).order_by(Replay.match_id),
         execution_options={"yield_per": 20},
     )
@@ -179,6 +181,8 @@ def prune(database: Database, config: ReplayConfig, now: datetime) -> Iterator[i
         Number of deleted recordings per transaction, so that the caller can pause or stop in between.
     """
     with database.read() as session:
+        # Ids first, rows in small transactions: rows are large, and SQLite's only writer must not be blocked for
+        # long.
         too_old = Replay.stored_at < now - timedelta(days=config.keep_days)
         old = session.scalars(select(Replay.match_id).where(too_old).order_by(Replay.match_id)).all()
     for first in range(0, len(old), PRUNED_AT_ONCE):
@@ -272,7 +276,7 @@ def _require_known(session: Session, replay: wire.Replay) -> None:
 
 
 def _notable(session: Session, match: Match) -> bool:
-    """Return True if a match was played for a gate or by the champion, so its recording is kept longest."""
+    """Return True if a match was played for a gate or by the champion, so its recording is stored longest."""
     if match.kind == "gate":
         return True
     champion = champions.champion_id(session, match.environment)

@@ -127,6 +127,7 @@ def _submit(
     rows = {index: _row(valid[index], leases[lease_id], now) for (lease_id, _), index in sorted(classified.new.items())}
     accepted = _accept(database, rows, {index: valid[index] for index in rows})
     verdicts = known | {classified.new[key]: verdict for key, verdict in accepted.items()}
+    # Usually every result is accepted, and the second transaction is not needed.
     if len(verdicts) < len(batch.results) or any(verdict.status in _REFUSED for verdict in verdicts.values()):
         verdicts |= database.group_commit(
             one_by_one, lambda session: _refuse(session, reporter, batch.results, verdicts, now)
@@ -152,6 +153,7 @@ def _classify(
         elif lease is None or lease.worker_id != submission.reporter.worker_id:
             classified.final[index] = Verdict("rejected", None, validation.not_owned(result, lease))
         else:
+            # A sequence out of range has no seed; `refusal` rejects it before it looks at the seed.
             seed, max_decisions = seeds.get(index, lease.seed), limits.get(lease.environment)
             reason = validation.refusal(result, lease, seed, max_decisions, submission)
             if reason is None:
@@ -248,6 +250,7 @@ def _accept(database: Database, rows: Mapping[int, Row], results: ValidResults) 
             _store_behaviours(session, results, accepted)
             return accepted
 
+        # Batches share a transaction only if they take the same locks in the same order; `environments` is sorted.
         return database.group_commit(one_by_one, store, kind=("results", environments))
     accepted: dict[Key, Verdict] = {}
     for environment in environments:

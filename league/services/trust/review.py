@@ -164,6 +164,7 @@ def _review(settings: Settings, worker_id: str, reviews: _WorkerReviews, refusal
 
 def _read_log(session: Session, environment: str, limit: int) -> _Log | None:
     newest = select(Match.id).where(Match.environment == environment).order_by(Match.id.desc())
+    # A range of ids bounds the query below by the index on (environment, id).
     start = session.scalar(newest.offset(limit).limit(1)) or 0
     columns = Match.id, Match.worker_id, Match.kind, Match.home_id, Match.away_id, Match.score, Match.decisions
     # Self-play is no evidence about a worker: both sides are the same player.

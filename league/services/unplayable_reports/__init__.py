@@ -1,4 +1,1 @@
-"""Reports that a snapshot is unplayable, and false reports.
-
-Reports are received in `matchmaking.unplayable`.
-"""
+"""Reports that a snapshot is unplayable, and false reports; `matchmaking.unplayable` receives them."""

@@ -47,13 +47,14 @@ def dismiss(session: Session, player_id: int, cause: Cause) -> list[wire.PlayerR
 
 
 def dismiss_reinstated(session: Session, player: Player, cause: Cause) -> None:
-    """Resolve unconfirmed reports as false after an admin lifted the quarantine that they caused."""
+    """Resolve unconfirmed reports as false after an admin lifted the quarantine that they led to."""
     _dismiss(session, player, (None, "corroborated"), Cause(cause.actor, f"reinstated: {cause.reason}", cause.now))
 
 
 def _dismiss(
     session: Session, player: Player, among: Sequence[Resolution | None], cause: Cause
 ) -> list[wire.PlayerReport]:
+    # Only newly flagged tokens get an audit entry.
     before = of_tokens(session).keys()
     found = reports.resolve(session, player.id, "dismissed", cause.now, among)
     if found:

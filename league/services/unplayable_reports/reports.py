@@ -52,6 +52,7 @@ def add(
         now: The time of the call.
     """
     known = _open_about(session, reporter.owner, [each.player_id for each in named])
+    # A worker must not reopen a dismissed report by sending it again.
     again = case((_KNOWN_FALSE, UnplayableReport.resolution), else_=null())
     resolved_at = case((_KNOWN_FALSE, UnplayableReport.resolved_at), else_=null())
     for each in sorted(named, key=lambda unplayable: unplayable.player_id):

@@ -93,6 +93,7 @@ def _touch(session: Session, heartbeats: Sequence[Heartbeat]) -> dict[str, Seque
 def _touch_statement(dialect: str) -> Update:
     """Build the UPDATE ... RETURNING that sets `seen_at`, checks ownership and returns the response columns."""
     quarantined = _WORKERS.c.id.in_(select(_QUARANTINES.c.worker_id).where(_QUARANTINES.c.lifted_at.is_(None)))
+    # A list parameter has one column, so worker and owner are compared as one key.
     owned = among_bound(dialect, _owner_key(_WORKERS.c.id, _WORKERS.c.owner), "owned")
     allowed = among_bound(dialect, _WORKERS.c.id, "anybodys") | owned
     alive = update(_WORKERS).where(among_bound(dialect, _WORKERS.c.id, "alive"), allowed)

@@ -121,6 +121,7 @@ def _numbered(session: Session, kind: str, name: str) -> set[str]:
 
 
 def _first_free(name: str, taken: Collection[str]) -> str:
+    # Starts behind the names that exist, so that a fleet of N workers does not try N names each.
     number = 2 + len(taken)
     while f"{name} #{number}" in taken:
         number += 1

@@ -61,6 +61,7 @@ def command(
 
 def present(session: Session, heartbeat_s: float, now: datetime) -> int:
     """Count live workers: those seen within the last two heartbeat intervals."""
+    # One missed heartbeat is tolerated.
     alive = _WORKERS.c.seen_at > now - timedelta(seconds=2.0 * heartbeat_s)
     return session.connection().execute(select(func.count()).where(alive)).scalar_one()
 
