@@ -7,8 +7,9 @@ every player, and the signed area between two positions to the log-odds of the p
 
 * Priors: r as in `arena.ratings.bradley_terry` (anchors fixed, children one usual step from their parents); u and v
   are normal with mean 0. The variances are learned by empirical Bayes, so that little data leaves u and v at 0.
-* The number of components is chosen by held-out likelihood: one more is accepted if it predicts held-out games better
-  by more than two standard errors.
+* The number of components is chosen by the likelihood of held-out pairs: one more is accepted if it lowers their
+  log-loss by at least 1 % and by more than a standard error. Whole pairs are held out, because a pair's own record
+  predicts its further games even where no component generalizes to pairs that have not met.
 * Games of one pair are correlated beyond the model by rho, as in `arena.ratings.bradley_terry`. `expected` therefore
   moves from the model towards the pair's own record as the pair plays more (best linear unbiased prediction).
 * Intervals follow from Laplace's approximation with the Fisher information as the curvature.
@@ -28,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, xlogy
 
-from arena.arrays import FloatArray, IntArray
+from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.ratings.bradley_terry import one_thread, pair_counts, require_history
 from arena.ratings.covariance import SparseSystem
 from arena.ratings.expected_score import PairCounts
@@ -50,8 +51,8 @@ __all__ = ["COMPONENTS_MAX", "HeldOut", "PairModel", "Priors", "fit"]
 COMPONENTS_MAX = 2
 """The third component never paid in the leagues that this was developed on."""
 
-_HELD_OUT = 0.3  # share of each pair's games
-_STANDARD_ERRORS = 2.0
+_HELD_OUT = 0.3  # share of the pairs
+_GAIN_MIN = 0.01  # of the log-loss; smaller gains were noise in simulated leagues without cycles
 _INTERVAL_TOLERANCE = 1e-6
 _BLOCK = 64  # intervals that are solved for at once
 _CHANCE_MIN = 1e-4  # of a held-out game: one upset must not outweigh all others
@@ -60,13 +61,13 @@ _Z_95 = 1.959964
 
 @dataclass(frozen=True)
 class HeldOut:
-    """How well a number of components predicted held-out games.
+    """Prediction of held-out pairs with a number of components.
 
     Attributes:
-        components: How many.
-        log_loss: Mean negative log-likelihood in nats per game.
+        components: Number of cyclic components.
+        log_loss: Mean negative log-likelihood in nats per held-out game.
         gain: Log-likelihood gained over one component less, in nats, over all held-out games.
-        error: Standard error of the gain.
+        error: Standard error of the gain over pairs.
     """
 
     components: int
@@ -83,7 +84,7 @@ class PairModel:
         rating: (P,) the transitive part r, in points; anchors have theirs.
         components: (k, P, 2) positions (u, v) in each cyclic component, in the order in which they were added.
         correlation: rho of the games of one pair beyond the model, in [0, 0.9].
-        held_out: The comparison that chose k; empty if k was given or no pair had two games.
+        held_out: The comparison that chose k; empty if k was given or there were too few pairs.
     """
 
     rating: FloatArray
@@ -196,49 +197,36 @@ def _with_record(
 
 
 def _choose(pairs: PairCounts, priors: Priors, start: FloatArray) -> tuple[FloatArray | LearnedModel, list[HeldOut]]:
-    """Return a start of the fit with the number of components that predicts held-out games best."""
+    """Return a start of the fit with the number of components that predicts held-out pairs best."""
     train, test = _split(pairs)
     if not test.low.size or not train.low.size:
         return start, []
     best = learn(train, priors, start)
-    loss = _losses(train, test, best)
+    loss = _losses(test, best)
     compared = [HeldOut(0, float(loss.sum() / test.games.sum()), 0.0, 0.0)]
     for count in range(1, COMPONENTS_MAX + 1):
         richer = learn(train, priors, with_component(train, best))
-        after = _losses(train, test, richer)
+        after = _losses(test, richer)
         gains = loss - after
-        error = float(np.sqrt(np.square(gains - gains.mean()).sum()))
+        error = float(np.sqrt(np.square(gains).sum()))
         compared.append(HeldOut(count, float(after.sum() / test.games.sum()), float(gains.sum()), error))
-        if gains.sum() <= _STANDARD_ERRORS * error:
+        if gains.sum() <= max(error, _GAIN_MIN * loss.sum()):
             break
         best, loss = richer, after
     return best, compared
 
 
-def _losses(train: PairCounts, test: PairCounts, learned: LearnedModel) -> FloatArray:
-    """Return the negative log-likelihood of each pair's held-out games."""
-    chance = expit(log_odds(learned.parameters, test.low, test.high))
-    mean, _ = _with_record(train, learned.correlation, test.low, test.high, chance)
-    mean = np.clip(mean, _CHANCE_MIN, 1.0 - _CHANCE_MIN)
-    return np.asarray(-xlogy(test.points, mean) - xlogy(test.games - test.points, 1.0 - mean))
+def _losses(pairs: PairCounts, learned: LearnedModel) -> FloatArray:
+    """Return the negative log-likelihood of each pair's games under the model alone."""
+    chance = np.clip(expit(log_odds(learned.parameters, pairs.low, pairs.high)), _CHANCE_MIN, 1.0 - _CHANCE_MIN)
+    return np.asarray(-xlogy(pairs.points, chance) - xlogy(pairs.games - pairs.points, 1.0 - chance))
 
 
 def _split(pairs: PairCounts) -> tuple[PairCounts, PairCounts]:
-    """Split each pair's games at random, as if all but the odd half point were wins and losses."""
-    rng = np.random.default_rng(0)  # the same in every process
-    games = np.rint(pairs.games).astype(np.int64)
-    held = rng.binomial(games, _HELD_OUT)
-    wins = np.floor(pairs.points + 1e-9).astype(np.int64)
-    won = rng.hypergeometric(wins, games - wins, held).astype(np.float64)
-    share = np.divide(won, wins, out=np.zeros_like(won), where=wins > 0)
-    won += np.where(wins > 0, share, held / games) * (pairs.points - wins)  # the odd half point follows the others
-    won = np.minimum(won, held)
-    test = PairCounts(pairs.low, pairs.high, held.astype(np.float64), won)
-    train = PairCounts(pairs.low, pairs.high, pairs.games - held, pairs.points - won)
-    return _without_idle(train), _without_idle(test)
+    """Split the pairs at random into a training and a held-out part."""
+    held = np.random.default_rng(0).random(pairs.low.size) < _HELD_OUT  # the same in every process
+    return _subset(pairs, ~held), _subset(pairs, held)
 
 
-def _without_idle(pairs: PairCounts) -> PairCounts:
-    played = pairs.games > 0.0
-    points = np.clip(pairs.points[played], 0.0, pairs.games[played])
-    return PairCounts(pairs.low[played], pairs.high[played], pairs.games[played], points)
+def _subset(pairs: PairCounts, chosen: BoolArray) -> PairCounts:
+    return PairCounts(pairs.low[chosen], pairs.high[chosen], pairs.games[chosen], pairs.points[chosen])

@@ -22,7 +22,7 @@ WEIGHT_FLOOR = 1e-6
 """Least information of a game: a pair that always wins still bends the likelihood."""
 
 _SPREAD_START, _SPREAD_MIN, _SPREAD_MAX = 0.5, 0.02, 4.0  # of u and v; 0.02 moves no score by 0.1 %
-_ROUNDS, _ROUND_TOLERANCE = 8, 0.05
+_ROUNDS, _ROUND_TOLERANCE = 6, 0.05
 _STEPS, _STEPS_PER_ROUND, _STEP_MAX, _HALVINGS = 60, 3, 4.0, 30
 _SOLVER_TOLERANCE = 0.01  # Fisher scoring corrects the rest in its next step
 _PROBES = 4

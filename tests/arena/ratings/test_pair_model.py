@@ -63,6 +63,17 @@ def test_cyclic_results_get_a_component_that_predicts_better(rng: np.random.Gene
     assert errors[0] < 0.6 * errors[1]
 
 
+def test_effects_of_single_pairs_get_no_component(rng: np.random.Generator) -> None:
+    league = League(rng, spread=0.0)
+    home, away = league.results.home, league.results.away
+    effect = rng.normal(0.0, 1.5, (PLAYERS, PLAYERS))
+    odds = league.rating[home] - league.rating[away] + effect[home, away] - effect[away, home]
+    results = Results(home, away, rng.binomial(20, expit(odds)) / 20, np.full(home.size, 20))
+    model = pair_model.fit(results, priors(PLAYERS))
+    assert len(model.components) == 0
+    assert model.correlation > 0.1
+
+
 def test_intervals_cover_the_true_win_rates(rng: np.random.Generator) -> None:
     inside = []
     for _ in range(4):
