@@ -68,6 +68,12 @@ def test_tables_have_every_metric_finding_and_check() -> None:
     assert tables.environment_checks().count("\n") > 30
 
 
+def test_dashboard_page_lists_every_address_with_its_scope() -> None:
+    intended = [line.split() for line in (ROOT / "tests/snapshots/dashboard-scopes.txt").read_text().splitlines()]
+    listed = re.findall(r"^\| ([A-Z]+) \| `([^`]+)` \| (\w+) \|$", tables.dashboard_addresses(), re.MULTILINE)
+    assert sorted(listed) == sorted((method, path, scope) for scope, method, path in intended)
+
+
 def test_metrics_page_describes_every_metric_of_a_trainer() -> None:
     page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
     described = [re.sub(r"[A-Z]{4,}", "[^/]+", tag) for tag in re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)]

@@ -22,17 +22,17 @@ from league.services.audit.log import Cause
 from league.services.auth import tokens
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-ROW = re.compile(r"\| ([A-Z]+) \| `([^`]+)` \| (none|read|worker|admin) \|")
+SCOPES = Path(__file__).parents[1] / "snapshots" / "http-scopes.txt"
 UNDESCRIBED = {("HEAD", "/api/v1/checkpoints/{sha256}"), ("GET", "/openapi.json"), ("GET", "/docs")}
 
 Call = tuple[str, str]
 
 
-def documented() -> dict[Call, Scope | None]:
-    """Who may do what, as docs/guides/operate/secure.md tells people."""
-    text = (Path(__file__).parents[2] / "docs/guides/operate" / "secure.md").read_text()
+def intended_scopes() -> dict[Call, Scope | None]:
+    """Return the intended scope of every call."""
     scopes: dict[str, Scope | None] = {"none": None, **{scope.word: scope for scope in Scope}}
-    return {(method, path): scopes[word] for method, path, word in ROW.findall(text)}
+    rows = (line.split() for line in SCOPES.read_text().splitlines())
+    return {(method, path): scopes[word] for word, method, path in rows}
 
 
 def make(database: Database, scope: str, name: str | None = None) -> str:
@@ -40,8 +40,8 @@ def make(database: Database, scope: str, name: str | None = None) -> str:
         return tokens.create(session, name or scope, scope, Cause("test", "", NOW))
 
 
-def described(http: TestClient) -> dict[Call, Scope | None]:
-    """Who may do what, as the interface description tells programs."""
+def openapi_scopes(http: TestClient) -> dict[Call, Scope | None]:
+    """Return the scope of every call in the OpenAPI description."""
     scopes: dict[Call, Scope | None] = {}
     for path, operations in http.get("/openapi.json").json()["paths"].items():
         for method, operation in operations.items():
@@ -62,18 +62,18 @@ def attempt(http: TestClient, call: Call, secret: str | None) -> int:
 
 
 @ON_SQLITE
-def test_docs_and_openapi_list_the_same_scopes(http: TestClient) -> None:
-    told, meant = documented(), described(http)
-    differing = {call for call, _scope in told.items() ^ meant.items()} - UNDESCRIBED
-    assert differing == set(), "say in docs/guides/operate/secure.md who may make these calls"
-    assert told.keys() >= UNDESCRIBED
+def test_openapi_has_the_intended_scopes(http: TestClient) -> None:
+    intended, found = intended_scopes(), openapi_scopes(http)
+    differing = {call for call, _scope in intended.items() ^ found.items()} - UNDESCRIBED
+    assert differing == set(), f"list the scope of each call in {SCOPES}"
+    assert intended.keys() >= UNDESCRIBED
 
 
 @ON_SQLITE
 def test_every_call_needs_its_scope_and_no_more(http: TestClient, database: Database, time: Any) -> None:
     secrets = {scope: make(database, scope.word) for scope in Scope}
-    assert len(documented()) > 35
-    for call, scope in documented().items():
+    assert len(intended_scopes()) > 35
+    for call, scope in intended_scopes().items():
         time.advance(1)  # refused calls are counted
         assert (attempt(http, call, None) == 401) == (scope is not None), call
         assert (attempt(http, call, "unknown") == 401) == (scope is not None), call

@@ -20,7 +20,7 @@ def openapi() -> Node:
 
 
 def render() -> str:
-    """Describe every operation by tag, then the responses that all share, then every schema."""
+    """List the scopes of all operations, then describe each by tag, the responses that all share, and every schema."""
     description = openapi()
     by_tag: dict[str, list[str]] = {tag["name"]: [] for tag in description.get("tags", ())}
     for path, operations in description["paths"].items():
@@ -33,7 +33,7 @@ def render() -> str:
         for name, operations in by_tag.items()
         if operations
     ]
-    return document(*tags, _shared_responses(description), _schemas(description))
+    return document(_scope_table(description), *tags, _shared_responses(description), _schemas(description))
 
 
 def _operation(method: str, path: str, operation: Node, description: Node) -> str:
@@ -58,9 +58,22 @@ def _operation(method: str, path: str, operation: Node, description: Node) -> st
     )
 
 
+def _scope_table(description: Node) -> str:
+    rows = [
+        (method.upper(), code(path), ", ".join(_scope_names(operation)) or "none")
+        for path, operations in description["paths"].items()
+        for method, operation in operations.items()
+    ]
+    return document("## Scopes", table(("call", "path", "scope"), sorted(rows, key=lambda row: (row[1], row[0]))))
+
+
 def _scopes(operation: Node) -> str:
-    scopes = {scope for each in operation.get("security", ()) for found in each.values() for scope in found}
-    return f"Scope: {', '.join(code(each) for each in sorted(scopes))}" if scopes else ""
+    names = _scope_names(operation)
+    return f"Scope: {', '.join(map(code, names))}" if names else ""
+
+
+def _scope_names(operation: Node) -> list[str]:
+    return sorted({scope for each in operation.get("security", ()) for found in each.values() for scope in found})
 
 
 def _shared_responses(description: Node) -> str:

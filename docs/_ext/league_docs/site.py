@@ -18,6 +18,7 @@ GENERATORS: Mapping[str, Callable[..., str]] = {
     "server-metrics": tables.server_metrics,
     "health": tables.health_findings,
     "environment-checks": tables.environment_checks,
+    "dashboard-addresses": tables.dashboard_addresses,
     "python": python_api.render,
     "repository-page": lambda name: repository_page(name),
 }

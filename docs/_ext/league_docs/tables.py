@@ -1,7 +1,9 @@
-"""Tables of server metrics, health findings and environment checks."""
+"""Tables of server metrics, health findings, environment checks and the addresses of the dashboard."""
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from typing import Any
 
 from league_docs.markdown import code, document, escape, table
 
@@ -66,6 +68,35 @@ def environment_checks() -> str:
     rules = [each for each in vars(checks).values() if is_dataclass(each) and not isinstance(each, type)]
     texts = [tuple(str(getattr(rule, field.name)) for field in fields(rule)) for rule in rules]
     return table(("check", "requirement", "fix"), (tuple(map(escape, row[:3])) for row in texts))
+
+
+def dashboard_addresses() -> str:
+    """List every address of the dashboard with the scope that it needs, the unprotected ones first."""
+    from league import web
+
+    order = ("none", "read", "admin")
+    routes = [route for router in web.ROUTERS for route in router.routes]
+    rows = [
+        (method, code(route.path), _page_scope(set(_dependencies(route.dependant))))  # type: ignore[attr-defined]
+        for route in routes
+        for method in route.methods  # type: ignore[attr-defined]
+    ]
+    return table(("call", "path", "scope"), sorted(rows, key=lambda row: (order.index(row[2]), row[1], row[0])))
+
+
+def _page_scope(dependencies: set[Callable[..., Any]]) -> str:
+    from league.web import cookies
+
+    if cookies.actor in dependencies:
+        return "admin"
+    return "read" if dependencies & {cookies.visitor, cookies.visitor_lasts} else "none"
+
+
+def _dependencies(dependant: Any) -> Iterator[Callable[..., Any]]:
+    """Yield the functions that a route depends on, at any depth."""
+    for each in dependant.dependencies:
+        yield each.call
+        yield from _dependencies(each)
 
 
 def _target(rule: str) -> str:
