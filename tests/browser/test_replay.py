@@ -66,7 +66,7 @@ def test_it_plays_and_pauses_with_the_button_and_with_space(replay: Any) -> None
     stopped = frame(replay)
     shown = picture(replay)
     assert shown != before
-    assert "standing" in replay.locator("[data-state]").inner_text()
+    assert "alive" in replay.locator("[data-state]").inner_text()
     replay.wait_for_timeout(400)
     assert (frame(replay), picture(replay)) == (stopped, shown)
     assert replay.locator(".transport [data-act=toggle]").get_attribute("aria-label") == "Play"
@@ -238,8 +238,8 @@ def test_other_games_show_their_decisions(visit: Callable[..., Any], served: Any
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ({"status": 404, "body": "{}"}, "the server answered 404"),
-        ({"status": 200, "body": '{"kind": "mech", "header": {"version": 2}}'}, "it is of version 2"),
+        ({"status": 404, "body": "{}"}, "the server returned status 404"),
+        ({"status": 200, "body": '{"kind": "mech", "header": {"version": 2}}'}, "the recording has version 2"),
     ],
 )
 def test_unsupported_recording_shows_a_message(
@@ -258,7 +258,7 @@ def test_new_matches_are_announced_and_shown_on_request(
     match_id = report_match()
     news = page.locator("[data-news]")
     news.wait_for(timeout=SOON_MS)
-    assert news.inner_text() == "1 more match since: show"
+    assert news.inner_text() == "1 new match: show"
     news.click()
     page.locator(f"#matches a[href='/matches/{match_id}']").first.wait_for()
     assert not page.locator("[data-news]").is_visible()
@@ -270,7 +270,7 @@ def test_a_list_that_leaves_some_out_promises_no_more_of_them(
     page = visit("/matches?recorded=true")
     page.wait_for_selector("[data-live-state=live]")
     report_match()
-    page.get_by_role("button", name="1 more match in all since: look again").click()
+    page.get_by_role("button", name="1 new match before filters: reload").click()
     page.wait_for_selector("[data-news]", state="hidden")
     assert page.locator("#matches tbody tr").count() == 1
 

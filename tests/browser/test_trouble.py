@@ -40,7 +40,7 @@ def test_busy_server_shows_a_message_until_it_recovers(page: Any) -> None:
 def test_unreachable_server_shows_a_message_until_it_responds(page: Any) -> None:
     page.route(FILTERED, lambda route: route.abort())
     page.fill("#q", "a")
-    expect(page.locator("#notice")).to_contain_text("does not answer")
+    expect(page.locator("#notice")).to_contain_text("does not respond")
     page.evaluate("document.dispatchEvent(new CustomEvent('league:period', {detail: {}}))")
     expect(page.locator("#notice")).to_have_text("")
 
@@ -51,7 +51,7 @@ def test_message_disappears_after_reconnecting(page: Any) -> None:
     page.wait_for_selector("[data-live-state=connecting]")
     page.route(FILTERED, lambda route: route.abort())
     page.fill("#q", "a")
-    expect(page.locator("#notice")).to_contain_text("does not answer")
+    expect(page.locator("#notice")).to_contain_text("does not respond")
     page.unroute("**/live")
     page.wait_for_selector(LIVE)
     expect(page.locator("#notice")).to_have_text("")

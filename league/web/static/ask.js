@@ -1,6 +1,6 @@
-// How scripts of pages ask the server. Whoever is not signed in any more is sent to where that is done, and back.
+// Requests to the server. If the session has ended, the browser is sent to the sign-in page, and back afterwards.
 
-// Returns the answer, or null where there is none or it is an error: the mark in the header says that it is away.
+// Returns the response, or null if there is none or it is an error: the header shows that the server is unreachable.
 export async function ask(address) {
   try {
     const answer = await fetch(address, { headers: { "HX-Request": "true" } });
@@ -11,13 +11,13 @@ export async function ask(address) {
   }
 }
 
-// Finds out whether pages are closed to this browser: then, and only then, the form of signing in is shown.
+// Checks whether this browser has to sign in, and shows the sign-in form only then.
 export async function leaveIfSignedOut() {
   try {
     const answer = await fetch("/sign-in", { redirect: "manual" });
     if (answer.ok) signIn();
   } catch {
-    // the server is away
+    // the server is unreachable
   }
 }
 

@@ -1,7 +1,7 @@
-// Curves by uPlot in the colours of the page, redrawn when these or the width change.
+// uPlot charts in the colours of the page. They are redrawn when the theme or the width changes.
 import { local } from "./times.js";
 
-// A custom property of a colour holds light and dark: only an element that wears it knows which it is.
+// A custom property has a light and a dark colour. Only the computed style of an element has the current one.
 const probe = document.body.appendChild(Object.assign(document.createElement("i"), { hidden: true }));
 
 export function colour(name) {
@@ -19,7 +19,7 @@ export function axis(options = {}) {
   };
 }
 
-// Draws columns into an element that has a height of its own; returns the chart. What it holds already is replaced.
+// Draws columns into an element with a fixed height, replaces its content, and returns the chart.
 export function plot(element, options, columns) {
   element.replaceChildren();
   const size = () => ({ width: element.clientWidth, height: element.clientHeight });
@@ -32,7 +32,7 @@ export function plot(element, options, columns) {
   return chart;
 }
 
-// A rating over time with its 95 % band. `say` is told the index that the reader points at, or null.
+// A rating over time with its 95 % interval. Calls `say` with the index under the pointer, or null.
 export function rating(element, curve, say) {
   const dots = curve.at.length < 40;
   return plot(element, {
@@ -54,7 +54,7 @@ export function ratingColumns(curve) {
   return [curve.at, curve.high, curve.low, curve.rating];
 }
 
-// Labels of a time axis in seconds: the time of day by the reader's clock, and the day where it is a new one.
+// Labels of a time axis in seconds: local time, and the date if it differs from that of the label before.
 export function times(_, splits, axis, space, apart) {
   let before = "";
   return splits.map((split) => {
@@ -68,7 +68,7 @@ export function times(_, splits, axis, space, apart) {
   });
 }
 
-// What a time axis spans, in seconds: all, and the hour around a single moment, of which uPlot would make 1,000 days.
+// Range of a time axis in seconds. A single point gets an hour, because uPlot would show 1,000 days.
 function period({ data: [at] }, first, last) {
   return at.length === 1 ? [first - 1800, first + 1800] : [first, last];
 }

@@ -1,4 +1,4 @@
-// Puts new lines on top of the log as they are written.
+// Inserts new rows at the top of the log.
 import { ask } from "./ask.js";
 
 const CALM_MS = 150; // events that come together are fetched together

@@ -1,5 +1,5 @@
-// A chart of lines over steps: its figure holds a `.plot`, a `.legend`, and in its data what is usual.
-// Lines differ in dash as well as in colour; colours are those of the legend's entries, which follow the theme.
+// A line chart over steps. Its figure has a `.plot`, a `.legend`, and the typical range in data attributes.
+// Lines differ in dash and in colour. The colours come from the legend, which follows the theme.
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [14, 4], [5, 5]];
 const COLOURS = 6;
 const SYNC = "steps";
@@ -23,7 +23,7 @@ export class LineChart {
     this.redraw();
   }
 
-  // Whether these lines are those that are shown, or a part of them.
+  // Returns whether these lines are a subset of the lines on the chart.
   fits(lines) {
     return lines.every(({ label }) => this.lines.includes(label));
   }
@@ -89,7 +89,7 @@ export class LineChart {
     };
   }
 
-  // Marks what is usual, as far as it is in the picture.
+  // Draws the visible part of the typical range.
   shade(chart, colour) {
     const { low, high } = this.figure.dataset;
     if (low === undefined) return;
@@ -102,7 +102,7 @@ export class LineChart {
     chart.ctx.restore();
   }
 
-  // Writes the values at a place, or the last ones.
+  // Writes the values at an index, or the last values, into the legend.
   read(place) {
     const told = this.lines.map((label, number) => {
       const values = this.data[number + 1];
@@ -115,7 +115,7 @@ export class LineChart {
   }
 }
 
-// Where colours begin anew dashes are others.
+// Another dash pattern when the colours repeat.
 function dashOf(place) {
   return DASHES[(place + Math.floor(place / COLOURS)) % DASHES.length];
 }
@@ -132,7 +132,7 @@ function entry(label, place) {
 function nothing() {
   const text = document.createElement("p");
   text.className = "nothing";
-  text.textContent = "nothing reported yet";
+  text.textContent = "no data yet";
   return text;
 }
 
@@ -148,7 +148,7 @@ export function short(value) {
   return size !== 0 && size < 1e-3 ? value.toExponential(2) : trim(value);
 }
 
-// Labels of an axis whose values are so far apart: in one unit, with the digits that tell them from each other.
+// Labels of an axis with a given distance between values: one unit, and enough digits to distinguish the values.
 export function labels(_, values, axis, space, apart) {
   const largest = Math.max(...values.map(Math.abs));
   const [, size, unit] = UNITS.find(([least]) => largest >= least) ?? power(largest);

@@ -1,6 +1,6 @@
 // Follows the league: every event becomes `league:event` and `league:KIND` on the document, with the event in `detail`.
-// A hidden tab follows nothing: browsers open few connections to one server. When it is followed again, `league:return`
-// says that something may have been missed; so it does after a server was busy or away.
+// A hidden tab closes its event stream, because browsers open few connections to one server. `league:return` follows when
+// the stream is open again, also after the server was busy or unreachable, because events may have been missed.
 import { leaveIfSignedOut } from "./ask.js";
 
 const RETRY_MS = 5000;
@@ -26,7 +26,7 @@ function begin() {
   missed = false;
 }
 
-// A browser tries again by itself after a broken connection, but not after an answer that is no stream.
+// Browsers reconnect after a broken connection, but not after a response that is no event stream.
 function retry() {
   say("connecting");
   missed = true;

@@ -1,5 +1,5 @@
-// Says how many matches came in since the page was loaded; they are shown when a reader asks for them. What a filter
-// leaves of them is not known before.
+// Counts the matches since the page was loaded, and shows them on request. The count ignores the filters, because only the
+// server can apply them.
 let news = 0;
 
 document.addEventListener("league:result", ({ detail }) => {
@@ -7,8 +7,8 @@ document.addEventListener("league:result", ({ detail }) => {
   if (detail.environment !== table.dataset.environment) return;
   news += detail.details.matches;
   const button = table.querySelector("[data-news]");
-  const told = `${news.toLocaleString("en")} more ${news === 1 ? "match" : "matches"}`;
-  button.textContent = "filtered" in table.dataset ? `${told} in all since: look again` : `${told} since: show`;
+  const text = `${news.toLocaleString("en")} new ${news === 1 ? "match" : "matches"}`;
+  button.textContent = "filtered" in table.dataset ? `${text} before filters: reload` : `${text}: show`;
   button.hidden = false;
 });
 

@@ -1,5 +1,5 @@
-// Dialogs, copying, forms that send themselves, and where answers to failed requests are shown. The entry of the current
-// page is brought into sight where not all have room.
+// Dialogs, copy buttons, forms that are submitted on change, and errors of failed requests. On narrow screens the
+// navigation is scrolled to the current page.
 const current = document.querySelector("nav [aria-current=page]");
 if (current) current.parentElement.scrollLeft = current.offsetLeft - current.parentElement.offsetLeft - 40;
 
@@ -30,7 +30,7 @@ document.addEventListener("htmx:configRequest", ({ detail }) => {
 });
 
 document.addEventListener("htmx:sendError", ({ detail }) => {
-  placeOfErrors(detail.requestConfig.elt).textContent = "The server does not answer. Try again when it does.";
+  placeOfErrors(detail.requestConfig.elt).textContent = "The server does not respond. Try again later.";
   away = true;
 });
 
@@ -56,14 +56,14 @@ function placeOfErrors(element) {
   return element.closest("dialog")?.querySelector(".refused") ?? document.getElementById("notice");
 }
 
-// What a server says that is too busy to make pages: a problem document.
+// The text of a problem document, which a busy server returns instead of a page.
 function worded({ status, responseText }) {
   const line = document.createElement("p");
   line.className = "error-line";
   try {
     line.textContent = JSON.parse(responseText).detail;
   } catch {
-    line.textContent = `The server answered ${status}.`;
+    line.textContent = `The server returned status ${status}.`;
   }
   return line.outerHTML;
 }

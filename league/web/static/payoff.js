@@ -25,7 +25,7 @@ const painted = document.createElement("canvas"); // the cells, which choosing o
 
 const at = (row, column) => row * size - (row * (row + 1)) / 2 + column - row - 1;
 
-// A pair from the row's view; null on the diagonal.
+// Returns a pair from the row's point of view; null on the diagonal.
 function pair(row, column) {
   if (row === column || !cells) return null;
   const turned = row > column;
@@ -55,7 +55,7 @@ function layout() {
   place = labelled(cell) ? { left: names, top: 22, cell } : { left: 0, top: 0, cell };
 }
 
-// Paints everything: up to 40,000 cells, and what stands around them.
+// Draws up to 40,000 cells with their labels into a buffer.
 function draw() {
   layout();
   const { left, top, cell } = place;
@@ -74,7 +74,7 @@ function draw() {
   present();
 }
 
-// Shows what is painted, and the chosen pair.
+// Copies the buffer to the canvas and marks the selected pair.
 function present() {
   const brush = canvas.getContext("2d");
   brush.setTransform(1, 0, 0, 1, 0, 0);
@@ -87,7 +87,7 @@ function present() {
   outline(brush, ink, chosen.row, chosen.column, 2.5);
 }
 
-// Writes the names of some players before their rows, and their numbers above their columns.
+// Labels rows with names and columns with numbers, as many as fit.
 function label(brush, colour, numbers) {
   const { left, top, cell } = place;
   if (!left) return;
@@ -103,8 +103,8 @@ function label(brush, colour, numbers) {
   }
 }
 
-// A name with its number behind it, whichever way the name is written. What takes more than so many pixels is cut in the
-// middle: names of snapshots differ at the end.
+// A name and its number, isolated for right-to-left scripts. Long names are cut in the middle, because names of snapshots
+// differ at the end.
 function fitting(brush, name, number, width) {
   const letters = [...name];
   for (let kept = letters.length; kept > 0; kept -= 1) {
@@ -157,7 +157,7 @@ function outline(brush, colour, row, column, width) {
   brush.strokeRect(left + column * cell + half, top + row * cell + half, cell - 2 * half, cell - 2 * half);
 }
 
-// --- choosing ---
+// --- selection ---
 
 function choose(next) {
   if (next?.row === chosen?.row && next?.column === chosen?.column) return;
@@ -176,11 +176,11 @@ function words() {
     return [name];
   }
   name.textContent = `${one.name} against ${other.name}: ${percent(told.winRate)}`;
-  if (!told.matches) return [name, " predicted by their ratings; they have never met."];
+  if (!told.matches) return [name, " predicted from the ratings, because they have not played each other."];
   const link = document.createElement("a");
   link.href = matchesOf(one, other);
   link.textContent = `${told.matches.toLocaleString("en")} ${told.matches === 1 ? "match" : "matches"}`;
-  return [name, " in ", link, `, results alone ${percent(told.low)} to ${percent(told.high)} with 95 %.`];
+  return [name, " in ", link, `, 95 % interval ${percent(told.low)} to ${percent(told.high)}.`];
 }
 
 function percent(share) {

@@ -1,4 +1,4 @@
-// The rating curve of a player's page, drawn anew after every rating period.
+// The rating curve of a player's page, redrawn after every rating period.
 import { ask } from "./ask.js";
 import { rating, ratingColumns } from "./charts.js";
 import { local } from "./times.js";

@@ -1,5 +1,5 @@
-// Keeps the table as the league is now. Lines change where they are; a new order is shown at once only to nobody:
-// whoever moved, typed or scrolled of late is told how many lines moved, and asks for it.
+// Updates the table. Rows change in place. The order changes by itself only if the page is not in use. After recent input,
+// a button shows how many rows have moved and sorts them.
 import { ask } from "./ask.js";
 
 const IDLE_MS = 20000;
@@ -61,7 +61,7 @@ function update(lines) {
 }
 
 function content(line) {
-  return line.innerHTML.replace(/<time.*?<\/time>/gs, ""); // which goes on by itself
+  return line.innerHTML.replace(/<time.*?<\/time>/gs, ""); // times.js updates it
 }
 
 function suggest(moved, added) {
@@ -70,9 +70,9 @@ function suggest(moved, added) {
     return;
   }
   const parts = [];
-  if (moved) parts.push(`${moved} ${moved === 1 ? "line has" : "lines have"} moved`);
+  if (moved) parts.push(`${moved} ${moved === 1 ? "row has" : "rows have"} moved`);
   if (added > 0) parts.push(`${added} new`);
-  if (added < 0) parts.push(`${-added} gone`);
+  if (added < 0) parts.push(`${-added} removed`);
   const button = table().querySelector("[data-reorder]");
   button.textContent = `${parts.join(", ")}: show the new order`;
   button.hidden = false;

@@ -1,4 +1,4 @@
-// Light or dark, before anything is drawn: as chosen here before, or else as the system has it.
+// Sets the theme before the first paint: the stored choice, or else that of the system.
 const chosen = localStorage.getItem("theme");
 if (chosen) document.documentElement.dataset.theme = chosen;
 

@@ -1,5 +1,5 @@
-// Times as the reader's clock has them; the title keeps UTC. Ages go on by themselves.
-// Ages are those of the server's clock, which a reader's may differ from by any amount.
+// Shows times in the browser's time zone, with UTC as the title, and updates ages. Ages use the server's clock, because the
+// browser's clock may be wrong.
 const AHEAD_MS = Date.now() - Date.parse(document.querySelector("meta[name=now]").content);
 const LATE_MS = 10000; // so long a page may have been on its way
 const UNITS = [[31536000, "y"], [86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];

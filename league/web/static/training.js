@@ -1,4 +1,4 @@
-// Draws a learner's curves over its steps and follows them: new points appear as its trainer reports them.
+// Draws a learner's curves over its steps, and adds points as its trainer reports them.
 import { ask } from "./ask.js";
 import { LineChart } from "./lines.js";
 
@@ -33,7 +33,7 @@ async function follow() {
   for (const [chart, lines] of shown(told)) chart.extend(steps, lines);
 }
 
-// The charts that an answer has lines for.
+// The charts for which a response has lines.
 function shown(told) {
   return Object.entries(told.charts).map(([key, lines]) => [charts.get(key), lines]);
 }

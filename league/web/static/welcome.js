@@ -1,4 +1,4 @@
-// Shows the league as soon as somebody plays in it.
+// Reloads the page when a learner has registered.
 import { ask } from "./ask.js";
 
 const LOOK_MS = 5000;

@@ -131,7 +131,7 @@ def test_page_has_a_row_limit_and_links_to_its_neighbours(
     monkeypatch.setattr(standings, "PAGE", 2)
     monkeypatch.setattr(standings, "SHEET", 4)
     page = http.get("/", params={"sort": "name"}).text
-    assert "those before" not in page
+    assert "previous" not in page
     assert 'href="/?sort=name&amp;offset=2">3 more</a>' in page  # for who has no scripts
     piece = http.get("/standings/rows", params={"sort": "name", "offset": 2}, headers=PIECE).text
     assert ids(piece) == everybody[2:4]
@@ -140,7 +140,7 @@ def test_page_has_a_row_limit_and_links_to_its_neighbours(
     last = http.get("/", params={"sort": "name", "offset": 4}).text
     assert ids(last) == everybody[4:]
     assert "from line\n      5 on" in last
-    assert 'href="/?sort=name">those before</a>' in last
+    assert 'href="/?sort=name">previous</a>' in last
     assert 'data-page="/?sort=name&amp;offset=4"' in last
     assert 'class="more"' not in last
 
@@ -148,7 +148,7 @@ def test_page_has_a_row_limit_and_links_to_its_neighbours(
 def test_offset_beyond_the_end_returns_the_first_page(http: TestClient, scene: Scene) -> None:
     page = http.get("/", params={"offset": 100}).text
     assert ids(page) == ids(http.get("/").text) != []
-    assert "those before" not in page
+    assert "previous" not in page
     assert http.get("/", params={"offset": -1}).status_code == 422
 
 

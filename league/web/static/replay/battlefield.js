@@ -1,4 +1,4 @@
-// The ground as a picture, drawn once: lit from the upper left, steps throw shadows.
+// Renders the terrain once, lit from the upper left, with shadows of steps.
 import { MATERIAL_NAMES } from "./decode.js";
 import { channels, HIGH_GROUND, LOW_GROUND, MATERIALS } from "./palette.js";
 
@@ -13,7 +13,7 @@ const EDGE_DARK = 0.74;
 const RULE_CELLS = 10;
 const RULE = 0.94;
 
-// What a material adds to its colour at a pixel; noise is about [-1, 1] with bumps of so many pixels.
+// Colour change of a material at a pixel, from noise in about [-1, 1] with a period in pixels.
 const TEXTURES = {
   water: (x, y, noise) => {
     const ripple = Math.sin(0.45 * y + 2.2 * Math.sin(0.06 * x) + 2 * noise(12, x, y));
@@ -69,7 +69,7 @@ function paint(data, ground, pixels) {
   }
 }
 
-// What is left of the light: less in shadows, more on edges that face it.
+// Brightness: lower in shadows, higher on edges that face the light.
 function lightAt(solid, cellOf, x, y, pixels) {
   const height = solid[cellOf(x, y)];
   const rise = (distance) => solid[cellOf(Math.max(x - distance, 0), Math.max(y - distance, 0))] - height;
@@ -93,7 +93,7 @@ function tint(strength, red, green, blue) {
   return [strength * red, strength * green, strength * blue];
 }
 
-// Smooth noise that is the same every time: corners of a grid have fixed values, between which it blends.
+// Deterministic value noise: fixed values at grid corners, interpolated in between.
 function noises() {
   const corner = (grain, column, row) => {
     const mixed = Math.sin(column * 127.1 + row * 311.7 + grain * 74.7) * 43758.5453;

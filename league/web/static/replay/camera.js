@@ -1,4 +1,4 @@
-// Which part of the map is on the canvas. Places are in metres, x to the right and y up; pixels are those of CSS.
+// The visible part of the map. Positions are in metres, x to the right and y up. Pixels are CSS pixels.
 const ZOOM_MAX = 8;
 const EASE_S = 0.18; // after so long a followed mech is a third as far from the middle
 
@@ -27,7 +27,7 @@ export class Camera {
     return [this.x + (left - this.size / 2) / this.scale, this.y - (top - this.size / 2) / this.scale];
   }
 
-  // Zooms so that what is under a pixel stays there.
+  // Zooms around a pixel.
   zoomBy(factor, left = this.size / 2, top = this.size / 2) {
     const [x, y] = this.toPlace(left, top);
     this.zoom = Math.min(Math.max(this.zoom * factor, 1), ZOOM_MAX);
@@ -39,7 +39,7 @@ export class Camera {
     this.#goTo(this.x - left / this.scale, this.y + top / this.scale);
   }
 
-  // Goes after something that moves; at once where no time is given. Says whether it is still on its way.
+  // Moves towards a target, or jumps to it if no time is given. Returns whether it is still moving.
   follow(x, y, elapsedS = Infinity) {
     const share = 1 - Math.exp(-elapsedS / EASE_S);
     const [fromX, fromY] = [this.x, this.y];

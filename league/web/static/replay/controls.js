@@ -1,4 +1,4 @@
-// Buttons, keys and fingers of a replay. Everything ends in a call of `act`.
+// Buttons, keys and touch gestures of a replay. All of them call `act`.
 import { SPEEDS } from "./playback.js";
 
 const TAP_PX = 6;
@@ -38,7 +38,7 @@ export function fillSpeeds(select) {
   select.append(...SPEEDS.map((speed) => new Option(`${speed}×`, speed, speed === 1, speed === 1)));
 }
 
-// Keys are the replay's where focus is in it or nowhere, but for those that a slider, a choice or a button needs.
+// Handles keys if the focus is in the replay or nowhere, except keys that a slider, select or button needs.
 export function connectKeys(root, act) {
   document.addEventListener("keydown", (event) => {
     if (event.target !== document.body && !root.contains(event.target)) return;
@@ -51,7 +51,7 @@ export function connectKeys(root, act) {
   });
 }
 
-// Dragging moves the map, two fingers or Ctrl and the wheel zoom it, a tap follows whoever is there.
+// Dragging pans the map, two fingers or Ctrl and the wheel zoom it, and a tap follows the mech under it.
 export function connectPointer(canvas, camera, act) {
   const fingers = new Map();
   let travelled = 0;

@@ -1,4 +1,4 @@
-// The file of a recording as arrays; docs/reference/formats.md says what it holds.
+// Decodes a recording into arrays. The format is in docs/reference/formats.md.
 export const FLAG = {
   alive: 1,
   shutdown: 2,
@@ -19,13 +19,13 @@ const TABLES = ["shells", "beams", "hits", "smoke"];
 
 export async function fetchRecording(address) {
   const answer = await fetch(address);
-  if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+  if (!answer.ok) throw new Error(`the server returned status ${answer.status}`);
   return decode(await answer.json());
 }
 
 export function decode(recording) {
   const { version } = recording.header;
-  if (version !== VERSION) throw new Error(`it is of version ${version}, and this page shows version ${VERSION}`);
+  if (version !== VERSION) throw new Error(`the recording has version ${version}, and this page supports version ${VERSION}`);
   return recording.kind === "mech" ? decodeMechs(recording) : recording;
 }
 
@@ -39,7 +39,7 @@ function decodeMechs(recording) {
   return { ...recording, ...tables, frames, length, holders: followZone(recording.events, length) };
 }
 
-// A table with `first[f]`, the first row of frame f; the row after the last one of frame f is `first[f + 1]`.
+// Row offsets by frame: the rows of frame f are `first[f]` to `first[f + 1]`, exclusive.
 function decodeTable(table, length) {
   const frame = sum(table.frame);
   const first = new Int32Array(length + 1);
@@ -58,7 +58,7 @@ function sum(differences) {
   return values;
 }
 
-// Who scores in the zone, for every frame.
+// The side that scores in the zone, for every frame.
 function followZone(events, length) {
   const holders = new Array(length).fill("nobody");
   for (const event of events) {

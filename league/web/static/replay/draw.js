@@ -20,7 +20,7 @@ export class Painter {
     this.groundOf = "";
   }
 
-  // Gives the canvas as many pixels as the screen has for it.
+  // Matches the canvas resolution to the device pixels.
   fit() {
     this.camera.size = this.canvas.clientWidth;
     const pixels = Math.round(this.camera.size * devicePixelRatio);
@@ -50,7 +50,7 @@ export class Painter {
     if (chosen !== null) this.#drawChosen(scene.mechs[chosen]);
   }
 
-  // The ground as the camera has it. Scaling costs more than all else: where the camera rests it is done once.
+  // The terrain as the camera sees it. Scaling is the most expensive step, so it is cached while the camera rests.
   #drawGround(ratio) {
     const { side, size, scale, x, y } = this.camera;
     const [left, top] = this.camera.toPixel(-side / 2, side / 2);

@@ -1,10 +1,10 @@
-// What happens between mechs: the zone, beams, shells, smoke, blasts.
+// Draws effects: the zone, beams, shells, smoke, explosions.
 import { BLAST, DEEP_TEAMS, ECCM, HOLDERS, NEUTRAL, SMOKE, TEXT, WEAPONS, mix } from "./palette.js";
 
 const TURN = 2 * Math.PI;
 const ZONE_ARCS = 24;
 const SMOKE_RADIUS_M = 4;
-// Places and sizes of a cloud's parts, over its radius.
+// Positions and sizes of a cloud's circles, relative to its radius.
 const PUFFS = [
   [0, 0, 0.75],
   [0.42, 0.1, 0.55],
@@ -34,7 +34,7 @@ export function drawZone(context, camera, radiusM, holder) {
   }
 }
 
-// Light from one mech to another; a flamer's grows wider on the way, a painter's is dashed.
+// A beam from one mech to another. A flamer's becomes wider, and a painter's is dashed.
 export function drawBeam(context, camera, beam, scene) {
   const start = camera.toPixel(scene.mechs[beam.shooter].x, scene.mechs[beam.shooter].y);
   const end = camera.toPixel(scene.mechs[beam.target].x, scene.mechs[beam.target].y);
@@ -54,7 +54,7 @@ export function drawBeam(context, camera, beam, scene) {
   }
 }
 
-// A shell with the way behind it.
+// A shell with its trail.
 export function drawShell(context, camera, shell) {
   const here = camera.toPixel(shell.x, shell.y);
   const there = camera.toPixel(shell.fromX, shell.fromY);
@@ -79,7 +79,7 @@ export function drawSmoke(context, camera, cloud) {
   }
 }
 
-// Sparks on a mech that is being hit, the more the more it hurts.
+// Sparks on a mech that is hit, more for more damage.
 export function drawImpact(context, camera, mech, scene) {
   const place = camera.toPixel(mech.x, mech.y);
   const reach = 3 + 0.9 * Math.sqrt(mech.hurt);
@@ -90,7 +90,7 @@ export function drawImpact(context, camera, mech, scene) {
   }
 }
 
-// Mechs that have just been destroyed, and missiles that have just been downed.
+// Mechs that were just destroyed, and missiles that were just shot down.
 export function drawBlasts(context, camera, scene) {
   for (const event of scene.recent) {
     const place = camera.toPixel(scene.mechs[event.mech]?.x ?? 0, scene.mechs[event.mech]?.y ?? 0);
@@ -102,7 +102,7 @@ export function drawBlasts(context, camera, scene) {
   }
 }
 
-// Where somebody came from, the older the fainter.
+// The trail of a mech, fading with age.
 export function drawTrail(context, camera, places, colour) {
   places.forEach(([x, y], each) => {
     if (each % 2) fillDisc(context, ...camera.toPixel(x, y), 1.6, colour, (0.7 * each) / places.length);

@@ -7,7 +7,7 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
-// Words, those of a side in its colour; see `describe`.
+// Text parts in the colours of their sides. See `describe`.
 export function coloured(parts) {
   return parts.map(([textContent, side]) =>
     side === null ? textContent : element("span", { className: SIDES[side], textContent }),

@@ -55,5 +55,5 @@ const SHAPES = Object.fromEntries(
   ]),
 );
 
-// Others look like a medium.
+// Other classes look like a medium mech.
 export const shapeOf = (role) => SHAPES[role] ?? SHAPES.medium;

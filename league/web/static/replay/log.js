@@ -1,4 +1,4 @@
-// What happened, in words; a click on a line goes there.
+// The event log. A click on a line seeks to it.
 import { coloured, element } from "./elements.js";
 import { clock, describe, isLoud } from "./wording.js";
 
@@ -17,7 +17,7 @@ export class Log {
     this.shown = undefined; // nothing is marked yet
   }
 
-  // Marks the last line that has happened and keeps it in view, without moving the page.
+  // Marks the current line and scrolls the log, but not the page, to it.
   show(frame) {
     const happened = this.lines.findLastIndex(({ at }) => at <= frame);
     if (happened === this.shown) return;

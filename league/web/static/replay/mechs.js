@@ -1,4 +1,4 @@
-// Mechs seen from above. Home stands on discs and away on diamonds, so that sides differ by more than colour.
+// Draws mechs from above. Home has discs and away diamonds, so that sides differ by more than colour.
 import { FLAG } from "./decode.js";
 import { shapeOf } from "./hulls.js";
 import { ECCM, ECM, HEAT, INK, LOW, PAINT, SHUTDOWN, TEAMS, TEXT, WRECKAGE, mix } from "./palette.js";
@@ -65,7 +65,7 @@ export function drawMech(context, camera, mech, hull) {
   });
 }
 
-// What is true of a mech besides: painted, jamming, clearing; hit points and heat over it.
+// Status marks of a mech: painted, ECM, ECCM, and bars with hit points and heat.
 export function drawMarks(context, camera, mech, hull, label) {
   const [x, y] = camera.toPixel(mech.x, mech.y);
   const radius = radiusOf(camera, hull);
@@ -86,7 +86,7 @@ function colourOf(mech) {
   return has(mech, FLAG.fallen) ? mix(team, INK, 0.4) : team;
 }
 
-// Draws in the mech's own measures: see hulls.js.
+// Draws in units of the mech's own size. See hulls.js.
 function inPlace(context, mech, [x, y], radius, draw) {
   context.save();
   context.translate(x, y);
@@ -148,7 +148,7 @@ function drawBrackets(context, x, y, reach, arm) {
   context.stroke();
 }
 
-// Around the place of the canvas's origin.
+// Around the canvas origin.
 function drawBars(context, mech, label) {
   const [width, height] = BAR_PX;
   const left = -width / 2;

@@ -1,4 +1,4 @@
-// Where a replay is, in frames, and how it goes on.
+// Position of a replay in frames, and its speed.
 export const SPEEDS = [0.25, 0.5, 1, 2, 4, 8];
 
 export class Playback {
@@ -14,7 +14,7 @@ export class Playback {
     return this.moment >= this.last;
   }
 
-  // Plays on, from the start where it has ended, or stops.
+  // Toggles playback. Starts again after the end.
   toggle() {
     if (!this.playing && this.ended) this.moment = 0;
     this.playing = !this.playing;
@@ -30,7 +30,7 @@ export class Playback {
     this.moment = Math.min(Math.max(moment, 0), this.last);
   }
 
-  // To a whole frame: the next one, the one before, or further.
+  // Steps by whole frames, forward or back.
   step(frames) {
     this.playing = false;
     this.seek(frames > 0 ? Math.floor(this.moment) + frames : Math.ceil(this.moment) + frames);

@@ -4,7 +4,7 @@ import { element } from "./elements.js";
 import { LOW_HP } from "./mechs.js";
 import { nameOf } from "./wording.js";
 
-// What a row says of a living mech, the gravest first.
+// States of a living mech, the most severe first.
 const STATES = [
   [FLAG.shutdown, "shut down"],
   [FLAG.fallen, "fallen"],
@@ -35,7 +35,7 @@ export class Roster {
     const count = place.querySelector("[data-standing]");
     return (mechs) => {
       const standing = mechs.filter((mech) => mech.side === side && mech.alive).length;
-      count.textContent = `${standing} of ${own.length} standing`;
+      count.textContent = `${standing} of ${own.length} alive`;
     };
   }
 
@@ -51,7 +51,7 @@ export class Roster {
 class Row {
   constructor(name, weapons, choose) {
     this.button = element("button", { type: "button", className: "quiet small", textContent: name, onclick: choose });
-    this.button.title = weapons.length ? `Seen to use ${weapons.join(", ")}` : "Not seen to shoot";
+    this.button.title = weapons.length ? `Weapons used: ${weapons.join(", ")}` : "No weapon used";
     this.hull = bar("hull");
     this.heat = bar("heat");
     this.cells = { state: element("td", { className: "state" }), kills: number(), dealt: number("spare") };

@@ -1,4 +1,4 @@
-// What there is to see of a match of mechs at any moment, counted in frames; between two frames it blends.
+// The state of a mech match at any moment, in frames. Between two frames it interpolates.
 import { FLAG } from "./decode.js";
 
 const SEEN_ALONE = 0.5; // a shell of one frame only is shown for this share of the time between two
@@ -35,7 +35,7 @@ export class Stage {
     };
   }
 
-  // Places of a mech in the frames before a moment, oldest first.
+  // Positions of a mech in the frames before a moment, oldest first.
   trail(mech, frame, count) {
     const { x, y } = this.recording.frames;
     const first = Math.max(0, frame - count);
@@ -77,7 +77,7 @@ export class Stage {
     return lost;
   }
 
-  // Shells move from where they were to where they are; new ones come from their owner.
+  // Shells are interpolated between two frames. New shells start at their owner.
   #shells(frame, progress, mechs) {
     const before = this.#shellsOf(frame - 1);
     const after = this.#shellsOf(frame);

@@ -1,4 +1,4 @@
-// A match of any other game: its decisions, one after the other, with the rewards so far.
+// A match of any other game: a table of its decisions with the sums of rewards.
 import { element } from "./elements.js";
 import { SIDES, sideOf } from "./wording.js";
 

@@ -1,4 +1,4 @@
-// What every mech had done by each frame, and with which weapons it was seen at all.
+// Kills and damage of each mech up to each frame, and the weapons that it used.
 export function countUp(recording) {
   const mechs = recording.header.roles.length;
   const { length } = recording;

@@ -1,5 +1,5 @@
-// The strip above the slider: who held the zone when, home above and away below, both where it was contested; and a
-// mark for every kill, on the victor's side.
+// The strip above the slider: the holder of the zone over time (home above, away below, both if contested), and a mark for
+// every kill, on the side of the killer.
 import { TEAMS } from "./palette.js";
 import { sideOf, SIDES } from "./wording.js";
 
@@ -29,7 +29,7 @@ export function drawTimeline(canvas, recording) {
   }
 }
 
-// Points at the strip from one side.
+// A triangle that points at the strip from one side.
 function triangle(context, x, y, away, size) {
   context.beginPath();
   context.moveTo(x, y);

@@ -1,4 +1,4 @@
-// The replay of a match, put together.
+// The replay of a match: connects playback, camera, drawing and controls.
 import { Camera } from "./camera.js";
 import { connectButtons, connectKeys, connectPointer, fillSpeeds, ZOOM } from "./controls.js";
 import { fetchRecording } from "./decode.js";
@@ -115,7 +115,7 @@ class View {
     this.#draw();
   }
 
-  // --- what stands round the map ---
+  // --- panels around the map ---
 
   #tell(scene) {
     const { playing, speed } = this.playback;
@@ -165,7 +165,7 @@ class View {
       ["legs", percent(frames.leg[this.chosen][scene.frame])],
       ["stability", percent(frames.stability[this.chosen][scene.frame])],
       ["height", `${mech.z.toFixed(1)} m`],
-      ["seen to use", weapons.join(", ") || "nothing"],
+      ["weapons used", weapons.join(", ") || "none"],
     ];
     const state = stateOf(mech);
     place.replaceChildren(
@@ -177,19 +177,19 @@ class View {
     );
   }
 
-  // For screen readers, when nothing moves.
+  // Announces the scene to screen readers while the replay is paused.
   #announce() {
     const scene = this.stage.at(this.playback.moment);
     const { roles } = this.stage.recording.header;
     const standing = SIDES.map((side, number) => {
       const own = roles.filter((_, mech) => this.stage.sides[mech] === number).length;
-      return `${side} ${scene.mechs.filter((mech) => mech.alive && mech.side === number).length} of ${own} standing`;
+      return `${side} ${scene.mechs.filter((mech) => mech.alive && mech.side === number).length} of ${own} alive`;
     });
     const zone = scene.holder === "nobody" ? "zone: empty" : `zone: ${scene.holder}`;
     this.#part("[data-state]").textContent = `${clock(scene.timeS)}: ${standing.join(", ")}; ${zone}`;
   }
 
-  // --- choosing ---
+  // --- selection ---
 
   #fillFollow() {
     const { header } = this.stage.recording;

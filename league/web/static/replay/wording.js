@@ -1,4 +1,4 @@
-// Events in words, as arena/render/wording.py has them; parts say whose colour they take.
+// Texts of events, equal to those of the arena. Each part has the side whose colour it takes.
 const MISHAPS = { fall: "falls", shutdown: "shuts down", legs: "loses its legs" };
 const QUIET = new Set(["paint", "missile", "smoke"]); // too many to read
 export const SIDES = ["home", "away"];
@@ -19,7 +19,7 @@ export function clock(seconds) {
 
 export const isLoud = (event) => !QUIET.has(event.kind);
 
-// A sentence as parts [text, side]; side is null where the words take no colour, which never says it alone.
+// A sentence as parts [text, side]. Side is null for text without a side's colour.
 export function describe(event, header) {
   const mech = (number) => [`${SIDES[sideOf(header, number)]} ${nameOf(header, number)}`, sideOf(header, number)];
   const plain = (text) => [text, null];
