@@ -40,7 +40,7 @@ class RoleNumbers(Request):
     balance: Balance | None = None
     """Unit of a uniform draw: every snapshot or every learner."""
     verification_share: Real | None = None
-    """Share of games against players that it used to beat."""
+    """Share of games against players that it beat before."""
     live_above: Real | None = None
     """Win rate above which an exploiter plays the live main."""
     exploiter_below: Real | None = None
