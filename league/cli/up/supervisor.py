@@ -137,7 +137,9 @@ class Supervisor:
 
     def _view(self, now_s: float) -> View:
         plan = self._plan
-        source = self._workers[0] if self._ready else self._server
+        starting = self._workers[0] if self._ready else self._server
+        # The server's log begins with the lines that `serve.prepare` has just printed.
+        tail = starting.last_lines(TAIL_LINES) if self._ready else ()
         return View(
             url=plan.url,
             home=plan.home,
@@ -146,7 +148,7 @@ class Supervisor:
             uptime_s=now_s - self._began_at_s,
             parts=[Part(child.job.name, child.state, child.restarts) for child in self._children],
             overview=self._overview,
-            tail=source.last_lines(TAIL_LINES) or (f"{source.job.name} is starting ...",),
+            tail=tail or (f"{starting.job.name} is starting ...",),
             note=self._note,
         )
 
