@@ -111,7 +111,7 @@ class Played:
             reasons = Counter(result.reason for result in self.results).most_common()
             return ", ".join(f"{reason} {count}" for reason, count in reasons)
         if rule is checks.RANGES:
-            return f"{spec.observation_size:,} floats an agent"
+            return f"{spec.observation_size:,} floats per agent"
         return ""
 
 

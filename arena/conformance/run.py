@@ -237,7 +237,7 @@ def _summary(spec: EnvironmentSpec) -> str:
     heads = ", ".join(f"{head.name} {head.kind} {head.size}" for head in spec.heads)
     apart = spec.unlike_sides
     sides = "sides alike" if apart is None else f"sides rated separately ({' and '.join(apart)})"
-    return f"{home} v {away} agents, {sides}, {spec.observation_size:,} floats, {heads}"
+    return f"{home} v {away} agents, {sides}, observation of {spec.observation_size:,} floats, {heads}"
 
 
 def _unlike(one: EnvironmentSpec, other: EnvironmentSpec) -> str:
