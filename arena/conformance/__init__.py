@@ -1,4 +1,4 @@
-"""Holds an environment to what environments promise, and says what it breaks, where, and what to do."""
+"""Environment checker: tests an environment against the contract and reports each violation with a remedy."""
 
 from arena.conformance.report import Finding, Report, Verdict
 from arena.conformance.run import verify

@@ -7,11 +7,11 @@ from arena.conformance.report import Finding, Verdict
 
 @dataclass(frozen=True)
 class Check:
-    """One promise of the environment contract.
+    """One rule of the environment contract.
 
     Attributes:
         name: Name of its row in the report.
-        rule: What every environment must do.
+        rule: The requirement for every environment.
         remedy: How to repair an environment that breaks the rule.
     """
 
@@ -24,7 +24,7 @@ class Check:
         return Finding(self.name, Verdict.PASSED, said)
 
     def info(self, said: str) -> Finding:
-        """Return a fact where there is no rule to keep."""
+        """Return information without a verdict."""
         return Finding(self.name, Verdict.INFO, said)
 
     def failed(self, seen: str, where: str = "") -> Finding:
@@ -222,4 +222,4 @@ TABLE = tuple(each for each in list(globals().values()) if isinstance(each, Chec
 PLAYED = TABLE[TABLE.index(LAYOUT) : TABLE.index(REPEATS)]
 """Checks of every decision while matches are played at random."""
 LATER = TABLE[TABLE.index(REPEATS) : TABLE.index(SPEED)]
-"""Checks that need an environment whose matches can be played."""
+"""Checks that need an environment in which matches can be played to their end."""

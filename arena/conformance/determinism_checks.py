@@ -1,4 +1,4 @@
-"""Whether matches repeat, wherever and after whatever they are played."""
+"""Checks of determinism: the same seeds and actions give the same match in any row, order and process."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,25 +17,25 @@ from arena.environments.base import Actions, Environment, Observation
 from arena.seeding import derive
 
 ROWS_COMPARED = 4
-"""Matches that are played twice at once."""
+"""Number of parallel matches that are played twice."""
 
 MOST_PROCESSES = 2
 
 WAITING_S = 60.0
-"""How long a process may take for a decision here: whoever verifies a game waits for it."""
+"""Time limit of a decision in another process, generous because a verification is not urgent."""
 
 Maker = Callable[..., Environment]
-"""Makes the environment: takes `num_envs` and `seed`, and `processes` where it plays one match at a time."""
+"""Creates the environment from `num_envs` and `seed`, and `processes` if it plays single matches."""
 
 
 @dataclass(frozen=True)
 class Determinism:
-    """Plays matches twice.
+    """Plays matches twice and compares them.
 
     Attributes:
-        make: Makes the environment.
+        make: Creates the environment.
         seed: Seed from which all other seeds are derived.
-        decisions: Most decisions of a comparison.
+        decisions: Largest number of decisions of a comparison.
     """
 
     make: Maker
@@ -43,7 +43,7 @@ class Determinism:
     decisions: int
 
     def rows(self) -> Iterator[Finding]:
-        """A row for each way of playing them again."""
+        """Yield a finding for each way of repeating a match."""
         one = self._open(0)
         if not one.spec.reproducible:
             why = "it declares reproducible=False"
@@ -58,7 +58,7 @@ class Determinism:
         yield self._with_other_actions(one)
 
     def chance(self) -> Finding:
-        """Whether other seeds make other matches, while everybody draws the same actions."""
+        """Check whether the seed changes a match under the same actions."""
         try:
             differ = self._differ_by_seed()
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises
@@ -76,7 +76,7 @@ class Determinism:
         return checks.CHANCE.passed(said)
 
     def seeds(self, purpose: str, rows: int = ROWS_COMPARED) -> Tensor:
-        """Seeds for so many rows."""
+        """Return seeds for a number of rows."""
         return torch.tensor([derive(self.seed, purpose, row) for row in range(rows)], dtype=torch.int64)
 
     def _open(self, seed: int, rows: int = ROWS_COMPARED, **told: float) -> Environment:
@@ -94,7 +94,10 @@ class Determinism:
         perturb: Perturbation = leave,
         next_seeds: Tensor | None = None,
     ) -> Difference | None:
-        """Open the same matches in both, and play them; `next_seeds` gives the other batch different next matches."""
+        """Start the same matches in both environments and compare them.
+
+        `next_seeds` gives the second environment different next matches.
+        """
         seeds = self.seeds("match").to(one.device)
         opened = one.reset(seeds), other.reset(seeds[torch.tensor(rows)])
         if next_seeds is not None:
@@ -112,7 +115,7 @@ class Determinism:
         )
 
     def _afterwards(self) -> Difference | None:
-        """A match that was broken off, and one that had ended, in a row that opened the next by itself."""
+        """Compare with a match that follows an unfinished match (reset) and a finished one (automatic next match)."""
         used = self._open(0)
         _play(used, used.reset(self.seeds("other")), self._rng(), decisions=max(1, used.spec.max_decisions // 2))
         if found := self._compare(self._open(0), used):
@@ -140,7 +143,7 @@ class Determinism:
         chance = self._rng()
 
         def perturb(actions: Actions, observation: Observation) -> Actions:
-            """Draw the actions of inactive agents anew, without regard to masks."""
+            """Redraw the actions of inactive agents, without regard to masks."""
             anything = {name: torch.ones_like(mask) for name, mask in observation.masks.items()}
             drawn = draw(one, replace(observation, masks=anything), chance)
             active = observation.active
@@ -169,7 +172,7 @@ class Determinism:
 
 
 def _judge(rule: checks.Check, compare: Callable[[], Difference | None], said: str) -> Finding:
-    """What a comparison says of a rule."""
+    """Run a comparison and return its finding."""
     try:
         found = compare()
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises: it was played without one before
@@ -178,7 +181,7 @@ def _judge(rule: checks.Check, compare: Callable[[], Difference | None], said: s
 
 
 def _play(env: Environment, shown: Observation, rng: torch.Generator, *, decisions: int) -> Observation:
-    """Play until the match of the first row is over, or so many decisions."""
+    """Play until the match of the first row ends, at most a number of decisions."""
     for _ in range(decisions):
         step = env.step(draw(env, shown, rng))
         shown = step.observation

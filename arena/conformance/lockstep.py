@@ -1,4 +1,4 @@
-"""Plays the same matches twice, decision by decision, and finds the first difference."""
+"""Lockstep comparison: plays the same matches in two environments and finds the first difference."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -15,16 +15,16 @@ Perturbation = Callable[[Actions, Observation], Actions]
 
 
 def leave(actions: Actions, observation: Observation) -> Actions:
-    """Change nothing."""
+    """Return the actions unchanged."""
     return actions
 
 
 class Difference(NamedTuple):
-    """The first thing that is not the same.
+    """The first difference between two matches.
 
     Attributes:
-        seen: What it is in one and in the other.
-        where: In which match and decision.
+        seen: The value in both matches.
+        where: Match and decision.
     """
 
     seen: str
@@ -32,12 +32,12 @@ class Difference(NamedTuple):
 
 
 class Lockstep:
-    """Two environments whose matches should be the same.
+    """Two environments whose matches should be equal.
 
     Args:
-        one: Draws the actions.
-        other: Gets the same ones.
-        rows: For each row of the other, the row of the one that it should be like.
+        one: The environment for which actions are drawn.
+        other: The environment that gets the same actions.
+        rows: Row of `one` for each row of `other`.
     """
 
     def __init__(self, one: Environment, other: Environment, rows: Sequence[int]) -> None:
@@ -54,15 +54,16 @@ class Lockstep:
         perturb: Perturbation = leave,
         same_next: bool = True,
     ) -> Difference | None:
-        """Play both until a match of every row is over, or so many decisions.
+        """Play both until a match of every row has ended, at most a number of decisions.
 
         Args:
-            one: What the one's agents perceive.
-            other: What the other's agents perceive.
-            rng: Where actions are drawn from.
-            decisions: Most decisions.
-            perturb: Changes the other's actions.
-            same_next: Whether the next matches are to be the same, too; where not, nothing behind a match's end counts.
+            one: Current observation of the first environment.
+            other: Current observation of the second environment.
+            rng: Random generator of the actions.
+            decisions: Largest number of decisions.
+            perturb: Changes the actions of the second environment.
+            same_next: Whether the next matches must be equal, too; if false, rows are compared to the end of their
+            match.
         """
         compared = torch.ones_like(self._rows, dtype=torch.bool)
         self._seeds = self._one.seeds.clone()
@@ -114,7 +115,7 @@ class Lockstep:
 
 
 def _where(rows: Tensor, these: Actions, those: Actions) -> Actions:
-    """These actions in some rows, those in all others."""
+    """Select actions of the first argument in some rows and of the second in all others."""
     return {
         name: torch.where(rows.view(-1, *(1,) * (action.dim() - 1)), action, those[name])
         for name, action in these.items()
@@ -126,7 +127,7 @@ def _value(entry: Tensor) -> str:
 
 
 def _place(spec: EnvironmentSpec, name: str, place: Sequence[int]) -> str:
-    """Whose an entry is, and which one."""
+    """Return the agent and the entry of an index."""
     if not place:
         return ""
     agent = f" of {spec.name_agent(place[0])}"

@@ -1,4 +1,4 @@
-"""Does what players should not, and looks what becomes of it."""
+"""Checks of invalid input: illegal actions and wrong calls."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -17,22 +17,22 @@ from arena.environments.spec import ActionHead, HeadKind
 from arena.errors import ArenaError, InvalidActionError
 
 LOOKED_FOR = 50
-"""Decisions in which an agent with a forbidden option is looked for."""
+"""Number of decisions in which an agent with a masked option is searched."""
 
 BEYOND = 3.0
 """A continuous action beyond [-1, 1]."""
 
 
 Spoil = Callable[[Actions, Observation], tuple[Actions, int, int] | None]
-"""Makes an action wrong, and says of which row and agent; None where nobody can do that now."""
+"""Replaces an action by an illegal one; returns the actions, row and agent, or None if no agent qualifies now."""
 
 
 def try_illegal_actions(repeating: Determinism, *, in_range: bool) -> Finding:
-    """Choose what is forbidden, and what is no option at all.
+    """Choose masked and nonexistent options.
 
     Args:
-        repeating: Makes the environment.
-        in_range: Whether observations are in range where actions are legal: only then they have to be so here.
+        repeating: Creates the environment.
+        in_range: Whether observations stay in range under legal actions; otherwise ranges are not checked here.
     """
     refused: list[str] = []
     taken: list[str] = []
@@ -49,7 +49,7 @@ def try_illegal_actions(repeating: Determinism, *, in_range: bool) -> Finding:
 
 
 def try_wrong_calls(repeating: Determinism) -> Finding:
-    """Call what should not be called like that."""
+    """Call the environment with invalid arguments."""
     env = repeating.make(num_envs=ROWS_COMPARED, seed=0)
     seeds, head = repeating.seeds("match"), env.spec.heads[0]
     actions = draw(env, repeating.make(num_envs=ROWS_COMPARED, seed=0).reset(seeds), torch.Generator().manual_seed(0))
@@ -82,7 +82,10 @@ def _try_one(
     *,
     in_range: bool,
 ) -> Finding | None:
-    """Do one wrong thing where it can first be done; None, and whether it was refused or taken, where that is right."""
+    """Try one illegal action at the first opportunity; return a finding only if the environment reacts wrongly.
+
+    Appends to the list of rejected or to the list of accepted actions.
+    """
     (what, spoil), (refused, taken) = wrong_choice, became
     env, twin = (repeating.make(num_envs=ROWS_COMPARED, seed=0) for _ in range(2))
     seeds, rng = repeating.seeds("match").to(env.device), torch.Generator().manual_seed(repeating.seed)
@@ -118,7 +121,7 @@ def _after_refusal(
     what: str,
     where: str,
 ) -> Finding | None:
-    """Go on where an action was refused: nothing may have changed."""
+    """Check that a rejected action changed nothing, by playing on beside an identical environment."""
     if not one[0].spec.reproducible:
         return None
     rng = torch.Generator().manual_seed(repeating.seed)
@@ -135,7 +138,7 @@ def _after_refusal(
 
 
 def _after_taking(moment: Transition, what: str, where: str, *, in_range: bool) -> Finding | None:
-    """What came of an action that was taken has to be as ever."""
+    """Check the transition that follows an accepted illegal action."""
     everywhere = torch.ones_like(moment.step.over)
     glance = ObservationBatch(moment.env, moment.step.observation, everywhere)
     seen = (misplaced(glance) or out_of_range(glance)) if in_range else None
@@ -144,7 +147,7 @@ def _after_taking(moment: Transition, what: str, where: str, *, in_range: bool) 
 
 
 def _wrong_choices(head: ActionHead) -> Iterator[tuple[str, Spoil]]:
-    """Wrong things that can be done with a head; each finds somebody who can do it, or nobody."""
+    """Yield the illegal actions of a head, each with a function that applies it."""
     match head.kind:
         case HeadKind.CATEGORICAL:
             if head.masked:
@@ -159,7 +162,7 @@ def _wrong_choices(head: ActionHead) -> Iterator[tuple[str, Spoil]]:
 
 
 def _forbidden(head: ActionHead) -> Spoil:
-    """Choose or switch on what a mask forbids."""
+    """Choose a masked option, or turn on a masked switch."""
 
     def spoil(actions: Actions, observation: Observation) -> tuple[Actions, int, int] | None:
         closed = ~observation.masks[head.name]
@@ -174,7 +177,7 @@ def _forbidden(head: ActionHead) -> Spoil:
 
 
 def _put(head: ActionHead, value: float) -> Spoil:
-    """Do something that is never an action."""
+    """Set an action to a value outside its range."""
 
     def spoil(actions: Actions, observation: Observation) -> tuple[Actions, int, int] | None:
         place = first(observation.active)

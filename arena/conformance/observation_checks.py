@@ -1,4 +1,4 @@
-"""What agents perceive: shapes, ranges, options, and that nothing is shown to who does not act."""
+"""Checks of observations: shapes, ranges, legal options and inactive agents."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,11 +9,11 @@ from arena.conformance.transitions import Fault, ObservationBatch, Transition, f
 from arena.environments.spec import ChoiceBlock, EnvironmentSpec, HeadKind
 
 SIGHTS_KEPT = 4096
-"""Observations of a side that are kept to compare."""
+"""Observations per side that are stored for the comparison."""
 
 
 def misplaced(glance: ObservationBatch) -> Fault | None:
-    """Shapes, types and devices that are not as declared."""
+    """Check names, shapes, types and devices against the spec."""
     spec, seen = glance.env.spec, glance.observation
     agents = (glance.env.num_envs, spec.num_agents)
     masked = {head.name: head.size for head in spec.heads if head.masked}
@@ -36,7 +36,7 @@ def misplaced(glance: ObservationBatch) -> Fault | None:
 
 
 def out_of_range(glance: ObservationBatch) -> Fault | None:
-    """Values that are no numbers, or beyond their block's bounds; zeros of who does not act are none."""
+    """Check that values are finite and within the bounds of their block; zeros of inactive agents are exempt."""
     spec, seen = glance.env.spec, glance.observation
     looked_at = glance.rows[:, None, None] & (seen.active[..., None] | (seen.values != 0.0))
     low, high, whole = _bounds(spec, seen.values)
@@ -53,7 +53,7 @@ def out_of_range(glance: ObservationBatch) -> Fault | None:
 
 
 def without_options(glance: ObservationBatch) -> Fault | None:
-    """Agents that act and have nothing to choose."""
+    """Check that active agents have a legal option of every masked categorical head."""
     for head in glance.env.spec.heads:
         if head.masked and head.kind is HeadKind.CATEGORICAL:
             nothing = glance.observation.active & ~glance.observation.masks[head.name].any(dim=-1)
@@ -63,7 +63,7 @@ def without_options(glance: ObservationBatch) -> Fault | None:
 
 
 def shown_to_absent(glance: ObservationBatch) -> Fault | None:
-    """What is shown to agents that do not act."""
+    """Check that inactive agents observe zeros and have no legal options."""
     seen, absent = glance.observation, ~glance.observation.active & glance.rows[:, None]
     if place := first((seen.values != 0.0) & absent[..., None]):
         row, agent, column = place
@@ -79,13 +79,13 @@ def shown_to_absent(glance: ObservationBatch) -> Fault | None:
 
 
 class NoReactivation:
-    """Agents that act again in an episode in which they had stopped to, where sides do not move in turns."""
+    """Checks that inactive agents stay inactive for the rest of an episode, unless the game is turn-based."""
 
     def __init__(self) -> None:
         self._gone: Tensor | None = None
 
     def __call__(self, moment: Transition) -> Fault | None:
-        """Look at who acts next."""
+        """Check the agents that are active in the next decision."""
         active, ended = moment.step.observation.active, moment.step.ended[:, None]
         before = ~moment.before.active if self._gone is None else self._gone
         back = first(before & active & ~ended) if not moment.env.spec.turn_based else None
@@ -94,18 +94,19 @@ class NoReactivation:
 
 
 class SideIsObservable:
-    """What agents of both sides were shown alike, where these are unlike."""
+    """Checks that no observation occurs on both sides, in games with unlike sides."""
 
     def __init__(self) -> None:
         self._shown: tuple[set[bytes], set[bytes]] = (set(), set())
 
     def __call__(self, moment: Transition) -> Fault | None:
-        """Look at whoever acts, until enough was seen."""
+        """Compare the observations of active agents with those of the other side, up to a limit."""
         spec, before = moment.env.spec, moment.before
         if spec.unlike_sides is None or max(map(len, self._shown)) > SIGHTS_KEPT:
             return None
         for row, agent in before.active.nonzero().tolist():
             away = agent >= spec.agents_per_side[0]
+            # Bytes are compared, so that -0.0 and 0.0 count as different, as they can be for a network.
             sight = before.values[row, agent].cpu().numpy().tobytes()
             if sight in self._shown[not away]:
                 return Fault("its observation equals one of an agent of the other side", row, agent)
@@ -114,7 +115,7 @@ class SideIsObservable:
 
 
 class Tried:
-    """Options that were legal, and those of them that were chosen."""
+    """Coverage of the legal options: those that were legal, and those that were chosen."""
 
     def __init__(self, spec: EnvironmentSpec) -> None:
         heads = [head for head in spec.heads if head.kind is HeadKind.CATEGORICAL]
@@ -122,7 +123,7 @@ class Tried:
         self._taken = {head.name: torch.zeros(head.size, dtype=torch.bool) for head in heads}
 
     def __call__(self, moment: Transition) -> Fault | None:
-        """Note what was chosen; that is never a fault."""
+        """Record the chosen options; never a fault."""
         active = moment.before.active
         for name, legal in self._legal.items():
             masks: Mapping[str, Tensor] = moment.before.masks
@@ -131,7 +132,7 @@ class Tried:
         return None
 
     def __str__(self) -> str:
-        """How many were chosen, of how many."""
+        """Return the numbers of chosen and of legal options for each head."""
         return "; ".join(self._told()) or "no head is categorical; actions were drawn from the declared ranges"
 
     def _told(self) -> Iterator[str]:
@@ -142,7 +143,7 @@ class Tried:
 
 
 def _bounds(spec: EnvironmentSpec, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Low and high (D,) of every entry, and whether it has to be a whole number."""
+    """Return low, high and whether the value is an integer, each (D,)."""
     blocks = spec.observation
     low = torch.cat([torch.full((block.size,), block.low) for block in blocks]).to(like)
     high = torch.cat([torch.full((block.size,), block.high) for block in blocks]).to(like)

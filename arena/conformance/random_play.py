@@ -1,4 +1,4 @@
-"""Plays matches at random and looks at every decision; of each rule the first break is kept."""
+"""Random play with a check of every transition; the first fault of each rule is recorded."""
 
 import time
 from collections import Counter
@@ -22,31 +22,31 @@ LAST_LOOKS = (
     (checks.RANGES, observing.out_of_range),
     (checks.OPTIONS, observing.without_options),
 )
-"""What is asked of every observation, also of the last one of an episode."""
+"""Checks of every observation, including the final observation of an episode."""
 
 LOOKS = (*LAST_LOOKS, (checks.ABSENT, observing.shown_to_absent))
-"""What is asked of every other one."""
+"""Checks of every observation except final observations."""
 
 STOPPING = frozenset(
     {checks.LAYOUT, checks.OPTIONS, checks.ACCEPTED, checks.REWARDS, checks.ENDS, checks.OUTCOMES, checks.LENGTHS}
 )
-"""Rules without which nothing more can be looked at, or matches would not end."""
+"""Rules whose violation ends the random play: later results would be meaningless, or matches would not end."""
 
 
 WARNINGS = frozenset({checks.RETURNING, checks.OWN_SIDE})
-"""Rules that a game may have its reasons to break."""
+"""Rules whose violation is only a warning, because a game may break them on purpose."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A match that is over.
+    """A finished match.
 
     Attributes:
-        score: Home's.
-        reason: Why it ended.
-        decisions: Its length.
-        margin: How much more home earned, mean of its agents less mean of away's.
-        cut: Whether a limit cut it off.
+        score: Score of home, in [0, 1].
+        reason: Reason of the end.
+        decisions: Length of the match.
+        margin: Return of home (mean over its agents) minus return of away.
+        cut: Whether the match was truncated.
     """
 
     score: float
@@ -58,29 +58,30 @@ class Result:
 
 @dataclass
 class Played:
-    """Matches at random, and what was found in them.
+    """Matches between random players and the faults found in them.
 
     Attributes:
-        results: Of matches that are over, as they ended.
-        faults: The first of each rule that was broken, and where.
-        tried: Options that were tried.
-        decisions: Of all matches together.
-        stepping_s: How long their steps took.
+        tried: Coverage of the legal options.
+        results: Finished matches, in the order of their ends.
+        faults: First fault of each broken rule: its text and its location.
+        decisions: Decisions of all rows together.
+        stepping_s: Wall time of all steps in seconds.
     """
 
     tried: observing.Tried
     results: list[Result] = field(default_factory=list)
+    # Only first faults are stored: a broken rule usually fails at every step.
     faults: dict[checks.Check, tuple[str, str]] = field(default_factory=dict)
     decisions: int = 0
     stepping_s: float = 0.0
 
     @property
     def stopped(self) -> bool:
-        """Whether it ended early."""
+        """Whether a fault of a stopping rule ended the play early."""
         return not STOPPING.isdisjoint(self.faults)
 
     def rows(self, spec: EnvironmentSpec) -> list[Finding]:
-        """A row for every rule that is looked at."""
+        """Return the finding of every rule that random play checks."""
         return [self._row(rule, spec) for rule in checks.PLAYED]
 
     def _row(self, rule: checks.Check, spec: EnvironmentSpec) -> Finding:
@@ -99,7 +100,7 @@ class Played:
         return rule.passed(self._said(rule, spec))
 
     def _said(self, rule: checks.Check, spec: EnvironmentSpec) -> str:
-        """What was looked at, where that says more than how many matches."""
+        """Return the details of a check that passed, beyond the number of matches."""
         if rule is checks.ACCEPTED:
             return str(self.tried)
         if rule is checks.ENDS:
@@ -120,7 +121,7 @@ StepCheck = Callable[[Transition], Fault | None]
 
 
 class _FaultLog:
-    """Keeps the first fault of every rule."""
+    """Records the first fault of every rule with its location."""
 
     def __init__(self, env: Environment, played: Played) -> None:
         self.env, self.played = env, played
@@ -129,13 +130,13 @@ class _FaultLog:
         self.seeds: Tensor = env.seeds.clone()
 
     def note(self, rule: checks.Check, fault: Fault | None) -> bool:
-        """Keep a fault unless the rule has one; say whether there was none."""
+        """Record a fault unless the rule has one; return true if there is no fault."""
         if fault is not None:
             self.played.faults.setdefault(rule, (fault.seen, self.place(fault)))
         return fault is None
 
     def place(self, fault: Fault) -> str:
-        """Where a fault is: match, seed, decision, agent."""
+        """Return the location of a fault: match, seed, decision and agent."""
         if fault.row is None:
             return f"decision {int(self.lengths.max())}"
         match = fault.row + self.finished[fault.row] * self.env.num_envs
@@ -144,13 +145,13 @@ class _FaultLog:
 
 
 class RandomPlay:
-    """Plays an environment at random, and looks at it.
+    """Plays an environment with random legal actions and checks every transition.
 
     Args:
-        env: What is played; nobody else steps it meanwhile.
-        matches: How many of its matches count.
-        rng: Where actions are drawn from.
-        on_finished: Told how many more matches are over.
+        env: The environment. Nothing else may step it meanwhile.
+        matches: Number of matches to finish.
+        rng: Random generator of the actions.
+        on_finished: Called with the number of newly finished matches.
     """
 
     def __init__(
@@ -173,7 +174,7 @@ class RandomPlay:
         )
 
     def play(self, seeds: Tensor) -> Played:
-        """Play until enough matches are over, or something is broken without which it makes no sense to go on."""
+        """Play until enough matches are finished or a stopping rule is broken."""
         env, played = self._env, self.played
         observation = self._open(seeds)
         if observation is None:
@@ -197,18 +198,19 @@ class RandomPlay:
             return None
 
     def _sees(self, observation: Observation, rows: Tensor, looks: Sequence[tuple[checks.Check, Look]]) -> bool:
-        """Look at what agents perceive; say whether it can be gone on with."""
+        """Check an observation; return false if a stopping rule is broken."""
         for rule, look in looks:
             if not self._journal.note(rule, look(ObservationBatch(self._env, observation, rows))) and rule in STOPPING:
                 return False
         return True
 
     def _step(self, observation: Observation) -> Transition | None:
-        """Play one decision; None, and why, where the environment cannot."""
+        """Play one decision; return None and record the fault if the environment raises an error."""
         env, journal = self._env, self._journal
         seeds, next_seeds = env.seeds.clone(), env.next_seeds.clone()
         actions = draw(env, observation, self._rng)
         journal.seeds, journal.lengths = seeds, journal.lengths + 1
+        # Only the step itself is timed, so that the reported speed excludes the checks.
         start = time.perf_counter()
         try:
             step = env.step(actions)
@@ -223,7 +225,7 @@ class RandomPlay:
         return None
 
     def _checks_hold(self, moment: Transition) -> bool:
-        """Look at what came of it; say whether it can be gone on with."""
+        """Check a transition; return false if a stopping rule is broken."""
         for rule, check in self._checks:
             if not self._journal.note(rule, check(moment)) and rule in STOPPING:
                 return False
@@ -231,12 +233,13 @@ class RandomPlay:
         return not bool(ended.any()) or self._sees(moment.step.final_observation, ended, LAST_LOOKS)
 
     def _count(self, moment: Transition) -> None:
-        """Note the matches that are over: each row plays as many of those that count as every other, or one more."""
+        """Record the finished matches. Each row contributes the same number of matches, plus or minus one."""
         env, journal, step = self._env, self._journal, moment.step
         self._earned += step.reward
         home, away = (self._earned[:, env.spec.side(side)].mean(dim=1) for side in (False, True))
         before = len(self.played.results)
         for row in step.over.nonzero().flatten().tolist():
+            # Taking the first matches to finish would favour short ones, so each row contributes a fixed number.
             if row + journal.finished[row] * env.num_envs < self._matches:
                 self.played.results.append(
                     Result(
@@ -254,7 +257,7 @@ class RandomPlay:
 
 
 def _without_meaning(rule: checks.Check, spec: EnvironmentSpec) -> str | None:
-    """Why a rule says nothing about an environment; None where it says something."""
+    """Return why a rule does not apply to an environment; None if it applies."""
     categorical = [head for head in spec.heads if head.masked and head.kind is HeadKind.CATEGORICAL]
     if rule is checks.OPTIONS and not categorical:
         return "no head has a mask of options"

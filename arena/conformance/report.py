@@ -1,11 +1,11 @@
-"""What came of a verification: a row for each check."""
+"""Report of a verification: one row per check."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What became of a check."""
+    """Result of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -22,8 +22,8 @@ class Finding:
     Attributes:
         check: Name of the check.
         verdict: Its result.
-        said: What was checked or why it was not; for a failure or a warning, the observation.
-        where: Match, decision and agent of the observation; empty if there is no such place.
+        said: Details: the scope of a check that passed, the reason of one that did not run, or the fault.
+        where: Match, decision and agent of the fault; empty if it has no single location.
         rule: The rule that was broken; empty unless the verdict is a failure or a warning.
         remedy: How to repair it; empty like the rule.
     """
@@ -46,12 +46,12 @@ class Report:
     """All checks of an environment.
 
     Attributes:
-        environment: Its name.
-        signature: Its signature; None where it has no spec that one follows from.
-        matches: How many were played by players who act at random.
-        seed: What all seeds were derived from.
-        decisions_per_s: Decisions of all matches together, of the time that its steps took; None where none was played.
-        rows: The checks, in their order.
+        environment: Name of the environment.
+        signature: Signature of the environment; None if its spec is invalid.
+        matches: Number of finished matches between random players.
+        seed: Seed from which all other seeds are derived.
+        decisions_per_s: Decisions of all parallel matches per second of stepping; None if no match was played.
+        rows: Results of the checks, in the order of the report.
     """
 
     environment: str
@@ -63,5 +63,5 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether no check has failed; a warning is no failure."""
+        """Whether no check has failed; warnings do not count as failures."""
         return all(row.verdict is not Verdict.FAILED for row in self.rows)

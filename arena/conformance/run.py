@@ -1,4 +1,4 @@
-"""All checks of an environment, in their order."""
+"""Verification of an environment: runs all checks in the order of the report."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -24,34 +24,34 @@ from arena.play.series import score_interval
 from arena.seeding import derive
 
 MAX_ROWS = 32
-"""Most matches that are played at once; each row plays several, one after another."""
+"""Largest number of parallel matches; each row plays several, one after another."""
 
 MOST_COMPARED = 2000
-"""Most decisions of matches that are played twice."""
+"""Largest number of decisions of a match that is played twice."""
 
 WATCHED = 200
-"""Decisions in which is looked at what a game does beside playing."""
+"""Number of decisions in which side effects are recorded."""
 
 LEVEL = 0.5
 TELLING = 10
-"""Matches that were won and whose sides earned unlike, from which on scores and rewards are compared."""
+"""Smallest number of matches with a winner and unequal returns for a comparison of scores with rewards."""
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Shows that something of so many parts is being done: entered, it gives what takes how many more are done."""
+"""Context manager of a progress bar, from a title and a total; it returns a function that advances the bar."""
 
 
 def verify(name: str, *, matches: int, seed: int, progress: Progress) -> Report:
-    """Hold an environment to what environments promise.
+    """Check an environment against the environment contract.
 
     Args:
-        name: Of the environment; see `arena.environments.make`.
-        matches: How many are played at random, at least 1.
+        name: Name of the environment, see `arena.environments.make`.
+        matches: Number of matches between random players, at least 1.
         seed: Seed from which all other seeds are derived.
-        progress: Shows how far it is.
+        progress: Shows the progress.
 
     Raises:
         UnknownEnvironmentError: No environment has that name.
-        ArenaError: It is refused, with the reason.
+        ArenaError: The environment is rejected; the message contains the reason.
     """
     with torch.no_grad():
         return _Verification(name, matches, seed, progress).report()
@@ -96,7 +96,7 @@ class _Verification:
         yield from self._later(env.spec, played)
 
     def _declared(self, spec: EnvironmentSpec) -> Iterator[Finding]:
-        """Whether the spec makes sense, and is the same wherever it is declared."""
+        """Check the spec, and that it is the same each time and in every process."""
         with self._progress("what it declares", 1) as advance:
             again = [declare(self._name), make(self._name, num_envs=1, seed=self._seed + 1).spec]
             if faults := faults_of(spec):
@@ -115,7 +115,7 @@ class _Verification:
             advance(1)
 
     def _answers(self, env: Environment) -> Finding:
-        """Let a process play it first: one that crashes or never answers does no harm there."""
+        """Play in another process first, because a crash or a hang there does not harm this one."""
         if not plays_single_matches(env):
             return checks.ANSWERS.not_applicable("it steps a whole batch itself, in this process")
         rng = torch.Generator().manual_seed(self._seed)
@@ -141,7 +141,7 @@ class _Verification:
             return RandomPlay(env, self._matches, rng, advance).play(seeds)
 
     def _later(self, spec: EnvironmentSpec, played: Played) -> Iterator[Finding]:
-        """What is asked of a game that can be played."""
+        """Run the checks that need a playable environment."""
         repeating = Determinism(partial(make, self._name), self._seed, min(spec.max_decisions, MOST_COMPARED))
         with self._progress("matches played twice", len(checks.LATER)) as advance:
             for row in self._rest(spec, played, repeating):
@@ -174,7 +174,7 @@ class _Verification:
 
 
 def judge_limit(spec: EnvironmentSpec, results: list[Result]) -> Finding:
-    """Whether matches come to an end of their own."""
+    """Check that some matches end by the rules of the game and not by the limit."""
     if spec.limit_decides:
         return checks.STEP_LIMIT.not_applicable("its limit decides matches")
     by_rules = sum(not result.cut for result in results)
@@ -187,7 +187,7 @@ def judge_limit(spec: EnvironmentSpec, results: list[Result]) -> Finding:
 
 
 def judge_sides(spec: EnvironmentSpec, results: list[Result]) -> Finding:
-    """Whether home is level with away, between players that both act at random."""
+    """Check that home and away score the same between two random players, by a 95 % interval."""
     score = sum(result.score for result in results) / len(results)
     low, high = score_interval(score, len(results))
     said = f"home scores {score:.3f} ({low:.3f} to {high:.3f}) of {len(results)} matches of equal players"
@@ -197,7 +197,7 @@ def judge_sides(spec: EnvironmentSpec, results: list[Result]) -> Finding:
 
 
 def judge_scores(results: list[Result]) -> Finding:
-    """Whether who wins earns more."""
+    """Check that the winner has the higher return."""
     telling = [result for result in results if result.score != LEVEL and result.margin != 0.0]
     if len(telling) < TELLING:
         return checks.SCORES.not_applicable(
@@ -210,7 +210,7 @@ def judge_scores(results: list[Result]) -> Finding:
 
 
 def _cause_of(error: BaseException) -> str:
-    """Why a process cannot play: its line, and the line of code where its traceback ends."""
+    """Return why a process cannot play: the error line and the last line of the traceback."""
     if not isinstance(error, ArenaError):
         return describe(error)
     line, *told = str(error).splitlines()
@@ -219,7 +219,7 @@ def _cause_of(error: BaseException) -> str:
 
 
 def _guarded(rule: checks.Check, check: Callable[[], Finding]) -> Finding:
-    """What a check says; an error that a game raises on the way is its fault."""
+    """Run a check; an exception of the game is a failure of the rule."""
     try:
         return check()
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises
@@ -227,7 +227,7 @@ def _guarded(rule: checks.Check, check: Callable[[], Finding]) -> Finding:
 
 
 def _not_reached(rules: tuple[checks.Check, ...], rows: list[Finding]) -> Iterator[Finding]:
-    """Rows of what cannot be looked at, since something was broken before."""
+    """Yield findings for checks that an earlier failure prevents."""
     broken = next(row.check for row in rows if row.broken)
     yield from (rule.not_reached(f"{broken!r} failed") for rule in rules)
 
@@ -241,6 +241,6 @@ def _summary(spec: EnvironmentSpec) -> str:
 
 
 def _unlike(one: EnvironmentSpec, other: EnvironmentSpec) -> str:
-    """Fields in which two specs differ."""
+    """Return the names of the fields in which two specs differ."""
     mine, theirs = vars(one), vars(other)
     return ", ".join(name for name in mine if mine[name] != theirs.get(name)) or "its type"

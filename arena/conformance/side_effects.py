@@ -1,4 +1,4 @@
-"""What a game does beside playing: files that it writes, bytes that it unpickles, connections, processes."""
+"""Check of side effects: files written, bytes unpickled, connections opened and processes started by a game."""
 
 import os
 import sys
@@ -17,10 +17,10 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 HARMLESS = ("/dev/null", "/dev/zero", "/dev/urandom")
 
 COMPILED = "__pycache__"
-"""Where Python keeps modules that it has compiled."""
+"""Folder of compiled modules, which Python itself writes."""
 
 EXECUTORS = "ThreadPoolExecutor"
-"""How threads of Python's executors are called."""
+"""Name prefix of the threads of Python's executors."""
 
 DEEDS = {
     "pickle.find_class": "unpickles",
@@ -35,18 +35,18 @@ DEEDS = {
     "os.exec": "starts",
     "os.posix_spawn": "starts",
 }
-"""Events of Python's audit and what is said of them; see the table of audit events in Python's documentation."""
+"""Python audit events and the verb for each in a finding; see the table of audit events in Python's documentation."""
 
 
 class _Watch:
-    """Notes what Python code of one thread does."""
+    """Audit hook that records the side effects of one thread."""
 
     def __init__(self) -> None:
         self.thread: int | None = None
         self.deeds: list[str] = []
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note an event."""
+        """Record an audit event."""
         if self.thread != threading.get_ident():
             return
         if event == "open" and _writes(*arguments):
@@ -57,7 +57,7 @@ class _Watch:
 
 @lru_cache(maxsize=1)
 def _watch() -> _Watch:
-    """The only one: Python never forgets whom it tells of events."""
+    """Return the only hook of the process, because Python cannot remove an audit hook."""
     watch = _Watch()
     sys.addaudithook(watch.hear)
     return watch
@@ -65,7 +65,7 @@ def _watch() -> _Watch:
 
 @contextmanager
 def watching() -> Iterator[list[str]]:
-    """What this thread does meanwhile beside computing; C code is not seen."""
+    """Record the side effects of this thread; calls by C code are not visible."""
     watch = _watch()
     watch.deeds, watch.thread = [], threading.get_ident()
     try:
@@ -75,12 +75,12 @@ def watching() -> Iterator[list[str]]:
 
 
 def waited_for() -> set[threading.Thread]:
-    """Threads without which the program does not end; those of executors end when it does."""
+    """Return the non-daemon threads, which delay the exit of the program; threads of executors do not."""
     return {each for each in threading.enumerate() if not each.daemon and not each.name.startswith(EXECUTORS)}
 
 
 def judge(deeds: list[str], threads: set[threading.Thread]) -> Finding:
-    """What is said of deeds, and of threads that were started."""
+    """Return the finding for recorded side effects and for threads that are still running."""
     found = [*deeds, *(f"leaves thread {each.name} behind" for each in sorted(threads, key=str))]
     if not found:
         return checks.CONTAINED.passed("no file, no pickle, no connection, no process (by Python code)")
@@ -89,12 +89,12 @@ def judge(deeds: list[str], threads: set[threading.Thread]) -> Finding:
 
 
 def _writes(path: Any, mode: Any, flags: Any) -> bool:  # noqa: ANN401  whatever was opened
-    """Whether a file was opened to be written that stays."""
+    """Return whether a file outside of the temporary folder was opened for writing."""
     return bool(flags & WRITING) and not isinstance(path, int) and not _temporary((path,))
 
 
 def _object_of(event: str, arguments: tuple[Any, ...]) -> str:
-    """What it was done with: a class has a module before its name, a connection a socket before its address."""
+    """Return the object of an event: module and class, address of the connection, or the first argument."""
     match event:
         case "pickle.find_class":
             return ".".join(map(str, arguments))
@@ -105,7 +105,7 @@ def _object_of(event: str, arguments: tuple[Any, ...]) -> str:
 
 
 def _temporary(arguments: tuple[Any, ...]) -> bool:
-    """Whether what was touched is nobody's."""
+    """Return whether a path is temporary, a compiled module or a harmless device."""
     path = arguments[0] if arguments else None
     if not isinstance(path, str | bytes | os.PathLike):
         return False

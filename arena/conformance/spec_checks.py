@@ -1,4 +1,4 @@
-"""Whether what an environment declares makes sense, and is the same everywhere."""
+"""Checks of the spec: it is consistent, and the same in every process."""
 
 import json
 import math
@@ -12,25 +12,25 @@ from arena.conformance.report import Finding
 from arena.environments.spec import EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
 
 FRESH_LIMIT_S = 600.0
-"""Longest wait for a process that declares the environment: a busy machine loads large libraries slowly."""
+"""Time limit of a process that declares the environment; a busy machine loads large libraries slowly."""
 
 HASH_SEEDS = ("1", "2")
-"""Of processes that declare the environment: the order of sets of strings differs between them."""
+"""PYTHONHASHSEED of the processes that declare the environment, so that the order of sets differs between them."""
 
 DECLARE = (
     "import os, sys; from arena.environments import declare; "
     "print(file=sys.stdout); print('signature', declare(sys.argv[1]).signature, flush=True); os._exit(0)"
 )
-"""Leaves at once, without waiting for threads that the game has started."""
+"""Program of such a process. It exits at once, without waiting for threads of the game."""
 
 
 def faults_of(spec: EnvironmentSpec) -> list[str]:
-    """What contradicts itself or is missing in a spec, a line for each; none where it is well-formed."""
+    """Return the contradictions and gaps in a spec, one text each; empty for a valid spec."""
     return [*_faults_of_agents(spec), *_faults_of_blocks(spec), *_faults_of_heads(spec), *_faults_of_ends(spec)]
 
 
 def compare_with_fresh_processes(spec: EnvironmentSpec) -> Finding:
-    """Declare an environment in processes of their own, and compare the signatures."""
+    """Declare the environment in new processes and compare the signatures."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     started = [
         subprocess.Popen(  # noqa: S603  this interpreter, and a line of this module

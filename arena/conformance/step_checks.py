@@ -1,4 +1,4 @@
-"""What comes of a decision: rewards, ends, outcomes, final observations, seeds."""
+"""Checks of a transition: rewards, ends, outcomes, final observations and seeds."""
 
 import torch
 from torch import Tensor
@@ -7,17 +7,17 @@ from arena.conformance.transitions import Fault, Transition, first, unlike
 from arena.environments.base import Observation, StepResult
 
 NOBODY_WINS = 0.5
-"""Score of a match that goes on."""
+"""Score of an unfinished match."""
 
 ZERO_SUM_TOLERANCE = 1e-4
-"""A sum of rewards is 0 within this share of their sizes: float32 rounds."""
+"""Relative tolerance for a sum of rewards of 0, because float32 rounds."""
 
 OBSERVATIONS = "observations: "
 """Prefix of the names of a step's observations in `tensors_of`."""
 
 
 def wrong_rewards(moment: Transition) -> Fault | None:
-    """Rewards that are no finite float32 of every agent."""
+    """Check that rewards are finite float32 of shape (E, N)."""
     reward, shape = moment.step.reward, (moment.env.num_envs, moment.env.spec.num_agents)
     if tuple(reward.shape) != shape or reward.dtype is not torch.float32:
         return Fault(f"rewards are {reward.dtype} of shape {tuple(reward.shape)}: torch.float32 of {shape} is required")
@@ -26,14 +26,14 @@ def wrong_rewards(moment: Transition) -> Fault | None:
 
 
 class UnequalSums:
-    """Matches whose rewards do not add up to 0."""
+    """Checks that the rewards of each match sum to 0 over all agents."""
 
     def __init__(self) -> None:
         self._sum: Tensor | None = None
         self._size: Tensor | None = None
 
     def __call__(self, moment: Transition) -> Fault | None:
-        """Add up, and look where a match is over."""
+        """Add the rewards and check the sums of finished matches."""
         reward, over = moment.step.reward.double(), moment.step.over
         total, size = reward.sum(dim=1), reward.abs().sum(dim=1)
         self._sum = total if self._sum is None else self._sum + total
@@ -45,7 +45,7 @@ class UnequalSums:
 
 
 def wrong_ends(moment: Transition) -> Fault | None:
-    """Flags of the wrong kind, ends of both kinds, and matches that are too long."""
+    """Check that end flags are bool (E,), not both true, and that no match exceeds its limit."""
     step, shape, limit = moment.step, (moment.env.num_envs,), moment.env.spec.max_decisions
     for name, flag in (("terminated", step.terminated), ("truncated", step.truncated), ("over", step.over)):
         if tuple(flag.shape) != shape or flag.dtype is not torch.bool:
@@ -60,7 +60,7 @@ def wrong_ends(moment: Transition) -> Fault | None:
 
 
 def wrong_outcomes(moment: Transition) -> Fault | None:
-    """Scores and reasons that are out of range, or that are told of matches that go on."""
+    """Check that scores and reasons are in range, and neutral while a match continues."""
     outcome, over, reasons = moment.step.outcome, moment.step.over, len(moment.env.spec.reasons)
     score, reason, shape = outcome.score, outcome.reason, (moment.env.num_envs,)
     kinds = ((("score", score), torch.float64), (("reason", reason), torch.int64))
@@ -77,7 +77,7 @@ def wrong_outcomes(moment: Transition) -> Fault | None:
 
 
 def wrong_lengths(moment: Transition) -> Fault | None:
-    """Matches that are over and say another length than was counted."""
+    """Check that finished matches report their number of decisions."""
     said = moment.step.outcome.decisions
     if tuple(said.shape) != (moment.env.num_envs,) or said.dtype is not torch.int64:
         return Fault(f"decisions are {said.dtype} of shape {tuple(said.shape)}: torch.int64 for each match is required")
@@ -88,10 +88,10 @@ def wrong_lengths(moment: Transition) -> Fault | None:
 
 
 class FinalObservation:
-    """Final observations that are not the match's own last one.
+    """Checks that final observations belong to the finished match.
 
-    One that always is the next match's first, and never what was seen a decision before, was looked at too late; of a
-    game that always opens alike nothing else tells.
+    An environment that resets too early returns the first observation of the next match instead. In a game with a fixed
+    opening, this is visible only over many matches: all final observations equal openings.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class FinalObservation:
         self._ends, self._like_openings = 0, 0
 
     def __call__(self, moment: Transition) -> Fault | None:
-        """Compare what is final with what is next."""
+        """Compare the final observation with the next observation."""
         step = moment.step
         final, after = step.final_observation, step.observation
         for name, one, other in _pairs(final, after):
@@ -117,6 +117,8 @@ class FinalObservation:
         other = torch.stack([unlike(final, opening).flatten(1).any(dim=1) for _, final, opening in pairs]).any(dim=0)
         moved = unlike(moment.before.values, step.observation.values).flatten(1).any(dim=1)
         over = step.over
+        # `moved` leaves out matches whose last decision changed nothing: their final observation may equal an
+        # opening.
         self._ends += int(over.sum())
         self._like_openings += int((over & moved & ~other).sum())
         enough = self._ends >= moment.env.num_envs
@@ -127,7 +129,7 @@ class FinalObservation:
 
 
 def wrong_seeds(moment: Transition) -> Fault | None:
-    """Rows that were opened by another seed than was announced, or that changed it within a match."""
+    """Check that a new match starts with the announced seed, and that the seed stays the same within a match."""
     now = moment.env.seeds
     due = torch.where(moment.step.over, moment.next_seeds, moment.seeds)
     place = first(now != due)
@@ -139,13 +141,13 @@ def wrong_seeds(moment: Transition) -> Fault | None:
 
 
 class NoAliasing:
-    """Results that a later step changes."""
+    """Checks that a later step does not change returned arrays."""
 
     def __init__(self) -> None:
         self._last: list[tuple[str, Tensor, Tensor]] = []
 
     def __call__(self, moment: Transition) -> Fault | None:
-        """Look whether what came of the decision before is still what it was."""
+        """Compare the arrays of the previous step with their copies."""
         for name, tensor, copy in self._last:
             if place := first(unlike(tensor, copy)):
                 return Fault(f"{name} of the previous decision have changed", place[0])
@@ -154,7 +156,7 @@ class NoAliasing:
 
 
 def tensors_of(step: StepResult) -> list[tuple[str, Tensor]]:
-    """Everything that came of a decision, with what it is called; each has an axis of rows in front."""
+    """Return all tensors of a step with their names; the leading axis of each is E."""
     sights = ((OBSERVATIONS, step.observation), ("the final observation: ", step.final_observation))
     return [
         *((f"{whose}{name}", tensor) for whose, seen in sights for name, tensor in parts_of(seen)),
@@ -169,7 +171,7 @@ def tensors_of(step: StepResult) -> list[tuple[str, Tensor]]:
 
 
 def parts_of(seen: Observation) -> list[tuple[str, Tensor]]:
-    """Everything of an observation, with what it is called."""
+    """Return all tensors of an observation with their names."""
     return [
         ("values", seen.values),
         ("active agents", seen.active),

@@ -1,4 +1,4 @@
-"""What is looked at: a decision of every row and what came of it, and what agents perceive before and after it."""
+"""Inputs of the checks: batched observations and transitions, and the faults that the checks return."""
 
 import traceback
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from arena.policies.scripted import RandomPolicy
 
 
 class Fault(NamedTuple):
-    """Something that breaks a rule.
+    """A violation of a rule.
 
     Attributes:
-        seen: What was seen.
-        row: In which row of the batch; None where it is of all of them.
-        agent: Whose it is; None where it is nobody's.
+        seen: The offending value, as text.
+        row: Row of the batch; None if the fault concerns all rows.
+        agent: Index of the agent; None if the fault concerns no single agent.
     """
 
     seen: str
@@ -28,12 +28,12 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class ObservationBatch:
-    """What the agents of some rows perceive.
+    """Observations of all agents in the rows that are checked.
 
     Attributes:
-        env: Whose observation it is.
-        observation: Of all rows.
-        rows: (E,) bool, those that are looked at.
+        env: The environment that returned the observation.
+        observation: Observation of all rows, leading axes (E, N).
+        rows: (E,) bool, true for rows that are checked.
     """
 
     env: Environment
@@ -43,16 +43,16 @@ class ObservationBatch:
 
 @dataclass(frozen=True)
 class Transition:
-    """A decision of every row.
+    """One decision of every row.
 
     Attributes:
-        env: What was stepped.
-        lengths: (E,) decisions of the match so far, this one among them, as they were counted from outside.
-        seeds: (E,) what `env.seeds` said before it.
-        next_seeds: (E,) what `env.next_seeds` said before it.
-        before: What agents perceived.
-        actions: What they did.
-        step: What came of it.
+        env: The environment that was stepped.
+        lengths: (E,) decisions of the current match, this one included, counted by the checker.
+        seeds: (E,) `env.seeds` before the step.
+        next_seeds: (E,) `env.next_seeds` before the step.
+        before: Observation before the step.
+        actions: Actions of all agents.
+        step: Result of the step.
     """
 
     env: Environment
@@ -65,26 +65,26 @@ class Transition:
 
 
 def draw(env: Environment, observation: Observation, rng: torch.Generator) -> Actions:
-    """Actions of all agents, each drawn uniformly from those that are legal."""
+    """Draw an action of every agent uniformly from its legal actions."""
     flat, rows = observation.side(slice(0, env.spec.num_agents)), (env.num_envs, env.spec.num_agents)
     actions, _ = RandomPolicy(env.spec.heads).act(flat, (), torch.zeros_like(flat.active), rng)
     return {name: action.reshape(*rows, *action.shape[1:]) for name, action in actions.items()}
 
 
 def first(broken: Tensor) -> tuple[int, ...] | None:
-    """Where a bool tensor is true for the first time; None where it never is."""
+    """Return the index of the first true element of a bool tensor; None if all are false."""
     found = broken.nonzero()
     return tuple(found[0].tolist()) if len(found) else None
 
 
 def unlike(one: Tensor, other: Tensor) -> Tensor:
-    """Where two tensors differ; what is no number in both does not."""
+    """Return the elements in which two tensors differ; NaN equals NaN."""
     differs = one != other
     return differs & ~(one.isnan() & other.isnan()) if one.is_floating_point() else differs
 
 
 def describe(error: BaseException) -> str:
-    """An error in one line, with the line of code that raised it."""
+    """Return an error in one line, with the line of code that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""
     told = " ".join(str(error).split())
