@@ -1,4 +1,4 @@
-"""Calls of user code whose failure becomes a one-line error with its location."""
+"""Calls of user code; a failure becomes a one-line error with its location."""
 
 import traceback
 from collections.abc import Iterator

@@ -29,7 +29,7 @@ from arena.environments.seeded import SeededBatch
 
 
 def ignore_decision() -> None:
-    """Look at nothing between a decision and what follows it."""
+    """Default of `on_decided`: do nothing."""
 
 
 class MechEnvironment(SeededBatch):
@@ -38,11 +38,11 @@ class MechEnvironment(SeededBatch):
     Attributes:
         config: The composition.
         weights: Weight of every reward component.
-        component_names: What the reward is made of.
-        arrays: The live arrays of the state, (E, ...), by their names in `kernels.state.State`; whoever writes to
-            them changes the matches.
+        component_names: Names of the reward components.
+        arrays: The live arrays of the state, (E, ...), by their names in `kernels.state.State`; writing to them changes
+            the matches.
         hulls: The constant rows (N,) of the mechs, by their names in `kernels.state.Hulls`.
-        lesson: What is played; see `teach`.
+        lesson: Current stage of the curriculum; see `teach`.
         on_decided: Called in every step after the decision and before matches that ended are reopened.
     """
 
@@ -88,7 +88,7 @@ class MechEnvironment(SeededBatch):
 
     @property
     def shared_bytes(self) -> int:
-        """Memory of what exists once for all matches: maps, and constants of the composition."""
+        """Memory shared by all matches in bytes: maps, and constants of the composition."""
         shared = (self._structs.hulls, self._structs.arms, self._structs.terrain, self._structs.field)
         return sum(each.size_bytes for each in shared)
 
@@ -99,15 +99,15 @@ class MechEnvironment(SeededBatch):
 
     @property
     def nan_actions(self) -> Int[Tensor, "E N"]:
-        """NaN action floats met so far; each counted as 0."""
+        """Number of NaN actions so far; each counted as 0."""
         return self.arrays["nan_actions"].clone()
 
     def teach(self, lesson: CurriculumStage, opponent_is_away: Bool[Tensor, " E"] | None = None) -> None:
-        """Play by a lesson from now on; who takes part and on which maps changes with each row's next match.
+        """Set the stage of the curriculum; teams and maps change with each row's next match.
 
         Args:
-            lesson: How much of the whole game to play.
-            opponent_is_away: Which side the opponent plays in each row; away everywhere by default.
+            lesson: The stage.
+            opponent_is_away: (E,) whether the opponent plays away; true for all rows by default.
         """
         self.lesson = lesson
         away = torch.ones(self.num_envs, dtype=torch.bool) if opponent_is_away is None else opponent_is_away

@@ -20,11 +20,11 @@ from arena.environments.mech.replay.recorder import MechMatches
 from arena.environments.metrics import RatioAccumulator
 
 Ratio = tuple[Tensor, Tensor]
-"""What every mech did in a decision (E, N), and of how much that is a part (E, N)."""
+"""Numerator and denominator of a measure, each (E, N), for one decision."""
 
 
 class MechMetrics:
-    """Measures matches of mechs from what a decision leaves in the arrays.
+    """Computes behaviour measures of mech matches from the arrays of each decision.
 
     Args:
         env: The matches.
@@ -58,14 +58,14 @@ class MechMetrics:
 
 @dataclass(frozen=True, eq=False)
 class _Decision:
-    """What a decision left behind."""
+    """Arrays of the state after a decision."""
 
     arrays: Mapping[str, Tensor]
     hulls: Mapping[str, Tensor]
 
     @cached_property
     def acted(self) -> Float[Tensor, "E N"]:
-        """1 for who began the decision alive."""
+        """1 for mechs that were alive at the start of the decision."""
         return self.arrays["acted"].float()
 
     @cached_property
@@ -80,7 +80,7 @@ class _Decision:
 
     @cached_property
     def hot(self) -> Float[Tensor, "E N"]:
-        """Heat as a share of what the mech bears."""
+        """Heat as a share of the capacity."""
         return self.arrays["heat"] / self.hulls["heat_capacity"]
 
 
@@ -88,7 +88,7 @@ Reader = Callable[[_Decision], Ratio]
 
 
 def _readers(config: MechConfig) -> dict[Measure, Reader]:
-    """What there is to measure of a composition: nothing that none of its mechs can do."""
+    """Return the measures that apply to a composition; measures of missing equipment are left out."""
     fastest = max(mech.max_speed for mech in config.team)
     readers: dict[Measure, Reader] = {
         Measure("damage_per_s", 0.0, math.inf): _damage,
@@ -115,7 +115,7 @@ def _readers(config: MechConfig) -> dict[Measure, Reader]:
 
 
 def _damage(decision: _Decision) -> Ratio:
-    """Damage of hits on enemies, before what was not there to take is cut off."""
+    """Damage of hits on enemies, before it is limited to the remaining hit points."""
     return decision.damage, decision.seconds
 
 
@@ -143,7 +143,7 @@ def _speed(decision: _Decision) -> Ratio:
 
 
 def _heat(decision: _Decision) -> Ratio:
-    """Heat as a share of what the mech bears."""
+    """Heat as a share of the capacity."""
     return decision.hot * decision.acted, decision.acted
 
 

@@ -1,4 +1,4 @@
-"""What an environment of a composition declares: observation blocks, action heads, signature. Torch- and Warp-free."""
+"""Environment spec of a composition: observation blocks, action heads, signature. Torch- and Warp-free."""
 
 from arena.environments.mech.config.chassis import CLASSES
 from arena.environments.mech.config.constants import COMM_SIZE, EWAR_OPTIONS, LOCAL_MAP_CELLS, MOVES, REASONS
@@ -30,7 +30,7 @@ CONDITION_FEATURES = (
     *(f"{timer}_timer" for timer in TIMERS),
     "ams_timer",
 )
-"""Shares of what the mech has at most, or 0 and 1; timers are 1 just after the longest wait that they can hold."""
+"""Shares of the mech's maximum, or 0 and 1; a timer is 1 at the start of its longest cooldown."""
 
 HULL_FEATURES = (*CLASSES, "slots", "range", "fidelity")
 """Class one-hot, and the suite: slots / 20, (range factor - 0.8) / 0.7, fidelity."""
@@ -49,7 +49,7 @@ SCORE_FEATURES = ("control", "enemy_control", "score", "enemy_score", "time")
 """Zone ticks of the last decision; zone seconds over the goal, at most 1; time over the limit."""
 
 SENSOR_FEATURES = ("quality", "jam", "eccm", "noise_ahead", "noise_left", "noise_behind", "noise_right")
-"""Sensor quality over 1.5, what jams it and what clears it; how loud enemies are in each quarter, clipped to 1."""
+"""Sensor quality over 1.5, jamming and ECCM; noise of enemies in each quarter, clipped to 1."""
 
 PANEL_FEATURES = ("mates_alive", "friends_alive", "enemies_alive", "enemies_seen", "enemies_painted", "friends_in_zone")
 """Counts over the most that there can be."""
@@ -81,14 +81,16 @@ CONTACT_FEATURES = (
 )
 """One mech outside the own pack, in the viewer's frame; all 0 in an empty slot.
 
-Place and distance are over the map's diagonal, velocities relative to the viewer's, over SPEED_SCALE and clipped; heat
-is the share of the capacity, at most 2; hp and stability are shares; focus is whom the viewer's last action chose."""
+Position and distance are divided by the map's diagonal. Velocities are relative to the viewer's, divided by SPEED_SCALE
+and clipped. Heat is the share of the capacity, at most 2; hp and stability are shares; focus is 1 for the target of the
+viewer's last action.
+"""
 
 MATE_FEATURES = ("ahead", "left", "up", "facing_ahead", "facing_left", "hp", "heat", "fallen", "shutdown", *CLASSES)
 """One pack mate, exactly, in the order of the pack without the viewer; all 0 where it is destroyed or there is none."""
 
 SIGNED_FEATURES = (CONDITION_FEATURES, CONTACT_FEATURES, MATE_FEATURES, HULL_FEATURES, PANEL_FEATURES)
-"""Features whose names and order the signature covers; of the other blocks it covers the size."""
+"""Features whose names and order the signature covers; of the other blocks it covers the size only."""
 
 
 def observation_blocks(config: MechConfig) -> tuple[ObservationBlock, ...]:
@@ -132,12 +134,12 @@ def action_heads(config: MechConfig) -> tuple[ActionHead, ...]:
 
 
 def declare_preset(name: str) -> EnvironmentSpec:
-    """What an environment of the preset `name` declares."""
+    """Return the spec of the preset `name`."""
     return make_spec(PRESETS[name])
 
 
 def make_spec(config: MechConfig) -> EnvironmentSpec:
-    """What an environment of that composition declares."""
+    """Return the spec of a composition."""
     return EnvironmentSpec(
         name=config.name,
         agents_per_side=(len(config.team), len(config.team)),

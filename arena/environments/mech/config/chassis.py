@@ -6,17 +6,17 @@ Lengths are in metres, speeds in m/s, angles in radians, heat in points.
 from dataclasses import dataclass
 
 STABILITY = 100.0
-"""What every mech has, and what it loses to shaking hits before it falls."""
+"""Maximum stability of every mech; at 0 the mech falls."""
 
 
 @dataclass(frozen=True)
 class SensorSuite:
-    """How many contacts a class can follow, how far its radar reaches and how precisely it sees.
+    """Sensors of a class.
 
     Attributes:
-        slots: Contacts that it can follow at once.
-        range_factor: Multiplies the radar's range.
-        fidelity: 1 sees exactly; what lacks to 1 scales the noise.
+        slots: Number of contact slots.
+        range_factor: Factor of the radar range.
+        fidelity: Accuracy of the observed positions in [0, 1]; the noise scales with 1 - fidelity.
     """
 
     slots: int
@@ -26,25 +26,25 @@ class SensorSuite:
 
 @dataclass(frozen=True)
 class MechClass:
-    """What sets one class of mech apart.
+    """Properties of a class of mechs. Lengths are in metres, times in seconds, angles in radians.
 
     Attributes:
         name: The role of its mechs.
-        width: Edge of its square box.
-        height: Of its box.
-        max_speed: Before drag, on open ground.
-        max_yaw_rate: Per second.
-        jet_acceleration: Of its jump jets at full throttle; 0 for a mech without.
+        width: Edge of the square bounding box.
+        height: Height of the bounding box.
+        max_speed: Maximum speed before drag, on open ground.
+        max_yaw_rate: Maximum yaw rate per second.
+        jet_acceleration: Acceleration of the jump jets at full throttle; 0 without jets.
         hp: Hit points of the body.
         leg_hp: Hit points of the legs.
-        heat_capacity: Above it the mech shuts down.
-        dissipation: Heat lost a second.
-        tonnage: What it counts in the zone.
-        acoustic_mass: How loud it is at 1 m/s.
-        wreck_chance: How often its wreck stays in the way.
+        heat_capacity: Heat above which the mech shuts down.
+        dissipation: Heat lost per second.
+        tonnage: Weight in the contest for the zone.
+        acoustic_mass: Noise at 1 m/s.
+        wreck_chance: Probability that the destroyed mech leaves a wreck.
         ewar: Whether it carries ECM and ECCM.
-        ams: Whether it shoots at missiles.
-        suite: How it perceives.
+        ams: Whether it carries an anti-missile system.
+        suite: Its sensors.
     """
 
     name: str
@@ -71,7 +71,7 @@ class MechClass:
 
     @property
     def footprint(self) -> int:
-        """Cells on every side of its own on which its box stands, too."""
+        """Cells on each side of the centre cell that the bounding box covers."""
         return max(1, round(self.width / 2.0))
 
 

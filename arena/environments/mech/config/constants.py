@@ -11,7 +11,7 @@ DECISION_S = TICK_S * TICKS_PER_DECISION
 
 # Movement
 DRAG = 0.98
-"""What is left of a mech's velocity every tick."""
+"""Factor of the velocity per tick."""
 GRAVITY = 9.81
 STEP_UP = 1.1
 """Highest step that a mech walks up."""
@@ -20,7 +20,7 @@ STEP_UP_SPEED = 1.0
 CEILING = 12.0
 """Highest that feet get."""
 LEGGED_SPEED = 0.4
-"""What is left of the speed of a mech without legs."""
+"""Factor of the speed of a mech with destroyed legs."""
 LEGGED_JETS = 0.5
 
 # Heat
@@ -42,7 +42,7 @@ LEGGED_STABILITY = 0.5
 """Share of its stability that a mech without legs can have."""
 FALLEN_TICKS = round(3.0 / TICK_S)
 STANDING_STABILITY = 50.0
-"""What a mech has when it is up again."""
+"""Stability after a fall."""
 SUPPRESSED_TICKS = round(1.2 / TICK_S)
 
 # Ground
@@ -54,9 +54,9 @@ HAZARD_HEAT = (0.0, -30.0, 40.0, 20.0, 0.0, 0.0)
 HAZARD_DAMAGE = (0.0, 0.0, 5.0, 1.25, 0.0, 0.0)
 """Hit points a second of each material, at the feet."""
 FOOT_CLEARANCE = 0.1
-"""Feet this far above the ground still stand in what is on it."""
+"""Height above the ground in metres up to which the material still affects a mech."""
 FOLIAGE_HEIGHT = 4.0
-"""How far foliage hides what is behind it, above the ground that it grows on."""
+"""Height of foliage above its ground in metres; it blocks the sight."""
 
 # Hits
 REAR_COSINE = 0.707
@@ -70,7 +70,7 @@ LEG_HIT_BODY = 0.5
 FOCUS_CONE_RAD, NEAREST_CONE_RAD = 0.2, 0.1
 """How far off the heading a gun still aims at the mech in focus, and at the nearest enemy."""
 MISSILE_SIGHT_RANGE = 12.0
-"""How far a missile locks on to what its mech sees itself."""
+"""Range in metres within which a missile locks on to a target in clear sight of its own mech."""
 MISSILE_LOFT = 0.5
 """Upward part of a missile's launch direction, beside a unit vector to the target."""
 MISSILE_BLEND = 4.0 * TICK_S
@@ -110,7 +110,7 @@ SIGHT_STEP = 1.0
 """Longest distance between two points at which a line of sight is checked."""
 TARGETED_RANGE = 8.0
 HIDDEN_NOISE = 0.2
-"""Share of its noise that is heard without a line of sight."""
+"""Factor of the noise of a mech out of sight."""
 POSITION_NOISE = 0.1
 """Largest error of a contact's place on each axis, as a share of its distance, at fidelity 0."""
 CONDITION_NOISE = 0.2
@@ -122,7 +122,7 @@ ZONE_RADIUS_RANGE = (0.5, 1.5)
 ZONE_HEIGHT = 2.0
 """How far above the ground feet still hold the zone."""
 CONTESTED_FLOOR = 0.25
-"""What each side scores a second in a contested zone, before its tonnage counts."""
+"""Score per second of each side in a contested zone, before tonnage counts."""
 ZONE_GOAL_SHARE = 0.5
 """Share of the time limit that a side must score to win by zone."""
 SCORE_MARGIN = 1e-3

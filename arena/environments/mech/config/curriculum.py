@@ -7,13 +7,13 @@ from arena.errors import InputError
 
 @dataclass(frozen=True)
 class CurriculumStage:
-    """How much of the whole game a match is; the default is all of it. Results of other lessons say nothing of ratings.
+    """Difficulty of a match; the default is the whole game. Results of other stages must not enter ratings.
 
     Attributes:
-        opponent_fire: How often the opponent's triggers are heeded, in [0, 1].
+        opponent_fire: Probability that a trigger of the opponent counts, in [0, 1].
         team_share: Share of each side's mechs that take part, in (0, 1]; at least one does.
         map_share: Share of the pool's maps that are played, the easiest first, in (0, 1]; at least one is.
-        own_share: Alpha of the rewards: what an agent gets of its own reward, in [0, 1]; the rest is its side's mean.
+        own_share: Alpha of the rewards: weight of an agent's own reward, in [0, 1]; the rest is the mean of its side.
 
     Raises:
         ArenaError: A share is out of its range.

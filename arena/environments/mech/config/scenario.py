@@ -1,4 +1,4 @@
-"""Who fights where: the presets, and any other composition. Torch- and Warp-free."""
+"""Compositions: the presets, and any other teams and maps. Torch- and Warp-free."""
 
 import math
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ MAP_SIDE_RANGE = (40, 200)
 
 
 class Terrain(StrEnum):
-    """What the ground is like."""
+    """Kind of terrain."""
 
     OPEN = "open"
     BROKEN = "broken"
@@ -47,15 +47,15 @@ class MechConfig:
     """One composition: the same team on both sides.
 
     Attributes:
-        name: What the environment is called.
-        packs: Names of the classes in every pack of a side. A pack shares paint, comms and what it knows of its mates.
+        name: Name of the environment.
+        packs: Names of the classes in every pack of a side. A pack shares paint, messages and the state of its mates.
         map_side: Edge of the map in metres, an even number.
-        limit_s: When time is up, in seconds; a whole number of decisions.
+        limit_s: Time limit in seconds; a whole number of decisions.
         terrain: Open ground, or hills, walls, water, lava, debris, foliage and glass.
-        observation_mode: Partial: what sensors and eyes give. Full: everybody alive is seen, exactly.
+        observation_mode: Partial: limited by sensors and sight. Full: all living mechs are observed exactly.
 
     Raises:
-        CompositionError: A class is unknown, or the teams do not fit the map; says what would.
+        CompositionError: A class is unknown, or the teams do not fit the map; the message contains valid values.
     """
 
     name: str
@@ -136,7 +136,7 @@ class MechConfig:
 
     @property
     def contacts(self) -> int:
-        """Contact slots: everybody outside the own pack has one, up to MAX_CONTACTS."""
+        """Number of contact slots: one for each mech outside the own pack, up to MAX_CONTACTS."""
         others = 2 * len(self.team) - min(len(pack) for pack in self.packs)
         return min(others, MAX_CONTACTS)
 

@@ -20,7 +20,7 @@ STABLE_KEYS: Mapping[str, str] = MappingProxyType({})
 
 
 def covered_rules(config: MechConfig, *, maps_edition: int, features: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Return what the signature covers of the rules.
+    """Return the rules that the signature covers.
 
     Args:
         config: The composition.

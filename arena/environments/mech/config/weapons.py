@@ -1,4 +1,4 @@
-"""The seven weapons, who carries them and which trigger fires them. Torch- and Warp-free.
+"""The seven weapons, the classes that carry them and their triggers. Torch- and Warp-free.
 
 Lengths are in metres, times in seconds, angles in radians.
 """
@@ -13,7 +13,7 @@ TRIGGERS = ("primary", "vent", "secondary", "tertiary", "special")
 """Switches of the head `trigger`."""
 
 TIMERS = ("laser", "missile", "kinetic", "painter")
-"""What weapons wait for; two that share a timer wait for each other."""
+"""Cooldown timers; weapons that share a timer share the cooldown."""
 
 
 class Guidance(StrEnum):
@@ -30,19 +30,19 @@ class Weapon:
     """One weapon.
 
     Attributes:
-        name: What it is called.
-        range: Longest distance to a target, or that a shell flies.
-        damage: Hit points that a direct hit costs.
-        shake: Stability that a direct hit costs.
-        heat: Heat it adds to whoever fires it.
-        target_heat: Heat it adds to whoever it hits.
+        name: Name of the weapon.
+        range: Largest distance to a target, or reach of a shell.
+        damage: Hit points lost by a direct hit.
+        shake: Stability lost by a direct hit.
+        heat: Heat added to the shooter.
+        target_heat: Heat added to the target.
         cooldown_s: Time between two shots.
-        timer: What it waits for, one of TIMERS.
-        half_arc_rad: Its target lies within this angle of the heading.
-        speed: Of its shell; 0 where the hit is instant.
-        guidance: How it finds its way.
-        splash_radius: How far from the hit it hurts; 0 for a weapon without splash.
-        splash_scale: Share of damage and shake that splash does at the hit itself; it falls off linearly to 0.
+        timer: Its cooldown timer, one of TIMERS.
+        half_arc_rad: Largest angle between heading and target.
+        speed: Speed of its shell; 0 if the hit is instant.
+        guidance: Flight of its shell.
+        splash_radius: Radius of the splash around the hit; 0 without splash.
+        splash_scale: Share of damage and shake at the centre of the splash; it falls linearly to 0.
     """
 
     name: str
@@ -166,7 +166,7 @@ SMOKE = Weapon(
 )
 
 WEAPONS = (LASER, FLAMER, MISSILE, GAUSS, AUTOCANNON, PAINTER)
-"""Weapons that are aimed at somebody; smoke is not."""
+"""Weapons with a target; smoke has none."""
 
 LOADOUTS: dict[str, dict[str, str]] = {
     "scout": {"painter": "primary", "smoke": "special"},

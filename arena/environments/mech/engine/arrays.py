@@ -77,7 +77,7 @@ def array_types(kind: Any) -> Mapping[str, Any]:  # noqa: ANN401  a Warp struct
 
 
 def allocate_state(shared: Mapping[str, Tensor], config: MechConfig, num_envs: int, device: torch.device) -> Struct:
-    """All of a batch's state, zero but for what the caller shares; most of it is (E,), (E, N) or (E, N, N)."""
+    """Allocate the state of a batch, zero except for the shared arrays; most arrays are (E,), (E, N) or (E, N, N)."""
     agents = SIDES * len(config.team)
     shells, clouds, weapons = (agents, SHELL_SLOTS), (SIDES, SMOKE_SLOTS), (agents, len(WEAPONS))
     axes = {
@@ -197,7 +197,7 @@ def allocate_commands(spec: EnvironmentSpec, num_envs: int, device: torch.device
 
 
 def allocate_report(num_envs: int, agents: int, device: torch.device) -> Struct:
-    """Room for what comes of one decision."""
+    """Allocate the result of a decision."""
     axes = {"components": (agents, len(COMPONENTS)), "reward": (agents,)}
     return Struct(
         Report, {name: _zeros((num_envs, *axes.get(name, ())), kind.dtype, device) for name, kind in _items(Report)}
@@ -205,7 +205,7 @@ def allocate_report(num_envs: int, agents: int, device: torch.device) -> Struct:
 
 
 def allocate_view(spec: EnvironmentSpec, num_envs: int, device: torch.device) -> dict[str, Tensor]:
-    """Room for one `View` of everybody, to be filled; heads that the composition has not get one column."""
+    """Allocate a `View` of all mechs; heads that the composition lacks get one column."""
     sizes = {head.name: head.size for head in spec.heads}
     axes = {name: (sizes.get(name, 1),) for name in ("move", "trigger", "target", "ewar", "comm")}
     axes["values"] = (spec.observation_size,)
@@ -217,7 +217,7 @@ def allocate_view(spec: EnvironmentSpec, num_envs: int, device: torch.device) ->
 
 
 def copy_view(view: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Another observation that says the same."""
+    """Return a copy of an observation."""
     return {name: tensor.clone() for name, tensor in view.items()}
 
 

@@ -16,7 +16,7 @@ from arena.environments.spec import EnvironmentSpec
 
 
 class CudaEngine:
-    """See `stepping.Engine`; what the graphs write to stays theirs, and callers get copies."""
+    """Engine on a GPU, see `stepping.Engine`. CUDA graphs write to fixed buffers, so callers get copies."""
 
     def __init__(self, structs: Structs, spec: EnvironmentSpec, num_envs: int, device: torch.device) -> None:
         load_kernels(str(device), staging)

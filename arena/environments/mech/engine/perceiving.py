@@ -1,4 +1,4 @@
-"""Perception on a CPU: one thread lets everybody in match after match look, listen and observe."""
+"""Observations on a CPU: one thread computes look, listen and observe for one match after another."""
 
 import warp as wp
 
@@ -14,7 +14,7 @@ wp.set_module_options(MODULE_OPTIONS)
 def perceive_match(
     state: State, hulls: Hulls, arms: Arms, terrain: Terrain, field: Field, view: View, env: int
 ) -> None:
-    """Write down what everybody in a match perceives."""
+    """Compute the observations of all mechs in a match."""
     mechs = state.hp.shape[1]
     for mech in range(mechs):
         look_mech(state, hulls, terrain, field, env, mech)
@@ -28,7 +28,7 @@ def perceive_match(
 def perceive(
     state: State, hulls: Hulls, arms: Arms, terrain: Terrain, field: Field, view: View, only_ended: bool
 ) -> None:
-    """Write down what everybody perceives, or only in matches that have just been reopened."""
+    """Compute all observations, or only those of matches that were just reopened."""
     for env in range(state.hp.shape[0]):
         if state.ended[env] or not only_ended:
             perceive_match(state, hulls, arms, terrain, field, view, env)

@@ -1,7 +1,7 @@
-"""A decision on a CPU: integrate, collide, sense, fire, resolve, five times, then score, earn, share.
+"""A decision on a CPU: five ticks of integrate, collide, sense, fire and resolve, then score, earn and share.
 
-One thread takes match after match through all of it: what a match touches stays in the cache, and the structs, which
-Warp passes by value, are unpacked once. `staging` is the same order for a GPU, a kernel for every stage.
+One thread takes a match through all stages before the next one, so that its data stays in the cache. The structs, which
+Warp passes by value, are unpacked once. `cuda_kernels` has the same order for a GPU, with a kernel for every stage.
 """
 
 import warp as wp

@@ -29,7 +29,7 @@ class Structs:
 
     @property
     def shared(self) -> tuple[Any, ...]:
-        """What nearly every stage takes, as Warp's structs: state, hulls, arms, terrain, field."""
+        """Arguments of nearly every stage, as Warp structs: state, hulls, arms, terrain, field."""
         return tuple(each.warp for each in (self.state, self.hulls, self.arms, self.terrain, self.field))
 
 
@@ -38,16 +38,16 @@ class Engine(Protocol):
     """Takes a batch of matches from one decision to the next. Views that it returns are never written to again."""
 
     def decide(self) -> Mapping[str, Tensor]:
-        """Play the decision that the commands hold, and return what everybody perceives after it."""
+        """Play the decision in the command arrays, and return the next observation of all mechs."""
         ...
 
     def reopen(self, decided: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Open the next match in rows that have ended, and return what everybody perceives then."""
+        """Start the next match in rows that have ended, and return the observation of all mechs."""
         ...
 
 
 @functools.cache
 def load_kernels(device: str, *modules: ModuleType) -> None:
-    """Compile kernels once a process, or take them from Warp's cache, and say so: compiling takes seconds."""
+    """Load the kernels from Warp's cache or compile them, once per process; logs that this takes seconds."""
     logger.info("loading the mech kernels for %s (compiled on the first run)", device)
     wp.force_load(device, [wp.get_module(module.__name__) for module in modules], max_workers=len(modules))

@@ -1,4 +1,4 @@
-"""Which actions matter: those that a tick of the next decision can heed."""
+"""Action masks: actions that have an effect in some tick of the next decision."""
 
 import warp as wp
 
@@ -72,7 +72,7 @@ def write_trigger_mask(
 
 @device_function
 def write_target_mask(state: State, hulls: Hulls, view: View, env: int, mech: int) -> None:
-    """Head target: nobody, and the contacts that are living enemies."""
+    """Mask of the head target: no target, and the contacts that are living enemies."""
     view.target[env, mech, 0] = True
     for slot in range(state.contact.shape[2]):
         other = state.contact[env, mech, slot]

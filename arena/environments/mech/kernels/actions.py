@@ -1,4 +1,4 @@
-"""Stages admit and smoke: what everybody wants to do in this decision."""
+"""Stages admit and smoke: read the actions of all mechs."""
 
 import warp as wp
 
@@ -32,7 +32,7 @@ NEAREST, FARTHEST = SMOKE_DISTANCE
 
 @device_function
 def clear_decision_stats(state: State, env: int, mech: int) -> None:
-    """Forget whom the mech hurt in the last decision."""
+    """Clear the damage that the mech dealt in the last decision."""
     other = wp.int32(0)
     while other < state.hp.shape[1]:
         state.dealt[env, mech, other] = 0.0
@@ -44,7 +44,7 @@ def clear_decision_stats(state: State, env: int, mech: int) -> None:
 
 @device_function
 def reset_decision_stats(state: State, env: int, mech: int) -> None:
-    """Nobody has done anything to anybody in this decision yet."""
+    """Clear the damage statistics of the decision."""
     if state.has_stats[env, mech]:
         clear_decision_stats(state, env, mech)
     for weapon in range(state.raw_damage.shape[2]):
@@ -82,7 +82,7 @@ def read_move(state: State, hulls: Hulls, commands: Commands, env: int, mech: in
 
 @device_function
 def read_focus(state: State, hulls: Hulls, commands: Commands, env: int, mech: int) -> int:
-    """Living enemy in the contact slot that a mech chose; -1 nobody."""
+    """Living enemy in the contact slot that a mech chose; -1 for none."""
     option = commands.target[env, mech]
     if option < wp.int64(1) or option > wp.int64(state.contact.shape[2]):
         return -1
@@ -112,7 +112,7 @@ def may_fire(state: State, hulls: Hulls, env: int, mech: int) -> bool:
 
 @device_function
 def read_message(state: State, commands: Commands, env: int, mech: int, acted: bool) -> None:
-    """Take in what a mech says; the dead say nothing."""
+    """Read the message of a mech; 0 for destroyed mechs."""
     for k in range(COMM_SIZE):
         word = read_float(state, commands.comm[env, mech, k], env, mech)
         state.comm[env, mech, k] = wp.where(acted, word, 0.0)

@@ -65,7 +65,7 @@ def flag(condition: bool) -> float:
 
 @device_function
 def share(part: float, whole: float) -> float:
-    """What a part is of the whole, from 0 to 1."""
+    """Part divided by whole, clipped to [0, 1]."""
     return wp.clamp(part / whole, 0.0, 1.0)
 
 

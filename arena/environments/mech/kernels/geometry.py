@@ -26,7 +26,7 @@ def to_frame(vector: wp.vec2, heading: wp.vec2) -> wp.vec2:
 
 @device_function
 def rotate(vector: wp.vec2, turn: wp.vec2) -> wp.vec2:
-    """Turn a vector left by the angle whose cosine and sine are given."""
+    """Rotate a vector left by the angle with the given cosine and sine."""
     return wp.vec2(
         vector[0] * turn[0] - vector[1] * turn[1],
         vector[0] * turn[1] + vector[1] * turn[0],
@@ -41,7 +41,7 @@ def centre(state: State, hulls: Hulls, env: int, mech: int) -> wp.vec3:
 
 @device_function
 def eyes(state: State, hulls: Hulls, env: int, mech: int) -> wp.vec3:
-    """Where a mech looks from, and what of it is looked at."""
+    """Position of a mech's eyes: the end point of lines of sight."""
     return state.position[env, mech] + wp.vec3(0.0, 0.0, EYE_SHARE * hulls.height[mech])
 
 

@@ -1,4 +1,4 @@
-"""What lies where: heights, materials and ways on foot, by the cells of a match's map."""
+"""Terrain lookups: heights, materials and routes, by the cells of a match's map."""
 
 import warp as wp
 
@@ -27,7 +27,7 @@ def solid_height(state: State, terrain: Terrain, env: int, point: wp.vec2) -> fl
 
 @device_function
 def ground_height(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int, point: wp.vec2) -> float:
-    """Height at which the mech stands there: of the highest cell under its footprint."""
+    """Height of the ground for a mech: the maximum over the cells of its footprint."""
     if terrain.flat:
         return 0.0
     return float(terrain.ground[hulls.ground[mech], state.map[env], cell(terrain, point[1]), cell(terrain, point[0])])
@@ -35,7 +35,7 @@ def ground_height(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: 
 
 @device_function
 def material(state: State, terrain: Terrain, env: int, point: wp.vec2) -> int:
-    """What the cell is made of."""
+    """Material of the cell."""
     if terrain.flat:
         return PLAIN
     return int(terrain.material[state.map[env], cell(terrain, point[1]), cell(terrain, point[0])])
@@ -75,14 +75,14 @@ def on_map(field: Field, point: wp.vec2) -> bool:
 
 @device_function
 def height_above_ground(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> float:
-    """How far a mech's feet are above where it would stand."""
+    """Height of a mech's feet above the ground of its footprint."""
     position = state.position[env, mech]
     return position[2] - ground_height(state, hulls, terrain, env, mech, plane(position))
 
 
 @device_function
 def grounded(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> bool:
-    """Whether a mech stands in what is on the ground."""
+    """Whether the material of the ground affects a mech."""
     return height_above_ground(state, hulls, terrain, env, mech) <= FOOT_CLEARANCE
 
 

@@ -1,4 +1,4 @@
-"""Stages integrate and collide: from what mechs want to where they are."""
+"""Stages integrate and collide: from actions to new positions."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ X, Y = 1, 2
 
 
 def per_tick(rates: tuple[float, ...]) -> Any:  # noqa: ANN401  a Warp vector
-    """What rates per second make in a tick, for kernels to index."""
+    """Rates per tick, from rates per second, as a vector for kernels."""
     return wp.types.vector(len(rates), wp.float32)(*(rate * TICK_S for rate in rates))
 
 
@@ -58,7 +58,7 @@ EWAR_GAIN, HAZARD_GAIN, HAZARD_BURN = per_tick(EWAR_HEAT), per_tick(HAZARD_HEAT)
 
 @device_function
 def count_down(state: State, env: int, mech: int) -> None:
-    """Let a tick pass on everything that lasts; who has lain long enough stands up."""
+    """Decrement all timers; a mech stands up when the timer of its fall ends."""
     # The four timers of a mech as one vector: one load and store in place of four.
     timers = wp.array(ptr=state.timers[env, mech].ptr, shape=(1,), dtype=Timers)
     timers[0] = wp.max(timers[0] - ONE_TICK, Timers())
@@ -76,7 +76,7 @@ def count_down(state: State, env: int, mech: int) -> None:
 
 @device_function
 def material_below(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> int:
-    """Material that a mech stands in; plain while it is in the air."""
+    """Material that affects a mech; plain while it is in the air."""
     ground = material(state, terrain, env, plane(state.position[env, mech]))
     if ground == PLAIN or grounded(state, hulls, terrain, env, mech):
         return ground
@@ -87,7 +87,7 @@ def material_below(state: State, hulls: Hulls, terrain: Terrain, env: int, mech:
 def exchange_heat(
     state: State, hulls: Hulls, commands: Commands, env: int, mech: int, powered: bool, ground: int
 ) -> None:
-    """Cool down, and take what electronic warfare and the ground add."""
+    """Dissipate heat, and add the heat of electronic warfare and of the ground."""
     gain = wp.float32(-hulls.dissipation[mech] * TICK_S)
     if powered:
         if commands.trigger[env, mech, VENT]:
@@ -98,7 +98,7 @@ def exchange_heat(
 
 @device_function
 def regenerate_stability(state: State, env: int, mech: int, legged: bool) -> None:
-    """Regain stability, up to what a mech can have."""
+    """Regenerate stability up to its maximum."""
     if state.fallen_ticks[env, mech] > 0:
         return
     most = wp.where(legged, LEGGED_STABILITY * STABILITY, STABILITY)
@@ -116,7 +116,7 @@ def regenerate_stability(state: State, env: int, mech: int, legged: bool) -> Non
 
 @device_function
 def steer(state: State, hulls: Hulls, env: int, mech: int, legged: bool, ground: int) -> wp.vec2:
-    """Turn, and say how fast to walk where to."""
+    """Turn, and return the planar velocity of walking."""
     heading = wp.normalize(rotate(state.heading[env, mech], state.turn[env, mech]))
     state.heading[env, mech] = heading
     speed = wp.float32(hulls.max_speed[mech] * DRAG)
@@ -194,7 +194,7 @@ def approached(state: State, env: int, mech: int, other: int) -> int:
 
 @device_function
 def axes_blocked(state: State, hulls: Hulls, env: int, mech: int) -> int:
-    """Bits of the axes along which other mechs and wrecks stand in the mech's way."""
+    """Bits of the axes along which other mechs and wrecks block the mech."""
     blocked = wp.int32(0)
     mechs = state.hp.shape[1]
     # Indexing one row of the batch spares the computation of its address for every other mech.
@@ -236,7 +236,7 @@ def collide_mech(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: i
     proposal = state.proposal[env, mech]
     velocity = state.velocity[env, mech]
     blocked = wp.int32(0)
-    # A mech that stands cannot walk into another one, which spares most pairs.
+    # A mech without a horizontal proposal cannot collide, which skips most pairs.
     if proposal[0] != place[0] or proposal[1] != place[1]:
         blocked = axes_blocked(state, hulls, env, mech)
     highest = state.origin[env, mech][2] + wp.where(wp.abs(velocity[2]) < STEP_UP_SPEED, STEP_UP, 0.0)

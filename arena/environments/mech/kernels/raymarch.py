@@ -44,7 +44,7 @@ def fine_cell(place: wp.uint32) -> int:
 
 @device_function
 def below(heights: wp.array[wp.uint8], cells: int, x: wp.uint32, y: wp.uint32, z: int) -> bool:
-    """Whether a place lies below what a map of heights, row by row, says of its cell."""
+    """Whether a point is below the height map at its cell."""
     return z < int(heights[fine_cell(y) * cells + fine_cell(x)]) << BITS
 
 

@@ -1,4 +1,4 @@
-"""Stages earn and share: what every mech is paid for a decision, and what it gives its side of that."""
+"""Stages earn and share: the reward of every mech, and its mixture with the mean of the side."""
 
 import warp as wp
 
@@ -29,7 +29,7 @@ def potential(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: i
 
 @device_function
 def taken_from(state: State, field: Field, env: int, mech: int, first: int, taken: float) -> float:
-    """Hit points that a side, whose mechs begin at `first`, took off the mech, on top of those already taken."""
+    """Hit points lost to the mechs of a side, which begin at index `first`, added to a given sum."""
     total = wp.float32(taken)
     other = wp.int32(first)
     while other < first + field.team_size:
@@ -41,7 +41,7 @@ def taken_from(state: State, field: Field, env: int, mech: int, first: int, take
 
 @device_function
 def taken(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> float:
-    """Hit points that the mech lost in the decision; enemies' first, so that both sides add up alike."""
+    """Hit points that the mech lost in the decision; enemies first, so that both sides get the same float sum."""
     own = hulls.side[mech] * field.team_size
     enemies = field.team_size - own
     return taken_from(
@@ -51,7 +51,7 @@ def taken(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> floa
 
 @device_function
 def done(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> wp.vec3:
-    """What a mech did to enemies in the decision: hit points dealt, kills, assists."""
+    """Effects of a mech on enemies in the decision: hit points dealt, kills, assists."""
     enemies = field.team_size - hulls.side[mech] * field.team_size
     did = wp.vec3(0.0, 0.0, 0.0)
     if state.has_stats[env, mech]:
@@ -111,7 +111,7 @@ def earn_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, report
 
 @device_function
 def share_mech(state: State, hulls: Hulls, field: Field, report: Report, env: int, mech: int) -> None:
-    """Mix what a mech earned with the mean over those of its side who acted."""
+    """Mix a mech's own reward with the mean over the mechs of its side that acted."""
     if not state.acted[env, mech]:
         report.reward[env, mech] = 0.0
         return

@@ -1,4 +1,4 @@
-"""Stage score: who holds the zone, and whether and how the match ends. One thread a match."""
+"""Stage score: holder of the zone, and end and outcome of the match. One thread per match."""
 
 import warp as wp
 
@@ -20,7 +20,7 @@ ZONE, ELIMINATION, TIME = (REASONS.index(reason) for reason in ("zone", "elimina
 
 @device_function
 def zone_tick(own: float, other: float) -> float:
-    """What a side scores a second for the tonnage that both have in the zone."""
+    """Score per second of a side, from the tonnage of both sides in the zone."""
     lead = wp.max((own - other) / wp.max(own + other, 1.0), 0.0)
     contested = CONTESTED_FLOOR + (1.0 - CONTESTED_FLOOR) * lead
     return wp.where(own > 0.0, wp.where(other > 0.0, contested, 1.0), 0.0)
@@ -48,7 +48,7 @@ def zone_tonnage(state: State, hulls: Hulls, terrain: Terrain, field: Field, env
 
 @device_function
 def score_zone(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: int) -> None:
-    """Give both sides what the zone pays for this decision."""
+    """Add the zone seconds of this decision for both sides."""
     home = zone_tonnage(state, hulls, terrain, field, env, 0)
     away = zone_tonnage(state, hulls, terrain, field, env, 1)
     state.zone_tick[env, 0] = zone_tick(home, away)

@@ -1,4 +1,4 @@
-"""Reopening matches: the next seed, its map, and everybody on it. Maps are point-symmetric: no side is better."""
+"""Reopening of matches: the next seed, its map, and start positions. Maps are point-symmetric, so sides are equal."""
 
 import warp as wp
 
@@ -66,7 +66,7 @@ def jitter(state: State, env: int, purpose: int, rank: int) -> float:
 
 @device_function
 def place_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: int, mech: int) -> None:
-    """Put a mech in its formation, facing inward; away stands where home would after half a turn."""
+    """Place a mech in its formation, facing inward; away is home rotated by half a turn."""
     rank = hulls.slot_in_team[mech]
     centre = terrain.spawn[state.map[env]]
     outward = wp.normalize(centre)
@@ -106,7 +106,7 @@ def reset_mech(state: State, hulls: Hulls, env: int, mech: int) -> None:
 
 @device_function
 def clear_actions(state: State, env: int, mech: int) -> None:
-    """Take back what a mech wanted, said and shot."""
+    """Clear the actions, messages and shells of a mech."""
     state.throttle[env, mech] = wp.vec2(0.0, 0.0)
     state.lift[env, mech] = 0.0
     state.turn[env, mech] = wp.vec2(1.0, 0.0)

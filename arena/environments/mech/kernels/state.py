@@ -7,19 +7,19 @@ G x G cells.
 import warp as wp
 
 AHEAD, HOLD = -1, -2
-"""What `State.shot` holds where nobody is aimed at: fire straight ahead, do not fire."""
+"""Values of `State.shot` without a target: fire straight ahead, do not fire."""
 
 SMOKE_FREE, GROUND_FREE = 1, 2
 CLEAR = SMOKE_FREE + GROUND_FREE
-"""What `State.sight` holds."""
+"""Bits of `State.sight`, and their combination."""
 
 COVER_CELLS = 2
-"""How far `Terrain.cover` looks around."""
+"""Radius in cells of the maximum in `Terrain.cover`."""
 
 
 @wp.struct
 class Hulls:
-    """Constant rows: what the class and place of each of the N mechs mean."""
+    """Constants of each of the N mechs, by class and index, (N,)."""
 
     side: wp.array[wp.int32]
     """0 home, 1 away."""
@@ -87,7 +87,7 @@ class Terrain:
     solid: wp.array3d[wp.uint8]
     """(M, G, G) height of the ground, and of glass; index [map, row, column], row along y, column along x."""
     sight: wp.array3d[wp.uint8]
-    """(M, G, G) height up to which a cell hides what is behind it."""
+    """(M, G, G) height up to which a cell blocks the sight."""
     cover: wp.array3d[wp.uint8]
     """(M, G, G) highest `sight` of the cells at most COVER_CELLS columns and rows away."""
     material: wp.array3d[wp.uint8]
@@ -113,7 +113,7 @@ class Field:
     mates: wp.int32
     """Mate slots of an observation."""
     full_sight: wp.bool
-    """Everybody alive is seen, exactly."""
+    """Whether all living mechs are observed exactly."""
     has_ewar: wp.bool
     """The action has a head `ewar`."""
     has_comms: wp.bool
@@ -132,7 +132,7 @@ class Field:
 
 @wp.struct
 class State:
-    """What changes, (E, ...) or (E, N, ...)."""
+    """Variable state, (E, ...) or (E, N, ...)."""
 
     seeds: wp.array[wp.int64]
     next_seeds: wp.array[wp.int64]
@@ -147,7 +147,7 @@ class State:
     zone_s: wp.array2d[wp.float32]
     """Seconds scored by each side (E, 2)."""
     zone_tick: wp.array2d[wp.float32]
-    """What each side scored a second in the last decision (E, 2)."""
+    """(E, 2) score per second of each side in the last decision."""
     smoke_centre: wp.array3d[wp.vec3]
     """(E, 2, SMOKE_SLOTS)"""
     smoke_left: wp.array3d[wp.int32]
@@ -169,7 +169,7 @@ class State:
     origin: wp.array2d[wp.vec3]
     """Position at the start of the tick."""
     proposal: wp.array2d[wp.vec2]
-    """Where it would be if nothing stood in the way."""
+    """Position without collisions."""
     velocity: wp.array2d[wp.vec3]
     heading: wp.array2d[wp.vec2]
     hp: wp.array2d[wp.float32]
@@ -182,7 +182,7 @@ class State:
     suppressed_ticks: wp.array2d[wp.int32]
     painted_ticks: wp.array2d[wp.int32]
     painted_by: wp.array2d[wp.int32]
-    """Mech whose paint is on it; -1 nobody."""
+    """Index of the mech that painted it; -1 for none."""
     ams_ticks: wp.array2d[wp.int32]
     wreck: wp.array2d[wp.bool]
     """Destroyed, and in the way."""
@@ -198,16 +198,16 @@ class State:
     fire_allowed: wp.array2d[wp.bool]
     """Whether the triggers of this decision count."""
     focus: wp.array2d[wp.int32]
-    """Mech that it wants to hit; -1 nobody."""
+    """Index of its chosen target; -1 for none."""
     ewar: wp.array2d[wp.int32]
     """Option in force, of EWAR_OPTIONS."""
     comm: wp.array3d[wp.float32]
-    """(E, N, 8) what it said last."""
+    """(E, N, 8) its last message."""
     nan_actions: wp.array2d[wp.int64]
-    """NaN action floats met so far; each counted as 0."""
+    """Number of NaN actions so far; each counted as 0."""
 
     shot: wp.array3d[wp.int32]
-    """(E, N, W) whom the weapon fires at in this tick; AHEAD straight ahead, HOLD not at all."""
+    """(E, N, W) target of the weapon in this tick; AHEAD fires straight ahead, HOLD does not fire."""
     fires: wp.array2d[wp.bool]
     """Whether any of its weapons fires in this tick."""
     intercept: wp.array2d[wp.int32]
@@ -234,8 +234,10 @@ class State:
     """Damage that the ground does in this tick."""
 
     has_stats: wp.array2d[wp.bool]
-    """Whether its rows of `dealt`, `killed` and `assists` hold anything: raised by all whom it hurts, or who die in its
-    paint."""
+    """Whether its rows of `dealt`, `killed` and `assists` may be nonzero.
+
+    Set when it hurts a mech, or when a mech that it painted is destroyed.
+    """
     dealt: wp.array3d[wp.float32]
     """Hit points taken in this decision (E, shooter, target)."""
     killed: wp.array3d[wp.float32]
@@ -243,13 +245,13 @@ class State:
     terrain_damage: wp.array2d[wp.float32]
     """Hit points that the ground took in this decision."""
     raw_damage: wp.array3d[wp.float32]
-    """(E, N, W) damage of the shots that hit enemies in this decision, before what was not there to take is cut off."""
+    """(E, N, W) damage of the hits on enemies in this decision, before it is limited to the remaining hit points."""
     hitscan_hits: wp.array3d[wp.int32]
-    """(E, N, W) last mech that a hitscan weapon hit in this decision; -1 nobody."""
+    """(E, N, W) last mech that a hitscan weapon hit in this decision; -1 for none."""
     intercepted: wp.array2d[wp.int32]
     """Missiles that its anti-missile system downed in this decision."""
     assists: wp.array3d[wp.float32]
-    """(E, painter, target) share of the killing damage that pack mates dealt to whom it had painted."""
+    """(E, painter, target) share of the killing damage that pack mates dealt to a painted target."""
     paints: wp.array2d[wp.int32]
     """Enemies newly painted in this decision, less 1 if newly painted itself."""
     hurt_from: wp.array2d[wp.vec2]
@@ -263,14 +265,14 @@ class State:
     seen: wp.array3d[wp.bool]
     """(E, viewer, N) whether the viewer knows of that enemy."""
     public_features: wp.array3d[wp.float32]
-    """(E, N, CONTACT_FEATURES) what of a mech looks the same to everybody; 0 where it does not, and of the dead."""
+    """(E, N, CONTACT_FEATURES) features that are equal for all viewers; 0 for others and for destroyed mechs."""
     loudness: wp.array2d[wp.float32]
     """Speed times acoustic mass, at the last look."""
     quality: wp.array2d[wp.float32]
     jam: wp.array2d[wp.float32]
     eccm: wp.array2d[wp.float32]
     contact: wp.array3d[wp.int32]
-    """(E, N, K) mech in each contact slot of the last observation; -1 nobody."""
+    """(E, N, K) mech in each contact slot of the last observation; -1 for none."""
 
 
 @wp.struct
@@ -286,10 +288,10 @@ class Commands:
 
 @wp.struct
 class Report:
-    """What came of one decision."""
+    """Result of one decision."""
 
     components: wp.array3d[wp.float32]
-    """Weighted; what each mech earned itself, before its side shares."""
+    """Weighted reward components of each mech, before rewards are shared within the side."""
     reward: wp.array2d[wp.float32]
     terminated: wp.array[wp.bool]
     truncated: wp.array[wp.bool]
@@ -300,7 +302,7 @@ class Report:
 
 @wp.struct
 class View:
-    """What every mech perceives, and which actions matter."""
+    """Observation of every mech, with its action masks."""
 
     values: wp.array3d[wp.float32]
     move: wp.array3d[wp.bool]

@@ -1,4 +1,4 @@
-"""Stage look: who has whom in clear sight, and who knows of whom."""
+"""Stage look: lines of sight, and the enemies that each mech sees."""
 
 import warp as wp
 
@@ -56,7 +56,7 @@ def smoke_between(state: State, env: int, start: wp.vec3, end: wp.vec3) -> bool:
 
 @device_function
 def ground_hides(state: State, terrain: Terrain, env: int, start: wp.vec3, end: wp.vec3) -> bool:
-    """Whether the ground, or what grows on it, rises above the line between two pairs of eyes."""
+    """Whether the ground or its foliage is above the line between two pairs of eyes."""
     if terrain.flat or wp.min(start[2], end[2]) >= terrain.highest[state.map[env]]:
         return False
     return is_blocked(terrain, state.map[env], start, end)
@@ -64,7 +64,7 @@ def ground_hides(state: State, terrain: Terrain, env: int, start: wp.vec3, end: 
 
 @device_function
 def view_between(state: State, terrain: Terrain, env: int, smoke: bool, start: wp.vec3, end: wp.vec3) -> int:
-    """What `State.sight` holds for two pairs of eyes."""
+    """Value of `State.sight` for two pairs of eyes."""
     if smoke and smoke_between(state, env, start, end):
         return 0
     if ground_hides(state, terrain, env, start, end):
@@ -74,7 +74,7 @@ def view_between(state: State, terrain: Terrain, env: int, smoke: bool, start: w
 
 @device_function
 def look_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: int, mech: int) -> None:
-    """Note what others see and hear of a mech; let a mech of home and every mech of away look at each other."""
+    """Compute the public features of a mech, and the lines of sight between a mech of home and all mechs of away."""
     write_public_features(state, hulls, terrain, env, mech)
     if hulls.side[mech] != 0:
         return
@@ -132,7 +132,7 @@ def detects(state: State, hulls: Hulls, env: int, mech: int, other: int) -> bool
 
 @device_function
 def update_sensors(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> None:
-    """How well a mech's sensors work, and of which enemies it knows; the dead know of nobody."""
+    """Compute a mech's sensor quality and the enemies that it sees; destroyed mechs see none."""
     enemy_side = 1 - hulls.side[mech]
     listens = alive(state, env, mech)
     if listens:

@@ -1,4 +1,4 @@
-"""The features of broken ground: what they are like and how each is drawn. Numpy only: Torch- and Warp-free.
+"""Terrain features of broken ground and their generation. Numpy only: Torch- and Warp-free.
 
 Grids are [row, column], row along y, column along x.
 """
@@ -25,7 +25,7 @@ class Landscape:
 
     Attributes:
         opaque: Height (G, G) of the ground in whole metres.
-        glass: Height (G, G) of what blocks the way but not the sight.
+        glass: Height (G, G) of glass, which blocks movement but not the sight.
         material: Material (G, G) of every cell.
     """
 
@@ -40,7 +40,7 @@ class Landscape:
 
     @property
     def sight(self) -> Heights:
-        """Height up to which a cell hides what is behind it."""
+        """Height up to which a cell blocks the sight."""
         return self.opaque + np.where(self.material == FOLIAGE, int(FOLIAGE_HEIGHT), 0)
 
 
@@ -83,7 +83,7 @@ Draw = Callable[[Landscape, LocalFrame, int], Landscape]
 
 
 def _raise_block(land: Landscape, frame: LocalFrame, rise: int) -> Landscape:
-    """A building or a wall: nobody walks up."""
+    """Raise a building or a wall, too steep for every mech."""
     return replace(land, opaque=np.maximum(land.opaque, rise * frame.rectangle))
 
 
@@ -132,7 +132,7 @@ class FeatureKind:
     rises: tuple[int, int] = (0, 0)
 
     def rise(self, difficulty: float, chance: float) -> int:
-        """Height of one of them, from the lowest to what the difficulty allows."""
+        """Draw a height, from the lowest to the maximum of the difficulty."""
         lowest, highest = self.rises
         return lowest + int(chance * (1.0 + difficulty * (highest - lowest)))
 

@@ -15,7 +15,7 @@ from arena.seeding import derive, derive_array
 FEATURES_RANGE = (5.0, 70.0)
 """Features on 10,000 m2 that need not be clear, of the easiest and of the hardest map."""
 NEAR_PATH = 0.4
-"""Share of the features that stand between the spawns and the zone, as cover."""
+"""Share of the features between the spawns and the zone, as cover."""
 NEAR_PATH_RANGE = (0.4, 0.95)
 """How far from the centre these are, as a share of the spawn's distance."""
 NEAR_PATH_RAD = 0.9
@@ -35,12 +35,12 @@ def count_features(clear: Mask, difficulty: float) -> int:
 
 @dataclass(frozen=True)
 class Site:
-    """What a map is drawn for.
+    """Constraints of a map.
 
     Attributes:
         clear: Cells (G, G) that stay flat and plain.
         spawn: Centre (2,) of home's formation.
-        footprint: Of the widest mech: gaps that it cannot pass are filled up.
+        footprint: Footprint of the widest mech; gaps that it cannot pass are filled.
     """
 
     clear: Mask
@@ -49,13 +49,13 @@ class Site:
 
 
 def draw_landscape(seed: int, site: Site, difficulty: float, features: int) -> Landscape:
-    """Draw a map's features.
+    """Generate a map.
 
     Args:
-        seed: Everything follows from it; the first features are the same however many are drawn.
-        site: What the map is for.
-        difficulty: From 0, low features, to 1, high ones.
-        features: How many to draw, besides their images.
+        seed: Seed of all draws; the first features do not depend on the number of features.
+        site: Constraints of the map.
+        difficulty: From 0 (low features) to 1 (high features).
+        features: Number of features, without their mirror images.
     """
     land = Landscape(*(np.zeros(site.clear.shape, dtype=np.int64) for _ in range(3)))
     order = np.argsort(derive_array(derive(seed, "kinds"), np.arange(len(KINDS))))
@@ -105,7 +105,7 @@ def _frame(kind: FeatureKind, side: int, place: tuple[float, float], chance: Coo
 
 
 def _symmetrize(land: Landscape, site: Site) -> Landscape:
-    """Join features with their images and keep clear what must be; liquids and rubble lie on flat ground only."""
+    """Combine features with their mirror images and clear the reserved cells; liquids and debris need flat ground."""
     opaque, glass, material = (
         np.where(site.clear, 0, np.maximum(grid, grid[::-1, ::-1])) for grid in (land.opaque, land.glass, land.material)
     )

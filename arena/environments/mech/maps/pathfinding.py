@@ -35,12 +35,12 @@ HALF_STRAIGHT, HALF_DIAGONAL = 500, 707
 FAR = 5 * 10**8
 """Longer than any way."""
 NOWHERE = 10**6
-"""A height that nobody steps to."""
+"""Height of cells that no mech can enter."""
 
 
 @dataclass(frozen=True)
 class Walker:
-    """Where a mech can walk: the height (G, G) at which it stands in each cell, and the cells that it fits in."""
+    """Walkable cells of a mech: the height (G, G) of the ground under its footprint, and the cells that it fits in."""
 
     ground: Grid
     room: Mask
@@ -101,7 +101,7 @@ def _is_tricky(weight: Grid, costs: Lengths) -> Mask:
 
 
 def _stages(widest: Walker, narrowest: Walker, weight: Grid) -> Sequence[Lengths]:
-    """What walking costs everybody; where there is no such way, the narrowest; and where there is none, who flies."""
+    """Costs of the search stages: walking for all mechs, then for the narrowest mech, then flying."""
     firm = widest.room & (widest.ground - narrowest.ground <= 1)
     together = [_walks(ground, firm, deepest=1, weight=weight) for ground in (widest.ground, narrowest.ground)]
     astray = ASTRAY_WEIGHT * weight
@@ -139,7 +139,7 @@ def _walks(ground: Grid, room: Mask, deepest: int, weight: Grid) -> Lengths:
 
 
 def _seen(grid: NDArray[Any], way: tuple[int, int], fill: int) -> NDArray[Any]:
-    """What every cell has next to it that way; `fill` beyond the edge."""
+    """Values of the neighbouring cells in one direction; `fill` beyond the edge."""
     row, column = way
     size = len(grid)
     padded = np.pad(grid, 1, constant_values=fill)
@@ -147,7 +147,7 @@ def _seen(grid: NDArray[Any], way: tuple[int, int], fill: int) -> NDArray[Any]:
 
 
 def _measure(lengths: Lengths, stages: Sequence[Lengths]) -> tuple[Lengths, Mask]:
-    """Fill in lengths, stage by stage where none was found before; the costs that count, and what the first found."""
+    """Compute path lengths stage by stage, each for cells without a path so far; also return the costs that apply."""
     costs = stages[0]
     _relax(lengths, costs)
     found = lengths < FAR
@@ -188,10 +188,11 @@ def _first_steps(lengths: Lengths, costs: Lengths, free: Mask) -> NDArray[np.int
 
 
 def _head(places: NDArray[np.float64], following: NDArray[np.int64], tricky: Mask) -> NDArray[np.float64]:
-    """Unit vectors (G, G, 2) from every cell to one ahead on its way: where it is tricky to the next.
+    """Unit vectors (G, G, 2) from every cell to a cell ahead on its path; in difficult terrain to the next cell.
 
-    Elsewhere that is the farthest of the next LOOK_AHEAD that lies on the side where the way begins: who walks
-    straight at it and cannot get on along one axis still does along the other.
+    Elsewhere the target is the farthest of the next LOOK_AHEAD cells on the side where the path begins: a mech that
+    walks
+    straight at it and is blocked along one axis still advances along the other.
     """
     flat = places.reshape(-1, 2)
     first = flat[following] - flat

@@ -25,15 +25,15 @@ from arena.environments.mech.maps.pathfinding import Routes, Walker, find_routes
 from arena.seeding import derive
 
 MAPS_EDITION = 1
-"""Counts how maps are made: whoever changes a map raises it, for other maps are another game."""
+"""Version of the maps. Increment it with every change of a map, because other maps are another game."""
 MAPS = 32
 """Maps of a pool."""
 POOL_SEED = 0
-"""What all maps follow from."""
+"""Seed of all maps."""
 GOLDEN_TURN = math.pi * (3.0 - math.sqrt(5.0))
 """Turned by this from map to map, spawns lie all round however many maps are played."""
 CLEAR_MARGIN = 2.0
-"""What is flat and plain beyond the largest zone, and round the formations."""
+"""Width of the flat, plain margin around the largest zone and the formations, in metres."""
 LARGEST_ZONE = ZONE_RADIUS * ZONE_RADIUS_RANGE[1]
 
 Bytes = NDArray[np.uint8]
@@ -46,13 +46,13 @@ class MapPool:
     """M maps of G x G cells, from the easiest to the hardest; open ground has one cell.
 
     Attributes:
-        footprints: What the layers of `ground` are for, by `MechClass.footprint`.
+        footprints: Footprints (`MechClass.footprint`) of the layers of `ground`.
         solid: Height (M, G, G) of the ground, and of glass, in metres.
-        sight: Height (M, G, G) up to which a cell hides what is behind it.
-        material: Of every cell (M, G, G).
+        sight: Height (M, G, G) up to which a cell blocks the sight.
+        material: Material (M, G, G) of every cell.
         ground: Highest `solid` under a mech in each cell (layers, M, G, G).
-        route: First step x, y and length of the way to the centre on foot (M, G, G, 3).
-        highest: Of `solid` and `sight` (M,).
+        route: First step x, y and length of the path to the centre (M, G, G, 3).
+        highest: Maximum of `solid` and `sight` (M,).
         spawn: Centre of home's formation (M, 2).
     """
 
@@ -129,7 +129,7 @@ def _room(side: int, width: float) -> Mask:
 
 
 def _clear_cells(config: MechConfig, spawn: NDArray[np.float64]) -> Mask:
-    """Cells that stay flat and plain, so that everybody stands on flat ground in the zone and at the start."""
+    """Cells that stay flat and plain: the zone and the formations."""
     footprint = max(mech.footprint for mech in config.team)
     middles = np.arange(config.map_side) + 0.5 - config.map_side / 2.0
     distance = np.hypot(middles[None, :], middles[:, None])
@@ -139,7 +139,7 @@ def _clear_cells(config: MechConfig, spawn: NDArray[np.float64]) -> Mask:
 
 
 def _formation_cells(config: MechConfig, spawn: NDArray[np.float64], margin: float) -> Mask:
-    """Cells on which home can stand at the start."""
+    """Cells that home can occupy at the start."""
     rows, columns = math.ceil(len(config.team) / SPAWN_COLUMNS), min(len(config.team), SPAWN_COLUMNS)
     middles = np.arange(config.map_side) + 0.5 - config.map_side / 2.0
     x, y = middles[None, :] - spawn[0], middles[:, None] - spawn[1]

@@ -1,4 +1,4 @@
-"""What happened in a match, read from its arrays, one picture a decision. Torch-free."""
+"""Events of a match, read from its arrays, one frame per decision. Torch-free."""
 
 from collections.abc import Iterator
 

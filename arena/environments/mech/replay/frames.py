@@ -1,4 +1,4 @@
-"""The arrays of a match, one picture a decision, and what its recording says of every frame. Torch-free."""
+"""The arrays of a match, one frame per decision, and the columns of every frame in a recording. Torch-free."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ ARRAYS = (
     "assists",
     "intercepted",
 )
-"""What of the state a recording is made from."""
+"""Arrays of the state from which a recording is made."""
 
 
 Footage = Mapping[str, FloatArray]
@@ -47,11 +47,11 @@ Footage = Mapping[str, FloatArray]
 
 @dataclass(frozen=True)
 class Setting:
-    """What does not change in a match.
+    """Constants of a match.
 
     Attributes:
         team: Class of every mech of both sides.
-        battlefield: Where it is played.
+        battlefield: The map and the zone.
     """
 
     team: tuple[MechClass, ...]
@@ -63,7 +63,7 @@ class Setting:
 
 
 def read_frames(footage: Footage, setting: Setting) -> Frames:
-    """Columns of what every frame says."""
+    """Return the columns of every frame."""
     position, heading = footage["position"], footage["heading"]
     angle = np.degrees(np.arctan2(heading[..., 1], heading[..., 0]))
     return Frames(
@@ -117,7 +117,7 @@ def _holds_zone(position: FloatArray, setting: Setting) -> BoolArray:
 
 
 def _ground_below(position: FloatArray, setting: Setting) -> IntArray:
-    """Height of the ground on which each mech would stand (F, N)."""
+    """Height of the ground under each mech (F, N)."""
     below = np.zeros(position.shape[:2], dtype=np.int64)
     ground = setting.battlefield.ground
     if ground is not None:

@@ -26,7 +26,7 @@ from arena.replay.recording import MechRecording
 
 @runtime_checkable
 class MechMatches(Environment, Protocol):
-    """What the recorder reads of an environment of mechs.
+    """Interface of a mech environment for the recorder.
 
     Attributes:
         config: The composition.
@@ -57,9 +57,10 @@ class MechRecorder:
         env.on_decided = self._keep
 
     def stepped(self, actions: Actions, step: StepResult) -> None:
-        """Note the outcome, if this step brought one, and stop listening.
+        """Record the outcome if this step ended the match, and unsubscribe from decisions.
 
-        Whoever began to listen later hears of decisions through this one, which then hands on what it no longer keeps.
+        Recorders that subscribed later are called through this one, so it then forwards decisions without recording
+        them.
         """
         self._ending.stepped(step)
         if self._ending.over and self._env.on_decided == self._keep:

@@ -1,4 +1,4 @@
-"""What a recording says of some frames only: shells, beams, hits and smoke, from the arrays of a match. Torch-free."""
+"""Sparse columns of a recording: shells, beams, hits and smoke, from the arrays of a match. Torch-free."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def read_beams(footage: Footage) -> Beams:
 
 
 def read_hits(footage: Footage) -> Hits:
-    """Who lost how many hit points to whom; the ground is number -1. Rounded so that sums over time are exact."""
+    """Hit points lost, by victim and source; the ground has index -1. Rounded so that sums over time are exact."""
     by_ground = footage["terrain_damage"][:, np.newaxis, :]
     taken = np.concatenate([by_ground, footage["dealt"]], axis=1)
     tenths = np.diff(to_whole(10.0 * np.cumsum(_after_start(taken), axis=0)), axis=0, prepend=0)
@@ -45,7 +45,7 @@ def read_smoke(footage: Footage) -> Smoke:
 
 
 def _spans(left: FloatArray) -> list[tuple[int, int]]:
-    """First and last frame of every cloud that hung in a slot: what is left of its time falls until the next comes."""
+    """First and last frame of every cloud of a slot, found by its remaining time: it falls until the next cloud."""
     hangs = left > 0
     before = np.concatenate([[0], left[:-1]])
     starts = np.flatnonzero(hangs & (left >= before))
@@ -57,7 +57,7 @@ def _spans(left: FloatArray) -> list[tuple[int, int]]:
 
 
 def _after_start(values: FloatArray) -> FloatArray:
-    """What decisions brought: nothing in frame 0, where arrays still hold the last decision of the match before."""
+    """Mark frames with results of a decision: not frame 0, where arrays still have those of the previous match."""
     cleared = values.copy()
     cleared[0] = 0
     return cleared

@@ -1,4 +1,4 @@
-"""Stage resolve: everybody takes what hit them in this tick, all at once."""
+"""Stage resolve: apply all hits of this tick at once."""
 
 import warp as wp
 
@@ -14,7 +14,7 @@ wp.set_module_options(MODULE_OPTIONS)
 
 @device_function
 def credit_assists(state: State, hulls: Hulls, env: int, mech: int) -> None:
-    """Credit whose paint is on the mech, just destroyed, with what the rest of its pack had in that."""
+    """Credit the painter of a mech that was just destroyed with the killing damage of its pack mates."""
     painter = state.painted_by[env, mech]
     if painter < 0:
         return
@@ -29,7 +29,7 @@ def credit_assists(state: State, hulls: Hulls, env: int, mech: int) -> None:
 
 @device_function
 def destroy(state: State, hulls: Hulls, tick: int, env: int, mech: int) -> None:
-    """What becomes of the mech, just destroyed."""
+    """Destroy the mech, and perhaps leave a wreck."""
     credit_assists(state, hulls, env, mech)
     state.wreck[env, mech] = uniform(state.seeds[env], WRECK, tick, hulls.rng_id[mech]) < hulls.wreck_chance[mech]
     state.velocity[env, mech] = wp.vec3(0.0, 0.0, 0.0)
@@ -41,7 +41,7 @@ def apply_damage(state: State, hulls: Hulls, tick: int, env: int, mech: int, tot
     mechs = state.hp.shape[1]
     hp = state.hp[env, mech]
     taken = wp.min(total, hp)
-    # Enemies first: float addition depends on its order, and both sides must add up alike.
+    # Enemies first: float addition depends on its order, and both sides must get the same sum.
     for k in range(mechs):
         shooter = enemies_first(hulls, mechs, mech, k)
         damage = state.damage[env, shooter, mech]
@@ -73,7 +73,7 @@ def apply_stability_damage(state: State, env: int, mech: int, amount: float) -> 
 
 @device_function
 def paint(state: State, hulls: Hulls, env: int, mech: int) -> None:
-    """Put the paint of the nearest enemy whose painter hit the mech in this tick on it."""
+    """Apply the paint of the nearest enemy that hit the mech with a painter in this tick."""
     first = first_enemy(state, hulls, mech)
     painter = wp.int32(-1)
     shortest = wp.float32(0.0)
@@ -96,7 +96,7 @@ def paint(state: State, hulls: Hulls, env: int, mech: int) -> None:
 
 @device_function
 def was_hit(state: State, env: int, mech: int) -> bool:
-    """Whether anybody hit the mech in this tick, with paint or with what hurts."""
+    """Whether any weapon or painter hit the mech in this tick."""
     shooter = wp.int32(0)
     while shooter < state.hp.shape[1]:
         if state.has_hits[env, shooter] and (
@@ -109,7 +109,7 @@ def was_hit(state: State, env: int, mech: int) -> bool:
 
 @device_function
 def resolve_mech(state: State, hulls: Hulls, arms: Arms, tick: int, env: int, mech: int) -> None:
-    """Take what everybody and the ground did to the mech in this tick."""
+    """Apply the damage of all mechs and of the ground to the mech in this tick."""
     # Most mechs are hit in no tick, so look before adding up.
     if state.hp[env, mech] <= 0.0 or (state.burn[env, mech] == 0.0 and not was_hit(state, env, mech)):
         return

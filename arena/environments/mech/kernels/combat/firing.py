@@ -1,4 +1,4 @@
-"""Stage fire: shells in the air fly on, then whoever fires does so."""
+"""Stage fire: move the shells in the air, then fire weapons."""
 
 import warp as wp
 
@@ -76,7 +76,7 @@ def launch_shell(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, ta
 
 @device_function
 def fire_weapons(state: State, hulls: Hulls, arms: Arms, tick: int, env: int, mech: int) -> None:
-    """Fire all weapons that have somebody to fire at, and let them wait."""
+    """Fire all weapons that have a target or fire ahead, and start their cooldowns."""
     k = wp.int32(0)
     weapon = wp.int32(hulls.carried[mech, 0])
     while weapon >= 0:

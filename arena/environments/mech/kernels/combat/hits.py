@@ -1,4 +1,4 @@
-"""What a hit does: booked in the shooter's rows, to be taken in stage resolve."""
+"""Effects of a hit, recorded in the shooter's rows and applied in stage resolve."""
 
 import warp as wp
 
@@ -14,7 +14,7 @@ wp.set_module_options(MODULE_OPTIONS)
 
 @device_function
 def clear_hits(state: State, env: int, shooter: int) -> None:
-    """Forget what the shooter hit in the last tick."""
+    """Clear the shooter's hits of the last tick."""
     target = wp.int32(0)
     while target < state.hp.shape[1]:
         state.damage[env, shooter, target] = 0.0
@@ -30,7 +30,7 @@ def clear_hits(state: State, env: int, shooter: int) -> None:
 def record_hit(
     state: State, hulls: Hulls, env: int, shooter: int, target: int, weapon: int, damage: float, stability_damage: float
 ) -> None:
-    """Book what the shooter's weapon does to the target's body."""
+    """Record the effect of the shooter's weapon on the target's body."""
     state.has_hits[env, shooter] = True
     state.damage[env, shooter, target] = state.damage[env, shooter, target] + damage
     state.stability_damage[env, shooter, target] = state.stability_damage[env, shooter, target] + stability_damage
@@ -42,7 +42,7 @@ def record_hit(
 def direct_damage(
     state: State, hulls: Hulls, arms: Arms, env: int, shooter: int, target: int, weapon: int, direction: wp.vec2
 ) -> float:
-    """What the shooter's weapon does to the target when it hits it flying in that (unit) direction."""
+    """Damage of a direct hit for a shot in the given (unit) direction, with rear and paint bonus."""
     damage = wp.float32(arms.damage[weapon])
     if wp.dot(state.heading[env, target], direction) > REAR_COSINE:
         damage *= REAR_FACTOR
@@ -63,7 +63,7 @@ def splash(
     point: wp.vec3,
     spared: int,
 ) -> None:
-    """Hurt whoever is near the point and not behind ground, on either side, but for the mech that was hit itself."""
+    """Record splash damage to mechs of both sides near the point, except behind ground and the mech hit directly."""
     radius = arms.splash_radius[weapon]
     if radius == 0.0:
         return

@@ -1,4 +1,4 @@
-"""Shells in the air: how they fly and what stops them."""
+"""Flight and collision of shells."""
 
 import warp as wp
 

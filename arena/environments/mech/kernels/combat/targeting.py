@@ -1,6 +1,6 @@
-"""Stage sense: which weapons fire in this tick and at whom, and which missiles are shot down.
+"""Stage sense: targets of the weapons in this tick, and missiles that are shot down.
 
-Inner loops are `while` loops: Warp's `range` over variable bounds costs more than most of what they do.
+Inner loops are `while` loops, because Warp's `range` over variable bounds costs more than most of their bodies.
 """
 
 import math
@@ -99,7 +99,7 @@ def can_target_focus(state: State, hulls: Hulls, arms: Arms, env: int, mech: int
 
 @device_function
 def nearest_target(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, weapon: int, cosine: float) -> int:
-    """The nearest enemy at whom the weapon can be aimed; -1 if there is none."""
+    """Nearest enemy that the weapon can aim at; -1 if there is none."""
     distance = arms.range[weapon]
     other = wp.int32(first_enemy(state, hulls, mech))
     end = other + state.hp.shape[1] // 2
@@ -109,7 +109,7 @@ def nearest_target(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, 
         if may_reach(state.position[env, other] - state.position[env, mech], distance) and state.hp[env, other] > 0.0:
             way = centre(state, hulls, env, other) - centre(state, hulls, env, mech)
             apart = wp.length_sq(way)
-            # Equally near enemies: the lowest index, whatever the order of threads.
+            # Ties: the lowest index, so that the result does not depend on the order of threads.
             nearer = apart < shortest or (apart == shortest and found < 0)
             if nearer and can_target(state, hulls, env, mech, other, weapon, way, cosine):
                 found = other
@@ -120,7 +120,7 @@ def nearest_target(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, 
 
 @device_function
 def aim(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, weapon: int) -> int:
-    """Whom a weapon that is ready fires at; AHEAD or HOLD where nobody fits."""
+    """Target of a ready weapon; AHEAD or HOLD without one."""
     gun = arms.speed[weapon] > 0.0 and weapon != MISSILE
     arc = arms.half_arc_cosine[weapon]
     if can_target_focus(state, hulls, arms, env, mech, weapon, wp.where(gun, FOCUS_COSINE, arc)):
@@ -168,7 +168,7 @@ def intercept(state: State, hulls: Hulls, tick: int, env: int, mech: int) -> int
 
 @device_function
 def sense_mech(state: State, hulls: Hulls, arms: Arms, commands: Commands, tick: int, env: int, mech: int) -> None:
-    """Choose what the mech fires at in this tick, and which missile its anti-missile system downs."""
+    """Choose the targets of the mech in this tick, and the missile that its anti-missile system shoots down."""
     armed = state.powered[env, mech] and state.fire_allowed[env, mech]
     fires = wp.bool(False)
     k = wp.int32(0)

@@ -22,7 +22,7 @@ Streams = wp.types.vector(length=4, dtype=wp.uint64)
 
 @device_function
 def open_streams(seed: wp.int64, tick: int) -> Streams:
-    """What `uniform` has absorbed before the key: the same for all pairs of a tick."""
+    """State of `uniform` before the key is absorbed: the same for all pairs of a tick."""
     streams = Streams()
     state = mix(wp.uint64(seed) + wp.uint64(0x9E3779B97F4A7C15))
     for k in range(4):
@@ -71,9 +71,9 @@ def clear_contacts(state: State, env: int, mech: int) -> None:
 
 @device_function
 def list_contacts(state: State, hulls: Hulls, env: int, mech: int) -> int:
-    """Fill the contact slots: enemies, then friends, each by distance; how many are used.
+    """Fill the contact slots with enemies, then friends, each by distance; return the number of used slots.
 
-    Equally far ones keep their order; who is farther than everybody finds no slot when all are used.
+    Mechs at equal distance keep their order. If all slots are used, the farthest mechs are left out.
     """
     mechs = state.hp.shape[1]
     slots = wp.min(hulls.slots[mech], state.contact.shape[2])
@@ -150,7 +150,7 @@ def write_contact(
     streams: Streams,
     blur: float,
 ) -> None:
-    """What the mech perceives of the other mech beside its public features; an enemy is off by `blur`, 1 - fidelity."""
+    """Write the viewer-dependent features of another mech; for enemies, noise is scaled by `blur`, 1 - fidelity."""
     apart = state.position[env, other] - state.position[env, mech]
     distance = wp.length(apart)
     place = to_frame(plane(apart), state.heading[env, mech])

@@ -22,7 +22,7 @@ OUTSIDE = 1.0
 HAZARDS = {WATER: -0.25, DEBRIS: -0.5, LAVA: -1.0}
 MATERIALS = len(HAZARD_HEAT)
 SURFACE = wp.types.vector(MATERIALS, wp.float32)(*(HAZARDS.get(material, 0.0) for material in range(MATERIALS)))
-"""What low ground reads as, by its material."""
+"""Value of low ground in the local map, by material."""
 
 
 @device_function

@@ -1,4 +1,4 @@
-"""Stage observe: what every mech perceives, and which actions matter."""
+"""Stage observe: observations and action masks of all mechs."""
 
 import warp as wp
 

@@ -1,4 +1,4 @@
-"""Blocks sensors and panel: what a mech hears and is told."""
+"""Observation blocks sensors and panel: noise, jamming and team statistics."""
 
 import warp as wp
 

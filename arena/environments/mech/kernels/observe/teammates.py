@@ -1,4 +1,4 @@
-"""Blocks pack, pack_mask and comms: the mates of the own pack and what they said."""
+"""Observation blocks pack, pack_mask and comms: mates of the own pack and their messages."""
 
 import warp as wp
 
@@ -42,7 +42,7 @@ def write_mate(mate: wp.array[wp.float32], state: State, field: Field, env: int,
 
 @device_function
 def message_of(state: State, env: int, other: int) -> Words:
-    """What the other mech said last."""
+    """Last message of the other mech."""
     return wp.array(ptr=state.comm[env, other].ptr, shape=(1,), dtype=Words)[0]
 
 
