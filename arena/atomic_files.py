@@ -1,4 +1,4 @@
-"""Files that outlive a crash. Torch-free: the league's store and the trainer's run folder write with it too."""
+"""Crash-safe files. Torch-free, because the checkpoint store of the league uses them, too."""
 
 import os
 import re
@@ -6,21 +6,22 @@ import secrets
 from pathlib import Path
 
 READABLE = 0o666
-"""Mode of new files, less what the process's mask takes away."""
+"""Mode of new files, before the umask of the process."""
 
 ASIDE_BYTES = 8
 ASIDE = re.compile(rf"\..+\.[0-9a-f]{{{2 * ASIDE_BYTES}}}")
-"""Name of a file that is being written aside."""
+"""Name of a temporary file of `write_atomically`."""
 
 
 def write_atomically(path: Path, data: bytes, *, durably: bool = True) -> None:
-    """Write a file so that a crash leaves the old one or the new one, never a part: write aside, sync, rename, sync.
+    """Write a file atomically (temporary file, sync, rename, sync): after a crash it has the old or the new content.
 
     Args:
         path: The file.
-        data: All that is in it.
-        durably: Wait for the disk. Otherwise only a crash of this process is survived so; one of the machine may leave
-            the file empty.
+        data: Its whole content.
+        durably: Wait for the disk. Otherwise the content survives a crash of this process, but after a crash of the
+        machine
+            the file may be empty.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{secrets.token_hex(ASIDE_BYTES)}")
@@ -39,14 +40,14 @@ def write_atomically(path: Path, data: bytes, *, durably: bool = True) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what crashes left of files that were being written aside in a folder; nobody may be writing in it."""
+    """Remove temporary files that crashes left in a folder; no process may be writing to it."""
     for file in folder.glob(".*"):
         if ASIDE.fullmatch(file.name):
             file.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring a folder's entries to the disk: a file that was made or renamed in it is found there after a crash."""
+    """Sync the entries of a folder, so that created and renamed files survive a crash of the machine."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -3,9 +3,9 @@
 POLICY_FORMAT = "echelon-league.policy"
 
 SAFE_CASTS = {"float32": ("bfloat16", "float16", "float64")}
-"""Types of stored tensors that are converted on loading, by the type that the network has.
+"""Types of stored tensors that are converted on loading, by the type of the network's tensor.
 
-An integer is never taken for a float: a file whose types differ was not written from a network's own weights.
+Integers are never converted: such a file was not written from the weights of this network.
 """
 
 LARGEST_WEIGHT = 1e18

@@ -1,18 +1,18 @@
-"""What a user of the arena can cause: one line that names the value, the rule and the way out."""
+"""Errors that a user of the arena can cause: one line with the value, the rule and the remedy."""
 
 from typing import ClassVar
 
 
 def escape_unprintable(error: object) -> str:
-    """What an error says, with half characters, which JSON can spell and nobody can print or store, written out."""
+    """Return the text of an error with lone surrogates escaped, which cannot be printed or stored."""
     return str(error).encode(errors="backslashreplace").decode()
 
 
 class ArenaError(ValueError):
-    """Base of every error that a caller of the arena can cause and mend.
+    """Base of all errors that a caller of the arena can cause and correct.
 
     Attributes:
-        code: Stable name of the class for programs.
+        code: Stable name of the class, for programs.
     """
 
     code: ClassVar[str] = "arena-error"
@@ -25,19 +25,19 @@ class InputError(ArenaError):
 
 
 class GameError(ArenaError):
-    """A game cannot be played as it declares itself, or does something that its declaration does not allow."""
+    """A game does not match its declaration, or does something that the contract forbids."""
 
     code = "invalid-game"
 
 
 class CallOrderError(ArenaError):
-    """A call comes before one that it needs, or while another one is not finished."""
+    """A call precedes one that it requires, or another one is still running."""
 
     code = "call-order"
 
 
 class MissingPackageError(ArenaError):
-    """A package that is needed is not installed, or does not load."""
+    """A required package is not installed or cannot be loaded."""
 
     code = "missing-package"
 
@@ -55,13 +55,13 @@ class InvalidActionError(ArenaError):
 
 
 class CheckpointError(ArenaError):
-    """A checkpoint file cannot be read, or does not fit what it is loaded into."""
+    """A checkpoint file cannot be read, or does not fit the network."""
 
     code = "invalid-checkpoint"
 
 
 class NetworkModuleError(ArenaError):
-    """A network module of the user's is not there, or does not do what a network has to."""
+    """A user-defined network module is missing, or breaks a rule for networks."""
 
     code = "invalid-network-module"
 
@@ -73,6 +73,6 @@ class UnknownPolicyError(ArenaError):
 
 
 class LostMatchesError(ArenaError):
-    """Processes that play matches die again and again."""
+    """Processes that play matches die repeatedly."""
 
     code = "lost-matches"

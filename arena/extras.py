@@ -53,8 +53,8 @@ def run_program(name: str, extra: str) -> None:
     """Import a command line and run it; a missing package ends it with one line on stderr and status 78.
 
     Args:
-        name: The program, whose command line is `NAME.cli`.
-        extra: The extra that installs what the program needs.
+        name: The program; its command line is `NAME.cli`.
+        extra: The extra that installs the program's packages.
     """
     try:
         importlib.import_module(f"{name}.cli").main()
@@ -75,10 +75,10 @@ def require_extra(extra: str, user: str) -> None:
 
     Args:
         extra: The extra.
-        user: What needs it, for the message.
+        user: The feature that needs it, for the message.
 
     Raises:
-        MissingPackageError: One is not installed.
+        MissingPackageError: A package is not installed.
     """
     for package in (name for name, own in EXTRAS.items() if own == extra):
         if not is_installed(package):
@@ -97,8 +97,8 @@ def named_extra(error: ModuleNotFoundError, user: str) -> MissingPackageError | 
     """Return the error that names the missing module's extra; None if the module belongs to none.
 
     Args:
-        error: From an import.
-        user: What needs the module, for the message.
+        error: Error of an import.
+        user: The feature that needs the module, for the message.
     """
     package = (error.name or "").partition(".")[0]
     return missing_package(package, user) if package in EXTRAS else None

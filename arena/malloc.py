@@ -5,10 +5,14 @@ import sys
 from collections.abc import Callable
 
 MALLOC_OPTIONS = {-1: 2**30, -2: 2**26, -3: 2**25}
-"""glibc malloc options in bytes: M_TRIM_THRESHOLD (freed memory that is kept), M_TOP_PAD (extra memory per system
-request) and M_MMAP_THRESHOLD (size from which memory is mapped, at its maximum). Updates of a network and rating
-periods need the same large arrays again and again; requesting them from the system each time took a sixth of an update,
-and a third of a period of 100,000 games (5,000 page faults)."""
+"""Options of glibc's malloc in bytes.
+
+M_TRIM_THRESHOLD (freed memory that stays allocated), M_TOP_PAD (extra memory per system request) and M_MMAP_THRESHOLD
+(size from which memory is mapped, at its maximum).
+
+Updates of a network and rating periods need the same large arrays again and again. Requesting them from the system each
+time took a sixth of an update, and a third of a period of 100,000 games (5,000 page faults).
+"""
 
 
 def keep_freed_memory() -> None:

@@ -1,6 +1,6 @@
 """Seeds derived from seeds: the same on every platform, in every process, one by one or as arrays.
 
-A derived seed depends on the parent seed and on every key in order. Keys say what the seed is for, so that two uses
+A derived seed depends on the parent seed and on every key in order. Keys name the purpose of the seed, so that two uses
 of one parent never share a stream: `derive(seed, "rollout", 3)`.
 
 Each key becomes a 64-bit word, integers as they are and strings as the first 8 bytes of their BLAKE2b hash, and is

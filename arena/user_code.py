@@ -1,4 +1,4 @@
-"""Import of users' modules, and of what they define; they may be in the working directory."""
+"""Import of user modules and their attributes; modules may be in the working directory."""
 
 import importlib
 import sys
@@ -19,7 +19,7 @@ def import_user_module(name: str) -> ModuleType:
 
 
 def find_in_user_module(path: str) -> object:
-    """Return what `MODULE:NAME` names; None if there is no module in the path, or no such name in the module.
+    """Return the object `MODULE:NAME`; None if the path has no module, or the module no such name.
 
     Raises:
         Exception: Anything that the module raises while it loads, SystemExit included.

@@ -17,4 +17,4 @@ def show_version(
         bool, typer.Option("--version", callback=_print, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Take `--version` where a command's own options stand."""
+    """Add the option `--version` to a command line."""

@@ -1,4 +1,4 @@
-"""The `arena` command: look at the games, play matches and tournaments, watch recordings, measure speed."""
+"""The `arena` command: list games, play matches and tournaments, show recordings, measure speed."""
 
 import errno
 import sys
@@ -35,7 +35,7 @@ for part in (environments, match, tournament, replay, bench, exploitability, ver
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command; what a user can cause ends as one line on stderr.
+    """Run one command; errors that a user can cause are printed as one line on stderr.
 
     Exits with 0, with 2 for bad usage such as an unknown name, with 78 if a package is not installed, and with 1 for
     any other error.

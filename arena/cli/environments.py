@@ -82,7 +82,7 @@ def _write_teams(spec: EnvironmentSpec) -> str:
 
 
 def _write_kind(spec: EnvironmentSpec) -> list[str]:
-    """What its author says of it."""
+    """Return the declared properties of the game."""
     return [*(["zero-sum"] if spec.zero_sum else []), *(["no chance"] if spec.chance is False else [])]
 
 

@@ -82,7 +82,7 @@ def match(
     film = None if record is None else RecordFirstMatch()
     with game_stdout_to_stderr():
         spec = declare(environment)
-        make(environment, num_envs=1)  # what a game loads when it is first made is no part of its pace
+        make(environment, num_envs=1)  # the first instance loads assets, which would count as playing time
     with game_stdout_to_stderr(), open_players(environment, (a, b), patience(answer_s), fault_printer()) as seats:
         players = [greedy(each) if without_chance else each for each in seats]
         drawn = spec.chance is not False or not all(isinstance(each, GreedyPolicy) for each in players)
@@ -116,15 +116,15 @@ def match(
 
 @dataclass(frozen=True)
 class _Played:
-    """What there is to say of a series.
+    """Result of a series of matches.
 
     Attributes:
-        environment: What was played.
-        players: A and B.
+        environment: Name of the environment.
+        players: Names of A and B.
         series: All matches.
-        certain: Nothing was left to chance: the score is what it is.
-        sides: How A did on each side that it played, where sides are unlike.
-        rate: Decisions of all matches together, a second.
+        certain: Whether game and players are deterministic, so that the score is exact.
+        sides: A's results on each side; empty unless the sides are unlike.
+        rate: Decisions of all parallel matches per second.
     """
 
     environment: str
@@ -141,7 +141,7 @@ class _Played:
 
 
 def _by_side(series: "MatchSeries", sides: tuple[str, str] | None) -> list[dict[str, Any]]:
-    """How A did on each side that it played, where sides are unlike."""
+    """Return A's results on each side; empty if the sides are alike."""
     scores = [[match.score for match in series.matches if match.a_is_home is home] for home in (True, False)]
     return [
         {"side": side, "role": role, "matches": len(own), "score": sum(own) / len(own)}
@@ -178,7 +178,7 @@ def _tabulate(played: _Played) -> Table:
 
 
 def _save(path: Path, film: "RecordFirstMatch", players: tuple[str, str]) -> None:
-    """Write the recording and say so on stderr, where it does not mix with what scripts read."""
+    """Write the recording; the message goes to stderr, because scripts read stdout."""
     from arena.replay import write_recording
 
     recording = film.finish(players)

@@ -39,21 +39,21 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 
 def trust(modules: list[str] | None) -> None:
-    """Let checkpoints ask for these network modules; imported late, as torch comes with it."""
+    """Allow these network modules in checkpoints; imported here because it loads torch."""
     from arena.policies.nn.user_module import allow_modules
 
     allow_modules(modules or ())
 
 
 def patience(answer_s: float) -> "Timeouts":
-    """How long policies from outside may take; imported late, as torch comes with them."""
+    """Return the timeouts of external policies; imported here because it loads torch."""
     from arena.agents import Timeouts
 
     return Timeouts(answer_s=answer_s)
 
 
 def fault_printer() -> Callable[[str], None]:
-    """What tells on stderr the first few things that were not allowed; imported late as well."""
+    """Return a function that prints the first few invalid actions of external policies on stderr."""
     from arena.agents.policy import first_faults
 
     return first_faults(lambda line: typer.echo(line, err=True))

@@ -1,4 +1,4 @@
-"""What commands print, and how they show that they are at work."""
+"""Output of the commands: tables, JSON and progress bars."""
 
 import json
 import logging
@@ -18,12 +18,12 @@ PIPED_WIDTH = 200
 
 
 def stdout() -> Console:
-    """Standard output; wide where it is no terminal, so that nothing is folded. Brackets in names are no markup."""
+    """Return the console of stdout: wide if it is no terminal, so that nothing is folded; brackets are not markup."""
     return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, markup=False, emoji=False)
 
 
 def make_table(*columns: str) -> Table:
-    """A table that says all it has to in 80 columns: narrow gaps, and long names folded, not cut off."""
+    """Return an empty table that fits in 80 columns: narrow gaps, and long names are folded and not truncated."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -37,14 +37,14 @@ def print_json(value: Any) -> None:  # noqa: ANN401  anything that JSON can hold
 
 @contextmanager
 def game_stdout_to_stderr() -> Iterator[None]:
-    """Send what games print to standard error, as processes that play them do: scripts read standard output."""
+    """Redirect the output of games to stderr, because scripts read stdout."""
     with redirect_stdout(sys.stderr):
         yield
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show progress on stderr where it is a terminal."""
+    """Show a progress bar on stderr if it is a terminal."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -58,7 +58,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def prepare_torch(threads: int) -> None:
-    """Set torch's threads; in a terminal, tell what takes long before the first match (compiling kernels)."""
+    """Set torch's number of threads; in a terminal, log slow steps such as the compilation of kernels."""
     import torch
 
     torch.set_num_threads(threads)

@@ -18,13 +18,13 @@ from arena.replay import MechRecording, Recording, read_recording
 app = typer.Typer()
 
 REFRESH_S = 0.1
-"""Between two pictures in a terminal."""
+"""Seconds between two frames in a terminal."""
 HOLD_S = 1.5
-"""How long the last of them stays."""
+"""Seconds for which the last frame stays."""
 
 PILLOW, PYAV = ("PIL", "Pillow", "train"), ("av", "PyAV", "video")
 FORMATS = {".gif": (PILLOW,), ".mp4": (PILLOW, PYAV)}
-"""By suffix: the modules that are needed, what they are called, and the extras that install them."""
+"""Required packages by file suffix: module, name and extra."""
 
 RecordingFile = Annotated[Path, typer.Argument(metavar="FILE", help="Recording of `arena match --record`.")]
 Speed = Annotated[float, typer.Option("--speed", min=0.1, max=100.0, help="Speed relative to real time.")]
@@ -71,7 +71,7 @@ def replay(
 
 
 def _require_format(out: Path) -> None:
-    """Refuse a file whose kind is unknown, or that cannot be written with what is installed."""
+    """Reject an unknown file format, or one whose packages are not installed."""
     if out.suffix.lower() not in FORMATS:
         raise typer.BadParameter(f"{out}: give a file that ends in {' or '.join(FORMATS)}", param_hint="--out")
     for module, name, extra in FORMATS[out.suffix.lower()]:
@@ -82,7 +82,7 @@ def _require_format(out: Path) -> None:
 
 
 def _cut(recording: Recording, first: int, last: int | None) -> tuple[int, int]:
-    """Between which decisions to show it."""
+    """Return the first and last decision to show."""
     decisions = recording.header.outcome.decisions
     end = decisions if last is None else last
     if not first < end <= decisions:
@@ -94,7 +94,7 @@ def _cut(recording: Recording, first: int, last: int | None) -> tuple[int, int]:
 
 
 def _play(recording: MechRecording, stretch: tuple[int, int], speed: float, console: Console) -> None:
-    """Show it in time; Ctrl-C ends it early."""
+    """Play the recording in real time; Ctrl-C ends it."""
     from arena.replay.render.interpolate import Interpolator
     from arena.replay.render.terminal import TerminalView
 

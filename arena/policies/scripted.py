@@ -13,7 +13,7 @@ from arena.policies.protocol import State
 
 
 class RandomPolicy:
-    """Acts uniformly at random over whatever the masks allow."""
+    """Acts uniformly at random among the legal actions."""
 
     def __init__(self, heads: Sequence[ActionHead]) -> None:
         self.heads = tuple(heads)

@@ -1,4 +1,4 @@
-"""Recurrent cores: an LSTM, or a feed-forward layer in its place."""
+"""Recurrent cores: an LSTM, or a feed-forward layer without memory."""
 
 import functools
 
