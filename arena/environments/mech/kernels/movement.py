@@ -236,7 +236,7 @@ def collide_mech(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: i
     proposal = state.proposal[env, mech]
     velocity = state.velocity[env, mech]
     blocked = wp.int32(0)
-    # A mech without a horizontal proposal cannot collide, which skips most pairs.
+    # A mech that does not move horizontally cannot collide, which skips most pairs.
     if proposal[0] != place[0] or proposal[1] != place[1]:
         blocked = axes_blocked(state, hulls, env, mech)
     highest = state.origin[env, mech][2] + wp.where(wp.abs(velocity[2]) < STEP_UP_SPEED, STEP_UP, 0.0)
