@@ -139,7 +139,7 @@ def test_page_has_a_row_limit_and_links_to_its_neighbours(
     assert 'href="/?sort=name&amp;offset=4">1 more</a>' in piece
     last = http.get("/", params={"sort": "name", "offset": 4}).text
     assert ids(last) == everybody[4:]
-    assert "from line\n      5 on" in last
+    assert "from row\n      5 on" in last
     assert 'href="/?sort=name">previous</a>' in last
     assert 'data-page="/?sort=name&amp;offset=4"' in last
     assert 'class="more"' not in last
