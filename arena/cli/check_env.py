@@ -22,7 +22,7 @@ MARKS = {
     "n/a": ("n/a", "dim"),
     "not reached": ("-", "dim"),
 }
-"""How verdicts are shown, and in which colour."""
+"""Label and colour of each verdict."""
 
 app = typer.Typer()
 
@@ -100,7 +100,7 @@ def _explain(row: "Finding") -> Table:
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row(Text(mark, style=colour), Text(row.check, style="bold"))
-    for name, line in {"seen": row.said, "where": row.where, "rule": row.rule, "way out": row.remedy}.items():
+    for name, line in {"seen": row.said, "where": row.where, "rule": row.rule, "remedy": row.remedy}.items():
         if line:
             grid.add_row(Text(f"  {name}", style="dim"), Text(line))
     grid.add_row("", "")

@@ -44,7 +44,7 @@ def try_illegal_actions(repeating: Determinism, *, in_range: bool) -> Finding:
                 return row
     if not refused and not taken:
         return checks.ILLEGAL.not_applicable("no action is illegal")
-    said = (("refused", refused), ("accepted by the game's rules", taken))
+    said = (("rejected", refused), ("accepted by the game's rules", taken))
     return checks.ILLEGAL.passed("; ".join(f"{became}: {', '.join(what)}" for became, what in said if what))
 
 

@@ -240,7 +240,7 @@ def test_illegal_actions_may_be_a_matter_of_the_rules():
         "accepted by the game's rules: a forbidden option of option, option 3 of option, option -1 of option, "
         "3 (beyond [-1, 1]) of push"
     )
-    assert said(look_at("honest"), Verdict.PASSED)["illegal actions"].startswith("refused: a forbidden option of ")
+    assert said(look_at("honest"), Verdict.PASSED)["illegal actions"].startswith("rejected: a forbidden option of ")
 
 
 @pytest.mark.integration
@@ -370,7 +370,7 @@ def test_verify_command_explains_failures_and_exits_with_1(capsys: pytest.Captur
     ]
     assert "where    match 0 (seed " in out
     assert "rule     every active agent has at least one legal option" in out
-    assert "way out  allow an option without effect" in out
+    assert "remedy  allow an option without effect" in out
 
 
 def test_the_command_answers_scripts_in_json(capsys: pytest.CaptureFixture[str]):
