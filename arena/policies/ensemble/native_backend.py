@@ -125,6 +125,7 @@ class NativeBackend:
         rows, memory, flags = (len(order), self._observed), (len(order), self._units), (len(order),)
         given = (values, *state, episode_start, active)
         require_memory(given, (rows, memory, memory, flags, flags), (torch.float32,) * 3 + (torch.bool,) * 2)
+        # The kernel indexes memory without strides.
         inputs = [tensor.contiguous() for tensor in given]
         after = RecurrentState(*(torch.empty_like(part) for part in inputs[1:3]))
         readout = values.new_empty(len(order), self._columns)
@@ -208,6 +209,7 @@ class _BoundStep:
             *((*all_agents, head.size) for head in heads),
         )
         require_memory(given, shapes, (torch.float32,) + (torch.bool,) * (2 + len(heads)))
+        # The kernel indexes memory without strides.
         values, active, episode_start, *masks = (each.contiguous() for each in given)
         return values, active, episode_start, {head.name: mask for head, mask in zip(heads, masks, strict=True)}
 
@@ -215,6 +217,7 @@ class _BoundStep:
 def _sort_by_slot(slot_of_row: Int[Tensor, " R"], slots: int) -> tuple[Tensor, Tensor]:
     """Return the offset of each slot's rows, and the rows sorted by slot."""
     counts = torch.bincount(slot_of_row, minlength=slots)
+    # A stable sort reads the rows of a slot in memory order.
     return F.pad(counts.cumsum(0), (1, 0)).int(), torch.argsort(slot_of_row, stable=True).int()
 
 

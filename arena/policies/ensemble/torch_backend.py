@@ -65,6 +65,7 @@ class RowLayout:
         rank = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[slot]
         positions = torch.where(rank < width, slot * width, (excess_end - excess - width)[slot]) + rank
         total = slots * width + int(excess.sum())
+        # Padding computes row 0 again; its results are never read.
         source_row = torch.zeros(total, dtype=torch.int64).scatter_(0, positions, rows)
         padded_row = torch.empty_like(rows).scatter_(0, rows, positions)
         segments = [Segment(slice(0, slots), slice(0, slots * width))] if width else []
@@ -145,6 +146,7 @@ class TorchBackend:
         self, row_layout: RowLayout, layers: "_Layers", observations: Float[Tensor, "padded D"]
     ) -> tuple[Tensor, list[Tensor]]:
         """Return the first hidden layer's input, and the encoded members of every set."""
+        # Read before normalisation changes the mask's columns in place.
         present_mask = [layout.present_mask(observations) for layout in self._sets]
         layers.normalise(row_layout, observations)
         members = []
@@ -163,6 +165,7 @@ def _padded_width(counts: Int[Tensor, " slots"]) -> int:
     most = int(counts.max())
     widths = torch.tensor([1, 2, 4, *range(WIDTH_STEP, most + WIDTH_STEP, WIDTH_STEP)] if most else [0])
     excess = (counts - widths.unsqueeze(1)).clamp(min=0)
+    # A narrow width pads little, but crowded slots then need a call of their own.
     costs = len(counts) * widths + excess.sum(dim=1) + CALL_OVERHEAD_ROWS * (excess > 0).sum(dim=1)
     return int(widths[costs.argmin()])
 
@@ -195,6 +198,7 @@ class _Layers:
         product = features.new_empty(len(features), weight.shape[-1])
         for segment in row_layout.segments:
             slots = segment.slots
+            # Written into views of one tensor, so that segments need no concatenation.
             torch.baddbmm(bias[slots], segment.split(features), weight[slots], out=segment.split(product))
         return product
 

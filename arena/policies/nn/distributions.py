@@ -217,8 +217,10 @@ class ActionDistribution:
             case HeadKind.GAUSSIAN:
                 log_std = self.log_std[..., part.log_std]
                 u = parameters + log_std.exp() * noise
+                # The Gaussian part has a closed form, so only the correction for tanh adds sampling noise.
                 each = 0.5 + HALF_LOG_2_PI + log_std + log_squash_slope(u)
             case HeadKind.BERNOULLI:
+                # softplus(l) - l sigmoid(l) is exact for large logits, where p ln p would need the logarithm of 0.
                 each = F.softplus(parameters) - parameters * torch.sigmoid(parameters)
             case HeadKind.CATEGORICAL:
                 log_probs = self._logits(part).log_softmax(dim=-1)
@@ -237,6 +239,7 @@ class ActionDistribution:
         return logits.masked_fill(~self.mask[..., part.mask], ILLEGAL_LOGIT) if part.head.masked else logits
 
     def _masked_sum(self, part: HeadSlices, each: Tensor) -> Tensor:
+        # `where` and not a product: 0 times an infinite entry would be NaN.
         return (each.where(self.mask[..., part.mask], 0.0) if part.head.masked else each).sum(dim=-1)
 
 
@@ -269,7 +272,9 @@ def _noise(head: ActionHead, shape: Sequence[int], rng: torch.Generator) -> Tens
         return torch.randn(*shape, head.size, generator=rng, device=rng.device)
     chance = torch.rand(*shape, head.size, generator=rng, device=rng.device).clamp_(min=MIN_UNIFORM)
     if head.kind is HeadKind.BERNOULLI:
+        # The logit of a uniform number is logistic.
         return chance.logit_()
+    # -ln(-ln u) of a uniform number u is Gumbel. The clamp keeps both logarithms finite.
     return chance.log_().neg_().log_().neg_()
 
 
@@ -282,6 +287,7 @@ def _decide(part: HeadSlices, noisy: Tensor, mask: Tensor) -> Tensor:
             on = noisy > 0.0
             return (on & mask if part.head.masked else on).float()
         case HeadKind.CATEGORICAL:
+            # -inf and not ILLEGAL_LOGIT: Gumbel noise must never lift an illegal option above the legal ones.
             legal = noisy.masked_fill(~mask, -math.inf) if part.head.masked else noisy
             return legal.argmax(dim=-1, keepdim=True).float()
 
@@ -293,6 +299,7 @@ def _expand(ones: Tensor, size: int) -> Tensor:
 def _environment_action(kind: HeadKind, raw: Tensor) -> Tensor:
     match kind:
         case HeadKind.GAUSSIAN:
+            # tanh maps infinities to +-1, so only NaN is left to replace.
             return torch.tanh(raw).nan_to_num(0.0)
         case HeadKind.BERNOULLI:
             return raw > 0.5

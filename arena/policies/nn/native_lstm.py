@@ -102,8 +102,10 @@ def _forward(
     """
     (decisions, width), units = features.shape, hidden.shape[1]
     _require(features, first, hidden, cell, weight_ih, weight_hh, bias)
+    # The backward pass multiplies with these again, so they are stored in the precision of the product.
     inputs = _allocate_factors(bias, decisions, width + units, half)
     gates, cells, output = (bias.new_empty(decisions, columns * units) for columns in (4, 1, 1))
+    # Forward and backward pass share one list of addresses; those of the other direction are empty.
     none = bias.new_empty(0)
     given = (each.contiguous() for each in (features, hidden, cell))
     tensors = (gates, inputs, cells, *given, output, bias.contiguous(), none, none, none, none)
@@ -136,6 +138,7 @@ def _run_backward(
     half, columns = inputs.dtype is torch.bfloat16, _round_up(width, PANEL) if to_features else 0
     sums = gates if in_place and not half else _allocate_factors(cell, decisions, 4 * units, half)
     carried, of_features = cell.new_zeros(len(cell), 2 * units), cell.new_empty(decisions, columns)
+    # One row of partial sums per thread, so that threads never write to the same memory.
     of_bias = cell.new_zeros(torch.get_num_threads(), 4 * units)
     none = cell.new_empty(0)
     given = (gates, inputs, cells, none, none, cell.contiguous(), gradient.contiguous(), none)
@@ -197,6 +200,7 @@ def _(
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:  # noqa: ANN401  torch's own
     _, _, cell, weight_ih, weight_hh, _, first, _ = inputs
+    # Without this, torch would allocate zeros as large as the gates for outputs that have no gradient.
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(cell, weight_ih, weight_hh, first, *output[1:])
 
@@ -210,6 +214,7 @@ def _backward_by(
         sums, of_features, of_bias = run_backward(
             gradient, gates, cells, inputs, cell, weight_ih, weight_hh, first, wanted
         )
+        # `inputs` has features and hidden states side by side, so one product gives the gradients of both weights.
         of_weights = torch.split((sums.t() @ inputs).float(), [width, cell.shape[1]], dim=1)
         return of_features[:, :width] if wanted else None, None, None, *of_weights, of_bias, None, None
 

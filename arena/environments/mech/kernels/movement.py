@@ -145,6 +145,7 @@ def integrate_mech(
         state.powered[env, mech] = False
         state.proposal[env, mech] = plane(state.position[env, mech])
         return
+    # Read before heat is exchanged: a mech that cools below its capacity acts from the next tick on.
     powered = state.heat[env, mech] <= hulls.heat_capacity[mech]
     state.powered[env, mech] = powered
     count_down(state, env, mech)
@@ -158,6 +159,7 @@ def integrate_mech(
     if powered and state.fallen_ticks[env, mech] == 0:
         walk = steer(state, hulls, env, mech, legged, ground)
         jets = state.lift[env, mech] * hulls.jet_acceleration[mech] * wp.where(legged, LEGGED_JETS, 1.0)
+    # Semi-implicit Euler: positions use the new velocity.
     rise = (state.velocity[env, mech][2] + (jets - GRAVITY) * TICK_S) * DRAG
     state.velocity[env, mech] = wp.vec3(walk[0], walk[1], rise)
     state.proposal[env, mech] = propose(state, hulls, field, env, mech, walk)
@@ -205,6 +207,7 @@ def axes_blocked(state: State, hulls: Hulls, env: int, mech: int) -> int:
     while other < mechs:
         apart = proposals[other] - place
         reach = half_width + 0.5 * hulls.width[other]
+        # The comparison along y counts only if the boxes overlap along x.
         across = wp.where(wp.abs(apart[0]) < reach, wp.abs(apart[1]), reach)
         if across < reach and other != mech and in_height(state, hulls, env, mech, other):
             blocked = blocked | approached(state, env, mech, other)
@@ -240,6 +243,7 @@ def collide_mech(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: i
     if proposal[0] != place[0] or proposal[1] != place[1]:
         blocked = axes_blocked(state, hulls, env, mech)
     highest = state.origin[env, mech][2] + wp.where(wp.abs(velocity[2]) < STEP_UP_SPEED, STEP_UP, 0.0)
+    # Axes are tested one after the other, so that a mech slides along a wall.
     floor = ground_height(state, hulls, terrain, env, mech, wp.vec2(proposal[0], place[1]))
     if floor > highest or (blocked & X) != 0:
         velocity[0] = 0.0

@@ -58,6 +58,7 @@ def is_blocked(terrain: Terrain, map_index: int, start: wp.vec3, end: wp.vec3) -
     cover = wp.array(ptr=terrain.cover[map_index].ptr, shape=(terrain.cells * terrain.cells,), dtype=wp.uint8)
     line = end - start
     points = wp.max(int(wp.ceil(wp.length(plane(line)) / SIGHT_STEP)), 1)
+    # Points lie at odd multiples of half a step around the middle, so both ends give the same points.
     half_step = line / float(2 * points)
     middle = 0.5 * (start + end)
     half_x = fine_step(half_step[0])

@@ -88,6 +88,7 @@ def score_match(state: State, hulls: Hulls, terrain: Terrain, field: Field, repo
     eliminated = home_hp <= 0.0 or away_hp <= 0.0
     held = wp.max(state.zone_s[env, 0], state.zone_s[env, 1]) >= field.zone_goal_s
     decided = eliminated or held
+    # A match that is decided in its last decision is terminated, not truncated.
     late = state.decision[env] >= field.limit
     reason = wp.where(eliminated, ELIMINATION, wp.where(held, ZONE, TIME))
     result = wp.where(eliminated, survivor_score(home_hp, away_hp), leader_score(state, home_hp, away_hp, env))

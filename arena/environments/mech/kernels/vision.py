@@ -48,6 +48,7 @@ def smoke_between(state: State, env: int, start: wp.vec3, end: wp.vec3) -> bool:
         for slot in range(SMOKE_SLOTS):
             if state.smoke_left[env, side, slot] > 0:
                 off = state.smoke_centre[env, side, slot] - middle
+                # Measured from the middle of the segment, so that both directions round alike.
                 off -= span * wp.clamp(wp.dot(off, span) * per_length, -0.5, 0.5)
                 if wp.dot(off, off) < wp.static(SMOKE_RADIUS**2):
                     return True
@@ -57,6 +58,7 @@ def smoke_between(state: State, env: int, start: wp.vec3, end: wp.vec3) -> bool:
 @device_function
 def ground_hides(state: State, terrain: Terrain, env: int, start: wp.vec3, end: wp.vec3) -> bool:
     """Whether the ground or its foliage is above the line between two pairs of eyes."""
+    # Eyes above the highest cell of the map see over everything.
     if terrain.flat or wp.min(start[2], end[2]) >= terrain.highest[state.map[env]]:
         return False
     return is_blocked(terrain, state.map[env], start, end)
@@ -78,6 +80,7 @@ def look_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: i
     write_public_features(state, hulls, terrain, env, mech)
     if hulls.side[mech] != 0:
         return
+    # Most matches have no smoke, and this check spares the test of every pair.
     smoke = smoke_hangs(state, env)
     watches = alive(state, env, mech)
     own = eyes(state, hulls, env, mech)

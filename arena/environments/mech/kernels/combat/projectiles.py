@@ -86,6 +86,7 @@ def meet_ground(
     """Where on its way, before `until`, a shell leaves the map or is below the ground; NEVER if it is not."""
     end = start + way
     stays = on_map(field, plane(end))
+    # On flat ground a segment that ends above it never meets it.
     if stays and terrain.flat and end[2] >= 0.0:
         return NEVER
     fraction = wp.float32(GROUND_STEP)
@@ -127,6 +128,7 @@ def fly_shell(
         way = reach / length * way
         length = reach
     met, place = meet_mech(state, hulls, env, mech, start, way, length)
+    # Only ground in front of the mech counts, so the search ends where the shell meets it.
     stopped = meet_ground(state, terrain, field, env, start, way, place)
     if stopped < NEVER:
         splash(state, hulls, arms, terrain, env, mech, weapon, start + stopped * way, -1)

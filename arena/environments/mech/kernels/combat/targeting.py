@@ -33,6 +33,7 @@ FOCUS_COSINE, NEAREST_COSINE = math.cos(FOCUS_CONE_RAD), math.cos(NEAREST_CONE_R
 @device_function
 def first_enemy(state: State, hulls: Hulls, mech: int) -> int:
     """Lowest index of a mech on the other side."""
+    # Mechs of home come first, and both sides have equally many.
     return wp.where(hulls.side[mech] == 0, state.hp.shape[1] // 2, 0)
 
 
@@ -104,6 +105,7 @@ def nearest_target(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, 
     other = wp.int32(first_enemy(state, hulls, mech))
     end = other + state.hp.shape[1] // 2
     found = wp.int32(-1)
+    # Squared distances spare a square root per pair.
     shortest = wp.float32(distance * distance)
     while other < end:
         if may_reach(state.position[env, other] - state.position[env, mech], distance) and state.hp[env, other] > 0.0:
@@ -121,6 +123,7 @@ def nearest_target(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, 
 @device_function
 def aim(state: State, hulls: Hulls, arms: Arms, env: int, mech: int, weapon: int) -> int:
     """Target of a ready weapon; AHEAD or HOLD without one."""
+    # Guns have narrow cones and fire ahead without a target. All other weapons hold fire.
     gun = arms.speed[weapon] > 0.0 and weapon != MISSILE
     arc = arms.half_arc_cosine[weapon]
     if can_target_focus(state, hulls, arms, env, mech, weapon, wp.where(gun, FOCUS_COSINE, arc)):
@@ -159,6 +162,7 @@ def intercept(state: State, hulls: Hulls, tick: int, env: int, mech: int) -> int
     missile = nearest_missile(state, hulls, env, mech)
     if missile < 0:
         return -1
+    # The system waits after every attempt, also after one that fails.
     state.ams_ticks[env, mech] = AMS_TICKS
     if uniform(state.seeds[env], AMS, tick, hulls.rng_id[mech]) >= AMS_CHANCE:
         return -1
@@ -173,6 +177,7 @@ def sense_mech(state: State, hulls: Hulls, arms: Arms, commands: Commands, tick:
     fires = wp.bool(False)
     k = wp.int32(0)
     weapon = wp.int32(hulls.carried[mech, 0])
+    # `carried` ends with -1, so the loop skips weapons that the class lacks.
     while weapon >= 0:
         shot = wp.int32(HOLD)
         if armed and ready(state, hulls, arms, commands, env, mech, weapon):

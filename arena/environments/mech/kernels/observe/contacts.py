@@ -35,6 +35,7 @@ def draw_errors(streams: Streams, key: int) -> wp.vec4:
     """Four numbers in [-1, 1) for a pair: 2 u - 1 with the u of `uniform`."""
     errors = wp.vec4()
     for k in range(4):
+        # 24 bits fill the mantissa of a float32, so u is never rounded up to 1.
         u = float(absorb(streams[k], wp.int64(key)) >> wp.uint64(40)) * wp.static(2.0**-24)
         errors[k] = 2.0 * u - 1.0
     return errors
