@@ -2,7 +2,7 @@
 
 For each call, FastAPI walks a tree of dependencies and unwinds two context stacks, which takes longer than the call
 itself. Unusual requests, such as one with an invalid body, take FastAPI's path, which then reports the error. See
-docs/contributing/decisions/0034-frequent-calls-bypass-dependency-resolution.md.
+docs/contributing/decisions/0015-frequent-writes-share-commits.md.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Background process: closes rating periods, evaluates gates, finds regressions and deletes old rows.
 
 `league serve` runs these tasks in a separate process, because they would otherwise block requests in the same
-interpreter. See docs/contributing/decisions/0016-periods-close-in-two-phases.md.
+interpreter. See docs/contributing/decisions/0004-rating-periods-are-ranges-of-match-ids.md.
 
     python -m league.background.process      # for the league of the LEAGUE_* variables, until stdin closes
 """

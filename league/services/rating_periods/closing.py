@@ -2,7 +2,7 @@
 
 The first phase computes in a read transaction and blocks no writer. The second writes in a short transaction, and only
 if the inputs of the first are unchanged. The computation may therefore be long and run in several processes, while each
-match is rated exactly once. See docs/contributing/decisions/0016-periods-close-in-two-phases.md.
+match is rated exactly once. See docs/contributing/decisions/0004-rating-periods-are-ranges-of-match-ids.md.
 """
 
 from collections.abc import Mapping, Sequence
