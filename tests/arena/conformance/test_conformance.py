@@ -368,8 +368,8 @@ def test_verify_command_explains_failures_and_exits_with_1(capsys: pytest.Captur
     assert ["seen", "it is active, but no option of head 'option' is legal"] in [
         [*map(str.strip, line)] for line in lines
     ]
-    assert "where    match 0 (seed " in out
-    assert "rule     every active agent has at least one legal option" in out
+    assert "where   match 0 (seed " in out
+    assert "rule    every active agent has at least one legal option" in out
     assert "remedy  allow an option without effect" in out
 
 
