@@ -1,7 +1,7 @@
-"""Exit statuses of all commands; those above 2 are the ones of sysexits.h, which supervisors know."""
+"""Exit statuses of all commands; those above 2 are from sysexits.h."""
 
 FAILURE = 1
-"""Any error that has no status of its own; a supervisor may try again."""
+"""Any error without a status of its own; a supervisor may restart the process."""
 
 BAD_USAGE = 2
 """The command line or a setting cannot be used."""

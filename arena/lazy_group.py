@@ -23,9 +23,9 @@ class LazyCommand(NamedTuple):
     """A command, or a group of commands, that is not imported yet.
 
     Attributes:
-        path: `MODULE:NAME` of the `typer.Typer` that has the command, or that is the group.
+        path: `MODULE:NAME` of the `typer.Typer` of the command or group.
         help: First paragraph of its help, for the list of all commands.
-        panel: Title of the box that shows it in this list, None for the default box.
+        panel: Title of its panel in this list, None for the default panel.
     """
 
     path: str

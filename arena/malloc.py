@@ -1,4 +1,4 @@
-"""Memory that glibc's malloc keeps after it is freed; no effect with other allocators."""
+"""Memory that glibc's malloc caches after it is freed; no effect with other allocators."""
 
 import ctypes
 import sys
@@ -16,7 +16,7 @@ time took a sixth of an update, and a third of a period of 100,000 games (5,000 
 
 
 def keep_freed_memory() -> None:
-    """Make malloc keep freed memory."""
+    """Let malloc cache freed memory."""
     if mallopt := _of_glibc("mallopt"):
         for parameter, size in MALLOC_OPTIONS.items():
             mallopt(parameter, size)

@@ -72,7 +72,7 @@ def _players(spec: EnvironmentSpec) -> tuple[Baseline, ...]:
 
 
 def _write_teams(spec: EnvironmentSpec) -> str:
-    """How many agents play on each side, and the roles of a side where both have the same."""
+    """Return the numbers of agents per side, and their roles."""
     lines = [" v ".join(str(agents) for agents in spec.agents_per_side)]
     home, away = (Counter(spec.roles[spec.side(away=away)]) for away in (False, True))
     lines += [f"{count} {role}" for role, count in home.items()]

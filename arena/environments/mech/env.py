@@ -118,7 +118,7 @@ class MechEnvironment(SeededBatch):
         self.arrays["own_share"].fill_(lesson.own_share)
 
     def measure(self) -> MechMetrics:
-        """Measure how both sides play; see `MeasuredEnvironment`."""
+        """Compute the behaviour measures of both sides; see `MeasuredEnvironment`."""
         return MechMetrics(self, self.hulls)
 
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
@@ -155,5 +155,5 @@ class MechEnvironment(SeededBatch):
 
 
 def make_mech(name: str, *, num_envs: int, device: str, seed: int) -> MechEnvironment:
-    """Make matches of the preset `name`."""
+    """Create matches of the preset `name`."""
     return MechEnvironment(PRESETS[name], RewardWeights(), num_envs=num_envs, device=device, seed=seed)

@@ -1,6 +1,6 @@
-"""How a side of mechs plays: its weapons, its place on the map, its heat, its electronic warfare.
+"""Behaviour measures of a side of mechs: weapons, positions, heat and electronic warfare.
 
-All is per living mech: rates count the seconds, and shares the decisions, that mechs began alive.
+All are means over living mechs: rates per second, and shares of the decisions, of mechs that began the decision alive.
 """
 
 import math
@@ -170,6 +170,6 @@ def _ewar(decision: _Decision, option: int) -> Ratio:
 
 
 def _intercepts(decision: _Decision) -> Ratio:
-    """Missiles downed by mechs that can."""
+    """Missiles shot down by mechs that carry an anti-missile system."""
     carrying = decision.acted * decision.hulls["ams"]
     return decision.arrays["intercepted"] * carrying, DECISION_S * carrying

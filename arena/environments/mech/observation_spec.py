@@ -36,14 +36,17 @@ HULL_FEATURES = (*CLASSES, "slots", "range", "fidelity")
 """Class one-hot, and the suite: slots / 20, (range factor - 0.8) / 0.7, fidelity."""
 
 MOTION_FEATURES = ("velocity_ahead", "velocity_left", "velocity_up", "damage_ahead", "damage_left")
-"""Velocity over SPEED_SCALE, clipped; where the last decision's damage came from, a unit vector or 0."""
+"""Velocity over SPEED_SCALE, clipped; direction of the last decision's damage, a unit vector or 0."""
 
 ZONE_FEATURES = ("ahead", "left", "radius", "route_ahead", "route_left", "route")
-"""Its centre and radius over the map's side; the first step of the way there on foot, a unit vector; that way's length
-to the zone's edge over twice the map's side, clipped."""
+"""Centre and radius of the zone, and the path there.
+
+Centre and radius over the map's side; first step of the path, a unit vector; length of the path to the zone's edge over
+twice the map's side, clipped.
+"""
 
 EDGE_FEATURES = ("ahead", "left", "behind", "right")
-"""How far the map's edge is in each direction, over the map's side, clipped."""
+"""Distance to the map's edge in each direction, over the map's side, clipped."""
 
 SCORE_FEATURES = ("control", "enemy_control", "score", "enemy_score", "time")
 """Zone ticks of the last decision; zone seconds over the goal, at most 1; time over the limit."""
@@ -87,7 +90,7 @@ viewer's last action.
 """
 
 MATE_FEATURES = ("ahead", "left", "up", "facing_ahead", "facing_left", "hp", "heat", "fallen", "shutdown", *CLASSES)
-"""One pack mate, exactly, in the order of the pack without the viewer; all 0 where it is destroyed or there is none."""
+"""One pack mate, without noise, in the order of the pack without the viewer; 0 for destroyed or missing mates."""
 
 SIGNED_FEATURES = (CONDITION_FEATURES, CONTACT_FEATURES, MATE_FEATURES, HULL_FEATURES, PANEL_FEATURES)
 """Features whose names and order the signature covers; of the other blocks it covers the size only."""
@@ -120,7 +123,7 @@ def observation_blocks(config: MechConfig) -> tuple[ObservationBlock, ...]:
 
 
 def action_heads(config: MechConfig) -> tuple[ActionHead, ...]:
-    """Heads of one mech's action; those that no mech of the composition can use are left out."""
+    """Action heads of one mech, without those that no mech of the composition can use."""
     heads = [
         ActionHead("move", HeadKind.GAUSSIAN, len(MOVES), masked=True),
         ActionHead("trigger", HeadKind.BERNOULLI, len(TRIGGERS), masked=True),

@@ -1,4 +1,4 @@
-"""The four classes of mech and how well each perceives. Torch- and Warp-free.
+"""The four classes of mech and their sensors. Torch- and Warp-free.
 
 Lengths are in metres, speeds in m/s, angles in radians, heat in points.
 """
@@ -66,7 +66,7 @@ class MechClass:
 
     @property
     def hit_radius(self) -> float:
-        """How near to its centre a shell must pass to hit."""
+        """Distance from its centre within which a shell hits."""
         return max(self.width, self.height) / 2.0
 
     @property

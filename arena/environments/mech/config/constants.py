@@ -25,7 +25,7 @@ LEGGED_JETS = 0.5
 
 # Heat
 VENT_FACTOR = 3.0
-"""How much faster heat dissipates while venting."""
+"""Factor of the dissipation while venting."""
 CRITICAL_HEAT = 0.85
 """Share of the heat capacity above which the observation warns."""
 EWAR_HEAT = (0.0, 3.0, 2.0)
@@ -35,7 +35,7 @@ EWAR_HEAT = (0.0, 3.0, 2.0)
 STABILITY_REGENERATION = 10.0
 """Points a second."""
 LEAST_REGENERATION = 0.1
-"""Share of it that no penalty takes."""
+"""Smallest share of the regeneration after penalties."""
 LEGGED_PENALTY, MOVING_PENALTY, SUPPRESSED_PENALTY = 0.5, 0.5, 0.75
 MOVING_SPEED = 1.0
 LEGGED_STABILITY = 0.5
@@ -61,14 +61,14 @@ FOLIAGE_HEIGHT = 4.0
 # Hits
 REAR_COSINE = 0.707
 REAR_FACTOR = 1.5
-"""Damage factor where the shot goes the way that its target faces, within the angle of REAR_COSINE."""
+"""Factor of the damage from behind, within the angle of REAR_COSINE."""
 LEG_HIT_CHANCE = 0.1
 LEG_HIT_BODY = 0.5
-"""Share of a leg hit that the body takes."""
+"""Share of the damage of a leg hit that the body loses."""
 
 # Aim
 FOCUS_CONE_RAD, NEAREST_CONE_RAD = 0.2, 0.1
-"""How far off the heading a gun still aims at the mech in focus, and at the nearest enemy."""
+"""Largest angle between heading and target of a gun: the mech in focus, and the nearest enemy."""
 MISSILE_SIGHT_RANGE = 12.0
 """Range in metres within which a missile locks on to a target in clear sight of its own mech."""
 MISSILE_LOFT = 0.5
@@ -81,7 +81,7 @@ PAINT_TICKS = round(5.0 / TICK_S)
 PAINT_FACTOR = 1.1
 """Damage factor of the painter's pack."""
 LOCK_QUALITY = 0.70
-"""Sensor quality from which paint gives a lock, and shows the painted."""
+"""Sensor quality from which paint gives a missile lock and reveals the painted mech."""
 
 # Anti-missile system
 AMS_RANGE = 5.5
@@ -90,7 +90,7 @@ AMS_TICKS = round(1.0 / TICK_S)
 
 # Smoke
 SMOKE_SLOTS = 4
-"""Clouds of a side that can hang at once; a newer one takes the place of the oldest."""
+"""Largest number of clouds per side; a new cloud replaces the oldest."""
 SMOKE_RADIUS = 4.0
 SMOKE_DECISIONS = round(10.0 / DECISION_S)
 SMOKE_DISTANCE = (15.0, 20.0)
@@ -112,7 +112,7 @@ TARGETED_RANGE = 8.0
 HIDDEN_NOISE = 0.2
 """Factor of the noise of a mech out of sight."""
 POSITION_NOISE = 0.1
-"""Largest error of a contact's place on each axis, as a share of its distance, at fidelity 0."""
+"""Largest error of a contact's position on each axis, as a share of its distance, at fidelity 0."""
 CONDITION_NOISE = 0.2
 """Largest error of a contact's hit points and heat, as shares, at fidelity 0."""
 
@@ -120,7 +120,7 @@ CONDITION_NOISE = 0.2
 ZONE_RADIUS = 7.5
 ZONE_RADIUS_RANGE = (0.5, 1.5)
 ZONE_HEIGHT = 2.0
-"""How far above the ground feet still hold the zone."""
+"""Largest height of the feet above the ground at which a mech holds the zone."""
 CONTESTED_FLOOR = 0.25
 """Score per second of each side in a contested zone, before tonnage counts."""
 ZONE_GOAL_SHARE = 0.5

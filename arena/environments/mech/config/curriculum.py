@@ -36,10 +36,10 @@ class CurriculumStage:
 
 @dataclass(frozen=True)
 class Curriculum:
-    """From one lesson to another, in equal steps over so many matches.
+    """Interpolates from one stage to another, in equal steps over a number of matches.
 
     Raises:
-        ArenaError: It takes less than one match.
+        ArenaError: The number of matches is below 1.
     """
 
     first: CurriculumStage

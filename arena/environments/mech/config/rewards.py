@@ -23,14 +23,11 @@ class RewardWeights:
         win       +1, 0 or -1 when the match is over
 
     Friendly fire and damage to oneself cost the victim and pay no mech. `zone` and `win` are zero-sum between the
-    sides.
-    `kill` with `death`, and `paint`, sum to at most zero over all mechs; an assist is paid in addition to the kill.
-    Dealing
-    damage pays twice as much as taking it costs, so that beginners learn to fight sooner. Mechs that were destroyed
-    before
-    the decision earn nothing in it. Standing still never earns by `approach`: (gamma - 1) f <= 0. A lead for a whole
-    match
-    earns at most 1 for the zone. That is less than the win, whose discounted value is higher the sooner it comes.
+    sides. `kill` with `death`, and `paint`, sum to at most zero over all mechs; an assist is paid in addition to the
+    kill. Dealing damage pays twice as much as taking it costs, so that beginners learn to fight sooner. Mechs that were
+    destroyed before the decision earn nothing in it. Standing still never earns by `approach`: (gamma - 1) f <= 0. A
+    lead for a whole match earns at most 1 for the zone. That is less than the win, whose discounted value is higher the
+    sooner it comes.
 
     Attributes:
         own_share: Alpha. An agent's reward is alpha times its own plus (1 - alpha) times the mean of its side, over the

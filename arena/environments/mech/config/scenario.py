@@ -106,7 +106,7 @@ class MechConfig:
             )
 
     def _needed_side(self) -> int:
-        """Smallest map on which the farthest-out formation lies inside, and the nearest outside the largest zone."""
+        """Smallest map that contains the outermost formation and keeps the innermost one outside the largest zone."""
         rows = math.ceil(len(self.team) / SPAWN_COLUMNS)
         columns = min(len(self.team), SPAWN_COLUMNS)
         widest = max(mech.width for mech in self.team)
@@ -131,7 +131,7 @@ class MechConfig:
 
     @property
     def mates(self) -> int:
-        """Pack mates of a mech in the largest pack."""
+        """Number of mate slots: pack mates of a mech in the largest pack."""
         return max(len(pack) for pack in self.packs) - 1
 
     @property

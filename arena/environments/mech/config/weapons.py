@@ -17,7 +17,7 @@ TIMERS = ("laser", "missile", "kinetic", "painter")
 
 
 class Guidance(StrEnum):
-    """How a shot finds its way."""
+    """Flight of a shell."""
 
     HITSCAN = "hitscan"
     STRAIGHT = "straight"

@@ -1,4 +1,4 @@
-"""Steps a batch on a CPU: one thread takes match after match through all stages."""
+"""Engine on a CPU: one thread takes a match through all stages before the next one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ HOST = torch.device("cpu")
 
 
 class HostStepping:
-    """One thread takes match after match through all stages and writes into the tensors that the caller gets."""
+    """Runs all stages of one match after another and writes into the caller's tensors."""
 
     def __init__(self, structs: Structs, spec: EnvironmentSpec, num_envs: int) -> None:
         load_kernels("cpu", playing, perceiving, opening)
@@ -48,7 +48,7 @@ class HostStepping:
         return self._write(self._perceive_all, batch.allocate_view(self._spec, self._num_envs, HOST))
 
     def reopen(self, decided: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """See `Stepping.reopen`; where no match has ended nothing is copied."""
+        """See `Stepping.reopen`; copies nothing if no match has ended."""
         if not bool(self._ended.any()):
             return decided
         self._opening.launch()

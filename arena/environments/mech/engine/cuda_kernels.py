@@ -1,6 +1,6 @@
-"""The stages of a decision as kernels with a thread for every mech: how a GPU runs them.
+"""The stages of a decision as kernels with one thread per mech, for a GPU.
 
-The order is that of `playing` and `perceiving`, and so are the results: a stage writes its own mech's entries only.
+Order and results are those of `playing` and `perceiving`, because a stage writes only the entries of its own mech.
 """
 
 import warp as wp
@@ -91,7 +91,7 @@ def share(state: State, hulls: Hulls, field: Field, report: Report) -> None:
 
 @wp.kernel
 def look(state: State, hulls: Hulls, terrain: Terrain, field: Field, only_ended: bool) -> None:
-    """Stage look: of all matches, or of those that have just been reopened."""
+    """Stage look, of all matches or of those that were just reopened."""
     env, mech = wp.tid()
     if state.ended[env] or not only_ended:
         look_mech(state, hulls, terrain, field, env, mech)
@@ -125,7 +125,7 @@ def reopen(state: State, terrain: Terrain) -> None:
 
 @wp.kernel
 def spawn(state: State, hulls: Hulls, terrain: Terrain, field: Field) -> None:
-    """Place the mechs of matches that have just been reopened."""
+    """Place the mechs of matches that were just reopened."""
     env, mech = wp.tid()
     if state.ended[env]:
         spawn_mech(state, hulls, terrain, field, env, mech)

@@ -11,7 +11,7 @@ wp.set_module_options(MODULE_OPTIONS)
 
 @wp.kernel
 def open_matches(state: State, hulls: Hulls, terrain: Terrain, field: Field) -> None:
-    """Move every match that has ended on to its next seed, and place its mechs."""
+    """Start the next match in every row whose match has ended, and place its mechs."""
     for env in range(state.hp.shape[0]):
         if state.ended[env]:
             reopen_match(state, terrain, env)

@@ -23,7 +23,7 @@ wp.set_module_options(MODULE_OPTIONS)
 def play_tick(
     state: State, hulls: Hulls, arms: Arms, terrain: Terrain, field: Field, commands: Commands, tick: int, env: int
 ) -> None:
-    """Take a match through one tick."""
+    """Run one tick of a match."""
     mechs = state.hp.shape[1]
     for mech in range(mechs):
         integrate_mech(state, hulls, terrain, field, commands, env, mech)
@@ -49,7 +49,7 @@ def play_match(
     ticks: int,
     env: int,
 ) -> None:
-    """Take a match from its commands to its rewards."""
+    """Run all stages of a match's decision, up to the rewards."""
     mechs = state.hp.shape[1]
     for mech in range(mechs):
         read_actions(state, hulls, field, commands, env, mech)
@@ -75,6 +75,6 @@ def play_decision(
     report: Report,
     ticks: int,
 ) -> None:
-    """Take all matches from their commands to their rewards."""
+    """Run all stages of a decision for every match."""
     for env in range(state.hp.shape[0]):
         play_match(state, hulls, arms, terrain, field, commands, report, ticks, env)

@@ -35,7 +35,7 @@ class Structs:
 
 @runtime_checkable
 class Engine(Protocol):
-    """Takes a batch of matches from one decision to the next. Views that it returns are never written to again."""
+    """Steps a batch of matches by one decision. It never writes again to a view that it has returned."""
 
     def decide(self) -> Mapping[str, Tensor]:
         """Play the decision in the command arrays, and return the next observation of all mechs."""

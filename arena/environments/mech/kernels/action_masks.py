@@ -81,7 +81,7 @@ def write_target_mask(state: State, hulls: Hulls, view: View, env: int, mech: in
 
 @device_function
 def can_be_heard(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> bool:
-    """Whether a mech lives and has a living pack mate."""
+    """Whether a mech is alive and has a living pack mate."""
     if alive(state, env, mech):
         first = field.team_size * hulls.side[mech]
         for other in range(first, first + field.team_size):

@@ -68,7 +68,7 @@ def read_float(state: State, value: float, env: int, mech: int) -> float:
 
 @device_function
 def read_move(state: State, hulls: Hulls, commands: Commands, env: int, mech: int) -> None:
-    """Take in where a mech wants to go and turn."""
+    """Read the throttle, lift and turn of a mech."""
     throttle = wp.vec2(
         read_float(state, commands.move[env, mech, FORWARD], env, mech),
         read_float(state, commands.move[env, mech, STRAFE], env, mech),
@@ -120,7 +120,7 @@ def read_message(state: State, commands: Commands, env: int, mech: int, acted: b
 
 @device_function
 def read_actions(state: State, hulls: Hulls, field: Field, commands: Commands, env: int, mech: int) -> None:
-    """Take in the decision's actions, and open its books."""
+    """Read the actions of the decision and clear its statistics."""
     acted = state.hp[env, mech] > 0.0
     reset_decision_stats(state, env, mech)
     state.acted[env, mech] = acted
@@ -149,7 +149,7 @@ def launches_smoke(state: State, hulls: Hulls, commands: Commands, env: int, mec
 
 @device_function
 def launch_cloud(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> None:
-    """Hang a cloud ahead of the mech, in place of its side's oldest."""
+    """Place a cloud ahead of the mech; it replaces the oldest cloud of the side."""
     side = hulls.side[mech]
     # A ring: the oldest cloud of the side is replaced.
     slot = state.smoke_count[env, side] % SMOKE_SLOTS
@@ -168,7 +168,7 @@ def launch_cloud(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: i
 
 @device_function
 def launch_smoke(state: State, hulls: Hulls, terrain: Terrain, commands: Commands, env: int) -> None:
-    """Let clouds hang one decision less, and hang those that are asked for."""
+    """Decrement the time of all clouds, then launch new ones."""
     for side in range(2):
         for slot in range(SMOKE_SLOTS):
             state.smoke_left[env, side, slot] = wp.max(state.smoke_left[env, side, slot] - 1, 0)

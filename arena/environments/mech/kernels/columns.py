@@ -1,4 +1,4 @@
-"""Where blocks and features lie in a row of an observation, and how numbers are made to fit their range."""
+"""Columns of blocks and features in a row of an observation, and functions that clip numbers to their range."""
 
 import itertools
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def columns(start: int, features: Sequence[str], names: str) -> tuple[int, ...]:
 
 @device_function
 def address(row: wp.array[wp.float32], column: int) -> wp.uint64:
-    """Where a column of a row lies in memory."""
+    """Memory address of a column in a row."""
     return row.ptr + wp.uint64(4 * column)
 
 

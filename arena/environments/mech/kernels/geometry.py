@@ -11,7 +11,7 @@ wp.set_module_options(MODULE_OPTIONS)
 
 @device_function
 def plane(vector: wp.vec3) -> wp.vec2:
-    """The part of a vector that lies in the plane."""
+    """Projection of a vector to the plane."""
     return wp.vec2(vector[0], vector[1])
 
 
@@ -65,7 +65,7 @@ def hostile(state: State, hulls: Hulls, env: int, mech: int, other: int) -> bool
 
 @device_function
 def clear_sight(state: State, env: int, mech: int, other: int) -> bool:
-    """Whether nothing lay between the eyes of two enemies when the decision began."""
+    """Whether the line between the eyes of two enemies was free when the decision began."""
     return state.sight[env, mech, other] == wp.uint8(CLEAR)
 
 

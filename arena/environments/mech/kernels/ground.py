@@ -12,7 +12,7 @@ wp.set_module_options(MODULE_OPTIONS)
 
 @device_function
 def cell(terrain: Terrain, coordinate: float) -> int:
-    """Column of an x, or row of a y; a half turn of the map makes cell k cell G - 1 - k."""
+    """Column of an x, or row of a y; half a turn of the map maps cell k to cell G - 1 - k."""
     steps = int(coordinate) - wp.where(coordinate < 0.0, 1, 0)
     return wp.clamp(steps + terrain.cells // 2, 0, terrain.cells - 1)
 
@@ -49,7 +49,7 @@ def middle(terrain: Terrain, index: int) -> float:
 
 @device_function
 def path_length(state: State, terrain: Terrain, env: int, point: wp.vec2) -> float:
-    """Length of the way to the map's centre on foot."""
+    """Length of the path to the map's centre on foot."""
     if terrain.flat:
         return wp.length(point)
     row = cell(terrain, point[1])
@@ -61,7 +61,7 @@ def path_length(state: State, terrain: Terrain, env: int, point: wp.vec2) -> flo
 
 @device_function
 def route_step(state: State, terrain: Terrain, env: int, point: wp.vec2) -> wp.vec2:
-    """Unit vector along the way to the map's centre on foot."""
+    """Unit vector of the first step of the path to the map's centre."""
     if terrain.flat:
         return wp.normalize(-point)
     return plane(terrain.route[state.map[env], cell(terrain, point[1]), cell(terrain, point[0])])
@@ -69,7 +69,7 @@ def route_step(state: State, terrain: Terrain, env: int, point: wp.vec2) -> wp.v
 
 @device_function
 def on_map(field: Field, point: wp.vec2) -> bool:
-    """Whether a point lies on the map."""
+    """Whether a point is on the map."""
     return wp.max(wp.abs(point[0]), wp.abs(point[1])) <= field.half_side
 
 

@@ -129,7 +129,7 @@ def steer(state: State, hulls: Hulls, env: int, mech: int, legged: bool, ground:
 
 @device_function
 def propose(state: State, hulls: Hulls, field: Field, env: int, mech: int, walk: wp.vec2) -> wp.vec2:
-    """Where a velocity takes a mech in a tick, inside the map."""
+    """Position after a tick at the given velocity, clamped to the map."""
     edge = field.half_side - 0.5 * hulls.width[mech]
     place = plane(state.position[env, mech]) + walk * TICK_S
     return wp.vec2(wp.clamp(place[0], -edge, edge), wp.clamp(place[1], -edge, edge))
@@ -139,7 +139,7 @@ def propose(state: State, hulls: Hulls, field: Field, env: int, mech: int, walk:
 def integrate_mech(
     state: State, hulls: Hulls, terrain: Terrain, field: Field, commands: Commands, env: int, mech: int
 ) -> None:
-    """Let a tick pass on a mech, and propose where it goes; the dead keep still."""
+    """Update timers, heat, stability and velocity of a mech, and propose its position; destroyed mechs stay."""
     state.origin[env, mech] = state.position[env, mech]
     if state.hp[env, mech] <= 0.0:
         state.powered[env, mech] = False
@@ -179,7 +179,7 @@ def in_height(state: State, hulls: Hulls, env: int, mech: int, other: int) -> bo
 
 @device_function
 def closes_in(way: float, before: float, after: float) -> bool:
-    """Whether a mech's own way along an axis leads to another, and they are nearer along it than before."""
+    """Whether a mech moves towards another along an axis, and their distance along it shrinks."""
     return way * before > 0.0 and wp.abs(after) < wp.abs(before)
 
 
@@ -217,7 +217,7 @@ def axes_blocked(state: State, hulls: Hulls, env: int, mech: int) -> int:
 
 @device_function
 def fall(state: State, env: int, mech: int, place: wp.vec2, velocity: wp.vec3, floor: float) -> None:
-    """Put a mech at a place, and let it rise or fall no farther than the floor and the ceiling there."""
+    """Move a mech to a position, and clamp its height between floor and ceiling."""
     z = wp.float32(state.origin[env, mech][2] + velocity[2] * TICK_S)
     rise = wp.float32(velocity[2])
     if z <= floor:
@@ -232,7 +232,7 @@ def fall(state: State, env: int, mech: int, place: wp.vec2, velocity: wp.vec3, f
 
 @device_function
 def collide_mech(state: State, hulls: Hulls, terrain: Terrain, env: int, mech: int) -> None:
-    """Move a mech along each axis as far as mechs, wrecks and the ground let it; then up or down."""
+    """Move a mech along each axis unless mechs, wrecks or the ground block it; then move it vertically."""
     if state.hp[env, mech] <= 0.0:
         return
     place = plane(state.origin[env, mech])

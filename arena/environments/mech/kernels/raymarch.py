@@ -1,7 +1,7 @@
-"""Places on the map counted in steps of 2^-24 m from its edge, so that a shift finds the cell.
+"""Lines of sight in fixed point: coordinates in steps of 2^-24 m from the map's edge, so that a shift gives the cell.
 
-Counts of places are odd and those of steps even: no place on a grid of such steps lies on the border of two cells, and
-after half a turn of the map a place lies in the cell that its own cell becomes.
+Positions are odd and steps even, so no position is on the border of two cells. After half a turn of the map, a position
+is in the cell that its own cell becomes.
 """
 
 import warp as wp
@@ -17,9 +17,9 @@ BITS = 24
 PAIRS = 2.0 ** (BITS - 1)
 """Pairs of steps in a metre."""
 GROUP = 2 * COVER_CELLS + 1
-"""Points of a line round one in the middle of which `Terrain.cover` knows; they are at most a metre apart."""
+"""Consecutive points of a line that `Terrain.cover` of the middle one bounds; they are at most a metre apart."""
 REACH, SPAN = wp.uint32(GROUP - 1), wp.uint32(2 * GROUP)
-"""From the first point of a group to the middle one, and to the next group, in half the way between two points."""
+"""Distances from the first point of a group to its middle, and to the next group, in half steps."""
 
 
 @device_function
@@ -38,7 +38,7 @@ def fine_place(terrain: Terrain, coordinate: float) -> wp.uint32:
 
 @device_function
 def fine_cell(place: wp.uint32) -> int:
-    """Row or column in which a place lies; beyond the last one for places outside the map."""
+    """Row or column of a position; beyond the last one for positions outside the map."""
     return int(place >> wp.uint32(BITS))
 
 
@@ -50,9 +50,9 @@ def below(heights: wp.array[wp.uint8], cells: int, x: wp.uint32, y: wp.uint32, z
 
 @device_function
 def is_blocked(terrain: Terrain, map_index: int, start: wp.vec3, end: wp.vec3) -> bool:
-    """Whether `sight` of map m rises above the line between two points; the same from either end.
+    """Whether `sight` of a map rises above the line between two points; symmetric in both points.
 
-    Points are skipped GROUP at a time where the line is above everything round the middle one.
+    GROUP points at a time are skipped where the line is above the cover of the middle one.
     """
     heights = wp.array(ptr=terrain.sight[map_index].ptr, shape=(terrain.cells * terrain.cells,), dtype=wp.uint8)
     cover = wp.array(ptr=terrain.cover[map_index].ptr, shape=(terrain.cells * terrain.cells,), dtype=wp.uint8)

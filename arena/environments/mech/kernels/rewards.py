@@ -20,7 +20,7 @@ HIT_POINTS = 100.0
 
 @device_function
 def potential(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: int, mech: int) -> float:
-    """How near the zone a mech is on foot, in [0, 1]; 1 inside, 0 when destroyed."""
+    """Potential of the approach in [0, 1]: 1 inside the zone, falling with the path length, 0 for destroyed mechs."""
     if state.hp[env, mech] <= 0.0:
         return 0.0
     outside = wp.max(path_length(state, terrain, env, plane(state.position[env, mech])) - state.zone_radius[env], 0.0)
@@ -64,7 +64,7 @@ def done(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> wp.ve
 
 @device_function
 def add_component(field: Field, report: Report, env: int, mech: int, component: int, amount: float) -> float:
-    """Book one component; its weighted amount."""
+    """Write one reward component, and return its weighted value."""
     earned = amount * field.weights[component]
     report.components[env, mech, component] = earned
     return earned
@@ -78,7 +78,7 @@ def zone_lead(state: State, field: Field, env: int, side: int) -> float:
 
 @device_function
 def victory(state: State, report: Report, env: int, side: int) -> float:
-    """1, 0 or -1 for a side that won, drew or lost; 0 while the match goes on."""
+    """1, 0 or -1 for a side that won, drew or lost; 0 while the match continues."""
     return (2.0 * float(report.score[env]) - 1.0) * float(1 - 2 * side)
 
 

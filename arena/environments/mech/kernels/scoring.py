@@ -65,7 +65,7 @@ def compare(home: float, away: float) -> float:
 
 @device_function
 def survivor_score(home_hp: float, away_hp: float) -> float:
-    """Home's score where a side is gone; a draw where both are."""
+    """Score of home if a side is eliminated; a draw if both are."""
     return wp.where(home_hp > 0.0, 1.0, wp.where(away_hp > 0.0, 0.0, 0.5))
 
 
@@ -78,7 +78,7 @@ def leader_score(state: State, home_hp: float, away_hp: float, env: int) -> floa
 
 @device_function
 def score_match(state: State, hulls: Hulls, terrain: Terrain, field: Field, report: Report, env: int) -> None:
-    """Score the zone, let time pass, and decide whether and how the match ends."""
+    """Score the zone, advance the clock, and decide whether and how the match ends."""
     score_zone(state, hulls, terrain, field, env)
     state.decision[env] = state.decision[env] + 1
     state.tick[env] = state.tick[env] + TICKS_PER_DECISION

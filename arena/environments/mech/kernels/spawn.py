@@ -31,7 +31,7 @@ SMALLEST, LARGEST = (ZONE_RADIUS * factor for factor in ZONE_RADIUS_RANGE)
 
 @device_function
 def reopen_match(state: State, terrain: Terrain, env: int) -> None:
-    """Move a match on to its next seed: another map and zone, nothing scored."""
+    """Start a match with its next seed: draw map and zone, and reset the scores."""
     seed = state.next_seeds[env]
     state.seeds[env] = seed
     state.episodes[env] = state.episodes[env] + wp.int64(1)
@@ -50,7 +50,7 @@ def reopen_match(state: State, terrain: Terrain, env: int) -> None:
 
 @device_function
 def formation_place(field: Field, rank: int) -> wp.vec2:
-    """Place of a rank in the formation, from its centre: along its rows and outward."""
+    """Position of a rank in the formation, relative to its centre: along its rows and outward."""
     row = rank // SPAWN_COLUMNS
     rows = (field.team_size + SPAWN_COLUMNS - 1) // SPAWN_COLUMNS
     columns = wp.min(field.team_size - row * SPAWN_COLUMNS, SPAWN_COLUMNS)
@@ -86,7 +86,7 @@ def place_mech(state: State, hulls: Hulls, terrain: Terrain, field: Field, env: 
 
 @device_function
 def reset_mech(state: State, hulls: Hulls, env: int, mech: int) -> None:
-    """Make a mech whole, cool and steady; those that do not take part are gone."""
+    """Restore a mech to full strength; mechs that do not take part are destroyed without a wreck."""
     state.hp[env, mech] = wp.where(hulls.slot_in_team[mech] < state.mechs[env], hulls.hp[mech], 0.0)
     state.leg_hp[env, mech] = hulls.leg_hp[mech]
     state.heat[env, mech] = 0.0

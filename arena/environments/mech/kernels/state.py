@@ -24,11 +24,11 @@ class Hulls:
     side: wp.array[wp.int32]
     """0 home, 1 away."""
     slot_in_team: wp.array[wp.int32]
-    """Place within the side."""
+    """Index within the side."""
     pack: wp.array[wp.int32]
     """Pack, counted over both sides."""
     rng_id: wp.array[wp.int32]
-    """Which random numbers are its own."""
+    """Key of its random numbers."""
     chassis: wp.array[wp.int32]
     """Class, in the order of CLASSES."""
     ground: wp.array[wp.int32]
@@ -81,7 +81,7 @@ class Terrain:
     """The pool of maps. Heights are in whole metres; every map equals itself after half a turn."""
 
     flat: wp.bool
-    """Open ground: nothing below is read but `spawn`."""
+    """Whether the ground is open; then only `spawn` of the arrays below is read."""
     cells: wp.int32
     """G, even."""
     solid: wp.array3d[wp.uint8]
@@ -94,7 +94,7 @@ class Terrain:
     ground: wp.array4d[wp.uint8]
     """(layers, M, G, G) highest `solid` under the footprint of a mech in the cell."""
     route: wp.array3d[wp.vec3]
-    """(M, G, G) the first step of the way to the centre on foot (unit x, y), and that way's length in metres."""
+    """(M, G, G) first step of the path to the centre on foot (unit x, y), and the path's length in metres."""
     highest: wp.array[wp.float32]
     """(M,) highest of `solid` and `sight`."""
     spawn: wp.array[wp.vec2]
@@ -111,7 +111,7 @@ class Field:
     zone_goal_s: wp.float32
     team_size: wp.int32
     mates: wp.int32
-    """Mate slots of an observation."""
+    """Number of mate slots in an observation."""
     full_sight: wp.bool
     """Whether all living mechs are observed exactly."""
     has_ewar: wp.bool
@@ -151,14 +151,14 @@ class State:
     smoke_centre: wp.array3d[wp.vec3]
     """(E, 2, SMOKE_SLOTS)"""
     smoke_left: wp.array3d[wp.int32]
-    """(E, 2, SMOKE_SLOTS) decisions that the cloud still hangs; 0 where there is none."""
+    """(E, 2, SMOKE_SLOTS) remaining decisions of the cloud; 0 for an empty slot."""
     smoke_count: wp.array2d[wp.int32]
     """(E, 2) clouds launched so far."""
 
     fire_probability: wp.array2d[wp.float32]
-    """(E, 2) how often a side's triggers are heeded; the curriculum's."""
+    """(E, 2) probability that a trigger of the side counts; set by the curriculum."""
     mechs: wp.array[wp.int32]
-    """(E,) mechs of a side that take part in the next match; the curriculum's."""
+    """(E,) mechs per side in the next match; set by the curriculum."""
     maps: wp.array[wp.int32]
     """(E,) the next match's map is one of so many, the easiest first; the curriculum's."""
     own_share: wp.array[wp.float32]
@@ -185,7 +185,7 @@ class State:
     """Index of the mech that painted it; -1 for none."""
     ams_ticks: wp.array2d[wp.int32]
     wreck: wp.array2d[wp.bool]
-    """Destroyed, and in the way."""
+    """Whether the destroyed mech left a wreck."""
     acted: wp.array2d[wp.bool]
     """Alive when the decision began."""
     powered: wp.array2d[wp.bool]
@@ -211,14 +211,14 @@ class State:
     fires: wp.array2d[wp.bool]
     """Whether any of its weapons fires in this tick."""
     intercept: wp.array2d[wp.int32]
-    """Missile that its anti-missile system downs in this tick, owner * SHELL_SLOTS + slot; -1 none."""
+    """Missile that its anti-missile system shoots down in this tick, owner * SHELL_SLOTS + slot; -1 for none."""
     shell_position: wp.array3d[wp.vec3]
     """(E, N, SHELL_SLOTS)"""
     shell_velocity: wp.array3d[wp.vec3]
     shell_reach: wp.array3d[wp.float32]
-    """Distance the shell can still fly; 0 where there is none."""
+    """Remaining reach of the shell; 0 for an empty slot."""
     shell_weapon: wp.array3d[wp.int32]
-    """Weapon that it came from."""
+    """Weapon of the shell."""
     shell_target: wp.array3d[wp.int32]
     """Mech that a missile flies to."""
     has_hits: wp.array2d[wp.bool]
@@ -243,13 +243,13 @@ class State:
     killed: wp.array3d[wp.float32]
     """Share of the killing damage in this decision (E, shooter, target)."""
     terrain_damage: wp.array2d[wp.float32]
-    """Hit points that the ground took in this decision."""
+    """Hit points lost to the ground in this decision."""
     raw_damage: wp.array3d[wp.float32]
     """(E, N, W) damage of the hits on enemies in this decision, before it is limited to the remaining hit points."""
     hitscan_hits: wp.array3d[wp.int32]
     """(E, N, W) last mech that a hitscan weapon hit in this decision; -1 for none."""
     intercepted: wp.array2d[wp.int32]
-    """Missiles that its anti-missile system downed in this decision."""
+    """Missiles that its anti-missile system shot down in this decision."""
     assists: wp.array3d[wp.float32]
     """(E, painter, target) share of the killing damage that pack mates dealt to a painted target."""
     paints: wp.array2d[wp.int32]
@@ -260,8 +260,11 @@ class State:
     own_reward: wp.array2d[wp.float32]
 
     sight: wp.array3d[wp.uint8]
-    """(E, N, N) SMOKE_FREE where no smoke is between two enemies' eyes, plus GROUND_FREE where no ground is either; 0
-    between friends, and for the dead."""
+    """(E, N, N) bits of the line between the eyes of two enemies.
+
+    SMOKE_FREE without smoke between them, plus GROUND_FREE if no ground is either; 0 between friends and for destroyed
+    mechs.
+    """
     seen: wp.array3d[wp.bool]
     """(E, viewer, N) whether the viewer knows of that enemy."""
     public_features: wp.array3d[wp.float32]

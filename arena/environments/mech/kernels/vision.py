@@ -39,7 +39,7 @@ def smoke_hangs(state: State, env: int) -> bool:
 
 @device_function
 def smoke_between(state: State, env: int, start: wp.vec3, end: wp.vec3) -> bool:
-    """Whether the way between two points comes nearer than SMOKE_RADIUS to a cloud's centre."""
+    """Whether the segment between two points comes nearer than SMOKE_RADIUS to a cloud's centre."""
     middle = (start + end) * 0.5
     span = end - start
     # Two pairs of eyes at one point: never divide by 0.
@@ -102,7 +102,7 @@ def apart_squared(state: State, env: int, mech: int, other: int) -> float:
 
 @device_function
 def strongest(state: State, hulls: Hulls, field: Field, env: int, mech: int, option: int, side: int) -> float:
-    """How strongly the nearest living, powered mech of a side that has an option on reaches the mech, from 0 to 1."""
+    """Largest effect of an EWAR option on the mech, over the living, powered mechs of a side that use it, in [0, 1]."""
     strength = wp.float32(0.0)
     other = wp.int32(side * field.team_size)
     end = other + field.team_size

@@ -16,7 +16,7 @@ Mask = NDArray[np.bool_]
 Coordinates = NDArray[np.float64]
 
 STEP_DEPTH = 2.0
-"""How far one walks on a slope from one metre of height to the next."""
+"""Horizontal distance on a slope per metre of height."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Landscape:
 
 @dataclass(frozen=True)
 class LocalFrame:
-    """A feature's own axes.
+    """Coordinates in the frame of a feature.
 
     Attributes:
-        along: How far every cell (G, G) is from the feature's middle along its length.
-        across: Likewise across it.
-        half_length: Of the feature.
-        half_width: Of the feature.
+        along: Distance (G, G) of every cell from the middle along the feature's length.
+        across: Distance (G, G) across it.
+        half_length: Half the length of the feature.
+        half_width: Half its width.
     """
 
     along: Coordinates
@@ -67,12 +67,12 @@ class LocalFrame:
 
     @property
     def ellipse(self) -> Mask:
-        """Cells of the feature, if it is round."""
+        """Cells of an elliptic feature."""
         return np.asarray((self.along / self.half_length) ** 2 + (self.across / self.half_width) ** 2 <= 1.0)
 
     @property
     def beyond(self) -> Coordinates:
-        """How far cells are from the rectangle."""
+        """Distance of the cells from the rectangle."""
         return np.hypot(
             np.maximum(np.abs(self.along) - self.half_length, 0.0),
             np.maximum(np.abs(self.across) - self.half_width, 0.0),

@@ -17,13 +17,13 @@ FEATURES_RANGE = (5.0, 70.0)
 NEAR_PATH = 0.4
 """Share of the features between the spawns and the zone, as cover."""
 NEAR_PATH_RANGE = (0.4, 0.95)
-"""How far from the centre these are, as a share of the spawn's distance."""
+"""Distance of these features from the centre, as a share of the spawn's distance."""
 NEAR_PATH_RAD = 0.9
-"""How far off the straight way from the spawn, seen from the centre, these are at most."""
+"""Largest angle at the centre between these features and the spawn."""
 PLACES = 4
-"""Places that are tried for a feature; it is left out if all are taken."""
+"""Number of positions that are tried for a feature before it is left out."""
 MOST_TAKEN = 0.2
-"""Share of a feature that may lie on others, or where it must be clear: there it is cut off."""
+"""Largest share of a feature that may overlap others or reserved cells, where it is cut off."""
 DRAWS = 4 + 3 * PLACES
 """Random numbers that shape one feature."""
 
@@ -72,7 +72,7 @@ def draw_landscape(seed: int, site: Site, difficulty: float, features: int) -> L
 
 
 def _find_place(kind: FeatureKind, taken: Mask, spawn: Coordinates, chance: Coordinates) -> LocalFrame | None:
-    """The first of a feature's places that is mostly free."""
+    """The first position of a feature that is mostly free."""
     for place in chance[3:].reshape(PLACES, 3):
         frame = _frame(kind, len(taken), _place(len(taken), spawn, place), chance[:3])
         covered = frame.rectangle
@@ -82,7 +82,7 @@ def _find_place(kind: FeatureKind, taken: Mask, spawn: Coordinates, chance: Coor
 
 
 def _place(side: int, spawn: Coordinates, chance: Coordinates) -> tuple[float, float]:
-    """Anywhere on the map, or somewhere on the way from the spawn to the zone."""
+    """Random position on the map, or near the path from the spawn to the zone."""
     if chance[0] >= NEAR_PATH:
         return side * (chance[1] - 0.5), side * (chance[2] - 0.5)
     distance = math.hypot(*spawn) * _between(NEAR_PATH_RANGE, chance[1])

@@ -1,7 +1,7 @@
-"""The shortest ways on foot from every cell of a map to its centre. Numpy only: Torch- and Warp-free.
+"""Shortest paths on foot from every cell of a map to its centre. Numpy only: Torch- and Warp-free.
 
-Grids are [row, column]. Lengths are whole millimetres: sums are exact, so that a map's routes equal themselves after
-half a turn, as the map does.
+Grids are [row, column]. Lengths are whole millimetres: sums are exact, so that the routes of a map are point-symmetric,
+as the map is.
 """
 
 from collections.abc import Sequence
@@ -18,22 +18,22 @@ Lengths = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
 WEIGHTS = {WATER: 2, LAVA: 8, DEBRIS: 2}
-"""How many metres a metre counts in a material; one in all others."""
+"""Length factor of a material; 1 for all others."""
 LEDGE_WEIGHT = 1
-"""How many more it counts at the edge of a drop."""
+"""Added to the length factor at the edge of a drop."""
 ASTRAY_WEIGHT = 3
-"""How many times that it counts where the widest mech cannot walk."""
+"""Length factor where the widest mech cannot walk."""
 LOOK_AHEAD = 3
 """Steps from cell to cell that a route's first step looks ahead."""
 
 STRAIGHT = ((0, 1), (1, 0), (0, -1), (-1, 0))
 DIAGONAL = ((1, 1), (1, -1), (-1, -1), (-1, 1))
 NEIGHBOURS = (*STRAIGHT, *DIAGONAL)
-"""Rows and columns to the cells round about."""
+"""Row and column offsets of the neighbouring cells."""
 HALF_STRAIGHT, HALF_DIAGONAL = 500, 707
 """Half a step's length in millimetres."""
 FAR = 5 * 10**8
-"""Longer than any way."""
+"""Larger than every path length."""
 NOWHERE = 10**6
 """Height of cells that no mech can enter."""
 
@@ -48,12 +48,12 @@ class Walker:
 
 @dataclass(frozen=True)
 class Routes:
-    """Ways to the centre.
+    """Paths to the centre.
 
     Attributes:
-        on_foot: Cells (G, G) from which the widest mech can walk there.
+        on_foot: Cells (G, G) from which the widest mech can walk to the centre.
         steps: First step (G, G, 2), a unit vector x, y.
-        lengths: Length (G, G) in metres, each counted by its material.
+        lengths: Weighted length (G, G) in metres.
     """
 
     on_foot: Mask
@@ -62,16 +62,16 @@ class Routes:
 
 
 def find_routes(widest: Walker, narrowest: Walker, material: Grid, free_radius: float) -> Routes:
-    """The shortest way from every cell of a map that equals itself after half a turn.
+    """Find the shortest path from every cell of a point-symmetric map.
 
-    Where the widest mech cannot walk, the way is the narrowest one's, on foot or jumping down, to where it can: off
-    roofs, and out of where only the narrow fit. From pits it leads straight through their walls.
+    Where the widest mech cannot walk, the path is that of the narrowest one, on foot or jumping down, to a cell where
+    it can. From pits it leads straight through the walls.
 
     Args:
         widest: The widest mech.
         narrowest: The narrowest mech.
-        material: Of every cell (G, G).
-        free_radius: The ground is flat and plain so far from the centre: from there the way is straight.
+        material: Material (G, G) of every cell.
+        free_radius: Radius in metres of the flat, plain centre, where paths are straight.
     """
     middles = np.arange(len(material)) + 0.5 - len(material) / 2.0
     places = np.stack(np.meshgrid(middles, middles), axis=-1)
@@ -86,7 +86,7 @@ def find_routes(widest: Walker, narrowest: Walker, material: Grid, free_radius: 
 
 
 def _weights(ground: Grid, material: Grid) -> Grid:
-    """How many metres a metre counts in every cell."""
+    """Length factor of every cell."""
     ledge = np.any([ground - _seen(ground, way, NOWHERE) > 1 for way in NEIGHBOURS], axis=0)
     weight: Grid = np.where(ledge, 1 + LEDGE_WEIGHT, 1)
     for kind, metres in WEIGHTS.items():
@@ -114,13 +114,13 @@ def _stages(widest: Walker, narrowest: Walker, weight: Grid) -> Sequence[Lengths
 
 
 def _walks(ground: Grid, room: Mask, deepest: int, weight: Grid) -> Lengths:
-    """Cost (8, G, G) of going from every cell to each neighbour: up by at most a metre, round no corner.
+    """Cost (8, G, G) of moving from every cell to each neighbour: up by at most a metre, without cutting corners.
 
     Args:
         ground: Height (G, G) of the cells.
-        room: Cells that can be gone to, and from.
-        deepest: How far one goes down.
-        weight: How many metres a metre counts in each cell.
+        room: Cells that can be entered.
+        deepest: Largest step down in metres.
+        weight: Length factor of each cell.
     """
     free: dict[tuple[int, int], Mask] = {}
     for way in NEIGHBOURS:
@@ -158,7 +158,7 @@ def _measure(lengths: Lengths, stages: Sequence[Lengths]) -> tuple[Lengths, Mask
 
 
 def _relax(lengths: Lengths, costs: Lengths) -> None:
-    """Shorten lengths (G, G) in place until no neighbour offers a shorter way (Bellman and Ford)."""
+    """Shorten lengths (G, G) in place until no neighbour offers a shorter path (Bellman-Ford)."""
     padded = np.pad(lengths, 1, constant_values=FAR)
     inner = padded[1:-1, 1:-1]
     before = np.zeros_like(lengths)
@@ -176,7 +176,7 @@ def _next(padded: Lengths, way: tuple[int, int]) -> Lengths:
 
 
 def _first_steps(lengths: Lengths, costs: Lengths, free: Mask) -> NDArray[np.int64]:
-    """Flat index (G * G,) of the neighbour on each cell's way; its own where the way is straight."""
+    """Flat index (G * G,) of the next cell on each path; the cell itself where the path is straight."""
     size = len(lengths)
     padded = np.pad(lengths, 1, constant_values=FAR)
     offers = np.stack([_next(padded, way) + cost for way, cost in zip(NEIGHBOURS, costs, strict=True)])
@@ -191,8 +191,7 @@ def _head(places: NDArray[np.float64], following: NDArray[np.int64], tricky: Mas
     """Unit vectors (G, G, 2) from every cell to a cell ahead on its path; in difficult terrain to the next cell.
 
     Elsewhere the target is the farthest of the next LOOK_AHEAD cells on the side where the path begins: a mech that
-    walks
-    straight at it and is blocked along one axis still advances along the other.
+    walks straight at it and is blocked along one axis still advances along the other.
     """
     flat = places.reshape(-1, 2)
     first = flat[following] - flat

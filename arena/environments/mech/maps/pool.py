@@ -31,7 +31,7 @@ MAPS = 32
 POOL_SEED = 0
 """Seed of all maps."""
 GOLDEN_TURN = math.pi * (3.0 - math.sqrt(5.0))
-"""Turned by this from map to map, spawns lie all round however many maps are played."""
+"""Angle between the spawns of consecutive maps, so that any number of maps covers all directions evenly."""
 CLEAR_MARGIN = 2.0
 """Width of the flat, plain margin around the largest zone and the formations, in metres."""
 LARGEST_ZONE = ZONE_RADIUS * ZONE_RADIUS_RANGE[1]

@@ -129,7 +129,7 @@ def _ground_below(position: FloatArray, setting: Setting) -> IntArray:
 
 
 def cells_of(coordinate: FloatArray, cells: int) -> IntArray:
-    """Columns (or rows) in which coordinates lie; turning the map by half a turn turns them, too."""
+    """Columns (or rows) of the cells that contain the coordinates; symmetric under half a turn of the map."""
     half = cells // 2
     column = np.where(coordinate >= 0.0, half + np.floor(coordinate), half - 1 - np.floor(-coordinate))
     return np.clip(column, 0, cells - 1).astype(np.int64)
@@ -142,7 +142,7 @@ def highest_around(solid: IntArray, reach: int) -> IntArray:
 
 
 def _percent_left(value: FloatArray, most: FloatArray) -> IntArray:
-    """Share in percent, rounded up: 0 only where nothing is left."""
+    """Share in percent, rounded up, so that 0 means exactly 0."""
     percent: FloatArray = np.maximum(np.ceil(np.round(100.0 * value / most, 3)), value > 0.0)
     return percent.astype(np.int64)
 

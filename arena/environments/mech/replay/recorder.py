@@ -1,4 +1,4 @@
-"""Recording a match of mechs: one picture of a row's arrays after every decision, made into a recording at the end."""
+"""Recorder of mech matches: copies a row's arrays after every decision and builds the recording at the end."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable

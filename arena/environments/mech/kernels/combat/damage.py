@@ -37,7 +37,7 @@ def destroy(state: State, hulls: Hulls, tick: int, env: int, mech: int) -> None:
 
 @device_function
 def apply_damage(state: State, hulls: Hulls, tick: int, env: int, mech: int, total: float) -> None:
-    """Take that much damage off the mech, as far as it has it, and book each shooter's share."""
+    """Subtract damage from the mech's hit points, at most what is left, and record the share of each shooter."""
     mechs = state.hp.shape[1]
     hp = state.hp[env, mech]
     taken = wp.min(total, hp)
@@ -62,7 +62,7 @@ def apply_damage(state: State, hulls: Hulls, tick: int, env: int, mech: int, tot
 
 @device_function
 def apply_stability_damage(state: State, env: int, mech: int, amount: float) -> None:
-    """Take stability off the mech; it falls when nothing is left."""
+    """Subtract from the mech's stability; it falls at 0."""
     if state.fallen_ticks[env, mech] > 0:
         return
     state.stability[env, mech] = wp.max(state.stability[env, mech] - amount, 0.0)

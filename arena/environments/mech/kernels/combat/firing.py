@@ -32,7 +32,7 @@ def fire_hitscan(
 
 @device_function
 def slot_of(state: State, env: int, mech: int, weapon: int) -> int:
-    """Where a new shell goes: of its weapon's slots the one with the least reach left, the lowest if equal."""
+    """Slot of a new shell: among the slots of its weapon the one with the least remaining reach (ties: the lowest)."""
     if weapon == GAUSS:
         return 2
     slot = wp.int32(0)
@@ -45,7 +45,7 @@ def slot_of(state: State, env: int, mech: int, weapon: int) -> int:
 
 @device_function
 def launch_velocity(state: State, arms: Arms, env: int, mech: int, weapon: int, way: wp.vec3) -> wp.vec3:
-    """How a new shell starts off to a target that way off."""
+    """Initial velocity of a shell towards a target at the given offset."""
     direction = wp.normalize(way)
     if weapon == MISSILE:
         return MISSILE_SPEED * wp.normalize(direction + wp.vec3(0.0, 0.0, MISSILE_LOFT))

@@ -18,15 +18,15 @@ wp.set_module_options(MODULE_OPTIONS)
 MISSILE_SPEED = MISSILE_WEAPON.speed
 LARGEST_RADIUS = max(mech.hit_radius for mech in CLASSES.values())
 GROUND_STEP = 0.25
-"""Share of a shell's way in a tick from one point at which the ground can stop it to the next."""
+"""Fraction of a shell's path in a tick between two points at which the ground is checked."""
 
 NEVER = 2.0
-"""Where on its way a shell meets nothing: the way ends at 1."""
+"""Fraction of the path for a shell that hits nothing; above 1, the end of the path."""
 
 
 @device_function
 def is_intercepted(state: State, hulls: Hulls, env: int, mech: int, slot: int) -> bool:
-    """Whether an anti-missile system downs this shell in this tick."""
+    """Whether an anti-missile system shoots down this shell in this tick."""
     if state.shell_weapon[env, mech, slot] != MISSILE:
         return False
     other = wp.int32(first_enemy(state, hulls, mech))
@@ -60,7 +60,7 @@ def steer(state: State, hulls: Hulls, env: int, mech: int, slot: int) -> wp.vec3
 def meet_mech(
     state: State, hulls: Hulls, env: int, mech: int, start: wp.vec3, way: wp.vec3, length: float
 ) -> tuple[int, float]:
-    """The first living enemy that a shell passes near enough, and where on its way that is; -1 and NEVER if none."""
+    """The first living enemy that a shell hits, and the fraction of the path there; -1 and NEVER for none."""
     other = wp.int32(first_enemy(state, hulls, mech))
     end = other + state.hp.shape[1] // 2
     # A shell at the end of its reach may not move at all: never divide by 0.
@@ -83,7 +83,7 @@ def meet_mech(
 def meet_ground(
     state: State, terrain: Terrain, field: Field, env: int, start: wp.vec3, way: wp.vec3, until: float
 ) -> float:
-    """Where on its way, before `until`, a shell leaves the map or is below the ground; NEVER if it is not."""
+    """Fraction of the path, below `until`, at which a shell leaves the map or is below the ground; NEVER otherwise."""
     end = start + way
     stays = on_map(field, plane(end))
     # On flat ground a segment that ends above it never meets it.
@@ -102,7 +102,7 @@ def meet_ground(
 def record_shell_hit(
     state: State, hulls: Hulls, arms: Arms, env: int, mech: int, other: int, weapon: int, way: wp.vec3
 ) -> None:
-    """Book a shell's direct hit."""
+    """Record a shell's direct hit."""
     damage = direct_damage(state, hulls, arms, env, mech, other, weapon, wp.normalize(plane(way)))
     record_hit(state, hulls, env, mech, other, weapon, damage, arms.stability_damage[weapon])
     if weapon == AUTOCANNON:

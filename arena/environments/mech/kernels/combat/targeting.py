@@ -39,7 +39,7 @@ def first_enemy(state: State, hulls: Hulls, mech: int) -> int:
 
 @device_function
 def may_reach(way: wp.vec3, distance: float) -> bool:
-    """Whether neither x nor y of a way is longer than that: spares the arithmetic for most."""
+    """Cheap test for the range: whether |x| and |y| of an offset are at most the distance."""
     return wp.abs(way[0]) <= distance and wp.abs(way[1]) <= distance
 
 
@@ -65,7 +65,7 @@ def ready(state: State, hulls: Hulls, arms: Arms, commands: Commands, env: int, 
 
 @device_function
 def in_arc(state: State, env: int, mech: int, way: wp.vec2, cosine: float) -> bool:
-    """Whether a way in the plane lies within the angle of the mech's heading that has this cosine."""
+    """Whether a planar offset is within an angle of the mech's heading, given by its cosine."""
     return wp.dot(state.heading[env, mech], way) >= cosine * wp.length(way)
 
 
@@ -73,7 +73,7 @@ def in_arc(state: State, env: int, mech: int, way: wp.vec2, cosine: float) -> bo
 def can_target(
     state: State, hulls: Hulls, env: int, mech: int, other: int, weapon: int, way: wp.vec3, cosine: float
 ) -> bool:
-    """Whether enemy, in range and that way off, is in the arc, and in clear sight or (missile) locked on."""
+    """Whether an enemy in range at this offset is within the arc, and in clear sight or locked on (missile)."""
     if not in_arc(state, env, mech, plane(way), cosine):
         return False
     if weapon == MISSILE:
@@ -158,7 +158,7 @@ def nearest_missile(state: State, hulls: Hulls, env: int, mech: int) -> int:
 
 @device_function
 def intercept(state: State, hulls: Hulls, tick: int, env: int, mech: int) -> int:
-    """Try for the nearest missile, if there is one: which is downed; -1 none."""
+    """Try to shoot down the nearest missile; return the missile, -1 for none."""
     missile = nearest_missile(state, hulls, env, mech)
     if missile < 0:
         return -1

@@ -106,7 +106,7 @@ def list_contacts(state: State, hulls: Hulls, env: int, mech: int) -> int:
 
 @device_function
 def write_place(contact: wp.array[wp.float32], field: Field, place: wp.vec3) -> None:
-    """Features ahead, left, up and distance of a place in the own frame."""
+    """Write ahead, left, up and distance of a position in the own frame."""
     scaled = place * (wp.static(0.5 * 0.5**0.5) / field.half_side)
     contact[AHEAD] = signed(scaled[0])
     contact[LEFT] = signed(scaled[1])
@@ -118,7 +118,7 @@ def write_place(contact: wp.array[wp.float32], field: Field, place: wp.vec3) -> 
 def write_course(
     contact: wp.array[wp.float32], state: State, env: int, mech: int, other: int, apart: wp.vec3, distance: float
 ) -> None:
-    """Features of the relative velocity, of how fast it closes in, and of where it faces."""
+    """Write relative velocity, closing speed and facing."""
     heading = state.heading[env, mech]
     velocity = (state.velocity[env, other] - state.velocity[env, mech]) * PER_SPEED
     motion = to_frame(plane(velocity), heading)

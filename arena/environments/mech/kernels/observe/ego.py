@@ -59,7 +59,7 @@ def targeted(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> b
 
 @device_function
 def hunted(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> bool:
-    """Whether an enemy's missile is on its way to a mech."""
+    """Whether an enemy missile has the mech as its target."""
     other = wp.int32(field.team_size * (1 - hulls.side[mech]))
     end = other + field.team_size
     while other < end:
@@ -151,7 +151,7 @@ def write_zone(state: State, terrain: Terrain, field: Field, row: wp.array[wp.fl
 
 @device_function
 def to_edge(field: Field, position: wp.vec2, direction: wp.vec2, per_metre: wp.vec2) -> float:
-    """Distance from a place to the map's edge, in a direction, over the map's side; `per_metre` is 1 / |direction|."""
+    """Distance from a position to the map's edge in a direction, over its side; `per_metre` is 1 / |direction|."""
     reach = wp.float32(4.0 * field.half_side)
     for axis in range(2):
         room = field.half_side - wp.where(direction[axis] < 0.0, -position[axis], position[axis])

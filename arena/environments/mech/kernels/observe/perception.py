@@ -20,7 +20,7 @@ wp.set_module_options(MODULE_OPTIONS)
 def observe_mech(
     state: State, hulls: Hulls, arms: Arms, terrain: Terrain, field: Field, view: View, env: int, mech: int
 ) -> None:
-    """Write everything that a mech perceives, which is nothing for the dead; every float of its row is written."""
+    """Write the whole observation of a mech, all zeros if it is destroyed."""
     row = wp.array(ptr=view.values[env, mech].ptr, shape=(view.values.shape[2],), dtype=wp.float32)
     clear(row)
     lives = alive(state, env, mech)

@@ -19,7 +19,7 @@ LOUDEST = 5.0
 
 @device_function
 def quarter(place: wp.vec2) -> int:
-    """0 ahead, 1 left, 2 behind, 3 right, of a place in the own frame."""
+    """Quarter of a position in the own frame: 0 ahead, 1 left, 2 behind, 3 right."""
     if wp.abs(place[1]) <= wp.abs(place[0]):
         return wp.where(place[0] >= 0.0, 0, 2)
     return wp.where(place[1] >= 0.0, 1, 3)
@@ -27,7 +27,7 @@ def quarter(place: wp.vec2) -> int:
 
 @device_function
 def noise_of(state: State, env: int, mech: int, other: int) -> float:
-    """How loud enemy is at the mech."""
+    """Noise of an enemy at the mech."""
     noise = state.loudness[env, other] / (1.0 + apart_squared(state, env, mech, other))
     return noise * wp.where(clear_sight(state, env, mech, other), 1.0, HIDDEN_NOISE)
 

@@ -22,7 +22,7 @@ AHEAD, LEFT, UP, FACING_AHEAD, FACING_LEFT, MATE_HP, MATE_HEAT, MATE_FALLEN, MAT
 
 @device_function
 def write_mate(mate: wp.array[wp.float32], state: State, field: Field, env: int, mech: int, other: int) -> None:
-    """Features of pack mate in the frame of the mech."""
+    """Write the features of a pack mate in the frame of the mech."""
     apart = state.position[env, other] - state.position[env, mech]
     place = to_frame(plane(apart), state.heading[env, mech])
     facing = to_frame(state.heading[env, other], state.heading[env, mech])
@@ -48,7 +48,7 @@ def message_of(state: State, env: int, other: int) -> Words:
 
 @device_function
 def write_pack(state: State, hulls: Hulls, field: Field, row: wp.array[wp.float32], env: int, mech: int) -> None:
-    """All three blocks, where the composition has them, into a row of zeros: mates in the order of the pack."""
+    """Write all three blocks, if the composition has them, into a row of zeros: mates in the order of the pack."""
     if field.mates == 0:
         return
     words = wp.array(ptr=address(row, field.column_comms), shape=(field.mates,), dtype=Words)
