@@ -1,1 +1,1 @@
-"""Checkpoint bytes, named by their SHA-256."""
+"""Bytes of checkpoints, named by their SHA-256, and of recordings."""

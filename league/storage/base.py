@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Protocol
 
+from league.storage.recordings import RecordingStore
 from league.storage.safetensors_header import Header
 
 
@@ -36,6 +37,10 @@ class CheckpointStore(Protocol):
 
     Every call raises `StoreUnavailableError` if the store does not respond or cannot be written.
     """
+
+    @property
+    def recordings(self) -> RecordingStore:
+        """Recordings of matches, in the same folder or bucket."""
 
     def prepare(self) -> None:
         """Check that the store is usable; called once, before the server accepts requests.

@@ -11,12 +11,13 @@ from datetime import UTC, datetime, timedelta
 from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryFile, mkstemp
-from typing import IO, Literal
+from typing import IO
 
 from arena.atomic_files import sync_folder
-from league.errors import StoreUnavailableError, UnknownCheckpointError
+from league.errors import UnknownCheckpointError
 from league.storage.base import Leftover, Stored
-from league.storage.refusals import require_hash, require_size, unknown
+from league.storage.recordings import FOLDER, RecordingFolder
+from league.storage.refusals import folder_access, require_hash, require_size, unknown
 from league.storage.safetensors_header import Header, read_header
 
 STALE_PART = timedelta(hours=1)
@@ -86,6 +87,7 @@ class DirectoryStore:
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self.folder = folder
+        self.recordings = RecordingFolder(folder / FOLDER)
         self._max_bytes = max_bytes
         self._trusted: dict[str, tuple[Fingerprint, datetime]] = {}
         self._lock = threading.Lock()
@@ -123,7 +125,7 @@ class DirectoryStore:
             StoreUnavailableError: The folder cannot be written.
         """
         path = self._path(sha256)
-        with self._access("written"):
+        with folder_access(self.folder, "written"):
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor, name = mkstemp(dir=path.parent, prefix=".", suffix=_PART)
             part = Path(name)
@@ -148,7 +150,7 @@ class DirectoryStore:
 
     def check(self) -> None:
         """Raise if the folder is not writable."""
-        with self._access("written"):
+        with folder_access(self.folder, "written"):
             self.folder.mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=self.folder).close()
 
@@ -182,13 +184,13 @@ class DirectoryStore:
         if found == sha256:
             return True
         log.error("checkpoint %s is damaged: its bytes hash to %s; moved to %s", sha256, found, _DAMAGED)
-        with self._access("written"):
+        with folder_access(self.folder, "written"):
             self._path(sha256).replace(self._path(sha256 + _DAMAGED))
         return False
 
     def set_aside(self, sha256: str) -> bool:
         """Return True if damaged bytes of this name have been set aside."""
-        with self._access("read"):
+        with folder_access(self.folder, "read"):
             return self._path(sha256 + _DAMAGED).exists()
 
     @contextmanager
@@ -219,7 +221,7 @@ class DirectoryStore:
         """
         path = self._path(sha256)
         aside = path.with_name(sha256 + _REMOVED)
-        with self._access("written"):
+        with folder_access(self.folder, "written"):
             try:
                 path.replace(aside)
             except FileNotFoundError:
@@ -240,7 +242,7 @@ class DirectoryStore:
 
     def discard(self, leftover: Leftover) -> None:
         """Delete a leftover."""
-        with self._access("written"):
+        with folder_access(self.folder, "written"):
             (self.folder / leftover.name).unlink(missing_ok=True)
 
     def _trust(self, sha256: str, fingerprint: Fingerprint, until: datetime) -> None:
@@ -252,7 +254,7 @@ class DirectoryStore:
                 del self._trusted[next(iter(self._trusted))]
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        with self._access("read"):
+        with folder_access(self.folder, "read"):
             paths = [path for path in self.folder.glob("[0-9a-f][0-9a-f]/*") if path.is_file()]
         for path in paths:
             try:
@@ -274,7 +276,7 @@ class DirectoryStore:
 
     @contextmanager
     def _reading(self, sha256: str) -> Iterator[None]:
-        with self._access("read"):
+        with folder_access(self.folder, "read"):
             try:
                 yield
             except (FileNotFoundError, NotADirectoryError) as error:
@@ -282,15 +284,6 @@ class DirectoryStore:
 
     def _path(self, sha256: str) -> Path:
         return self.folder / sha256[:2] / sha256
-
-    @contextmanager
-    def _access(self, verb: Literal["read", "written"]) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            rule = f"it cannot be {verb} ({error.strerror or error})"
-            way_out = "free disk space and give the server's user read and write permissions"
-            raise StoreUnavailableError(self.folder, rule, way_out) from error
 
 
 def _stored(path: Path, stat: os.stat_result) -> Stored:

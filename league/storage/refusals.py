@@ -1,6 +1,11 @@
 """Errors that all stores raise."""
 
-from league.errors import HashMismatchError, TooLargeError, UnknownCheckpointError
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from league.errors import HashMismatchError, StoreUnavailableError, TooLargeError, UnknownCheckpointError
 
 
 def require_size(size: int, max_bytes: int) -> None:
@@ -28,3 +33,14 @@ def require_hash(sha256: str, received: str, size: int) -> None:
 def unknown(sha256: str, rule: str = "the store has no such bytes") -> UnknownCheckpointError:
     """Return the error for a missing checkpoint."""
     return UnknownCheckpointError(sha256, rule, f"PUT them to /checkpoints/{sha256}")
+
+
+@contextmanager
+def folder_access(folder: Path, verb: Literal["read", "written"]) -> Iterator[None]:
+    """Convert errors of the file system to `StoreUnavailableError`."""
+    try:
+        yield
+    except OSError as error:
+        rule = f"it cannot be {verb} ({error.strerror or error})"
+        way_out = "free disk space and give the server's user read and write permissions"
+        raise StoreUnavailableError(folder, rule, way_out) from error

@@ -27,6 +27,7 @@ from league.errors import (
     UnknownCheckpointError,
 )
 from league.storage.base import Leftover, Stored
+from league.storage.recordings import RecordingBucket
 from league.storage.refusals import require_hash, require_size, unknown
 from league.storage.s3_client import Bucket, BucketAddress, Hashing, NoSuchObjectError
 from league.storage.safetensors_header import Header, read_header
@@ -62,6 +63,7 @@ class S3Store:
 
     def __init__(self, address: BucketAddress, max_bytes: int, hashing: Hashing) -> None:
         self._bucket = Bucket(address, hashing)
+        self.recordings = RecordingBucket(self._bucket)
         self._max_bytes = max_bytes
 
     def __str__(self) -> str:

@@ -1,0 +1,71 @@
+"""The contract of stores of recordings: a folder and a bucket return the bytes that they were given, or nothing."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from kept_stores import Kept
+from refused import refused
+
+from league.settings import Settings
+from league.storage.factory import open_store
+from league.storage.recordings import RecordingFolder, RecordingStore, new_key
+
+BYTES = b"\x1f\x8b\x08 recorded"
+
+
+@pytest.fixture
+def recordings(kept: Kept) -> RecordingStore:
+    kept.store = open_store(Settings.load(**kept.settings))
+    return kept.store.recordings
+
+
+def test_recording_is_returned_unchanged_until_it_is_deleted(recordings: RecordingStore, kept: Kept) -> None:
+    key = new_key(7)
+    assert recordings.get(key) is None
+    recordings.put(key, BYTES)
+    assert recordings.get(key) == BYTES
+    assert kept.names() == [f"replays/{key}"]
+    recordings.put(key, b"other")
+    assert recordings.get(key) == b"other"
+    recordings.delete(key, new_key(8))
+    assert recordings.get(key) is None
+    assert kept.names() == []
+
+
+def test_listing_has_all_recordings_and_no_checkpoints(recordings: RecordingStore, kept: Kept) -> None:
+    assert list(recordings.listing()) == []
+    start = datetime.now(UTC) - timedelta(seconds=2)
+    keys = {new_key(number): bytes(number) for number in range(1, 6)}
+    for key, content in keys.items():
+        recordings.put(key, content)
+    found = list(recordings.listing())
+    assert {each.key: each.size_bytes for each in found} == {key: len(content) for key, content in keys.items()}
+    assert all(start <= each.stored_at <= datetime.now(UTC) for each in found)
+    assert list(kept.store.listing()) == []
+    assert list(kept.store.leftovers(datetime.now(UTC) + timedelta(hours=1))) == []
+
+
+def test_every_upload_has_its_own_key() -> None:
+    assert len({new_key(7) for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize("key", ["../league.db", "/etc/passwd", "a/b", "..", ".", "", "a\n"])
+def test_keys_cannot_leave_the_folder(recordings: RecordingStore, key: str) -> None:
+    for call in (recordings.get, recordings.delete, lambda key: recordings.put(key, BYTES)):
+        with pytest.raises(ValueError, match="key"):
+            call(key)
+
+
+def test_file_of_a_killed_server_is_listed(tmp_path: Path) -> None:
+    (tmp_path / ".7-ab.json.gz.0123456789abcdef").write_bytes(BYTES)
+    (left,) = RecordingFolder(tmp_path).listing()
+    assert left.size_bytes == len(BYTES)
+    RecordingFolder(tmp_path).delete(left.key)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with refused("store-unavailable", str(tmp_path / "file" / "replays")):
+        RecordingFolder(tmp_path / "file" / "replays").put(new_key(7), BYTES)
