@@ -54,6 +54,7 @@ from league.services.gates.sprt import GateEvaluator
 from league.services.matchmaking.lease_cache import LeaseCache
 from league.services.matchmaking.leases import LeaseService
 from league.services.population.cache import PopulationCache
+from league.services.replays.service import ReplayService
 from league.services.trust.review import ReviewCache
 from league.services.workers.polling import WorkerCount
 from league.settings import Settings
@@ -86,6 +87,7 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
         population=population,
         lease_cache=lease_cache,
         leases=LeaseService(database, settings, population, lease_cache, gate_evaluator),
+        replays=ReplayService(database, store.recordings, settings.replays),
         gate_evaluator=gate_evaluator,
         review_cache=ReviewCache(),
         # Half the poll interval: streams that poll at the same time share a read, and each next poll reads again.

@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 from league.db.engine import Database
 from league.db.models import Base
 from league.settings import Settings
+from league.storage.factory import open_store
 
 
 def run(connection: Connection) -> None:
@@ -16,7 +17,9 @@ def run(connection: Connection) -> None:
 
 given = context.config.attributes.get("connection")
 if given is None:
-    with Database(Settings.load().database_address).write_connection() as own:
+    settings = Settings.load()
+    context.config.attributes["put_recording"] = open_store(settings).recordings.put
+    with Database(settings.database_address).write_connection() as own:
         run(own)
 else:
     run(given)

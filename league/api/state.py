@@ -15,6 +15,7 @@ from league.services.gates.sprt import GateEvaluator
 from league.services.matchmaking.lease_cache import LeaseCache
 from league.services.matchmaking.leases import LeaseService
 from league.services.population.cache import PopulationCache
+from league.services.replays.service import ReplayService
 from league.services.trust.review import ReviewCache
 from league.services.workers.polling import WorkerCount
 from league.settings import Settings
@@ -42,6 +43,7 @@ class AppState:
     population: PopulationCache
     lease_cache: LeaseCache
     leases: LeaseService
+    replays: ReplayService
     gate_evaluator: GateEvaluator
     review_cache: ReviewCache
     event_feed: EventFeed

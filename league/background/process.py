@@ -29,7 +29,9 @@ from league.background.task import PeriodicTask
 from league.db import schema
 from league.db.engine import Database
 from league.errors import LeagueError
+from league.services.replays.service import ReplayService
 from league.settings import Settings
+from league.storage.factory import open_store
 
 _FIRST_S = 0.001
 _PAUSE_MAX_S = 60.0
@@ -109,7 +111,7 @@ def periodic_tasks(database: Database, settings: Settings) -> list[PeriodicTask]
         RatingPeriodTask(database, settings, _now),
         GateTask(database, settings, _now),
         AnalysisTask(database, settings, _now),
-        ReplayRetentionTask(database, settings.replays, _now),
+        ReplayRetentionTask(ReplayService(database, open_store(settings).recordings, settings.replays), _now),
     ]
     return (
         always if settings.retention_days is None else [*always, RetentionTask(database, settings.retention_days, _now)]

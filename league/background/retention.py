@@ -12,8 +12,7 @@ from league.background.task import PeriodicTask
 from league.db.engine import Database
 from league.services.operations import retention
 from league.services.operations.retention import Outdated
-from league.services.replays import service as replays
-from league.settings import ReplayConfig
+from league.services.replays.service import ReplayService
 
 FIRST_S = 600.0
 """Delay of the first run: also prunes a server that restarts daily, but not while workers reconnect."""
@@ -53,21 +52,20 @@ class ReplayRetentionTask(PeriodicTask):
     """Deletes old recordings with the schedule of `RetentionTask`.
 
     Args:
-        database: Database of the league.
-        config: Limits of recordings.
+        replays: Recordings of the league.
         clock: Returns the time.
     """
 
     name = "pruning recordings"
 
-    def __init__(self, database: Database, config: ReplayConfig, clock: Callable[[], datetime]) -> None:
+    def __init__(self, replays: ReplayService, clock: Callable[[], datetime]) -> None:
         super().__init__(FIRST_S, DAY_S)
-        self._database, self._config, self._clock = database, config, clock
+        self._replays, self._clock = replays, clock
 
     def run_once(self) -> None:
         """Delete recordings that are too old."""
         deleted = 0
-        for part in replays.prune(self._database, self._config, self._clock()):
+        for part in self._replays.prune(self._clock()):
             deleted += part
             if self.interrupted(PAUSE_S):
                 return

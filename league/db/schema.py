@@ -1,5 +1,6 @@
 """Schema versions and migrations with Alembic."""
 
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,9 +19,16 @@ from league.errors import NewerDatabaseError, OldDatabaseError
 VERSION_TABLE = "alembic_version"
 """Table in which Alembic stores the schema's revision."""
 
+PutRecording = Callable[[str, bytes], None]
+"""Stores the bytes of a recording durably under a key."""
 
-def upgrade(database: Database) -> None:
+
+def upgrade(database: Database, put_recording: PutRecording | None = None) -> None:
     """Upgrade the schema to this version's head; safe to call from several processes concurrently.
+
+    Args:
+        database: Database of the league.
+        put_recording: Store of recordings; required if the database has recordings of before revision 0002.
 
     Raises:
         NewerDatabaseError: The schema belongs to a newer version.
@@ -28,13 +36,13 @@ def upgrade(database: Database) -> None:
     with database.write_connection() as connection:
         locks.acquire(connection, Lock.SCHEMA)
         _refuse_newer(database, connection)
-        upgrade_to(connection, head())
+        upgrade_to(connection, head(), put_recording)
 
 
-def upgrade_to(connection: Connection, revision: str) -> None:
+def upgrade_to(connection: Connection, revision: str, put_recording: PutRecording | None = None) -> None:
     """Upgrade a schema to a revision within the connection's transaction."""
     config = _config()
-    config.attributes["connection"] = connection
+    config.attributes.update(connection=connection, put_recording=put_recording)
     command.upgrade(config, revision)
 
 

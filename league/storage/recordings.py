@@ -4,6 +4,7 @@ A key is written once: each upload gets a new one. So bytes without a row can be
 later upload refers to them.
 """
 
+import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -47,6 +48,9 @@ class RecordingStore(Protocol):
     def delete(self, *keys: str) -> None:
         """Delete bytes; missing ones are ignored."""
 
+    def remove(self, key: str, before: datetime) -> bool:
+        """Delete bytes unless they are newer than `before`; return True if they no longer exist."""
+
     def listing(self) -> Iterator[StoredRecording]:
         """Yield all stored bytes in arbitrary order."""
 
@@ -88,6 +92,17 @@ class RecordingFolder:
             for key in keys:
                 self._path(key).unlink(missing_ok=True)
 
+    def remove(self, key: str, before: datetime) -> bool:
+        """Delete bytes unless they are newer."""
+        with folder_access(self._folder, "written"):
+            try:
+                if _modified(self._path(key).stat()) >= before:
+                    return False
+            except FileNotFoundError:
+                return True
+        self.delete(key)
+        return True
+
     def listing(self) -> Iterator[StoredRecording]:
         """Yield all stored bytes and half-written files."""
         with folder_access(self._folder, "read"):
@@ -97,8 +112,8 @@ class RecordingFolder:
                 stat = path.stat()
             except FileNotFoundError:
                 continue  # written or deleted concurrently
-            if _KEY.fullmatch(path.name):
-                yield StoredRecording(path.name, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
+            if is_key(path.name):
+                yield StoredRecording(path.name, stat.st_size, _modified(stat))
 
     def _path(self, key: str) -> Path:
         return self._folder / _valid(key)
@@ -131,16 +146,34 @@ class RecordingBucket:
         """Delete bytes; missing ones are ignored."""
         self._bucket.delete(*(self._prefix + _valid(key) for key in keys))
 
+    def remove(self, key: str, before: datetime) -> bool:
+        """Delete bytes unless they are newer."""
+        try:
+            if self._bucket.find(self._prefix + _valid(key)).touched_at >= before:
+                return False
+        except NoSuchObjectError:
+            return True
+        self.delete(key)
+        return True
+
     def listing(self) -> Iterator[StoredRecording]:
         """Yield all stored bytes."""
         for entry in self._bucket.entries(self._prefix):
             key = entry.key.removeprefix(self._prefix)
-            if _KEY.fullmatch(key):
+            if is_key(key):
                 yield StoredRecording(key, entry.size_bytes, entry.touched_at)
 
 
+def is_key(name: str) -> bool:
+    """Return True for a valid key: one that does not leave the folder, as one of a forged archive could."""
+    return _KEY.fullmatch(name) is not None
+
+
+def _modified(stat: os.stat_result) -> datetime:
+    return datetime.fromtimestamp(stat.st_mtime, UTC)
+
+
 def _valid(key: str) -> str:
-    """Reject a key that names a path outside the folder, such as one of a forged archive."""
-    if not _KEY.fullmatch(key):
+    if not is_key(key):
         raise ValueError(f"{key!r:.100} is not the key of a recording")
     return key

@@ -91,13 +91,7 @@ async def upload_replay(match_id: Id, request: Request, league: Running, now: No
         replays.require_size(league.settings.replays, len(data))
 
     # In a thread: validation decompresses the recording, which would block the event loop.
-    def take_in() -> wire.Replay:
-        header = replays.read_header(league.settings.replays, match_id, bytes(data))
-        with league.database.write() as session:
-            recording = replays.Recording(header, bytes(data))
-            return replays.store(session, league.settings.replays, caller, match_id, recording, now)
-
-    return await run_in_threadpool(take_in)
+    return await run_in_threadpool(league.replays.upload, caller, match_id, bytes(data), now)
 
 
 def send(league: AppState, match_id: int, known: str) -> Response:
@@ -113,9 +107,9 @@ def send(league: AppState, match_id: int, known: str) -> Response:
         UnknownReplayError: It has no recording.
     """
     with league.database.read() as session:
-        replay = replays.find(session, match_id)
-        headers = {"ETag": f'"{replay.sha256}"', "Cache-Control": _FOREVER}
-        if headers["ETag"] in known or known.strip() == "*":
-            return Response(status_code=_NOT_MODIFIED, headers=headers)
-        data = replays.content(session, match_id)
+        file = replays.find(session, match_id)
+    headers = {"ETag": f'"{file.sha256}"', "Cache-Control": _FOREVER}
+    if headers["ETag"] in known or known.strip() == "*":
+        return Response(status_code=_NOT_MODIFIED, headers=headers)
+    data = replays.read(league.store.recordings, file)
     return Response(data, headers={**headers, "Content-Encoding": "gzip"}, media_type="application/json")

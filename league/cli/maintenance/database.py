@@ -4,6 +4,7 @@ import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from league.db.engine import Database, is_missing
 from league.errors import ConfigurationError, DatabaseUnavailableError, OldDatabaseError
 from league.services.environments import lookup as environments
 from league.settings import Settings
+from league.storage.factory import open_store
 
 Home = Annotated[
     Path | None,
@@ -112,8 +114,11 @@ def current(settings: Settings) -> Iterator[Database]:
 def migrate(settings: Settings) -> None:
     """Upgrade an older schema to this version's head, or create a new league.
 
+    Recordings in an older database move to the store.
+
     Raises:
         NewerDatabaseError: The schema belongs to a newer version.
+        StoreUnavailableError: There are recordings to move, but the store cannot be written.
     """
     with connected(settings) as database:
         try:
@@ -121,7 +126,8 @@ def migrate(settings: Settings) -> None:
         except OldDatabaseError:
             new = "creating a new league: " if schema.is_missing(database) else ""
             typer.echo(f"{new}migrating {database} to revision {schema.head()} ...", err=True)
-            schema.upgrade(database)
+            store = cache(lambda: open_store(settings))  # most upgrades do not need it
+            schema.upgrade(database, lambda key, content: store().recordings.put(key, content))
 
 
 def person() -> str:

@@ -28,8 +28,8 @@ def check(
 ) -> None:
     """Check the league for inconsistencies.
 
-    It checks references, matches, payoffs, ratings, states and checkpoints, and changes nothing. If it finds problems,
-    it lists them and exits with 1. The server may run.
+    It checks references, matches, payoffs, ratings, states, checkpoints and recordings, and changes nothing. If it
+    finds problems, it lists them and exits with 1. The server may run.
     """
     settings = Settings.load(home=home, database_url=database_url)
     store = open_store(settings)

@@ -23,7 +23,7 @@ from league.storage.factory import open_store
 
 app = typer.Typer()
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A zip archive of JSON lines and checkpoints.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A zip archive of JSON lines, checkpoints and recordings.")]
 
 
 @app.command("export", epilog="Example: league export league.zip")
@@ -31,7 +31,7 @@ def export(
     file: File,
     allow_missing: Annotated[
         bool,
-        typer.Option("--allow-missing", help="Omit missing and damaged checkpoints, and list them."),
+        typer.Option("--allow-missing", help="Omit missing and damaged checkpoints and recordings, and list them."),
     ] = False,
     without_replays: Annotated[bool, typer.Option("--without-replays", help="Omit recordings of matches.")] = False,
     home: Home = None,
@@ -59,6 +59,8 @@ def export(
     typer.echo(f"{file}: {_summary(manifest)}, {file.stat().st_size:,} bytes")
     for sha256 in manifest.missing:
         typer.echo(f"omitted checkpoint {sha256}: missing or damaged in the store", err=True)
+    for match_id in manifest.missing_recordings:
+        typer.echo(f"omitted the recording of match {match_id}: missing or damaged in the store", err=True)
 
 
 @app.command("import", epilog="Example: league import league.zip --home /srv/league")

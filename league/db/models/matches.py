@@ -43,7 +43,7 @@ class Match(Base):
 
 
 class Replay(Base):
-    """The recording of a match: `content` is a file as described in docs/reference/formats.md.
+    """The recording of a match; its file is in the checkpoint store under `key`, see docs/reference/formats.md.
 
     Notable recordings are stored longer: those of gate matches and of the environment's champion.
     """
@@ -52,11 +52,11 @@ class Replay(Base):
     __table_args__ = (Index(None, "notable", "size_bytes"),)
 
     match_id: Mapped[int] = mapped_column(ForeignKey("matches.id"), primary_key=True, autoincrement=False)
+    key: Mapped[str]
     sha256: Mapped[str]
     size_bytes: Mapped[int]
     notable: Mapped[bool]
     stored_at: Mapped[datetime]
-    content: Mapped[bytes]
 
 
 class Refusal(Base):

@@ -1,7 +1,7 @@
 """Deletion of an environment with its learners, players, matches, ratings, leases and gates.
 
 The audit log stays. Its entries move the environment and the player to their details, so that a new environment with
-the same name has no history. `league admin gc` deletes the checkpoints.
+the same name has no history. `league admin gc` deletes the checkpoints and recordings.
 """
 
 from collections.abc import Sequence

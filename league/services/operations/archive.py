@@ -2,6 +2,7 @@
 
     tables/NAME.jsonl      one table: a JSON object per row, keyed by column, in order of the primary key
     checkpoints/SHA256     the bytes of one checkpoint
+    replays/KEY            the bytes of one recording
     manifest.json          the content; written last
 
 Times are ISO 8601 in UTC, bytes are hexadecimal, and floats have the shortest exact representation. A truncated file
@@ -25,7 +26,7 @@ from sqlalchemy import DateTime, LargeBinary, RowMapping, Table
 
 from league.errors import NewerArchiveError, RefusedArchiveError
 
-FORMAT = 1
+FORMAT = 2
 """Version of this layout; a reader accepts its own and older versions."""
 
 AT_ONCE = 200
@@ -36,11 +37,11 @@ Row = dict[str, Any]
 WrittenRow = Mapping[str, Any] | RowMapping
 """Row by column name: built, or as read from a database."""
 Progress = Callable[[str, int, int], None]
-"""Callback with the name of a table or "checkpoints", the number done and the total."""
+"""Callback with the name of a table, "checkpoints" or "recordings", the number done and the total."""
 
 _MANIFEST = "manifest.json"
 _TABLES, _SUFFIX = "tables/", ".jsonl"
-_CHECKPOINTS = "checkpoints/"
+_CHECKPOINTS, _RECORDINGS = "checkpoints/", "replays/"
 _BLOCK_BYTES = 2**20
 _FETCH_AGAIN = "export it again, or copy the file again"
 
@@ -56,6 +57,8 @@ class Manifest(BaseModel):
         rows: Number of rows by table.
         checkpoints: Number of checkpoints.
         missing: Checkpoints that the tables refer to but the store did not have.
+        recordings: Number of recordings beside the tables; up to format 1 the tables contain them.
+        missing_recordings: Matches whose recordings the store did not have.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -67,6 +70,8 @@ class Manifest(BaseModel):
     rows: dict[str, int]
     checkpoints: int
     missing: list[str]
+    recordings: int = 0
+    missing_recordings: list[int] = []
 
 
 class ArchiveWriter:
@@ -100,6 +105,11 @@ class ArchiveWriter:
         """Write a checkpoint uncompressed, because weights hardly compress."""
         with self._member(_CHECKPOINTS + sha256, ZIP_STORED) as member:
             copyfileobj(stream, member, _BLOCK_BYTES)
+
+    def write_recording(self, key: str, data: bytes) -> None:
+        """Write a recording uncompressed, because it is compressed."""
+        with self._member(_RECORDINGS + key, ZIP_STORED) as member:
+            member.write(data)
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Write the manifest, which completes the archive."""
@@ -145,8 +155,12 @@ class ArchiveReader:
     @property
     def checkpoints(self) -> list[str]:
         """Hashes of all checkpoints."""
-        names = [name for name in self._zip.namelist() if name.startswith(_CHECKPOINTS)]
-        return [name.removeprefix(_CHECKPOINTS) for name in names]
+        return self._names(_CHECKPOINTS)
+
+    @property
+    def recordings(self) -> list[str]:
+        """Keys of all recordings."""
+        return self._names(_RECORDINGS)
 
     def rows(self, table: Table) -> Iterator[Row]:
         """Read a table row by row, with values as the database takes them.
@@ -170,9 +184,17 @@ class ArchiveReader:
         with self._member(_CHECKPOINTS + sha256) as member:
             yield member
 
+    def recording(self, key: str) -> bytes:
+        """Return the bytes of a recording."""
+        with self._member(_RECORDINGS + key) as member:
+            return member.read()
+
     def refused(self, rule: str) -> RefusedArchiveError:
         """Return the error for damaged content of this archive."""
         return RefusedArchiveError(self.path, rule, _FETCH_AGAIN)
+
+    def _names(self, folder: str) -> list[str]:
+        return [name.removeprefix(folder) for name in self._zip.namelist() if name.startswith(folder)]
 
     @contextmanager
     def _member(self, name: str) -> Iterator[IO[bytes]]:

@@ -2,9 +2,9 @@
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from glob import escape
 from importlib.metadata import version
@@ -18,17 +18,20 @@ from sqlalchemy.orm import Session
 from arena.atomic_files import sync_folder
 from league.db import schema
 from league.db.engine import Database
-from league.db.models import Player
-from league.errors import ConfigurationError, UnknownCheckpointError
+from league.db.models import Player, Replay
+from league.errors import ConfigurationError, UnknownCheckpointError, UnknownReplayError
 from league.services.operations.archive import AT_ONCE, FORMAT, ArchiveWriter, Manifest, Progress, WrittenRow
+from league.services.replays import service as replays
+from league.services.replays.service import ReplayFile
 from league.storage.base import CheckpointStore
+from league.storage.recordings import RecordingStore
 
 _PART = ".part"
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Rows and checkpoints to export.
+    """Rows and checkpoints to export; recordings are those of the rows.
 
     Attributes:
         tables: Rows by table, in order of the primary key, as a query or a list; other tables are exported whole.
@@ -48,7 +51,7 @@ class ExportOptions:
     """Content of an archive.
 
     Attributes:
-        allow_missing: Omit checkpoints that the store lacks, and list them in the manifest.
+        allow_missing: Omit checkpoints and recordings that the store lacks, and list them in the manifest.
         view: Returns the rows to export, given the session.
     """
 
@@ -67,7 +70,7 @@ def export(
     progress: Progress,
     options: ExportOptions = EVERYTHING,
 ) -> Manifest:
-    """Write tables and checkpoints into an archive, which appears at its path only when complete.
+    """Write tables, checkpoints and recordings into an archive, which appears at its path only when complete.
 
     The tables are read in one transaction, in the schema of the database, so you can archive a league before an
     upgrade. Tokens are exported as hashes.
@@ -88,15 +91,18 @@ def export(
         NewerDatabaseError: The league belongs to a newer version.
         ConfigurationError: The file exists or cannot be written.
         UnknownCheckpointError: The store lacks a checkpoint of a player.
+        UnknownReplayError: The store lacks a recording of a match.
     """
     revision = schema.revision(database)
     with _atomic_file(path) as file, ArchiveWriter(file) as archive:
         with database.read() as session:
             chosen = options.view(session)
-            rows = _write_tables(session.connection(), chosen, archive, progress)
+            rows, recorded = _write_tables(session.connection(), chosen, archive, progress)
             published = select(Player.checkpoint).where(Player.kind == "snapshot", chosen.players).distinct()
             hashes = [str(sha256) for sha256 in session.scalars(published.order_by(Player.checkpoint))]
         missing = _write_checkpoints(store, hashes, archive, progress, options.allow_missing)
+        source = _Recordings(database, store.recordings, options.allow_missing)
+        missing_recordings = source.write(recorded, archive, progress)
         manifest = Manifest(
             format=FORMAT,
             revision=revision,
@@ -105,6 +111,8 @@ def export(
             rows=dict(sorted(rows.items())),
             checkpoints=len(hashes) - len(missing),
             missing=missing,
+            recordings=len(recorded) - len(missing_recordings),
+            missing_recordings=missing_recordings,
         )
         archive.write_manifest(manifest)
     return manifest
@@ -120,14 +128,25 @@ def tables_of(connection: Connection) -> list[Table]:
     return [table for table in metadata.sorted_tables if table.name != schema.VERSION_TABLE]
 
 
-def _write_tables(connection: Connection, view: View, archive: ArchiveWriter, progress: Progress) -> dict[str, int]:
-    counts = {}
+def _write_tables(
+    connection: Connection, view: View, archive: ArchiveWriter, progress: Progress
+) -> tuple[dict[str, int], list[ReplayFile]]:
+    """Write all tables; return their numbers of rows, and the recordings to which the rows refer."""
+    counts, recorded = {}, list[ReplayFile]()
     for table in tables_of(connection):
         chosen = view.tables.get(table.name)
         everything = select(table).order_by(*table.primary_key.columns)
         rows = _rows(connection, table.name, everything if chosen is None else chosen, progress)
+        if table.name == Replay.__tablename__ and "key" in table.columns:  # older tables contain the bytes
+            rows = _noting(rows, recorded)
         counts[table.name] = archive.write_table(table.name, rows)
-    return counts
+    return counts, recorded
+
+
+def _noting(rows: Iterable[WrittenRow], recorded: list[ReplayFile]) -> Iterator[WrittenRow]:
+    for row in rows:
+        recorded.append(ReplayFile(*(row[each.name] for each in fields(ReplayFile))))
+        yield row
 
 
 def _rows(
@@ -160,6 +179,31 @@ def _write_checkpoints(
             raise UnknownCheckpointError(sha256, rule, way_out)
         progress("checkpoints", done, len(hashes))
     return missing
+
+
+@dataclass(frozen=True)
+class _Recordings:
+    """Source of the recordings of an archive."""
+
+    database: Database
+    store: RecordingStore
+    allow_missing: bool
+
+    def write(self, recorded: Sequence[ReplayFile], archive: ArchiveWriter, progress: Progress) -> list[int]:
+        """Write recordings; return the matches of missing ones, such as those that retention has deleted meanwhile."""
+        missing = []
+        for done, file in enumerate(recorded, start=1):
+            data = file.read(self.store)
+            if data is not None:
+                archive.write_recording(file.key, data)
+            elif self.allow_missing or not replays.exists(self.database, file):
+                missing.append(file.match_id)
+            else:
+                rule = f"the store does not have its bytes {file.key}, or has them damaged"
+                way_out = "restore them from a backup, or omit such recordings with --allow-missing"
+                raise UnknownReplayError(file.match_id, rule, way_out)
+            progress("recordings", done, len(recorded))
+        return missing
 
 
 def _is_intact(store: CheckpointStore, sha256: str) -> bool:

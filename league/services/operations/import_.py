@@ -1,5 +1,6 @@
 """Import of a whole league from one file into an empty database and store."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection, Table, func, insert, select, text
@@ -7,22 +8,24 @@ from sqlalchemy import Connection, Table, func, insert, select, text
 from league.db import locks, schema
 from league.db.engine import Database
 from league.db.locks import Lock
+from league.db.models import Replay
 from league.errors import NewerArchiveError, OccupiedLeagueError
-from league.services.operations.archive import ArchiveReader, Progress, batches
+from league.services.operations.archive import ArchiveReader, Progress, Row, batches
 from league.services.operations.export import tables_of
 from league.storage.base import CheckpointStore
+from league.storage.recordings import RecordingStore, is_key
 
 
 def load(archive: ArchiveReader, database: Database, store: CheckpointStore, now: datetime, progress: Progress) -> None:
-    """Import a league: checkpoints first, then all tables in one transaction, which also upgrades the schema.
+    """Import a league: first checkpoints and recordings, then all tables in one transaction with the schema's upgrade.
 
-    If the import fails, the database is unchanged. Checkpoints imported so far stay in the store, and the next attempt
-    skips them.
+    If the import fails, the database is unchanged. Checkpoints and recordings imported so far stay in the store, and
+    the next attempt skips the checkpoints.
 
     Args:
         archive: The league.
         database: Empty database to import into.
-        store: Store to import checkpoints into.
+        store: Store to import checkpoints and recordings into.
         now: Time of the import.
         progress: Receives the progress.
 
@@ -39,14 +42,15 @@ def load(archive: ArchiveReader, database: Database, store: CheckpointStore, now
         _require_empty(database, connection)
     # Before the transaction: a failed copy leaves the database unchanged, and the next attempt skips what is stored.
     _load_checkpoints(archive, store, now, progress)
+    _load_recordings(archive, store.recordings, progress)
     with database.write_connection() as connection:
         locks.acquire(connection, Lock.SCHEMA)
-        # Checked again under the lock: another import may have finished while the checkpoints were copied.
+        # Checked again under the lock: another import may have finished while the bytes were copied.
         _require_empty(database, connection)
         # The archive's own revision first, because the rows have its columns.
         schema.upgrade_to(connection, revision)
         _load_tables(archive, connection, progress)
-        schema.upgrade_to(connection, schema.head())
+        schema.upgrade_to(connection, schema.head(), store.recordings.put)
 
 
 def _require_empty(database: Database, connection: Connection) -> None:
@@ -67,6 +71,17 @@ def _load_checkpoints(archive: ArchiveReader, store: CheckpointStore, now: datet
         progress("checkpoints", done, len(checkpoints))
 
 
+def _load_recordings(archive: ArchiveReader, store: RecordingStore, progress: Progress) -> None:
+    keys = archive.recordings
+    if len(keys) != archive.manifest.recordings:
+        raise archive.refused(f"it has {len(keys)} of {archive.manifest.recordings} recordings")
+    for done, key in enumerate(keys, start=1):
+        if not is_key(key):
+            raise archive.refused(f"{key!r:.100} is not the name of a recording")
+        store.put(key, archive.recording(key))
+        progress("recordings", done, len(keys))
+
+
 def _load_tables(archive: ArchiveReader, connection: Connection, progress: Progress) -> None:
     tables = tables_of(connection)
     expected = archive.manifest.rows
@@ -75,12 +90,24 @@ def _load_tables(archive: ArchiveReader, connection: Connection, progress: Progr
     for table in tables:
         done = 0
         for batch in batches(archive.rows(table)):
-            connection.execute(insert(table), batch)
+            rows = batch if table.name != Replay.__tablename__ else _with_bytes(archive, batch)
+            if rows:
+                connection.execute(insert(table), rows)
             done += len(batch)
             progress(table.name, done, expected[table.name])
         if done != expected[table.name]:
             raise archive.refused(f"table {table.name} has {done} of {expected[table.name]} rows")
         _go_on_numbering(connection, table)
+
+
+def _with_bytes(archive: ArchiveReader, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of recordings, without those whose bytes were missing at the export."""
+    missing, keys = set(archive.manifest.missing_recordings), set(archive.recordings)
+    present = [row for row in rows if row["match_id"] not in missing]
+    for row in present:
+        if "key" in row and row["key"] not in keys:  # up to format 1 the rows contain the bytes
+            raise archive.refused(f"it does not have the recording of match {row['match_id']}")
+    return present
 
 
 def _go_on_numbering(connection: Connection, table: Table) -> None:

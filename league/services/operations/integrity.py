@@ -47,10 +47,10 @@ def check(
 
     Args:
         database: Tables of the league.
-        store: Checkpoints of the league.
+        store: Checkpoints and recordings of the league.
         environment: Name of an environment; None for all.
-        unpublished_before: Checkpoints without a player are violations only if they are older than this time, because
-        newer ones may be about to be published.
+        unpublished_before: Checkpoints without a player and recordings without a row are violations only if they are
+            older than this time, because newer ones may be about to be published.
     """
     with database.read() as session:
         found = list(_references(session))
@@ -60,8 +60,7 @@ def check(
             found += [*_players(session, each), *_champion(session, each), *_gates(session, each)]
             in_log = list(_matches(session, each))
             found += in_log or [*_payoffs(session, each), *_ratings(session, each)]
-        found += _replays(session)
-    return [*found, *_checkpoints(database, store, unpublished_before)]
+    return [*found, *_replays(database, store), *_checkpoints(database, store, unpublished_before)]
 
 
 def _references(session: Session) -> Iterator[Violation]:
@@ -223,15 +222,16 @@ def _gates(session: Session, environment: str) -> Iterator[Violation]:
         yield Violation("gates", environment, f"gates whose verdict differs from the match log: {_some(wrong)}")
 
 
-def _replays(session: Session) -> Iterator[Violation]:
-    """Recordings match their checksums."""
-    damaged = list(replays.damaged(session))
+def _replays(database: Database, store: CheckpointStore) -> Iterator[Violation]:
+    """The store has the bytes of all recordings with the right hash."""
+    damaged = [file.match_id for file in replays.find_damaged(database, store.recordings)]
     if damaged:
-        yield Violation("replays", None, f"matches whose recordings are damaged: {_some(damaged)}")
+        finding = f"matches whose recordings are missing or damaged: {_some(damaged)}; restore them from a backup"
+        yield Violation("replays", None, finding)
 
 
 def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -> Iterator[Violation]:
-    """The store has the checkpoints of all players with the right hash, and no others."""
+    """The store has the checkpoints of all players with the right hash, and no other files."""
     found = garbage_collection.survey(database, store, before)
     if found.missing:
         finding = f"missing in the store, but used by players: {_some(found.missing)}"
@@ -242,7 +242,7 @@ def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -
         yield Violation("checkpoints", None, finding)
     if found.deletable:
         size = sum(one.size_bytes for one in found.deletable)
-        finding = f"files that no player uses: {len(found.deletable)}, {size:,} bytes; `league admin gc` deletes them"
+        finding = f"unused files: {len(found.deletable)}, {size:,} bytes; `league admin gc` deletes them"
         yield Violation("checkpoints", None, finding)
 
 

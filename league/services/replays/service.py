@@ -1,28 +1,30 @@
 """Recordings of matches: stored, read, and deleted by age, number and size.
 
-They are rows, so that they are stored transactionally and included in exports. See
-docs/contributing/decisions/0032-recordings-are-integer-columns-in-the-database.md.
+The bytes are in the checkpoint store. They are durable before their row is committed, and deleted after the deletion of
+their row is committed. A crash in between leaves bytes without a row, which `league admin gc` deletes.
 """
 
 import hashlib
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import Select, delete, func, select
 from sqlalchemy.orm import Session, aliased
 
 from arena.replay import Header, RecordingError, unpack_recording
 from arena.replay.columns import to_name
 from league import wire
 from league.auth import Principal
-from league.db.bulk_insert import insert_new
+from league.db.bulk_insert import among, insert_new
 from league.db.engine import Database
 from league.db.models import Match, Player, Replay
 from league.errors import (
     RefusedReplayError,
     ReplayConflictError,
+    StoreUnavailableError,
     TooLargeError,
     UnknownMatchError,
     UnknownReplayError,
@@ -30,6 +32,7 @@ from league.errors import (
 from league.services.auth import ownership
 from league.services.lifecycle import champions
 from league.settings import ReplayConfig
+from league.storage.recordings import RecordingStore, new_key
 
 KEPT_SHARE = 0.95
 """If recordings exceed a limit, they are deleted down to this share of it, so that the next uploads need no search."""
@@ -42,10 +45,28 @@ UNPACKED = 16
 
 _HOME, _AWAY = aliased(Player), aliased(Player)
 
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ReplayFile:
+    """Location of a recording's bytes, with their size and hash."""
+
+    match_id: int
+    key: str
+    sha256: str
+    size_bytes: int
+
+    def read(self, store: RecordingStore) -> bytes | None:
+        """Return the bytes, or None if they are missing or damaged."""
+        data = store.get(self.key)
+        intact = data is not None and len(data) == self.size_bytes and hashlib.sha256(data).hexdigest() == self.sha256
+        return data if intact else None
+
 
 @dataclass(frozen=True)
 class StoredReplay:
-    """A stored recording, without its bytes."""
+    """Size and notability of a recording, for retention."""
 
     match_id: int
     size_bytes: int
@@ -88,108 +109,139 @@ def read_header(config: ReplayConfig, match_id: int, data: bytes) -> Header:
 
 
 @dataclass(frozen=True)
-class Recording:
-    """The file of a recorded match and its header."""
+class ReplayService:
+    """Stores and deletes recordings.
 
-    header: Header
-    data: bytes
-
-
-def store(
-    session: Session, config: ReplayConfig, caller: Principal, match_id: int, recording: Recording, now: datetime
-) -> wire.Replay:
-    """Store the recording of a match and delete others above the limits; idempotent.
-
-    Args:
-        session: A write transaction.
+    Attributes:
+        database: Database of the league.
+        store: Bytes of recordings.
         config: Limits of recordings.
-        caller: Owner of the worker that played the match, or an admin.
-        match_id: The match.
-        recording: The recording.
-        now: The time.
-
-    Raises:
-        UnknownMatchError: The match does not exist.
-        ForbiddenError: Another token's worker played it.
-        RefusedReplayError: The recording shows another match.
-        ReplayConflictError: The match has another recording.
     """
-    match, home, away = _match(session, match_id)
-    ownership.require_worker(session, caller, match.worker_id)
-    _require_same(match, home, away, recording.header)
-    replay = wire.Replay(
-        match_id=match_id, sha256=hashlib.sha256(recording.data).hexdigest(), size_bytes=len(recording.data)
-    )
-    row = {
-        "match_id": match_id,
-        "sha256": replay.sha256,
-        "size_bytes": replay.size_bytes,
-        "notable": _notable(session, match),
-        "stored_at": now,
-        "content": recording.data,
-    }
-    # ON CONFLICT DO NOTHING: of two concurrent uploads one inserts, and the other compares hashes.
-    if insert_new(session, Replay, [row], returning=(Replay.match_id,)):
-        _make_room(session, config)
-    else:
-        _require_known(session, replay)
-    return replay
+
+    database: Database
+    store: RecordingStore
+    config: ReplayConfig
+
+    def upload(self, caller: Principal, match_id: int, data: bytes, now: datetime) -> wire.Replay:
+        """Store the recording of a match and delete others above the limits; idempotent.
+
+        Args:
+            caller: Owner of the worker that played the match, or an admin.
+            match_id: The match.
+            data: The file of the recording.
+            now: The time.
+
+        Raises:
+            UnknownMatchError: The match does not exist.
+            ForbiddenError: Another token's worker played it.
+            RefusedReplayError: The recording is invalid, or shows another match.
+            ReplayConflictError: The match has another recording.
+        """
+        header = read_header(self.config, match_id, data)
+        replay = wire.Replay(match_id=match_id, sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data))
+        with self.database.read() as session:
+            match, home, away = _match(session, match_id)
+            ownership.require_worker(session, caller, match.worker_id)
+            _require_same(match, home, away, header)
+            known = _stored_sha256(session, match_id)
+        if known is None:
+            known = self._store(replay, data, now)
+        if known != replay.sha256:
+            rule = f"the match already has the recording {known}"
+            raise ReplayConflictError(f"{replay.sha256} {_of(match_id)}", rule, "drop it")
+        return replay
+
+    def prune(self, now: datetime) -> Iterator[int]:
+        """Delete recordings that are too old.
+
+        Yields:
+            Number of deleted recordings per transaction, so that the caller can pause or stop in between.
+        """
+        with self.database.read() as session:
+            # Ids first, then small transactions: SQLite's only writer must not be blocked for long.
+            too_old = Replay.stored_at < now - timedelta(days=self.config.keep_days)
+            old = session.scalars(select(Replay.match_id).where(too_old).order_by(Replay.match_id)).all()
+        for first in range(0, len(old), PRUNED_AT_ONCE):
+            with self.database.write() as session:
+                dropped = _drop(session, old[first : first + PRUNED_AT_ONCE])
+            self._delete_bytes(dropped)
+            yield len(dropped)
+
+    def _store(self, replay: wire.Replay, data: bytes, now: datetime) -> str:
+        """Store bytes and their row; return the hash of the match's recording, which may be that of another upload.
+
+        If the transaction fails, the bytes stay: its commit may have succeeded nevertheless.
+        """
+        key = new_key(replay.match_id)
+        self.store.put(key, data)
+        with self.database.write() as session:
+            match, _, _ = _match(session, replay.match_id)
+            row = {**replay.model_dump(), "key": key, "notable": _notable(session, match), "stored_at": now}
+            # ON CONFLICT DO NOTHING: of two concurrent uploads one inserts, and the other compares hashes.
+            if insert_new(session, Replay, [row], returning=(Replay.match_id,)):
+                known, dropped = replay.sha256, _drop(session, _surplus(session, self.config))
+            else:
+                known, dropped = _stored_sha256(session, replay.match_id) or replay.sha256, [key]
+        self._delete_bytes(dropped)
+        return known
+
+    def _delete_bytes(self, keys: Sequence[str]) -> None:
+        """Delete the bytes of deleted rows."""
+        try:
+            self.store.delete(*keys)
+        except StoreUnavailableError as error:
+            log.warning("%d deleted recordings stay in the store until `league admin gc`: %s", len(keys), error)
 
 
-def find(session: Session, match_id: int) -> wire.Replay:
-    """Return the metadata of a match's recording.
+def find(session: Session, match_id: int) -> ReplayFile:
+    """Return the location of a match's recording.
 
     Raises:
         UnknownMatchError: The match does not exist.
         UnknownReplayError: The match has no recording.
     """
-    row = session.execute(select(Replay.sha256, Replay.size_bytes).where(Replay.match_id == match_id)).one_or_none()
+    row = session.execute(_files().where(Replay.match_id == match_id)).one_or_none()
     if row is None:
         _match(session, match_id)
         rule = "workers record only some matches, and the number of stored recordings is limited"
         raise UnknownReplayError(match_id, rule, "play the pairing again with `arena match --record`")
-    return wire.Replay(match_id=match_id, sha256=row.sha256, size_bytes=row.size_bytes)
+    return ReplayFile(*row)
 
 
-def content(session: Session, match_id: int) -> bytes:
-    """Return the file of a recording that `find` returned in the same transaction."""
-    return session.scalars(select(Replay.content).where(Replay.match_id == match_id)).one()
+def read(store: RecordingStore, file: ReplayFile) -> bytes:
+    """Return the bytes of a recording.
+
+    Raises:
+        UnknownReplayError: They are missing or damaged.
+    """
+    data = file.read(store)
+    if data is None:
+        raise UnknownReplayError(
+            file.match_id, f"its bytes {file.key} are missing in the store, or damaged", "restore them from a backup"
+        )
+    return data
+
+
+def find_damaged(database: Database, store: RecordingStore) -> Iterator[ReplayFile]:
+    """Read all recordings and yield those whose bytes are missing or damaged."""
+    with database.read() as session:
+        files = [ReplayFile(*row) for row in session.execute(_files().order_by(Replay.match_id))]
+    for file in files:
+        if file.read(store) is None and exists(database, file):
+            yield file
+
+
+def exists(database: Database, file: ReplayFile) -> bool:
+    """Return True unless retention has deleted the recording meanwhile."""
+    with database.read() as session:
+        own = Replay.match_id == file.match_id, Replay.key == file.key
+        return session.scalar(select(Replay.match_id).where(*own)) is not None
 
 
 def usage(session: Session) -> Usage:
     """Return the number and total size of recordings."""
     count, size_bytes = session.execute(select(func.count(), func.sum(Replay.size_bytes)).select_from(Replay)).one()
     return Usage(count, int(size_bytes or 0))
-
-
-def damaged(session: Session) -> Iterator[int]:
-    """Yield the ids of matches whose recordings do not match their hashes."""
-    rows = session.execute(
-        # Few rows at a time: each contains a whole file.
-        select(Replay.match_id, Replay.sha256, Replay.size_bytes, Replay.content).order_by(Replay.match_id),
-        execution_options={"yield_per": 20},
-    )
-    for match_id, sha256, size_bytes, data in rows:
-        if len(data) != size_bytes or hashlib.sha256(data).hexdigest() != sha256:
-            yield match_id
-
-
-def prune(database: Database, config: ReplayConfig, now: datetime) -> Iterator[int]:
-    """Delete recordings that are too old.
-
-    Yields:
-        Number of deleted recordings per transaction, so that the caller can pause or stop in between.
-    """
-    with database.read() as session:
-        # Ids first, rows in small transactions: rows are large, and SQLite's only writer must not be blocked for
-        # long.
-        too_old = Replay.stored_at < now - timedelta(days=config.keep_days)
-        old = session.scalars(select(Replay.match_id).where(too_old).order_by(Replay.match_id)).all()
-    for first in range(0, len(old), PRUNED_AT_ONCE):
-        part = old[first : first + PRUNED_AT_ONCE]
-        with database.write() as session:
-            session.execute(delete(Replay).where(Replay.match_id.in_(part)))
-        yield len(part)
 
 
 def surplus(stored: Sequence[StoredReplay], config: ReplayConfig) -> list[int]:
@@ -229,15 +281,28 @@ def _sum(stored: Iterable[StoredReplay]) -> Usage:
     return Usage(len(sizes), sum(sizes))
 
 
-def _make_room(session: Session, config: ReplayConfig) -> None:
-    """Delete recordings above the limits."""
+def _surplus(session: Session, config: ReplayConfig) -> list[int]:
+    """Return the matches whose recordings exceed the limits."""
     used = usage(session)
     if used.count <= config.keep_max and used.size_bytes <= config.keep_max_bytes:
-        return
+        return []
     columns = Replay.match_id, Replay.size_bytes, Replay.notable
-    stored = [StoredReplay(*row) for row in session.execute(select(*columns).order_by(Replay.match_id))]
-    for match_id in surplus(stored, config):
-        session.execute(delete(Replay).where(Replay.match_id == match_id))
+    stored = session.execute(select(*columns).order_by(Replay.match_id))
+    return surplus([StoredReplay(*row) for row in stored], config)
+
+
+def _drop(session: Session, match_ids: Sequence[int]) -> list[str]:
+    """Delete the rows of recordings; return the keys of their bytes."""
+    rows = delete(Replay).where(among(session, Replay.match_id, match_ids)).returning(Replay.key)
+    return list(session.scalars(rows)) if match_ids else []
+
+
+def _files() -> Select[int, str, str, int]:
+    return select(Replay.match_id, Replay.key, Replay.sha256, Replay.size_bytes)
+
+
+def _stored_sha256(session: Session, match_id: int) -> str | None:
+    return session.scalar(select(Replay.sha256).where(Replay.match_id == match_id))
 
 
 def _match(session: Session, match_id: int) -> tuple[Match, Player, Player]:
@@ -266,13 +331,6 @@ def _require_same(match: Match, home: Player, away: Player, header: Header) -> N
         if recorded != reported:
             rule = f"its {name} is {recorded!r:.100}, but the match has {reported!r:.100}"
             raise RefusedReplayError(_of(match.id), rule, "send the recording of this match")
-
-
-def _require_known(session: Session, replay: wire.Replay) -> None:
-    known = session.scalar(select(Replay.sha256).where(Replay.match_id == replay.match_id))
-    if known != replay.sha256:
-        rule = f"the match already has the recording {known}"
-        raise ReplayConflictError(f"{replay.sha256} {_of(replay.match_id)}", rule, "drop it")
 
 
 def _notable(session: Session, match: Match) -> bool:

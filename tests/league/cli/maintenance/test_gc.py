@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from league_command import Run
 from league_scene import Scene, safetensors, sha256
+from recorded_match import play_recorded
+from recordings import make_steps
 from refused import assert_names, refused
 
 from league import wire
@@ -82,6 +84,27 @@ def test_missing_and_damaged_checkpoints_of_players_are_named(
     assert not (folder / damaged[:2] / damaged).exists()
     with refused("unknown-checkpoint", damaged):
         scene.client.download(damaged)
+
+
+def test_recordings_without_a_match_are_deleted_and_damaged_ones_are_named(
+    command: Run, scene: Scene, folder: Path, tmp_path: Path
+) -> None:
+    scene.publish(1)
+    play_recorded(scene, make_steps())
+    (recording,) = (folder / "replays").iterdir()
+    orphan, moment = folder / "replays" / "7-ab.json.gz", datetime.now(UTC).timestamp() - 48 * 3600
+    orphan.write_bytes(b"1234")
+    os.utime(orphan, (moment, moment))
+    os.utime(recording, (moment, moment))
+    outcome = command("admin", "gc", "--verify", "--home", tmp_path)
+    assert outcome.code == 0
+    assert "replays/7-ab.json.gz" in outcome.out
+    assert list((folder / "replays").iterdir()) == [recording]
+    for damage in (lambda: recording.write_bytes(b"other"), recording.unlink):
+        damage()
+        assert_names(
+            command("admin", "gc", "--verify", "--home", tmp_path).one_line_error, 1, f"replays/{recording.name}"
+        )
 
 
 @pytest.mark.parametrize("url", ["/proc/nowhere", "s3://Not_A_Bucket"])

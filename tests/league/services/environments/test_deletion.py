@@ -22,7 +22,7 @@ from league.client import LeagueClient
 from league.db import locks, schema
 from league.db.engine import Database
 from league.db.locks import Lock
-from league.db.models import Base, Event, Lease, Match, Player
+from league.db.models import Base, Event, Lease, Match, Player, Replay
 from league.errors import UnknownEnvironmentError, UnknownLearnerError, UnknownPlayerError
 from league.services.audit import stream as audit_stream
 from league.services.checkpoints import garbage_collection
@@ -87,6 +87,9 @@ def require_sound(database: Database, settings: Settings, time: Any) -> None:
     list(garbage_collection.collect(database, store, found, later, actor="test", now=time.now))
     assert check(database, store, unpublished_before=later) == []
     assert all(each.differing == 0 for each in recomputed(database))
+    with database.read() as session:
+        keys = set(session.scalars(select(Replay.key)))
+    assert {each.key for each in store.recordings.listing()} == keys
 
 
 def test_deleting_an_environment_leaves_others_unchanged(

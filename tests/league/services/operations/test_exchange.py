@@ -5,7 +5,7 @@ import json
 import shutil
 import tracemalloc
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -23,7 +23,7 @@ from league.app import create_app
 from league.client import LeagueClient
 from league.db import schema
 from league.db.engine import Database
-from league.db.models import Base, Event, Learner, Match
+from league.db.models import Base, Event, Learner, Match, Replay
 from league.errors import (
     HashMismatchError,
     RefusedArchiveError,
@@ -33,7 +33,8 @@ from league.services.auth import tokens
 from league.services.operations import export, import_
 from league.services.operations.archive import ArchiveReader, Manifest
 from league.services.replays import service as replays
-from league.settings import Settings
+from league.services.replays.service import ReplayService
+from league.settings import ReplayConfig, Settings
 from league.storage.local import DirectoryStore
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -147,6 +148,8 @@ def test_league_round_trips_through_the_other_database(archive: Path, other: Dat
     assert members - {"tables/alembic_version.jsonl"} <= first.keys()
     assert all(first[f"tables/{name}.jsonl"].count(b"\n") >= 4 for name in ("ratings", "side_payoffs"))
     assert sum(name.startswith("checkpoints/") for name in first) == 8
+    assert sum(name.startswith("replays/") for name in first) == len(ENVIRONMENTS)
+    assert list(replays.find_damaged(other, store.recordings)) == []
 
 
 def test_sql_null_is_not_exported_as_json_null(copied: Path, other: Database, tmp_path: Path) -> None:
@@ -280,7 +283,7 @@ def test_a_file_that_was_cut_off_is_refused(copied: Path, share: float, tmp_path
         ArchiveReader(cut)
 
 
-@pytest.mark.parametrize("member", ["tables/matches.jsonl", "checkpoints/"])
+@pytest.mark.parametrize("member", ["tables/matches.jsonl", "checkpoints/", "replays/"])
 @ON_SQLITE
 def test_damaged_bytes_are_refused_and_leave_the_database_as_it_was(
     copied: Path, member: str, other: Database, tmp_path: Path
@@ -330,17 +333,28 @@ def renamed_column(members: dict[str, bytes]) -> None:
     members["tables/periods.jsonl"] = members["tables/periods.jsonl"].replace(b'"number"', b'"ordinal"')
 
 
+def renamed_recording(members: dict[str, bytes]) -> None:
+    members["replays/other"] = members.pop(next(name for name in members if name.startswith("replays/")))
+
+
+def recording_outside(members: dict[str, bytes]) -> None:
+    members["replays/../league.db"] = members.pop(next(name for name in members if name.startswith("replays/")))
+
+
 @pytest.mark.parametrize(
     ("change", "code", "values"),
     [
-        (manifest_with(format=2, version="9.9"), "newer-archive", (2, 1, "9.9")),
+        (manifest_with(format=3, version="9.9"), "newer-archive", (3, 2, "9.9")),
         (manifest_with(revision="9999", version="9.9"), "newer-archive", (9999, "9.9")),
-        (manifest_with(rows={}), "refused-archive", ("0001",)),
+        (manifest_with(rows={}), "refused-archive", (schema.head(),)),
         (manifest_with(rows=[]), "refused-archive", ("manifest.json",)),
         (manifest_with(surprise=1), "refused-archive", ("manifest.json",)),
         (without("manifest.json"), "refused-archive", ("manifest.json",)),
         (without("tables/matches.jsonl"), "refused-archive", ("tables/matches.jsonl",)),
         (without("checkpoints/"), "refused-archive", (7, 8)),
+        (without("replays/"), "refused-archive", (1, 2)),
+        (renamed_recording, "refused-archive", ("match",)),
+        (recording_outside, "refused-archive", ("../league.db",)),
         (shortened, "refused-archive", ("matches",)),
         (renamed_column, "refused-archive", (1, "tables/periods.jsonl", "ordinal")),
     ],
@@ -364,7 +378,7 @@ def test_inconsistent_archive_is_rejected(
 def test_a_lost_checkpoint_is_refused_or_named(
     secret: str, database: Database, store: DirectoryStore, tmp_path: Path, other: Database
 ) -> None:
-    lost = next(path for path in store.folder.glob("*/*") if path.is_file())
+    lost = next(path for path in store.folder.glob("??/*") if path.is_file())
     lost.unlink()
     with refused("unknown-checkpoint", lost.name):
         take_out(database, store, tmp_path / "league.zip")
@@ -373,6 +387,38 @@ def test_a_lost_checkpoint_is_refused_or_named(
     manifest = take_out(database, store, tmp_path / "league.zip", allow_missing=True)
     assert (manifest.missing, manifest.checkpoints) == ([lost.name], 7)
     take_in(tmp_path / "league.zip", other, store_at(tmp_path / "there"))
+
+
+@ON_SQLITE
+def test_a_lost_recording_is_refused_or_omitted_with_its_row(
+    secret: str, database: Database, store: DirectoryStore, tmp_path: Path, other: Database
+) -> None:
+    with database.read() as session:
+        kept, lost = session.scalars(select(Replay).order_by(Replay.match_id)).all()
+    store.recordings.put(lost.key, b"damaged")
+    with refused("unknown-replay", lost.match_id, lost.key):
+        take_out(database, store, tmp_path / "league.zip")
+    manifest = take_out(database, store, tmp_path / "league.zip", allow_missing=True)
+    assert (manifest.recordings, manifest.missing_recordings) == (1, [lost.match_id])
+    take_in(tmp_path / "league.zip", other, store_at(tmp_path / "there"))
+    with other.read() as session:
+        assert session.scalars(select(Replay.key)).all() == [kept.key]
+
+
+def test_recordings_that_expire_during_an_export_are_omitted(
+    secret: str, database: Database, store: DirectoryStore, tmp_path: Path, other: Database
+) -> None:
+    service = ReplayService(database, store.recordings, ReplayConfig(keep_days=1.0))
+
+    def expire(what: str, _done: int, _of: int) -> None:
+        if what == "checkpoints":
+            list(service.prune(NOW + timedelta(days=365)))
+
+    manifest = export.export(database, store, tmp_path / "busy.zip", NOW, expire)
+    assert (manifest.recordings, len(manifest.missing_recordings)) == (0, len(ENVIRONMENTS))
+    take_in(tmp_path / "busy.zip", other, store_at(tmp_path / "there"))
+    with other.read() as session:
+        assert replays.usage(session).count == 0
 
 
 @ON_SQLITE

@@ -54,7 +54,8 @@ def broken(look: Callable[[], list[Violation]]) -> set[str]:
         (update(Payoff).values(matches=Payoff.matches + 1), {"payoffs", "ratings"}),
         (update(Payoff).values(points=Payoff.points + 1.0), {"ratings"}),
         (update(Period).values(players=0), {"ratings"}),
-        (update(Replay).values(content=b"other"), {"replays"}),
+        (update(Replay).values(size_bytes=Replay.size_bytes + 1), {"replays"}),
+        (update(Replay).values(key="other"), {"replays", "checkpoints"}),
         (update(Replay).values(sha256="0" * 64), {"replays"}),
         (update(Period).values(rule={}), {"periods"}),
         (update(Match).where(Match.id == 1).values(environment="chess"), {"matches"}),
@@ -175,13 +176,26 @@ def test_changed_bytes_of_a_checkpoint_are_found_and_stay_where_they_are(
         assert (found.invariant, found.finding[:7], name in found.finding) == ("checkpoints", "damaged", True)
 
 
+def test_changed_bytes_of_a_recording_are_found(
+    look: Callable[[], list[Violation]], database: Database, tmp_path: Path
+) -> None:
+    with database.read() as session:
+        recording = session.scalars(select(Replay)).first()
+    assert recording is not None
+    file = tmp_path / "checkpoints" / "replays" / recording.key
+    file.write_bytes(file.read_bytes()[:-1] + b"\xff")
+    (found,) = look()
+    assert found.invariant == "replays"
+    assert_names(found.finding, recording.match_id)
+
+
 def test_bytes_without_a_player_and_players_without_bytes_are_found(
     look: Callable[[], list[Violation]], league_at_work: Scene, tmp_path: Path
 ) -> None:
     orphan = safetensors(12345)
     league_at_work.client.upload(orphan, sha256(orphan))
     (found,) = look()
-    assert "no player uses: 1, " in found.finding
+    assert "unused files: 1, " in found.finding
     assert "league admin gc" in found.finding
     for file in (tmp_path / "checkpoints").rglob("*"):
         if file.is_file():

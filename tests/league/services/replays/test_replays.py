@@ -2,7 +2,10 @@
 
 import gzip
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,12 +26,17 @@ from league.db.engine import Database
 from league.db.models import Replay
 from league.errors import (
     ForbiddenError,
+    LeagueError,
+    RefusedReplayError,
     UnknownMatchError,
     UnknownReplayError,
 )
+from league.services.checkpoints import garbage_collection
 from league.services.replays import service as replays
-from league.services.replays.service import StoredReplay
+from league.services.replays.service import ReplayService, StoredReplay
 from league.settings import ReplayConfig, Settings
+from league.storage.local import DirectoryStore
+from league.storage.recordings import RecordingFolder, new_key
 
 Connect = Callable[..., LeagueClient]
 
@@ -57,6 +65,21 @@ def play(scene: Scene, count: int = 1) -> list[wire.Match]:
     return [
         scene.client.match(int(answer.match_id or 0)) for answer in scene.report(*(result(each) for each in leases))
     ]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RecordingFolder:
+    """Where the test's servers keep recordings."""
+    return RecordingFolder(tmp_path / "checkpoints" / "replays")
+
+
+def stored_keys(store: RecordingFolder) -> set[str]:
+    return {each.key for each in store.listing()}
+
+
+def row_keys(database: Database) -> set[str]:
+    with database.read() as session:
+        return set(session.scalars(select(Replay.key)))
 
 
 @pytest.fixture
@@ -172,6 +195,99 @@ def test_a_worker_token_sends_recordings_of_its_own_matches_alone(connect: Conne
     assert reader.replay(first.id) == data
 
 
+# --- bytes and rows --------------------------------------------------------------------------------------------------
+
+
+def test_bytes_are_stored_once_and_only_for_accepted_uploads(
+    scene: Scene, database: Database, store: RecordingFolder, match: wire.Match
+) -> None:
+    data = pack_recording(recording_of(match))
+    with pytest.raises(RefusedReplayError):
+        scene.client.upload_replay(match.id, pack_recording(recording_of(match, seed=1)))
+    assert stored_keys(store) == set()
+    for _ in range(2):
+        scene.client.upload_replay(match.id, data)
+    (key,) = stored_keys(store)
+    assert (store.get(key), row_keys(database)) == (data, {key})
+
+
+def test_a_row_is_committed_only_after_its_bytes_are_durable(
+    scene: Scene, database: Database, match: wire.Match, tmp_path: Path
+) -> None:
+    (tmp_path / "checkpoints" / "replays").write_bytes(b"not a folder")
+    with refused("store-unavailable"):
+        scene.client.upload_replay(match.id, pack_recording(recording_of(match)))
+    assert row_keys(database) == set()
+
+
+def test_failed_commit_leaves_bytes_that_garbage_collection_deletes(
+    scene: Scene, database: Database, store: RecordingFolder, match: wire.Match, tmp_path: Path, monkeypatch: Any
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise InterruptedError
+
+    data = pack_recording(recording_of(match))
+    with monkeypatch.context() as patch:
+        patch.setattr(replays, "insert_new", fail)
+        with pytest.raises(LeagueError):
+            scene.client.upload_replay(match.id, data)
+    (orphan,) = stored_keys(store)
+    assert row_keys(database) == set()
+    scene.client.upload_replay(match.id, data)
+    assert scene.client.replay(match.id) == data
+    checkpoints, later = DirectoryStore(tmp_path / "checkpoints", 2**20), datetime.now(UTC) + timedelta(hours=1)
+    found = garbage_collection.survey(database, checkpoints, later)
+    assert [each.key for each in found.recordings] == [orphan]
+    deleted = garbage_collection.collect(database, checkpoints, found, later, actor="me", now=later)
+    assert list(deleted) == found.deletable
+    assert stored_keys(store) == row_keys(database)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_slower_of_two_uploads_leaves_no_bytes(
+    scene: Scene, database: Database, store: RecordingFolder, match: wire.Match, monkeypatch: Any, same: bool
+) -> None:
+    first = recording_of(match)
+    other = replace(first, steps=(replace(first.steps[0], rewards=(1.0, 1.0)), *first.steps[1:]))
+
+    def overtaken(match_id: int) -> str:
+        monkeypatch.setattr(replays, "new_key", new_key)
+        scene.client.upload_replay(match.id, pack_recording(first))
+        return new_key(match_id)
+
+    monkeypatch.setattr(replays, "new_key", overtaken)
+    with nullcontext() if same else refused("replay-conflict", match.id):
+        scene.client.upload_replay(match.id, pack_recording(first if same else other))
+    assert scene.client.replay(match.id) == pack_recording(first)
+    assert stored_keys(store) == row_keys(database)
+
+
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+@ON_SQLITE
+def test_lost_bytes_are_not_served(scene: Scene, store: RecordingFolder, match: wire.Match, damage: str) -> None:
+    scene.client.upload_replay(match.id, pack_recording(recording_of(match)))
+    (key,) = stored_keys(store)
+    if damage == "missing":
+        store.delete(key)
+    else:
+        store.put(key, b"other")
+    with refused("unknown-replay", match.id, key):
+        scene.client.replay(match.id)
+
+
+@ON_SQLITE
+def test_recordings_expire_even_if_the_store_is_unavailable(
+    scene: Scene, database: Database, match: wire.Match, tmp_path: Path, time: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.client.upload_replay(match.id, pack_recording(recording_of(match)))
+    (tmp_path / "file").touch()
+    gone = RecordingFolder(tmp_path / "file")
+    config, later = ReplayConfig(keep_days=1.0), time.now + timedelta(days=2)
+    assert list(ReplayService(database, gone, config).prune(later)) == [1]
+    assert row_keys(database) == set()
+    assert "league admin gc" in caplog.text
+
+
 # --- how many are kept -----------------------------------------------------------------------------------------------
 
 CONFIG = ReplayConfig(upload_max_bytes=100, keep_max=20, keep_max_bytes=1000)
@@ -198,7 +314,9 @@ def test_notable_recordings_outlast_others_up_to_half() -> None:
     assert len(flood) - len(replays.surplus(flood, CONFIG)) == 10
 
 
-def test_the_oldest_recordings_make_room(serve: Callable[..., TestClient], database: Database) -> None:
+def test_the_oldest_recordings_make_room(
+    serve: Callable[..., TestClient], database: Database, store: RecordingFolder
+) -> None:
     scene = Scene(LeagueClient(http=serve(replays=ReplayConfig(keep_max=4))))
     matches = sorted(play(scene, 6), key=lambda match: match.id)
     for each in matches:
@@ -209,6 +327,7 @@ def test_the_oldest_recordings_make_room(serve: Callable[..., TestClient], datab
     sizes = [len(scene.client.replay(each.id)) for each in matches[2:]]
     with database.read() as session:
         assert replays.usage(session) == replays.Usage(4, sum(sizes))
+    assert stored_keys(store) == row_keys(database)
 
 
 def test_recordings_of_the_champion_and_of_gates_are_notable(
@@ -249,10 +368,10 @@ def test_every_server_runs_replay_retention(serve: Callable[..., TestClient]) ->
 
 
 def test_replays_expire_without_new_uploads(
-    scene: Scene, database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, database: Database, store: RecordingFolder, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replays, "PRUNED_AT_ONCE", 2)
-    pruner = ReplayRetentionTask(database, ReplayConfig(keep_days=30.0), lambda: time.now)
+    pruner = ReplayRetentionTask(ReplayService(database, store, ReplayConfig(keep_days=30.0)), lambda: time.now)
     matches = play(scene, 4)
     for match in matches:
         scene.client.upload_replay(match.id, pack_recording(recording_of(match)))
@@ -263,3 +382,4 @@ def test_replays_expire_without_new_uploads(
     time.advance(3)
     pruner.run_once()
     assert [scene.client.match(match.id).recorded for match in matches] == [False] * 3 + [True]
+    assert stored_keys(store) == row_keys(database)
