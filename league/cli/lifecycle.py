@@ -142,8 +142,8 @@ def _retire_all(
     retired, conflicts = [], []
     for row in rows:
         try:
-            alike = "scores like it" if row.behaviour is None else "scores and plays like it"
-            client.retire(row.player.player_id, f"{row.twin.name} {alike}", row.standing)
+            comparison = "scores like it" if row.behaviour is None else "scores and plays like it"
+            client.retire(row.player.player_id, f"{row.twin.name} {comparison}", row.standing)
         except StandingConflictError as conflict:
             conflicts.append(conflict)
         else:

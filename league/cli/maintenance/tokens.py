@@ -84,15 +84,15 @@ def create(
     database.migrate(settings)
     with database.connected(settings) as connection, connection.write() as session:
         # Idempotent, so that start scripts can run the command every time.
-        if to is not None and _holds(session, to, name):
+        if to is not None and _contains_token(session, to, name):
             typer.echo(f"{to} already contains the token {name}", err=True)
             return
-        if source is not None and _holds(session, source, name):
+        if source is not None and _contains_token(session, source, name):
             typer.echo(f"the league already has the token {name} of {source}", err=True)
             return
         secret = tokens.create(session, name, scope, Cause(person(), "", now), expires_at=expires_at, secret=secret)
         unowned = ownership.unowned(session) if scope == Scope.WORKER.word else []
-        _keep(to, secret)
+        _write_secret(to, secret)
     _show({"name": name, "scope": scope, "token": secret, "expires_at": expires_at}, to or source, as_json=as_json)
     for environment, learner in unowned:
         assign_command = shlex.join(["league", "token", "assign", name, learner, "--environment", environment])
@@ -114,9 +114,9 @@ def renew(
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
         if to is not None:
-            _holds(session, to, name)
+            _contains_token(session, to, name)
         secret = tokens.renew(session, name, Cause(person(), "", now), expires_at=expires_at)
-        _keep(to, secret)
+        _write_secret(to, secret)
     _show({"name": name, "token": secret, "expires_at": expires_at}, to, as_json=as_json)
 
 
@@ -184,7 +184,7 @@ def end_of(expires: str | None, now: datetime) -> datetime | None:
         ) from error
 
 
-def _holds(session: Session, file: Path, name: str) -> bool:
+def _contains_token(session: Session, file: Path, name: str) -> bool:
     """Return True if a file contains this token, and False if it may be written.
 
     Raises:
@@ -211,7 +211,7 @@ def _read(file: Path) -> str:
     return secret
 
 
-def _keep(file: Path | None, secret: str) -> None:
+def _write_secret(file: Path | None, secret: str) -> None:
     """Write the secret before the transaction commits, so that a failed write leaves no token without a secret."""
     if file is None:
         return

@@ -52,7 +52,7 @@ EMPTY = Overview(
 )
 
 
-def look(client: LeagueClient, environment: str, names: Sequence[str], rows: int, before: Overview) -> Overview:
+def fetch(client: LeagueClient, environment: str, names: Sequence[str], rows: int, before: Overview) -> Overview:
     """Fetch the top of the standings, learners with their newest snapshots, the last rating period and alarms."""
     try:
         known = {learner.name: learner for learner in client.learners(environment, limit=1000).items}

@@ -67,7 +67,7 @@ class Screen(Protocol):
     def rows(self) -> int:
         """Return the number of standings rows to fetch."""
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a permanent line."""
 
     def show(self, view: View) -> None:
@@ -93,7 +93,7 @@ class LiveScreen:
         """Return the number of standings rows to fetch, including hidden ones."""
         return _MAX_ROWS
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line above the table."""
         self._live.console.print(line, markup=False, highlight=False)
 
@@ -128,7 +128,7 @@ class PlainLog:
         """Return the number of standings rows to fetch: only the leader."""
         return 1
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line."""
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -138,12 +138,12 @@ class PlainLog:
             self._follow(view.tail)
         elif view.uptime_s >= self._due_at_s:
             self._due_at_s = view.uptime_s + self._interval_s
-            self.say(progress_line(view))
+            self.print_line(progress_line(view))
 
     def _follow(self, tail: Sequence[str]) -> None:
         seen = list(tail).index(self._last_line) + 1 if self._last_line in tail else 0
         for line in tail[seen:]:
-            self.say(f"  {line}")
+            self.print_line(f"  {line}")
         if tail:
             self._last_line = tail[-1]
 

@@ -88,10 +88,10 @@ class Supervisor:
         if isinstance(error, PartRefusedError):
             raise error
         for line in exit_event.last_lines:
-            self._screen.say(f"  {exit_event.name}: {line}")
+            self._screen.print_line(f"  {exit_event.name}: {line}")
         if error is not None:
             raise error
-        self._screen.say(
+        self._screen.print_line(
             f"{exit_event.name}: {exit_event.cause}; restarting in {exit_event.delay_s:g} s; log: {exit_event.log}"
         )
 
@@ -100,17 +100,17 @@ class Supervisor:
         with suppress(LeagueError):
             self._ready = self._client.health().status == "ok"
         if self._ready:
-            self._screen.say(f"server ready at {self._plan.url} (API documentation: {self._plan.url}/docs)")
+            self._screen.print_line(f"server ready at {self._plan.url} (API documentation: {self._plan.url}/docs)")
             if home_folder().absolute() != self._plan.home.absolute():
-                self._screen.say(f"for other commands, set {HOME_VARIABLE}={self._plan.home}")
+                self._screen.print_line(f"for other commands, set {HOME_VARIABLE}={self._plan.home}")
             for worker in self._workers:
                 worker.start(now_s)
-                self._screen.say(f"{worker.job.name} starting; log: {worker.job.log}")
+                self._screen.print_line(f"{worker.job.name} starting; log: {worker.job.log}")
 
     def _poll(self, now_s: float) -> None:
         try:
             plan, rows = self._plan, self._screen.rows()
-            after = overview.look(self._client, plan.environment, plan.names, rows, self._overview)
+            after = overview.fetch(self._client, plan.environment, plan.names, rows, self._overview)
         except LeagueUnreachable:
             self._note = "the server does not respond"
         except UnauthenticatedError as error:
@@ -119,7 +119,7 @@ class Supervisor:
             self._note = str(error)
         else:
             for line in overview.changes(self._overview, after):
-                self._screen.say(f"{time.strftime('%H:%M:%S')} {line}")
+                self._screen.print_line(f"{time.strftime('%H:%M:%S')} {line}")
             self._overview, self._note = after, ""
 
     def _adopt_token(self, error: UnauthenticatedError, now_s: float) -> None:
@@ -128,7 +128,7 @@ class Supervisor:
         # The same token cannot succeed, so another attempt would loop.
         if token == self._token:
             raise error
-        self._screen.say("the league now requires a token; restarting trainer and evaluator with one")
+        self._screen.print_line("the league now requires a token; restarting trainer and evaluator with one")
         self._token = token
         self._client.close()
         self._client = LeagueClient(self._plan.url, token=token, timeout_s=CALL_TIMEOUT_S, patience=patience_of(0.0))
@@ -181,7 +181,7 @@ class Supervisor:
 
     def _print_at_shutdown(self, line: str) -> None:
         with suppress(OSError):  # the terminal may be gone, which must not prevent the shutdown
-            self._screen.say(line)
+            self._screen.print_line(line)
 
     def _show_at_shutdown(self) -> None:
         with suppress(OSError):

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from league import wire
 from league.cli.output.tables import NONE
-from league.cli.up.overview import EMPTY, Overview, SnapshotCount, changes, look
+from league.cli.up.overview import EMPTY, Overview, SnapshotCount, changes, fetch
 from league.cli.up.screen import Part, PlainLog, View, fit, paint, progress_line
 from league.client import LeagueClient
 
@@ -263,16 +263,16 @@ def test_raised_and_cleared_alarms_are_reported(full: Overview) -> None:
 def test_a_look_finds_the_learner_its_newest_snapshot_and_the_last_period(
     league: LeagueClient, snapshot: wire.Player, scene: Scene
 ) -> None:
-    overview = look(league, scene.environment, ["main"], rows=2, before=EMPTY)
+    overview = fetch(league, scene.environment, ["main"], rows=2, before=EMPTY)
     assert len(overview.standings) == 2
     assert overview.more
-    assert not look(league, scene.environment, ["main"], rows=1000, before=EMPTY).more
+    assert not fetch(league, scene.environment, ["main"], rows=1000, before=EMPTY).more
     (learner,) = league.learners().items
     assert (overview.learner, overview.newest) == (learner, {learner.id: league.player(snapshot.id)})
     assert overview.period == league.periods().items[0]
     assert overview.snapshots.total == 1
-    assert look(league, "chess", ["main"], rows=2, before=EMPTY) == EMPTY
-    assert look(league, scene.environment, ["nobody"], rows=2, before=EMPTY).learner is None
+    assert fetch(league, "chess", ["main"], rows=2, before=EMPTY) == EMPTY
+    assert fetch(league, scene.environment, ["nobody"], rows=2, before=EMPTY).learner is None
 
 
 def test_snapshots_are_counted_on_from_the_last_page(league: LeagueClient, scene: Scene) -> None:
@@ -280,6 +280,6 @@ def test_snapshots_are_counted_on_from_the_last_page(league: LeagueClient, scene
     for total in (1, 100, 103):
         for step in range(overview.snapshots.total, total):
             scene.publish(step)
-        overview = look(league, scene.environment, ["main"], rows=1, before=overview)
+        overview = fetch(league, scene.environment, ["main"], rows=1, before=overview)
         assert overview.snapshots.total == total
     assert overview.snapshots.before_last_page == 100
