@@ -40,7 +40,7 @@ _ROWS_MAX = 64  # per statement on SQLite, a power of two
 
 
 @dataclass(frozen=True)
-class _Taken:
+class _OnConflict:
     """Conflict action: the key columns and the columns to update."""
 
     key: tuple[str, ...]
@@ -111,16 +111,16 @@ def put(
     """
     if not rows:
         return
-    kept = {each.key for each in (*key, *fixed)}
-    taken = _Taken(tuple(each.key for each in key), tuple(name for name in rows[0] if name not in kept))
-    _insert(session, table, rows, taken, ())
+    unchanged = {each.key for each in (*key, *fixed)}
+    on_conflict = _OnConflict(tuple(each.key for each in key), tuple(name for name in rows[0] if name not in unchanged))
+    _insert(session, table, rows, on_conflict, ())
 
 
 def _insert(
     session: Session,
     table: type[Base],
     rows: Sequence[Mapping[str, Any]],
-    taken: _Taken | None,
+    on_conflict: _OnConflict | None,
     returning: tuple[str, ...],
     under: tuple[Lock, str] | None = None,
 ) -> Sequence[Row[*tuple[Any, ...]]]:
@@ -128,17 +128,17 @@ def _insert(
         return []
     target, names = cast(Table, table.__table__), tuple(rows[0])
     if session.get_bind().dialect.name != "postgresql":
-        return _insert_into_sqlite(session, target, rows, taken, returning)
+        return _insert_into_sqlite(session, target, rows, on_conflict, returning)
     # one parameter: binding 1,500 values takes longer than parsing them from JSON in PostgreSQL
     values: dict[str, Any] = {"rows": _as_json(rows)} | ({} if under is None else locks.named(*under))
-    statement = _from_json(target, names, taken, returning, under is not None)
+    statement = _from_json(target, names, on_conflict, returning, under is not None)
     outcome = session.connection().execute(statement, values)
     return outcome.all() if returning else []
 
 
 @lru_cache
 def _from_json(
-    target: Table, names: tuple[str, ...], taken: _Taken | None, returning: tuple[str, ...], locked: bool
+    target: Table, names: tuple[str, ...], on_conflict: _OnConflict | None, returning: tuple[str, ...], locked: bool
 ) -> Insert:
     blank: ColumnElement[Any] = literal_column(f"NULL::{target.name}")
     rows = as_type(bindparam("rows", type_=String), JSON)
@@ -146,9 +146,9 @@ def _from_json(
     # The join makes every row depend on the CTE, which PostgreSQL therefore evaluates before it assigns the first id.
     source = given.join(locks.sharing(), true()) if locked else given
     statement = postgresql.insert(target).from_select(names, select(*given.c).select_from(source))
-    if taken is not None:
-        changed = {name: statement.excluded[name] for name in taken.changed}
-        statement = statement.on_conflict_do_update(index_elements=taken.key, set_=changed)
+    if on_conflict is not None:
+        changed = {name: statement.excluded[name] for name in on_conflict.changed}
+        statement = statement.on_conflict_do_update(index_elements=on_conflict.key, set_=changed)
     else:
         statement = statement.on_conflict_do_nothing()
     return statement.returning(*(target.c[name] for name in returning)) if returning else statement
@@ -158,7 +158,7 @@ def _insert_into_sqlite(
     session: Session,
     target: Table,
     rows: Sequence[Mapping[str, Any]],
-    taken: _Taken | None,
+    on_conflict: _OnConflict | None,
     returning: tuple[str, ...],
 ) -> list[Row[*tuple[Any, ...]]]:
     """Bind many rows to one statement; row by row, the driver would release the GIL each time."""
@@ -170,7 +170,9 @@ def _insert_into_sqlite(
             _as_bare_time(value) if type(value) is datetime else value
             for value in chain.from_iterable(map(in_order, some))
         )
-        outcome = connection.exec_driver_sql(_values_statement(target, names, len(some), taken, returning), values)
+        outcome = connection.exec_driver_sql(
+            _values_statement(target, names, len(some), on_conflict, returning), values
+        )
         if returning:
             inserted += outcome.all()
     return inserted
@@ -188,13 +190,13 @@ def _in_powers_of_two(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Ma
 
 @lru_cache
 def _values_statement(
-    target: Table, names: tuple[str, ...], count: int, taken: _Taken | None, returning: tuple[str, ...]
+    target: Table, names: tuple[str, ...], count: int, on_conflict: _OnConflict | None, returning: tuple[str, ...]
 ) -> str:
     row = f"({', '.join('?' * len(names))})"
     conflict = "DO NOTHING"
-    if taken is not None:
-        changed = ", ".join(f"{name} = excluded.{name}" for name in taken.changed)
-        conflict = f"({', '.join(taken.key)}) DO UPDATE SET {changed}"
+    if on_conflict is not None:
+        changed = ", ".join(f"{name} = excluded.{name}" for name in on_conflict.changed)
+        conflict = f"({', '.join(on_conflict.key)}) DO UPDATE SET {changed}"
     answer = f" RETURNING {', '.join(returning)}" if returning else ""
     values = ", ".join([row] * count)
     return f"INSERT INTO {target.name} ({', '.join(names)}) VALUES {values} ON CONFLICT {conflict}{answer}"  # noqa: S608

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from league.db.engine import Database
 
-SILENCE_S = 30.0
+IDLE_TIMEOUT_S = 30.0
 """Idle timeout of a transaction that holds a shared lock, because others wait for it."""
 
 _NOT_AVAILABLE = "55P03"  # PostgreSQL's lock_not_available
@@ -39,8 +39,8 @@ def acquire(session: Session | Connection, lock: Lock, environment: str = "") ->
 
 
 def acquire_shared(session: Session, lock: Lock, environment: str) -> None:
-    """Acquire a shared lock, with the idle timeout `SILENCE_S`."""
-    limit = f"set_config('idle_in_transaction_session_timeout', '{1000 * SILENCE_S:.0f}', true)"
+    """Acquire a shared lock, with the idle timeout `IDLE_TIMEOUT_S`."""
+    limit = f"set_config('idle_in_transaction_session_timeout', '{1000 * IDLE_TIMEOUT_S:.0f}', true)"
     _call(session, f"{limit}, pg_advisory_xact_lock_shared", lock, environment)
 
 
@@ -48,7 +48,7 @@ def sharing() -> CTE:
     """Return a CTE that acquires a shared lock before the statement reads any row, with the parameters of `named`."""
     shared = func.pg_advisory_xact_lock_shared(bindparam("lock", type_=Integer), bindparam("key", type_=Integer))
     # MATERIALIZED: the lock is acquired exactly once, however the planner joins the rows.
-    return select(shared.label("held")).cte("sharing").prefix_with("MATERIALIZED", dialect="postgresql")
+    return select(shared.label("acquired")).cte("sharing").prefix_with("MATERIALIZED", dialect="postgresql")
 
 
 def named(lock: Lock, environment: str) -> dict[str, int]:

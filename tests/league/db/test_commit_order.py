@@ -69,7 +69,7 @@ class Stopped:
 @pytest.fixture
 def stopped(serve: Callable[..., TestClient], scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stopped]:
     """A second API process of the scene's league."""
-    monkeypatch.setattr(locks, "SILENCE_S", 600.0)  # a busy machine may be silent for a while
+    monkeypatch.setattr(locks, "IDLE_TIMEOUT_S", 600.0)  # a busy machine may be silent for a while
     server = Stopped(serve())
     yield server
     server.end()
@@ -190,7 +190,7 @@ def test_idle_writer_is_disconnected_and_releases_its_locks(scene: Scene, stoppe
     slow, quick = scene.opponent_leases(2)
     stopped.cut_off = True
     silent = stopped.begin(report(slow, scene))
-    assert stopped.silence_ms == 1000 * locks.SILENCE_S
+    assert stopped.silence_ms == 1000 * locks.IDLE_TIMEOUT_S
     scene.report(result(quick))
     assert LeagueClient(http=http).close_period(scene.environment).matches == 1
     stopped.go()
