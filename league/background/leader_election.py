@@ -41,5 +41,5 @@ def acquire(session: Session, task: str, candidate: str, now: datetime, term_s: 
 
 def release(session: Session, candidate: str, task: str | None = None) -> None:
     """Release one lease of the candidate, or all of them, so that another process can take over at once."""
-    held = delete(LeaderLease).where(LeaderLease.holder == candidate)
-    session.execute(held if task is None else held.where(LeaderLease.duty == task))
+    own_leases = delete(LeaderLease).where(LeaderLease.holder == candidate)
+    session.execute(own_leases if task is None else own_leases.where(LeaderLease.duty == task))

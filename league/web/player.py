@@ -36,7 +36,7 @@ CURVE_POINTS = 600
 OPPONENTS, OPPONENTS_MOST = 12, 1000
 MATCHES = 12
 EVENTS = 30
-ALIKE = 5
+SIMILAR_PLAYERS = 5
 FLAGS = 5
 SNAPSHOTS_DRAWN = 300
 
@@ -113,7 +113,7 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
         champion = champions.champion_id(session, profile.player.environment)
         met, met_in_all = player_profile.list_opponents(session, player_id, OPPONENTS)
         log = match_queries.list_matches(session, MatchFilter(None, players=(player_id,)), MATCHES).items
-        told = audit_log.list_events(session, AuditFilter(player_id=player_id), EVENTS).items
+        events = audit_log.list_events(session, AuditFilter(player_id=player_id), EVENTS).items
     visit = visit.of(profile.player.environment)
     return visit.page(
         "player.html",
@@ -124,7 +124,7 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
         met=met,
         met_in_all=met_in_all,
         matches=log,
-        events=told,
+        events=events,
         offers=_offers(profile) if visit.may_act else (),
         held_by=champion,
         changes=transitions.TRANSITIONS,
@@ -196,7 +196,7 @@ def descent(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
 def likeness(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     """Return a player's behaviour measures and the most similar players."""
     with league.database.read() as session:
-        found = behaviour_profiles.show(session, league.population, player_id, ALIKE)
+        found = behaviour_profiles.show(session, league.population, player_id, SIMILAR_PLAYERS)
     return visit.part("_player_likeness.html", fingerprint=found)
 
 

@@ -33,9 +33,9 @@ def owner(caller: Principal) -> str | None:
     return caller.name if is_restricted(caller) else None
 
 
-def may_write(caller: Principal, whose: str | None) -> bool:
+def may_write(caller: Principal, owner_name: str | None) -> bool:
     """Return True if a caller may write for an owner, which is a token or None."""
-    return not is_restricted(caller) or whose == caller.name
+    return not is_restricted(caller) or owner_name == caller.name
 
 
 def require_worker(session: Session, caller: Principal, worker_id: str) -> None:

@@ -125,27 +125,27 @@ def _remove(session: Session, environment: str, exported: Holdings | None, actor
     locks.acquire(session, Lock.POPULATION)
     session.execute(select(Environment).where(Environment.name == environment).with_for_update()).all()  # see leases
     locks.acquire(session, Lock.EVENTS)
-    held = survey(session, environment)
-    _require_removable(environment, held, exported)
+    contents = survey(session, environment)
+    _require_removable(environment, contents, exported)
     _detach_events(session, environment)
     draws = session.scalars(select(Lease.draw_id).where(Lease.environment == environment).distinct()).all()
     for statement in _deletions(environment):
         session.execute(statement.execution_options(synchronize_session=False))
     _delete_draws(session, draws)
-    counts = {name: number for name, number in asdict(held).items() if not name.startswith("last_")}
+    counts = {name: number for name, number in asdict(contents).items() if not name.startswith("last_")}
     # SQLite reuses ids above the maximum; readers of the event stream reset their cursor to this one.
     left = {"last_match_id": session.scalar(select(func.max(Match.id))) or 0}
     environment_listing.record(session, "deleted", environment, counts | left, actor=actor, now=now)
-    return held
+    return contents
 
 
-def _require_removable(environment: str, held: Holdings, exported: Holdings | None) -> None:
-    if exported is None and held.matches:
-        rule = f"it has {held.matches:,} matches and was not exported"
+def _require_removable(environment: str, contents: Holdings, exported: Holdings | None) -> None:
+    if exported is None and contents.matches:
+        rule = f"it has {contents.matches:,} matches and was not exported"
         way_out = "add `--force --export FILE`, which exports the whole league to FILE first"
         raise EnvironmentConflictError(environment, rule, way_out)
-    if exported is not None and held != exported:
-        matches, players = held.matches - exported.matches, held.players - exported.players
+    if exported is not None and contents != exported:
+        matches, players = contents.matches - exported.matches, contents.players - exported.players
         rule = f"{matches:,} matches and {players:,} players were added during the export, so nothing was deleted"
         way_out = "stop its trainers and evaluators, then run the command again with another file"
         raise EnvironmentConflictError(environment, rule, way_out)

@@ -136,10 +136,10 @@ def _plan_entry(
     member = population.members[own]
     pool = pfsp.opponent_pool(population, member.signature, evaluator.unplayable)
     rule = f"neighbours of {member.name} in a Thompson sample of the ratings; pairs with fewer games first"
-    everybody = np.concatenate(([own], pool.indices)).astype(np.int64)
-    met, ratings = _load_met(session, population, everybody), population.ratings
-    pairs = pairs_with(0, ratings.rating[everybody], ratings.deviation[everybody], count, rng, met=met)
-    return PairPlan(everybody[pairs].tolist(), _record(population, pool, ENTRY, rule), ENTRY, None)
+    candidates = np.concatenate(([own], pool.indices)).astype(np.int64)
+    met, ratings = _load_met(session, population, candidates), population.ratings
+    pairs = pairs_with(0, ratings.rating[candidates], ratings.deviation[candidates], count, rng, met=met)
+    return PairPlan(candidates[pairs].tolist(), _record(population, pool, ENTRY, rule), ENTRY, None)
 
 
 def _record(population: Population, pool: OpponentPool, branch: str, rule: str) -> DistributionRecord:

@@ -147,14 +147,14 @@ def _body(
     compared: Sequence[Player],
     limit: int,
 ) -> wire.Fingerprint:
-    everybody = list(dict.fromkeys([player, *peers, *compared]))
-    profiles = read(session, cache.get(session, player.environment), [each.id for each in everybody])
+    all_players = list(dict.fromkeys([player, *peers, *compared]))
+    profiles = read(session, cache.get(session, player.environment), [each.id for each in all_players])
     return wire.Fingerprint(
         player=_name(player),
         environment=player.environment,
         players=len(peers),
         measures=[] if profiles is None else _measures(profiles),
-        nearest=[] if profiles is None else _nearest(profiles, everybody, compared, limit),
+        nearest=[] if profiles is None else _nearest(profiles, all_players, compared, limit),
     )
 
 
@@ -183,10 +183,10 @@ def _measures(profiles: Profiles) -> list[wire.MeasuredBehaviour]:
 
 
 def _nearest(
-    profiles: Profiles, everybody: Sequence[Player], compared: Sequence[Player], limit: int
+    profiles: Profiles, all_players: Sequence[Player], compared: Sequence[Player], limit: int
 ) -> list[wire.Likeness]:
     """Return the players most similar to the first one, as far as their distances are known."""
-    found = arithmetic.apart(profiles.estimates, 0, [everybody.index(each) for each in compared])
+    found = arithmetic.apart(profiles.estimates, 0, [all_players.index(each) for each in compared])
     order = np.argsort(found.distance, kind="stable")
     return [
         wire.Likeness(

@@ -120,9 +120,9 @@ def _roster(
 
     def record(player: int, others: Sequence[int]) -> HeadToHead:
         own = pair_records.of_player(session, ids[player])
-        tally, _ = pair_records.against(own, ids[player], [ids[other] for other in others])
+        counts, _ = pair_records.against(own, ids[player], [ids[other] for other in others])
         expected = expected_score(ratings, np.full(len(others), player), np.array(others))
-        return HeadToHead(arithmetic.win_rates(tally, expected), tally.games)
+        return HeadToHead(arithmetic.win_rates(counts, expected), counts.games)
 
     return Roster(
         names=tuple(display_name(member) for member in members),

@@ -179,9 +179,11 @@ def _enough_games(
 
     It reads at most the number of matches that is enough for all players of the environment.
     """
-    everybody = session.scalar(select(func.count()).select_from(Player).where(Player.environment == environment)) or 0
+    player_count = (
+        session.scalar(select(func.count()).select_from(Player).where(Player.environment == environment)) or 0
+    )
     # Every match counts for two players; the expression rounds up.
-    enough = -(-games * everybody // 2)
+    enough = -(-games * player_count // 2)
     columns: tuple[SQLColumnExpression[Any], ...] = Match.home_id, Match.away_id
     seats = select(*columns).where(*still_open).order_by(Match.id).limit(enough + 1)
     home, away = read_columns(session, seats, len(columns))
@@ -218,7 +220,7 @@ def _prepare(session: Session, settings: Settings, environment: str, watermark: 
     state = _load_state(session, environment, version)
     closing = rating_state.apply_period(state, roster(session, environment), games, rule)
     changed = closing.records.among(games).rows(environment)
-    everybody = (
+    population = (
         population_cache.load(session, environment).rated(closing.entries) if settings.automatic_promotion else None
     )
     present = population_cache.version(session)
@@ -227,7 +229,7 @@ def _prepare(session: Session, settings: Settings, environment: str, watermark: 
     )
     not_before = _not_before(session, environment, last, end)
     return _PreparedPeriod(
-        before, version, number + 1, start, end, not_before, games, rule, closing, changed, by_side, everybody, present
+        before, version, number + 1, start, end, not_before, games, rule, closing, changed, by_side, population, present
     )
 
 
@@ -256,8 +258,8 @@ def _write(
     false_reports.refute(session, environment, prepared.after, prepared.last_match_id, now)
     if prepared.population is not None:
         # A player may have been added since the first phase, and the promotion rules must not overlook it.
-        everybody = prepared.population if unchanged else population_cache.load(session, environment)
-        promotion_rules.apply(session, settings, everybody, now)
+        population = prepared.population if unchanged else population_cache.load(session, environment)
+        promotion_rules.apply(session, settings, population, now)
     body = to_wire(period)
     audit_log.record(
         session,

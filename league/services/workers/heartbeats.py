@@ -30,9 +30,9 @@ _PROGRESS = (
     .where(_LEARNER_PROGRESS.c.learner_id == bindparam("learner"))
     .values(
         step=bindparam("at_step"),
-        metrics=bindparam("told"),
+        metrics=bindparam("metrics_json"),
         metrics_at=bindparam("now"),
-        verdicts=bindparam("found"),
+        verdicts=bindparam("verdicts_json"),
         points=_LEARNER_PROGRESS.c.points + case((_LEARNER_PROGRESS.c.step == bindparam("at_step"), 0), else_=1),
     )
     .returning(_LEARNER_PROGRESS.c.points)
@@ -148,9 +148,9 @@ def _store_progress(session: Session, progress: wire.LearnerProgress, now: datet
     values = {
         "learner": progress.learner_id,
         "at_step": progress.step,
-        "told": metrics,
+        "metrics_json": metrics,
         "now": now,
-        "found": None if progress.verdicts is None else [each.model_dump() for each in progress.verdicts],
+        "verdicts_json": None if progress.verdicts is None else [each.model_dump() for each in progress.verdicts],
     }
     number = session.connection().execute(_PROGRESS, values).scalar_one_or_none()
     if number is None:
