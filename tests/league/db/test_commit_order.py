@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import Scene, result
-from lock_waiters import MAX_WAIT_S, wait_for_waiters
+from lock_waiters import PATIENCE_S, wait_for_waiters
 from sqlalchemy import Connection, event, text
 
 from league import wire
@@ -49,12 +49,12 @@ class Stopped:
         if self.cut_off:
             connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 1"))
         self._arrived.set()
-        assert self._leave.wait(MAX_WAIT_S)
+        assert self._leave.wait(PATIENCE_S)
 
     def begin(self, call: Callable[[LeagueClient], object]) -> "Future[object]":
         """Make a call; return once it stands before its commit."""
         outcome = self._pool.submit(call, self.client)
-        assert self._arrived.wait(MAX_WAIT_S)
+        assert self._arrived.wait(PATIENCE_S)
         return outcome
 
     def go(self) -> None:
@@ -101,8 +101,8 @@ def test_period_includes_a_match_committed_out_of_order(
         wait_for_waiters(database, 1)
         assert not closing.done()
         stopped.go()
-        period = closing.result(MAX_WAIT_S)
-    late.result(MAX_WAIT_S)
+        period = closing.result(PATIENCE_S)
+    late.result(PATIENCE_S)
     assert period.matches == 2
 
 
@@ -122,8 +122,8 @@ def test_a_period_takes_in_a_match_that_one_statement_stores_late(
             closing = pool.submit(LeagueClient(http=http).close_period, scene.environment)
             wait_for_waiters(database, 1)
             assert not closing.done()
-        assert late.result(MAX_WAIT_S).items[0].status == "accepted"
-        assert closing.result(MAX_WAIT_S).matches == 2
+        assert late.result(PATIENCE_S).items[0].status == "accepted"
+        assert closing.result(PATIENCE_S).matches == 2
 
 
 @ON_POSTGRES
@@ -133,7 +133,7 @@ def test_event_stream_includes_a_match_committed_out_of_order(scene: Scene, stop
     assert scene.report(result(quick))[0].status == "accepted"
     assert told(http, (0, 0)) == []
     stopped.go()
-    late.result(MAX_WAIT_S)
+    late.result(PATIENCE_S)
     ((cursor, heard),) = told(http, (0, 0))
     assert heard.details == {"matches": 2}
     scene.report(result(third))
@@ -152,8 +152,8 @@ def test_a_new_reader_of_the_stream_starts_before_a_match_that_commits_later(
         starting = pool.submit(stream._latest, http.app.state.league)
         wait_for_waiters(database, 1)
         stopped.go()
-        cursor = starting.result(MAX_WAIT_S)
-    late.result(MAX_WAIT_S)
+        cursor = starting.result(PATIENCE_S)
+    late.result(PATIENCE_S)
     first, second = (scene.client.matches(lease.home.player_id).items for lease in (slow, quick))
     assert cursor[1] == max(match.id for match in first + second)
 
@@ -166,8 +166,8 @@ def test_event_stream_holds_locks_only_briefly(scene: Scene, stopped: Stopped, h
     with ThreadPoolExecutor(2) as pool:
         reading = pool.submit(told, http, (0, 0))
         writing = pool.submit(scene.report, result(leases[2]))
-        assert writing.result(MAX_WAIT_S)[0].status == "accepted"
-        assert reading.result(MAX_WAIT_S) == []
+        assert writing.result(PATIENCE_S)[0].status == "accepted"
+        assert reading.result(PATIENCE_S) == []
     assert not late.done()
 
 
@@ -180,8 +180,8 @@ def test_events_are_visible_in_id_order(scene: Scene, stopped: Stopped, http: Te
         wait_for_waiters(database, 1)
         assert told(http, (0, 0)) == []
         stopped.go()
-        second.result(MAX_WAIT_S)
-    late.result(MAX_WAIT_S)
+        second.result(PATIENCE_S)
+    late.result(PATIENCE_S)
     assert [event.reason for _, event in told(http, (0, 0))] == ["first", "second"]
 
 
@@ -194,7 +194,7 @@ def test_idle_writer_is_disconnected_and_releases_its_locks(scene: Scene, stoppe
     scene.report(result(quick))
     assert LeagueClient(http=http).close_period(scene.environment).matches == 1
     stopped.go()
-    error = silent.exception(MAX_WAIT_S)
+    error = silent.exception(PATIENCE_S)
     assert isinstance(error, LeagueError)
     assert error.status >= 500
     assert scene.matches() == 1
