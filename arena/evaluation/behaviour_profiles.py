@@ -140,6 +140,7 @@ def root_mean_squares(difference: FloatArray, noise: FloatArray) -> Distances:
     surplus = np.where(known, np.square(difference), 0.0) - variance
     error = np.sqrt((2.0 * variance**2 + 4.0 * np.maximum(surplus, 0.0) * variance).sum(axis=1))
     count = np.where(values > 0, values, np.nan)
+    # Single terms may be negative by chance. Clipping each of them would bias the sum upwards.
     square = np.maximum(surplus.sum(axis=1), 0.0) / count
     return Distances(np.sqrt(square), np.sqrt(square + _ONE_SIDED_95 * error / count), values)
 
@@ -160,6 +161,7 @@ def _column(mean: FloatArray, noise: FloatArray) -> tuple[float, float]:
     variance = float(mean.var(ddof=1)) if degrees else 0.0
     if not variance or not np.isfinite(noise).all():
         return centre, 0.0
+    # Measures without noise, such as those of a deterministic match: every difference is real.
     if not noise.any():
         return centre, variance**0.5
     weights = 1.0 / noise

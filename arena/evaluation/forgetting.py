@@ -78,7 +78,7 @@ def forgetting(
 
 
 def regressions(earlier: WinCounts, recent: WinCounts, *, significance: float = ALARM_SIGNIFICANCE) -> BoolArray:
-    """Find the opponents that a learner used to beat and now loses to.
+    """Find the opponents that a learner beat before and now loses to.
 
     The 95 % interval of the win rate was above 1/2, is now below 1/2, and `forgetting` finds the fall significant.
 

@@ -114,6 +114,7 @@ def win_rates(counts: WinCounts, expected: ArrayLike, *, prior_games: float = PR
     if not 0.0 < prior_games < np.inf:
         raise ValueError(f"prior_games is {prior_games}: it must be finite and above 0; 8 is typical")
     prior = np.asarray(expected, dtype=np.float64)
+    # Written as the prediction plus a correction, so that a cell without games has exactly the prediction.
     surplus = counts.points - counts.games * prior
     return np.clip(prior + surplus / (counts.games + prior_games), 0.0, 1.0)
 
@@ -179,6 +180,7 @@ def wilson_interval(counts: WinCounts, *, z: float = 1.96) -> tuple[FloatArray, 
     n, points = counts.games, counts.points
     centre = points + 0.5 * z**2
     half = z * np.sqrt(np.where(n > 0.0, points * (n - points) / np.where(n > 0.0, n, 1.0), 0.0) + 0.25 * z**2)
+    # Rounding may leave [0, 1] by one unit, and the ends are used as probabilities.
     return np.clip((centre - half) / (n + z**2), 0.0, 1.0), np.clip((centre + half) / (n + z**2), 0.0, 1.0)
 
 
@@ -249,8 +251,11 @@ def cyclic_share(win_rate: FloatArray, games: FloatArray) -> float:
     """
     odds = _log_odds(win_rate)
     laplacian = np.diag(games.sum(axis=1)) - games
+    # Least squares and not a solution: the Laplacian is singular, because only differences of strengths are
+    # determined.
     strength = np.linalg.lstsq(laplacian, (games * odds).sum(axis=1), rcond=None)[0]
     gradient = strength[:, None] - strength[None, :]
+    # The minimum is never above the whole, except by rounding.
     return min(1.0, _share(games * np.square(odds - gradient), games * np.square(odds)))
 
 
@@ -267,7 +272,6 @@ def _log_odds(rate: FloatArray) -> FloatArray:
 def _fading_weights(cell: IntArray, learning: BoolArray, decay: float) -> FloatArray:
     """Return (M,) weights decay^(later learning games in the same cell)."""
     weight = np.ones(cell.size)
-    # only games of cells with learning games need the sort below
     # only games of cells with learning games need the sort below
     fades = (np.bincount(cell, weights=learning) > 0.0)[cell]
     own, learned_in = cell[fades], learning[fades]

@@ -105,6 +105,7 @@ def redundant(
     mean, variance = _mean_and_variance(counts)
     kept: list[int] = []
     found: list[Redundant] = []
+    # From the strongest down, so that a representative is never weaker than the players that it represents.
     for player in order.tolist():
         twins = np.array(kept, dtype=np.int64)
         closest = None if stays[player] else _closest(player, twins, mean, variance, met, fingerprints, config)
@@ -126,11 +127,13 @@ def _closest(
 ) -> Redundant | None:
     """Return the candidate most certainly similar to the player in results, None if none is similar."""
     common = met[player] & met[twins]
+    # Games against the other player of the pair have no counterpart.
     common[np.arange(twins.size), twins] = False
     difference = np.where(common, mean[player] - mean[twins], np.nan)
     results = root_mean_squares(difference, variance[player] + variance[twins])
     behaviour = _unknown(twins.size) if fingerprints is None else apart(fingerprints, player, twins)
     alike = (results.values >= config.least_opponents) & (results.bound <= config.win_rate_distance)
+    # Negated, so that NaN (no common measures) counts as similar.
     alike &= ~(behaviour.bound > config.fingerprint_distance)
     if not alike.any():
         return None

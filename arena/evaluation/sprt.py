@@ -210,6 +210,7 @@ def estimate(counts: ArrayLike, config: SprtConfig) -> EloEstimate:
     n = _filled(counts)
     jumps = _jumps(n, config.elo0, config.elo1)
     llr = float(n @ jumps)
+    # The motion stops exactly on a bound, but the observed ratio overshoots it.
     place = min(max(llr, config.lower), config.upper)
     # past a bound: the time at which the test crossed it
     time = float(n.sum()) * (place / llr if place != llr else 1.0)
@@ -295,6 +296,7 @@ def _multiplier(n: FloatArray, distance: FloatArray) -> FloatArray:
 
 def _overshoot(llr: FloatArray) -> FloatArray:
     """Return (N,) estimates of the expected overshoot over an upper bound, after each score."""
+    # Only steps to a new extreme can cross a bound, so only their overshoot matters.
     record = np.maximum.accumulate(np.concatenate(([0.0], llr)))
     step = np.diff(record)
     first, second = np.cumsum(step), np.cumsum(np.square(step))

@@ -100,6 +100,7 @@ class Coordinator:
         if self._ranks.world_size > 1:
             tensors = self._learner.tensors().items()
             shared = {name: each.to("cpu", copy=True) for name, each in tensors if not name.startswith(RNG_PREFIX)}
+            # Through the CPU, because the process group exchanges bytes and each rank has its own device.
             self._ranks.broadcast_bytes(save_tensors({name: each.contiguous() for name, each in shared.items()}))
 
 
@@ -125,5 +126,6 @@ def _merge_metric(name: str, parts: Sequence[tuple[int, Metrics]]) -> float | No
     if not name.endswith("_std") or None in means:
         return math.fsum(count * value for count, value, _ in known) / weight
     mean = math.fsum(count * (at or 0.0) for (count, _, _), at in zip(known, means, strict=True)) / weight
+    # Law of total variance: mean of the variances plus variance of the means.
     squares = (count * (std**2 + ((at or 0.0) - mean) ** 2) for (count, std, _), at in zip(known, means, strict=True))
     return math.sqrt(math.fsum(squares) / weight)

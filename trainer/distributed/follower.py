@@ -192,6 +192,7 @@ class Follower:
         self._requests.grant(command.grants[self._ranks.rank - 1])
         if not command.stop:
             self._leases.refill()
+        # Collective calls must come in the order of `Coordinator.command`: weights first, then states.
         if command.reset:
             self._receive_weights(self._learner.steps, self._learner.updates, self._learner.steps)
         if command.save or command.stop:
