@@ -87,9 +87,10 @@ def dashboard_addresses() -> str:
 def _page_scope(dependencies: set[Callable[..., Any]]) -> str:
     from league.web import cookies
 
-    if cookies.actor in dependencies:
+    own = {each for each in dependencies if each.__module__ == cookies.__name__}
+    if cookies.actor in own:
         return "admin"
-    return "read" if dependencies & {cookies.visitor, cookies.visitor_lasts} else "none"
+    return "read" if own else "none"
 
 
 def _dependencies(dependant: Any) -> Iterator[Callable[..., Any]]:
