@@ -181,7 +181,7 @@ class StandingsItem(Player):
     rank: int
     """Rank by `conservative` among the listed players."""
     win_rate: float | None
-    """Mean score of its rated games; null without any."""
+    """Expected score against the current population: its active frozen players; null without rated games."""
 
 
 class RatingPoint(Answer):

@@ -6,18 +6,21 @@ The current ones are cached with the population, because after a period all open
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import Any, Literal
 
+import numpy as np
 from sqlalchemy import SQLColumnExpression, func, or_, select
 from sqlalchemy.orm import Session
 
+from arena.ratings.glicko2 import Ratings, expected_score
 from league import wire
 from league.db.models import Event, Learner, Period, Player, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
 from league.player_names import display_name
 from league.services.environments import lookup as environments
+from league.services.leaderboard.population_win_rate import population_win_rates
 from league.services.population.cache import PopulationCache
 from league.services.ratings import rated_players, side_ratings
 from league.services.ratings.side_ratings import OnSide, OnSides
@@ -84,7 +87,7 @@ class StandingsRow:
         rating: On the Glicko scale, after the last period.
         deviation: Rating deviation (RD).
         games: Number of rated games.
-        win_rate: Mean score of these, in [0, 1]; None without any.
+        win_rate: Expected score against the current population, in [0, 1]; None for a player without games.
         home: Rating at home in asymmetric games; None without one.
         away: Rating away, likewise.
         learner_id: Id of its learner.
@@ -253,7 +256,6 @@ def _read(session: Session, environment: str, past: Period | None = None) -> Sta
         func.coalesce(Rating.rating, Player.start_rating).label("rating"),
         func.coalesce(Rating.deviation, Player.start_deviation).label("deviation"),
         func.coalesce(Rating.games, 0).label("games"),
-        Rating.score,
         Learner.name.label("lineage"),
         logged[0].label("standing"),
         logged[1].label("call_sign"),
@@ -265,14 +267,27 @@ def _read(session: Session, environment: str, past: Period | None = None) -> Sta
     on_sides = side_ratings.of_environment(session, environment, as_of) if sides else {}
     in_play = [values for values in found if values["standing"] not in rated_players.OUT_OF_PLAY]
     others = [values for values in found if values["standing"] in rated_players.OUT_OF_PLAY]
-    rows = [_row(rank, values, on_sides.get(values["id"], {})) for rank, values in enumerate(in_play, start=1)]
-    return Standings(rows + [_row(None, values, on_sides.get(values["id"], {})) for values in others], sides)
+    rates = _win_rates(in_play, others)
+    rows = [
+        _row(rank if rank <= len(in_play) else None, values | {"win_rate": rate}, on_sides.get(values["id"], {}))
+        for rank, (values, rate) in enumerate(zip(in_play + others, rates, strict=True), start=1)
+    ]
+    return Standings(rows, sides)
+
+
+def _win_rates(in_play: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) -> list[float | None]:
+    """Return the win rates of active and other players against the active frozen ones; None without games."""
+    players = [*in_play, *others]
+    columns = ([values[name] for values in players] for name in ("rating", "deviation"))
+    rating, deviation = (np.array(column, dtype=np.float64) for column in columns)
+    ratings = Ratings(rating, deviation, np.zeros_like(rating))
+    frozen = [index for index, values in enumerate(in_play) if values["kind"] != "learner"]
+    rates = population_win_rates(partial(expected_score, ratings), len(players), np.array(frozen, dtype=np.int64))
+    return [rate if values["games"] else None for values, rate in zip(players, rates, strict=True)]
 
 
 def _row(rank: int | None, values: dict[str, Any], on_sides: OnSides) -> StandingsRow:
-    score, games = values.pop("score"), values["games"]
-    win_rate = score / games if games else None
-    return StandingsRow(rank=rank, win_rate=win_rate, home=on_sides.get("home"), away=on_sides.get("away"), **values)
+    return StandingsRow(rank=rank, home=on_sides.get("home"), away=on_sides.get("away"), **values)
 
 
 def _is_found(row: StandingsRow, text: str) -> bool:

@@ -3,12 +3,23 @@
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene
 from refused import refused
 
+from arena.ratings.glicko2 import Ratings, expected_score
 from league import wire
+
+
+def against_population(item: wire.StandingsItem, table: list[wire.StandingsItem]) -> float:
+    """Return the mean of Glicko-2's expected scores against the other frozen players."""
+    players = [item, *(each for each in table if each.kind != "learner" and each.id != item.id)]
+    rating, deviation = (np.array([getattr(each, name) for each in players]) for name in ("rating", "deviation"))
+    others = np.arange(1, len(players))
+    ratings = Ratings(rating, deviation, np.zeros_like(rating))
+    return float(expected_score(ratings, np.zeros_like(others), others).mean())
 
 
 def test_standings_as_of_a_past_period_are_those_of_then(scene: Scene, time: Any) -> None:
@@ -65,7 +76,7 @@ def test_standings_rank_by_conservative_rating_and_page_through(scene: Scene) ->
     assert [item.rank for item in table] == [1, 2, 3, 4, 5, 6]
     assert [item.conservative for item in table] == sorted((item.conservative for item in table), reverse=True)
     winner = next(item for item in table if item.id == players[2].id)
-    assert winner.win_rate == 1.0
+    assert winner.win_rate == pytest.approx(against_population(winner, table))
     assert next(item for item in table if item.kind == "learner").win_rate is None
     paged: list[wire.StandingsItem] = []
     cursor = None
@@ -77,6 +88,20 @@ def test_standings_rank_by_conservative_rating_and_page_through(scene: Scene) ->
             break
     assert paged == table
     assert len(scene.client.standings(scene.environment, standing="candidate").items) == 4
+
+
+def test_win_rate_does_not_depend_on_the_opponents_that_a_player_met(scene: Scene) -> None:
+    strong, weak = (scene.publish(step) for step in range(2))
+    scene.evaluate(24, winner=strong.id)
+    scene.client.close_period()
+    table = scene.client.standings(scene.environment).items
+    rates = {item.id: item.win_rate for item in table if item.games}
+    assert rates == pytest.approx({item.id: against_population(item, table) for item in table if item.games})
+    scene.client.retire(weak.id)
+    after = scene.client.standings(scene.environment).items
+    left = next(item for item in after if item.id == strong.id)
+    assert left.win_rate == pytest.approx(against_population(left, [item for item in after if item.id != weak.id]))
+    assert left.win_rate != pytest.approx(rates[strong.id])
 
 
 def test_a_rating_curve_has_a_point_per_period_that_changed_it(scene: Scene, time: Any) -> None:
