@@ -1,4 +1,4 @@
-"""What to look at in the first hour with a GPU. See docs/guides/train/run.md."""
+"""What to look at in the first hour with a GPU. See docs/guides/train/gpu.md."""
 
 import json
 
@@ -12,11 +12,12 @@ from trainer.runtime.torch_setup import device_bytes
 pytestmark = [*needs_gpus(1), pytest.mark.timeout(900)]
 
 SMALL = ["environment.num_envs=32", "rollout.num_steps=32"]
+GAMES = ["mech-duel", "mech-company"]
 
 
-def largest_ratio_error(*settings):
+def largest_ratio_error(game, *settings):
     words = [word for each in (f"run.device={DEVICE}", *SMALL, *settings) for word in ("--set", each)]
-    command = ["-m", "trainer", "bench", "--environment", "mech-duel", "--consistency", "--json", *words]
+    command = ["-m", "trainer", "bench", "--environment", game, "--consistency", "--json", *words]
     printed, said = run_python(*command)
     assert "single contiguous chunk" not in said, "cuDNN copies the weights of the LSTM at every call"
     return json.loads(printed.splitlines()[-1])["largest"]
@@ -25,14 +26,17 @@ def largest_ratio_error(*settings):
 # --- rollout and update agree ----------------------------------------------------------------------------------------
 
 
-def test_rollout_and_update_agree_in_float32():
+@pytest.mark.parametrize("game", GAMES)
+def test_rollout_and_update_agree_in_float32(game):
     """One of them in TF32 would be off by about 1e-3."""
-    assert largest_ratio_error() < 1e-4
+    assert largest_ratio_error(game) < 1e-4
 
 
-@pytest.mark.parametrize("settings", [["ppo.precision=bfloat16"], ["run.matmul_precision=high"]])
-def test_rollout_and_update_agree_in_a_lower_precision_within_its_rounding(settings):
-    assert largest_ratio_error(*settings) < 5e-3
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("setting", ["ppo.precision=bfloat16", "run.matmul_precision=high"], ids=["bfloat16", "tf32"])
+def test_rollout_and_update_agree_in_a_lower_precision_within_its_rounding(game, setting):
+    """A CPU's bfloat16 is off by 4e-4 in mech-duel, and by 1e-3 in mech-company."""
+    assert largest_ratio_error(game, setting) < 5e-3
 
 
 # --- one update ------------------------------------------------------------------------------------------------------
