@@ -133,7 +133,7 @@ class TorchProcessGroup(ProcessGroup):
             ) from error
 
     def _name_lost_ranks(self) -> str:
-        """Report that this rank's call failed, and say which ranks do not report the same."""
+        """Report that this rank's call failed, and return the ranks that do not report the same."""
         try:
             store = dist.distributed_c10d._get_default_store()
         except (RuntimeError, ValueError):  # the group was never complete

@@ -46,7 +46,7 @@ class StandingsCalls(Connection):
         return self._get("/redundancy", wire.Page[wire.Redundancy], {"environment": environment})
 
     def regressions(self, environment: str | None = None) -> wire.Page[wire.Regression]:
-        """List the main learners that lose to snapshots that they used to beat."""
+        """List the main learners that lose to snapshots that they beat before."""
         return self._get("/regressions", wire.Page[wire.Regression], {"environment": environment})
 
     def close_period(self, environment: str | None = None, reason: str = "by hand") -> wire.RatingPeriod:

@@ -48,7 +48,7 @@ class Learning:
     Attributes:
         learner: The learner with its latest metrics.
         silent: Whether its trainer has stopped reporting.
-        alarms: Regressions: snapshots that it used to beat and now loses to.
+        alarms: Regressions: snapshots that it beat before and now loses to.
     """
 
     learner: wire.Learner

@@ -66,7 +66,7 @@ class Score(Answer):
 
 
 class Regression(Answer):
-    """A learner that loses to a snapshot which it used to beat."""
+    """A learner that loses to a snapshot which it beat before."""
 
     environment: str
     """Name of the environment."""

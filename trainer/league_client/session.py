@@ -225,7 +225,7 @@ class LeagueSession(WorkerSession):
         return self._send_heartbeat([progress])
 
     def regressions(self) -> list[wire.Regression] | None:
-        """Return the opponents that the learner used to beat and now loses to; None while the league is unreachable.
+        """Return the opponents that the learner beat before and now loses to; None while the league is unreachable.
 
         The league watches main learners only, so other roles send no request.
         """

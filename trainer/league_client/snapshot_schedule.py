@@ -1,7 +1,7 @@
 """Schedule of snapshots and weight resets, as the league decides.
 
 From a fraction of the step limit on, the trainer asks the league whether a snapshot is due. A decision is carried out
-between two rollouts: the snapshot is written, the weights are reset if the league says so, and the next saved state
+between two rollouts: the snapshot is written, the weights are reset if it asks for that, and the next saved state
 contains both. A run that is killed before that asks again and gets the same decision. While the league is unreachable,
 a snapshot is taken at the limit and no weights are reset. A finished run leaves its last weights as a snapshot.
 """

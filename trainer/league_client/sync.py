@@ -170,7 +170,7 @@ class LeagueSync:
 
 
 class LeagueAlerts:
-    """Alarms of the league about opponents that the learner used to beat and now loses to; each is printed once.
+    """Alarms of the league about opponents that the learner beat before and now loses to; each is printed once.
 
     Args:
         console: Prints alarms and their end.

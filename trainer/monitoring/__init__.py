@@ -1,4 +1,4 @@
-"""What a run reports: metrics, loggers, the console, health rules and the doctor's report.
+"""Reports of a run: metrics, loggers, the console, health rules and the doctor.
 
 Start with `metrics.py`.
 """

@@ -32,7 +32,7 @@ class Tracker(Protocol):
         ...
 
     def close(self) -> None:
-        """Write what is buffered, and close."""
+        """Flush buffered data and close."""
         ...
 
 
@@ -76,7 +76,7 @@ class TensorBoard:
         self._add(step=step, summary=text_summary(tag, text))  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
-        """Write what is buffered, and close."""
+        """Flush buffered data and close."""
         try:
             self._file.write(durably=False)
         finally:
@@ -135,7 +135,7 @@ class WeightsAndBiases:
         self._run.alert(title=tag, text=text)
 
     def close(self) -> None:
-        """Upload what is buffered, and finish."""
+        """Upload buffered data and finish."""
         self._run.finish()
 
 

@@ -20,7 +20,7 @@ Step = Callable[[Float[Tensor, "R D"], RecurrentState, Bool[Tensor, " R"], Bool[
 
 @dataclass(frozen=True)
 class FrozenLayer:
-    """Affine map z = weight x + bias, and what its activation needs.
+    """Affine map z = weight x + bias, with the parameters of its activation.
 
     Attributes:
         weight: One row per output.

@@ -29,7 +29,7 @@ class StepBuffers(NamedTuple):
 
 
 class ObservationView(NamedTuple):
-    """Observations of E environments with N agents each, and the agents that the R rows stand for.
+    """Observations of E environments with N agents each, and the agents of the R rows.
 
     Attributes:
         observation: Observation of all agents; leading axes (E, N).

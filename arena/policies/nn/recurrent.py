@@ -74,7 +74,7 @@ class LSTMCore(nn.Module):
         with torch.autocast(device, enabled=False):
             weights = self._cast_weights(dtype)
             state = hidden.to(dtype), cell.to(dtype)
-            # As `nn.LSTM` calls it: biases, one layer, no dropout. cuDNN keeps what a backward pass needs in training.
+            # As `nn.LSTM` calls it: biases, one layer, no dropout. In training, cuDNN stores data for backward.
             output, *_ = torch.lstm(padded.to(dtype), state, weights, True, 1, 0.0, self.training, False, False)
         return output
 

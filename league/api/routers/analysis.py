@@ -64,7 +64,7 @@ def get_superiority(
 def list_regressions(
     league: Running, _: Reader, environment: Filter = None, limit: Limit = 100, cursor: After = 0
 ) -> Page[wire.Regression]:
-    """List the main learners that lose to snapshots which they used to beat, oldest finding first."""
+    """List the main learners that lose to snapshots which they beat before, oldest finding first."""
     with league.database.read() as session:
         return Page.at(regressions.list_regressions(session, environment), cursor, limit)
 

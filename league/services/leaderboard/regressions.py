@@ -1,4 +1,4 @@
-"""Regressions: learners with the role `main` that lose to snapshots which they used to beat.
+"""Regressions: learners with the role `main` that lose to snapshots which they beat before.
 
 After a rating period, each main's last matches against every snapshot are split into an older and a newer half. An
 alarm is recorded in the audit log once when it starts, and once when it ends because the main no longer loses on
@@ -53,7 +53,7 @@ class _MainScores:
     pasts: WinRateHistory
 
     def found(self) -> list[int]:
-        """Return the indices of the snapshots that it used to beat and now loses to."""
+        """Return the indices of the snapshots that it beat before and now loses to."""
         indices: list[int] = np.flatnonzero(regressions(self.pasts.earlier, self.pasts.recent)).tolist()
         return indices
 

@@ -12,10 +12,10 @@ OPENER = "arena.environments.adapters.custom.game:host_own"
 
 
 def make_own(name: str, *, num_envs: int, device: str, seed: int, processes: int, step_limit_s: float) -> Environment:
-    """`MODULE:ATTRIBUTE`, or the name of a plug-in; see `spec_of_custom` for what is refused.
+    """Create `MODULE:ATTRIBUTE`, or the environment of a plug-in; `spec_of_custom` lists the other errors.
 
     Raises:
-        ArenaError: It steps a whole batch by itself, and processes were asked for.
+        ArenaError: The game steps a whole batch itself, but `processes` is not 0.
     """
     found = find(name)
     factory, tensors = batch_factory(found), as_tensor_game(found)

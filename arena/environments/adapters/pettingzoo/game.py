@@ -18,7 +18,7 @@ def _declared(name: str) -> Declared:
 
 
 def declare_pettingzoo(name: str) -> EnvironmentSpec:
-    """What `LIBRARY:GAME` declares; see `find_game` and `inspect_game` for what is refused."""
+    """Return the spec of `LIBRARY:GAME`; `find_game` and `inspect_game` list the errors."""
     return _declared(name).spec
 
 
