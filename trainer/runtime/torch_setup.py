@@ -115,3 +115,8 @@ def device_bytes(device: torch.device) -> int | None:
         return None
     free, _ = torch.cuda.mem_get_info(device)
     return free + torch.cuda.memory_reserved(device)  # reserved memory is not free, but this process reuses it
+
+
+def peak_device_bytes(device: torch.device) -> int | None:
+    """Peak memory of this process's tensors on a GPU; None for a CPU."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None

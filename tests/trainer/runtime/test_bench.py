@@ -24,6 +24,7 @@ def test_the_parts_of_a_rollout_are_timed():
     assert measured.agent_steps_per_s == pytest.approx(2 * measured.env_steps_per_s)
     assert measured.decisions_per_s == pytest.approx((8 + 3) / 8 * measured.env_steps_per_s)
     assert measured.resident_bytes > 2**20
+    assert measured.device_bytes is None
 
 
 def test_opponents_with_different_weights_are_assigned_in_turn():

@@ -25,7 +25,7 @@ from trainer.ppo.sequences import split_into_sequences
 from trainer.rollout.collector import RolloutCollector
 from trainer.rollout.make_envs import make_env_batches
 from trainer.runtime.benchmark.synthetic_env import DEFAULT_SIZES, SYNTHETIC, IdlePolicy, Synthetic, SyntheticSpec
-from trainer.runtime.torch_setup import process_memory
+from trainer.runtime.torch_setup import peak_device_bytes, process_memory
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Measurement:
         agent_steps_per_s: Steps of all agents of both sides per second, as in `arena bench`.
         decisions_per_s: Decisions that the learner learns from, per second.
         resident_bytes: Peak memory of the process.
+        device_bytes: Peak memory of its tensors on the GPU; None on a CPU.
     """
 
     rollout_s: float
@@ -53,6 +54,7 @@ class Measurement:
     agent_steps_per_s: float
     decisions_per_s: float
     resident_bytes: int
+    device_bytes: int | None
 
 
 class SectionTimer:
@@ -192,6 +194,7 @@ class Bench:
             agent_steps_per_s=self._agents * env_steps / whole_s,
             decisions_per_s=int(self.rollout.active.sum()) / whole_s,
             resident_bytes=process_memory(os.getpid()).peak_bytes,
+            device_bytes=peak_device_bytes(torch.device(self._config.run.device)),
         )
 
     @torch.no_grad()
