@@ -7,6 +7,7 @@ import functools
 from collections import OrderedDict
 from collections.abc import Container, Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -93,15 +94,16 @@ class StackedActor:
 
     def assign(self, opponents: Sequence[Opponent], rows_each: int) -> None:
         """See `ScriptedActor.assign`. The rows' recurrent state stays until their next episode start."""
-        current = {opponent.key: opponent for opponent in opponents}
+        keys = [opponent.key for opponent in opponents]
+        current = dict(zip(keys, opponents, strict=True))
         for key, opponent in current.items():
             if key not in self._slots:
                 self._slots[key] = self._free_slot(current)
                 self._copy_weights(opponent)
             self._slots.move_to_end(key)
         self._live = current.get(SELF, self._live)
-        slots = torch.tensor([self._slots[opponent.key] for opponent in opponents])
-        self._binding = self._bind(slots.repeat_interleave(rows_each))
+        slots = np.fromiter(map(self._slots.__getitem__, keys), dtype=np.int64, count=len(keys))
+        self._binding = self._bind(torch.from_numpy(slots.repeat(rows_each)))
 
     def refresh_weights(self) -> None:
         """Copy the learner's live weights to their slot."""

@@ -9,6 +9,7 @@ environments follow after the first n rows of every environment.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
@@ -119,7 +120,7 @@ class AgentIndex:
 
     def assign_sides(self, away: Mapping[int, bool]) -> set[int]:
         """Set the learner's side of some environments and return those where it changed."""
-        before = self._away.tolist()
+        before = self._away.numpy()
         changed = {environment for environment, side in away.items() if before[environment] != side}
         for environment in changed:
             self._away[environment] = away[environment]
@@ -129,15 +130,15 @@ class AgentIndex:
 
     def opponent_rows(self, environments: Sequence[int]) -> AgentRows:
         """Rows of the opponents' side of some environments."""
-        chosen = torch.tensor(environments, dtype=torch.int64)
+        chosen = torch.from_numpy(np.array(environments, dtype=np.int64))  # torch.tensor takes eight times as long
         return self._agent_rows(chosen, ~self._away[chosen])
 
     def learner_rows(self, environments: Sequence[int]) -> Int[Tensor, " r"]:
         """Indices of the learner's rows in some environments."""
-        chosen = set(environments)
-        sides = [side for side, environment in enumerate(self._environments.tolist()) if environment in chosen]
+        sides = np.flatnonzero(np.isin(self._environments.numpy(), np.array(environments, dtype=np.int64)))
         n = self.agents_per_side
-        return torch.tensor([side * n + i for side in sides for i in range(n)], device=self.device)
+        rows = sides[:, np.newaxis] * n + np.arange(n)
+        return torch.from_numpy(rows.ravel()).to(self.device)
 
     def expand_to_rows(
         self, per_environment: Bool[Tensor, " e"], out: Bool[Tensor, " r"] | None = None

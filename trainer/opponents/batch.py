@@ -8,6 +8,7 @@
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -70,7 +71,10 @@ class OpponentBatch:
             own = joining.get(name, {})
             leaving = before.keys() & assigned.keys() - own.keys()
             if own or leaving:
-                self._regroup(name, {row: each for row, each in (before | own).items() if row not in leaving})
+                opponents = before | own
+                for row in leaving:
+                    del opponents[row]
+                self._regroup(name, opponents)
         # Sorted, so that the random numbers of a row do not depend on the opponents of earlier matches.
         self._groups = dict(sorted(self._groups.items()))
         for group in self._groups.values():
@@ -116,9 +120,9 @@ class OpponentBatch:
 
     def _rows_in(self, environments: Iterable[int], chosen: Set[int]) -> Int[Tensor, " r"]:
         """Return the rows of the chosen environments in a group of environments."""
-        indices = torch.tensor([index for index, each in enumerate(environments) if each in chosen], dtype=torch.int64)
+        indices = np.array([index for index, each in enumerate(environments) if each in chosen], dtype=np.int64)
         n = self._agents.agents_per_side
-        return (indices.unsqueeze(1) * n + torch.arange(n)).flatten()
+        return torch.from_numpy((indices[:, np.newaxis] * n + np.arange(n)).ravel())
 
 
 def _map_state(change: Callable[..., Tensor], *states: State) -> State:

@@ -52,7 +52,8 @@ class EpisodeReturns:
             sums: The match's row of `sums`, on the host.
             away: Whether the learner played the away side.
         """
-        total, *components = (each / self._spec.agents_per_side[away] for each in sums)
+        agents = self._spec.agents_per_side[away]
+        total, *components = [each / agents for each in sums]
         return total, dict(zip(self.names, components, strict=True))
 
     def reset(self, ended: Bool[Tensor, " E"]) -> None:
