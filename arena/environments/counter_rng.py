@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from arena.seeding import derive_array
+from arena.seeding.arrays import derive_array
 
 _MANTISSA_BITS = 24
 

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refused import refused
 
-from arena.seeding import derive, derive_array, match_seed
+from arena.seeding import derive, match_seed
+from arena.seeding.arrays import derive_array
 
 words = st.integers(0, 2**64 - 1)
 keys = st.lists(words | st.text(max_size=8), max_size=4)

@@ -17,7 +17,7 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from arena.seeding import derive_array
+from arena.seeding.arrays import derive_array
 from league import wire
 from league.auth import Principal
 from league.db import locks

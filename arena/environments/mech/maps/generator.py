@@ -10,7 +10,8 @@ import numpy as np
 
 from arena.environments.mech.config.constants import FOLIAGE, GLASS, PLAIN
 from arena.environments.mech.maps.features import KINDS, Coordinates, FeatureKind, Heights, Landscape, LocalFrame, Mask
-from arena.seeding import derive, derive_array
+from arena.seeding import derive
+from arena.seeding.arrays import derive_array
 
 FEATURES_RANGE = (5.0, 70.0)
 """Features on 10,000 m2 that need not be clear, of the easiest and of the hardest map."""
