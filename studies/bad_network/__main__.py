@@ -42,7 +42,7 @@ from league.db.engine import Database
 from league.db.models import Match
 from served import serving
 from trainer.config.loading import resolve
-from trainer.league_client.result_spool import ResultSpool
+from league.client.result_spool import ResultSpool
 
 FAULTS = ("reset before", "error", "reset after", "silence")
 _BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

@@ -11,11 +11,11 @@ from typing import Any
 import httpx2
 import pytest
 
+import league.client.result_spool
 import trainer.checkpointing.format
-import trainer.league_client.result_spool
 import trainer.runtime.session
-from trainer.durable_log import AppendFile, LineFile
-from trainer.league_client.result_spool import ResultSpool
+from arena.durable_log import AppendFile, LineFile
+from league.client.result_spool import ResultSpool
 
 FILE_BYTES = 4000
 """Files of the spool are followed by the next beyond this, so that some go within a short run."""
@@ -133,7 +133,7 @@ def _write_files(deaths: Deaths, patch: pytest.MonkeyPatch) -> None:
         return replace(aside, path)
 
     patch.setattr(Path, "replace", put_in_place)
-    for module in (trainer.league_client.result_spool, trainer.checkpointing.format):
+    for module in (league.client.result_spool, trainer.checkpointing.format):
         patch.setattr(module, "write_atomically", partial(_write_file, deaths, module.write_atomically))
 
 
@@ -162,7 +162,7 @@ def _rotate(deaths: Deaths, patch: pytest.MonkeyPatch) -> None:
         return file
 
     patch.setattr(Path, "unlink", remove)
-    patch.setattr(trainer.league_client.result_spool, "LineFile", begin)
+    patch.setattr(league.client.result_spool, "LineFile", begin)
     patch.setattr(trainer.runtime.session, "ResultSpool", partial(ResultSpool, file_bytes=FILE_BYTES))
 
 

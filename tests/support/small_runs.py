@@ -6,10 +6,10 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+from league.client.result_spool import ResultSpool
 from league.wire import ResultAnswer, ResultBatch, ResultBatchAnswer
 from trainer.checkpointing import format as state
 from trainer.config.loading import resolve
-from trainer.league_client.result_spool import ResultSpool
 
 RPS = ["environment.num_envs=8", "rollout.num_steps=8", "rollout.bptt_horizon=8", "league.lease_budget=4"]
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from arena.durable_log import BLOCK_BYTES, AppendFile, LineFile
 from trainer.disk_retry import DiskRetry
-from trainer.durable_log import BLOCK_BYTES, AppendFile, LineFile
 
 
 @contextmanager

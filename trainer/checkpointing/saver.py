@@ -6,13 +6,13 @@ from typing import Any
 
 from arena.environments import EnvironmentSpec
 from arena.policies import save as save_policy
+from league.client.result_spool import ResultSpool
 from trainer.algorithms import Algorithm
 from trainer.checkpointing import format as state_format
 from trainer.checkpointing.format import SavedState
 from trainer.checkpointing.run_directory import RunDirectory
 from trainer.disk_retry import DiskRetry
 from trainer.league_client.leases import LeaseScheduler
-from trainer.league_client.result_spool import ResultSpool
 from trainer.league_client.session import LeagueSession, LearnerRegistration
 from trainer.league_client.snapshots import SnapshotOutbox
 from trainer.monitoring.metrics import MatchStatistics

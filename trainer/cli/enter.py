@@ -10,6 +10,7 @@ from arena.agents.policy import first_faults
 from arena.environments import declare
 from arena.policies.nn.user_module import allow_modules
 from league.client import DEFAULT_URL
+from league.client.result_spool import ResultSpool
 from league.home import entry_folder, home_folder
 from trainer.checkpointing.run_directory import RunDirectory
 from trainer.cli import options
@@ -26,7 +27,6 @@ from trainer.evaluation.external_player import (
     dry_run_match,
 )
 from trainer.evaluation.replay_upload import ReplayUploader
-from trainer.league_client.result_spool import ResultSpool
 from trainer.opponents.checkpoint_cache import CheckpointCache
 from trainer.opponents.pool import Opponent
 from trainer.shutdown import ShutdownSignals

@@ -8,6 +8,7 @@ import typer
 from arena.environments import declare, declare_all
 from arena.policies.nn.user_module import allow_modules
 from league.client import DEFAULT_URL
+from league.client.result_spool import ResultSpool
 from league.home import evaluator_folder, home_folder
 from trainer.checkpointing.run_directory import RunDirectory
 from trainer.cli import options
@@ -18,7 +19,6 @@ from trainer.evaluation.env_cache import EnvironmentCache
 from trainer.evaluation.evaluator import EvaluationBudget, EvaluationWorker
 from trainer.evaluation.replay_upload import ReplayUploader
 from trainer.evaluation.session import EvaluatorSession
-from trainer.league_client.result_spool import ResultSpool
 from trainer.opponents.checkpoint_cache import CheckpointCache
 from trainer.opponents.pool import OpponentPool
 from trainer.shutdown import ShutdownSignals

@@ -12,6 +12,7 @@ from arena.play.behaviour import Behaviour, BehaviourCallback
 from arena.play.runner import FORFEIT, CallbackList, play_pairs_in
 from arena.seeding import derive, match_seed
 from league import wire
+from league.client.result_spool import Report, ResultSpool
 from league.errors import LeagueError
 from trainer.disk_retry import DiskRetry
 from trainer.errors import UnavailableOpponentError, UnsavedError, UnusableOpponentError
@@ -21,7 +22,6 @@ from trainer.evaluation.session import EvaluatorSession
 from trainer.league_client.commands import WorkerCommands
 from trainer.league_client.last_delivery import LastCalls, LastDelivery
 from trainer.league_client.lease_queue import AHEAD_S, LeaseQueue
-from trainer.league_client.result_spool import Report, ResultSpool
 from trainer.monitoring.console import RunConsole
 from trainer.opponents.pool import Opponent, OpponentPool, unplayable_report
 from trainer.shutdown import RunContext

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
+from league.client.result_spool import Report, ResultSpool
 from league.wire import Result, ResultBatchAnswer
-from trainer.league_client.result_spool import Report, ResultSpool
 from trainer.league_client.retrying_client import RequestKind, RetryingClient
 from trainer.shutdown import GRACE_S, RunContext
 

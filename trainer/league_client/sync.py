@@ -5,12 +5,12 @@ While the league is unreachable, results and snapshots wait in the run directory
 
 from collections.abc import Mapping, Sequence
 
+from league.client.result_spool import Report, ResultSpool
 from league.wire import HealthVerdict, HeartbeatAnswer, Regression, Result, SnapshotDecision
 from league.wire import Severity as WireSeverity
 from trainer.disk_retry import DiskRetry
 from trainer.league_client.commands import WorkerCommands
 from trainer.league_client.last_delivery import LastCalls, LastDelivery
-from trainer.league_client.result_spool import Report, ResultSpool
 from trainer.league_client.retrying_client import RetryingClient
 from trainer.league_client.session import LeagueSession
 from trainer.league_client.snapshots import SnapshotOutbox

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
 from arena.atomic_files import write_atomically
-from trainer.durable_log import AppendFile
+from arena.durable_log import AppendFile
 from trainer.errors import ConfigError
 
 WANDB_FILE = "wandb.json"

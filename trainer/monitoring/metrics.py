@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
 
+from arena.durable_log import LineFile
 from trainer.disk_retry import DiskRetry
-from trainer.durable_log import LineFile
 from trainer.monitoring.loggers import Tracker
 from trainer.rollout.collector import CollectedMatch
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from arena.environments import EnvironmentSpec, declare
 from arena.policies import NetworkPolicy
+from league.client.result_spool import ResultSpool
 from league.wire import RoleNumbers
 from trainer.algorithms import make_algorithm
 from trainer.checkpointing import format as state_format
@@ -19,7 +20,6 @@ from trainer.config.validation import check_environment
 from trainer.disk_retry import DiskRetry
 from trainer.distributed.coordinator import Coordinator
 from trainer.league_client.leases import LeaseScheduler
-from trainer.league_client.result_spool import ResultSpool
 from trainer.league_client.retrying_client import RetryingClient
 from trainer.league_client.session import LeagueSession
 from trainer.league_client.snapshot_schedule import SnapshotScheduler

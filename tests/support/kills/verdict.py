@@ -17,11 +17,11 @@ from arena.policies import load
 from kills.fleet import ENVIRONMENT
 from kills.processes import Command
 from kills.witness import Key, Memory
+from league.client.result_spool import ResultSpool
 from league.db.engine import Database
 from league.db.models import Lease, Match, Period, Player, Worker
 from trainer.checkpointing import format as state
 from trainer.errors import StateError
-from trainer.league_client.result_spool import ResultSpool
 
 EXAMPLES = 3
 Told = tuple[float, int]

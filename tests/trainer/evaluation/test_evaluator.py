@@ -12,6 +12,7 @@ from nonsense_weights import as_integers, huge, not_numbers
 from refused import refused
 from rich.console import Console
 
+from arena.durable_log import AppendFile
 from arena.environments import declare, make
 from arena.environments.adapters.subprocess.env import SubprocessBatch
 from arena.environments.adapters.subprocess.factory import plays_single_matches
@@ -23,16 +24,15 @@ from arena.policies.scripted import RandomPolicy
 from arena.replay import unpack_recording
 from arena.seeding import match_seed
 from league import wire
+from league.client.result_spool import ResultSpool
 from league.errors import LeagueUnreachable, UnknownReplayError
 from league.services.population import snapshots
 from trainer.config.schema import LeagueSettings
-from trainer.durable_log import AppendFile
 from trainer.errors import UnusableOpponentError
 from trainer.evaluation.env_cache import EnvironmentCache
 from trainer.evaluation.evaluator import EvaluationBudget, EvaluationWorker, _load_player
 from trainer.evaluation.replay_upload import ReplayUploader
 from trainer.evaluation.session import HEARTBEAT_MAX_S, EvaluatorSession
-from trainer.league_client.result_spool import ResultSpool
 from trainer.league_client.retrying_client import RetryingClient
 from trainer.league_client.session import LeagueSession
 from trainer.monitoring.console import RunConsole

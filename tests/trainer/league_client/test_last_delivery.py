@@ -9,12 +9,12 @@ import pytest
 from refused import assert_names
 
 from league.client import LeagueClient
+from league.client import result_spool as spools
+from league.client.result_spool import ResultSpool
 from league.errors import BusyError, InternalError, LeagueUnreachable
 from league.wire import Result, ResultAnswer, ResultBatchAnswer
 from trainer.errors import CallCutShortError
-from trainer.league_client import result_spool as spools
 from trainer.league_client.last_delivery import CALL_S, LEAST_S, LastCalls
-from trainer.league_client.result_spool import ResultSpool
 from trainer.league_client.retrying_client import RetryingClient
 from trainer.shutdown import GRACE_S, RunContext
 

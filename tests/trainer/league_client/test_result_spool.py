@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from league.client import result_spool as spools
+from league.client.result_spool import ResultSpool
 from league.errors import InvalidRequestError, TooLargeError
 from league.wire import Result, ResultAnswer, ResultBatchAnswer
-from trainer.league_client import result_spool as spools
-from trainer.league_client.result_spool import ResultSpool
 
 
 def result(lease="a", sequence=0, score=1.0):
@@ -332,7 +332,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from league.wire import Result
-from trainer.league_client.result_spool import ResultSpool
+from league.client.result_spool import ResultSpool
 spool = ResultSpool(Path(sys.argv[1]), file_bytes=4000)
 sequence = int(sys.argv[2])
 while True:

@@ -6,12 +6,12 @@ import pytest
 from rich.console import Console
 
 from arena.environments import declare
+from league.client.result_spool import ResultSpool
 from trainer.config.loading import resolve
 from trainer.evaluation.env_cache import EnvironmentCache
 from trainer.evaluation.evaluator import EvaluationBudget, EvaluationWorker
 from trainer.evaluation.replay_upload import ReplayUploader
 from trainer.evaluation.session import EvaluatorSession
-from trainer.league_client.result_spool import ResultSpool
 from trainer.league_client.retrying_client import RetryingClient
 from trainer.monitoring.console import RunConsole
 from trainer.opponents.checkpoint_cache import CheckpointCache

@@ -8,11 +8,11 @@ import torch
 from refused import refused
 
 from arena import atomic_files as durable
+from arena import durable_log as growing
 from league.client import LeagueClient
-from trainer import durable_log as growing
+from league.client import result_spool as spool
 from trainer.checkpointing import format as state
 from trainer.config.loading import resolve
-from trainer.league_client import result_spool as spool
 from trainer.league_client import snapshots as publishing
 from trainer.opponents import checkpoint_cache
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from arena.atomic_files import write_atomically
+from arena.durable_log import LineFile
 from league.errors import LeagueError
 from league.wire import Result, ResultBatchAnswer
-from trainer.durable_log import LineFile
 
 FILE_BYTES = 2**20
 """`rotate` begins a new file when the current one is at least this long."""
