@@ -27,7 +27,7 @@ _SHOWN_ELSEWHERE = frozenset({"worker", "worker_id", "call_sign"})
 Cursor = Annotated[int, Query(ge=1, lt=ID_LIMIT)]
 
 
-class Asked(BaseModel):
+class PageQuery(BaseModel):
     """Query of the page; forms send an empty string for no value."""
 
     kind: Annotated[str, Field(max_length=64, pattern=TEXT)] = ""
@@ -68,18 +68,18 @@ class Lines:
     older: str | None
 
 
-Asking = Annotated[Asked, Query()]
+QueryParams = Annotated[PageQuery, Query()]
 
 
 @router.get("/events")
-def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
+def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
     """Show the newest events."""
     with league.database.read() as session:
-        page = _page(session, visit, asked, None)
+        page = _page(session, visit, params, None)
         kinds, actors = audit_log.list_kinds(session), audit_log.list_actors(session)
     values = {
         "page": page,
-        "asked": asked,
+        "asked": params,
         "kinds": kinds,
         "actors": actors,
         "most": PAGE,
@@ -89,20 +89,20 @@ def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
 
 
 @router.get("/events/older")
-def older(league: Running, visit: Visiting, asked: Asking, before: Cursor) -> HTMLResponse:
+def older(league: Running, visit: Visiting, params: QueryParams, before: Cursor) -> HTMLResponse:
     """Show the events before a given one."""
     with league.database.read() as session:
-        page = _page(session, visit, asked, before)
+        page = _page(session, visit, params, before)
     return visit.part("_events.html", page=page, event_details=event_details)
 
 
 @router.get("/events/newer")
 def newer(
-    league: Running, visit: Visiting, asked: Asking, after: Annotated[int, Query(ge=0, lt=ID_LIMIT)]
+    league: Running, visit: Visiting, params: QueryParams, after: Annotated[int, Query(ge=0, lt=ID_LIMIT)]
 ) -> HTMLResponse:
     """Show the newest `PAGE` events after a given one; the page reloads itself if there are that many."""
     with league.database.read() as session:
-        lines = audit_log.list_newer_events(session, asked.choice(visit.environment), after, PAGE)
+        lines = audit_log.list_newer_events(session, params.choice(visit.environment), after, PAGE)
     return visit.part("_events.html", page=Lines(lines, None), event_details=event_details)
 
 
@@ -136,10 +136,10 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _page(session: Session, visit: Visit, asked: Asked, before: int | None) -> Lines:
-    found = audit_log.list_events(session, asked.choice(visit.environment), PAGE, before)
+def _page(session: Session, visit: Visit, params: PageQuery, before: int | None) -> Lines:
+    found = audit_log.list_events(session, params.choice(visit.environment), PAGE, before)
     cursor = found.next_cursor
-    return Lines(found.items, None if cursor is None else asked.address(visit, "/events/older", before=cursor))
+    return Lines(found.items, None if cursor is None else params.address(visit, "/events/older", before=cursor))
 
 
 @router.get("/live")

@@ -28,7 +28,7 @@ PAGE = 50
 _PLAYER = Annotated[int, Field(ge=1, lt=ID_LIMIT)]
 
 
-class Asked(BaseModel):
+class PageQuery(BaseModel):
     """Query of the page; forms send an empty string for no value.
 
     Attributes:
@@ -66,12 +66,12 @@ class Asked(BaseModel):
 
     def address(self, visit: Visit, **changes: Any) -> str:  # noqa: ANN401 - parameters of an address
         """Return the URL of this query with some changes, without default values."""
-        asked = self.model_copy(update=changes).model_dump(exclude_defaults=True, exclude={"recorded"})
+        params = self.model_copy(update=changes).model_dump(exclude_defaults=True, exclude={"recorded"})
         recorded = "true" if changes.get("recorded", self.recorded) else None
-        return query("/matches", environment=visit.chosen, **asked, recorded=recorded)
+        return query("/matches", environment=visit.chosen, **params, recorded=recorded)
 
 
-Asking = Annotated[Asked, Query()]
+QueryParams = Annotated[PageQuery, Query()]
 
 
 @dataclass(frozen=True)
@@ -90,15 +90,15 @@ class Log:
 
 
 @router.get("/matches")
-def listing(request: Request, league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
+def listing(request: Request, league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
     """Show matches; a script receives only the part below the filters."""
     with league.database.read() as session:
         log = Log(
-            found=match_queries.list_matches(session, asked.wanted(visit.environment), PAGE, asked.before or None),
-            players=tuple(rated_players.show(session, league.settings, each) for each in asked.players),
+            found=match_queries.list_matches(session, params.wanted(visit.environment), PAGE, params.before or None),
+            players=tuple(rated_players.show(session, league.settings, each) for each in params.players),
             usage=replays.usage(session),
         )
-    values = {"log": log, "asked": asked, "replays": league.settings.replays}
+    values = {"log": log, "asked": params, "replays": league.settings.replays}
     if is_part(request):
         return visit.part("_matches.html", **values)
     return visit.page("matches.html", "matches", "Matches", **values)

@@ -27,7 +27,7 @@ SIZES = (25, 50, 100, 200)
 _PER_MILLE = 1000
 
 
-class Asked(BaseModel):
+class PageQuery(BaseModel):
     """Query of the page; forms send an empty string for no value."""
 
     most: Literal["25", "50", "100", "200"] = "50"
@@ -38,7 +38,7 @@ class Asked(BaseModel):
         return query(path, environment=visit.chosen, **self.model_dump(exclude_defaults=True), **more)
 
 
-Asking = Annotated[Asked, Query()]
+QueryParams = Annotated[PageQuery, Query()]
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Edge:
 
 
 @router.get("/payoff")
-def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
+def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
     """Show the heat map of the strongest players."""
     with league.database.read() as session:
-        drawn = _drawn(session, league, visit, asked)
+        drawn = _drawn(session, league, visit, params)
         period = _last_period(session, visit.environment)
     return visit.page(
         "payoff.html",
@@ -74,19 +74,19 @@ def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
         drawn=drawn,
         period=period,
         cycles=[_edges(drawn, cycle.players) for cycle in drawn.cycles],
-        asked=asked,
+        asked=params,
         sizes=SIZES,
     )
 
 
 @router.get("/payoff/cells")
-def cells(league: Running, visit: Visiting, asked: Asking) -> JSONResponse:
+def cells(league: Running, visit: Visiting, params: QueryParams) -> JSONResponse:
     """Return the cells above the diagonal, row by row, in thousandths from the row player's point of view.
 
     Interval bounds are sent only for pairs with matches, in the same order, because most pairs have none.
     """
     with league.database.read() as session:
-        drawn = _drawn(session, league, visit, asked)
+        drawn = _drawn(session, league, visit, params)
     # The matrix is antisymmetric around one half, so one triangle is enough.
     above = np.triu_indices(len(drawn.players), 1)
 
@@ -107,11 +107,11 @@ def cells(league: Running, visit: Visiting, asked: Asking) -> JSONResponse:
 
 @router.get("/payoff/against")
 def against(
-    league: Running, visit: Visiting, asked: Asking, player: Annotated[int, Query(ge=1, lt=ID_LIMIT)]
+    league: Running, visit: Visiting, params: QueryParams, player: Annotated[int, Query(ge=1, lt=ID_LIMIT)]
 ) -> HTMLResponse:
     """Show one row of the heat map as a table."""
     with league.database.read() as session:
-        drawn = _drawn(session, league, visit, asked)
+        drawn = _drawn(session, league, visit, params)
     places = [place for place, each in enumerate(drawn.players) if each.id == player]
     if not places:
         raise UnknownPlayerError(player, "the matrix does not show it", "show more of them")
@@ -119,10 +119,10 @@ def against(
     return visit.part("_payoff_against.html", player=drawn.players[places[0]], row=row)
 
 
-def _drawn(session: Session, league: AppState, visit: Visit, asked: Asked) -> PayoffMatrix:
-    learners = asked.who != "frozen"
+def _drawn(session: Session, league: AppState, visit: Visit, params: PageQuery) -> PayoffMatrix:
+    learners = params.who != "frozen"
     return payoff_matrix.get_payoff_matrix(
-        session, league.population, visit.environment, int(asked.most), learners=learners
+        session, league.population, visit.environment, int(params.most), learners=learners
     )
 
 

@@ -29,7 +29,7 @@ _IDS_MAX = 300
 _MOST_FIRST: frozenset[Sort] = frozenset({"rating", "home", "away", "games", "win_rate"})
 
 
-class Asked(BaseModel):
+class PageQuery(BaseModel):
     """Query of the page; forms send an empty string for no value."""
 
     q: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
@@ -64,9 +64,9 @@ class Asked(BaseModel):
 
     def address(self, visit: Visit, path: str = "/", **changes: Any) -> str:  # noqa: ANN401 - parameters of an address
         """Return the URL of this query with some changes, without default values."""
-        asked = self.model_copy(update=changes).model_dump(exclude_defaults=True, exclude=set(changes) - set(FIELDS))
+        params = self.model_copy(update=changes).model_dump(exclude_defaults=True, exclude=set(changes) - set(FIELDS))
         beside = {name: value for name, value in changes.items() if name not in FIELDS}
-        return query(path, environment=visit.chosen, **asked, **beside)
+        return query(path, environment=visit.chosen, **params, **beside)
 
     def sorted_by(self, visit: Visit, column: Sort) -> str:
         """Return the URL of the table sorted by a column, in reverse order if it is sorted by it already."""
@@ -74,8 +74,8 @@ class Asked(BaseModel):
         return self.address(visit, sort=column, order=turned if column == self.sort else "")
 
 
-FIELDS = frozenset(Asked.model_fields)
-Asking = Annotated[Asked, Query()]
+FIELDS = frozenset(PageQuery.model_fields)
+QueryParams = Annotated[PageQuery, Query()]
 Offset = Annotated[int, Query(ge=0, lt=ID_LIMIT)]
 
 
@@ -168,43 +168,43 @@ class Highlights:
 
 
 @router.get("/")
-def show(request: Request, league: Running, visit: Visiting, asked: Asking, offset: Offset = 0) -> HTMLResponse:
+def show(request: Request, league: Running, visit: Visiting, params: QueryParams, offset: Offset = 0) -> HTMLResponse:
     """Show the table; a script receives only the part below the filters."""
     with league.database.read() as session:
         table, champion = _table(session, league, visit)
-        lines = _lines(table, asked, offset, champion)
-        values: dict[str, Any] = {"lines": lines, "asked": asked}
+        lines = _lines(table, params, offset, champion)
+        values: dict[str, Any] = {"lines": lines, "asked": params}
         if is_part(request):
             return visit.part("_standings.html", **values)
-        offered = standings.list_lineages(session, visit.environment, OFFERED_MAX, asked.lineage or None)
+        offered = standings.list_lineages(session, visit.environment, OFFERED_MAX, params.lineage or None)
         values["lineages"] = {"": "every lineage", **offered}
         values["highlights"] = _highlights(table, champion)
     return visit.page("standings.html", "standings", "Standings", **values)
 
 
 @router.get("/standings/rows")
-def rows(league: Running, visit: Visiting, asked: Asking, offset: Offset = 0) -> HTMLResponse:
+def rows(league: Running, visit: Visiting, params: QueryParams, offset: Offset = 0) -> HTMLResponse:
     """Return further rows of the table."""
     with league.database.read() as session:
         table, champion = _table(session, league, visit)
-    return visit.part("_standings_rows.html", lines=_lines(table, asked, offset, champion), asked=asked)
+    return visit.part("_standings_rows.html", lines=_lines(table, params, offset, champion), asked=params)
 
 
 @router.get("/standings/now")
 def now(
     league: Running,
     visit: Visiting,
-    asked: Asking,
+    params: QueryParams,
     ids: Annotated[str, Query(pattern=r"^[0-9]{1,18}(,[0-9]{1,18})*$", max_length=19 * _IDS_MAX)],
 ) -> HTMLResponse:
     """Return the current state and order of the rows that a page shows."""
     wanted = {int(each) for each in ids.split(",")}
     with league.database.read() as session:
         table, champion = _table(session, league, visit)
-    chosen = table.select(asked.choice())
+    chosen = table.select(params.choice())
     shown = [one for one in chosen if one.id in wanted]
     lines = Lines(shown, standings.measure_extent(chosen), champion, columns(table.sides), offset=0, more=None)
-    return visit.part("_standings_now.html", lines=lines, asked=asked)
+    return visit.part("_standings_now.html", lines=lines, asked=params)
 
 
 @router.get("/standings/highlights")
@@ -221,9 +221,9 @@ def _table(session: Session, league: AppState, visit: Visit) -> tuple[Standings,
     return table, champions.champion_id(session, visit.environment)
 
 
-def _lines(table: Standings, asked: Asked, offset: int, champion: int | None) -> Lines:
+def _lines(table: Standings, params: PageQuery, offset: int, champion: int | None) -> Lines:
     """Return rows of the table, from its beginning if the offset is past its end."""
-    chosen = table.select(asked.choice())
+    chosen = table.select(params.choice())
     # Players may have left the selection since the visitor received the link.
     first = offset if offset < len(chosen) else 0
     end = first + PAGE if first + PAGE < len(chosen) else None

@@ -39,7 +39,7 @@ State = Literal["quarantined", "suspect", "draining", "stopping", "attached", "o
 _COMMAND_STATES: Mapping[wire.Command, State] = {"drain": "draining", "stop": "stopping"}
 
 
-class Asked(BaseModel):
+class PageQuery(BaseModel):
     """Query of the page; forms send an empty string for no value."""
 
     q: Annotated[str, Field(max_length=200, pattern=TEXT)] = ""
@@ -50,7 +50,7 @@ class Asked(BaseModel):
         return query(path, environment=visit.chosen, **self.model_dump(exclude_defaults=True))
 
 
-Asking = Annotated[Asked, Query()]
+QueryParams = Annotated[PageQuery, Query()]
 
 
 @dataclass(frozen=True)
@@ -63,17 +63,17 @@ class Line:
 
 
 @router.get("/workers")
-def show(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
+def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
     """Show the workers, those that need attention first."""
     return visit.page(
-        "workers.html", "workers", "Workers", **_table(league, visit, asked), since=SINCE, changed=CHANGED_MAX
+        "workers.html", "workers", "Workers", **_table(league, visit, params), since=SINCE, changed=CHANGED_MAX
     )
 
 
 @router.get("/workers/now")
-def now(league: Running, visit: Visiting, asked: Asking) -> HTMLResponse:
+def now(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
     """Return the current rows of the table."""
-    return visit.part("_workers_now.html", **_table(league, visit, asked))
+    return visit.part("_workers_now.html", **_table(league, visit, params))
 
 
 @router.post("/workers/{worker_id}/quarantine")
@@ -86,8 +86,8 @@ def quarantine(
         registered_at = workers.require(session, worker_id).registered_at
     # A quarantine cannot begin before the worker registered.
     since = max(registered_at, cause.now - timedelta(hours=int(since_h))) if since_h else registered_at
-    asked = wire.WorkerQuarantine(since=since, reason=cause.reason)
-    trust_quarantine.impose(database, worker_id, asked, cause.actor, cause.now)
+    body = wire.WorkerQuarantine(since=since, reason=cause.reason)
+    trust_quarantine.impose(database, worker_id, body, cause.actor, cause.now)
     return changing.done("/workers")
 
 
@@ -95,8 +95,8 @@ def quarantine(
 def reinstate(worker_id: Word, changing: Changing, restore: Annotated[bool, Form()] = False) -> Response:
     """Lift a worker's quarantine, from now on or retroactively."""
     cause = changing.cause
-    asked = wire.WorkerReinstatement(reason=cause.reason, restore=restore)
-    trust_quarantine.lift(changing.league.database, worker_id, asked, cause.actor, cause.now)
+    body = wire.WorkerReinstatement(reason=cause.reason, restore=restore)
+    trust_quarantine.lift(changing.league.database, worker_id, body, cause.actor, cause.now)
     return changing.done("/workers")
 
 
@@ -104,26 +104,28 @@ def reinstate(worker_id: Word, changing: Changing, restore: Annotated[bool, Form
 def command(worker_id: Word, changing: Changing, command: Annotated[wire.Command, Form()]) -> Response:
     """Set the command that a worker receives with its next heartbeat."""
     league, cause = changing.league, changing.cause
-    asked = wire.CommandRequest(command=command, reason=cause.reason)
+    body = wire.CommandRequest(command=command, reason=cause.reason)
     with league.database.write() as session:
-        workers.command(session, league.settings, worker_id, asked, cause.actor, cause.now)
+        workers.command(session, league.settings, worker_id, body, cause.actor, cause.now)
     return changing.done("/workers")
 
 
-def _table(league: AppState, visit: Visit, asked: Asked) -> dict[str, Any]:
-    lines, heartbeat_s = _lines(league, visit, asked), league.settings.heartbeat_s
-    return {"lines": lines, "asked": asked, "most": WORKERS_MAX, "heartbeat_s": heartbeat_s}
+def _table(league: AppState, visit: Visit, params: PageQuery) -> dict[str, Any]:
+    lines, heartbeat_s = _lines(league, visit, params), league.settings.heartbeat_s
+    return {"lines": lines, "asked": params, "most": WORKERS_MAX, "heartbeat_s": heartbeat_s}
 
 
-def _lines(league: AppState, visit: Visit, asked: Asked) -> list[Line]:
+def _lines(league: AppState, visit: Visit, params: PageQuery) -> list[Line]:
     with league.database.read() as session:
-        found = review.latest(session, league.settings, league.review_cache, WORKERS_MAX, asked.kind or None, visit.now)
+        found = review.latest(
+            session, league.settings, league.review_cache, WORKERS_MAX, params.kind or None, visit.now
+        )
         busy = activity.of_workers(session, visit.now)
     heartbeat = timedelta(seconds=league.settings.heartbeat_s)
     lines = [
         Line(worker, busy.get(worker.id, Activity()), _state(worker, (visit.now - worker.seen_at) / heartbeat))
         for worker in found
-        if asked.q.lower() in worker.name.lower()
+        if params.q.lower() in worker.name.lower()
     ]
     order: list[State] = ["quarantined", "suspect"]
     return sorted(lines, key=lambda line: order.index(line.state) if line.state in order else len(order))
