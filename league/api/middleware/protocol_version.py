@@ -38,9 +38,9 @@ def _spoken(scope: Scope) -> bool:
     return all(value in _SPOKEN for name, value in scope["headers"] if name == _NAME)
 
 
-def _refusal(asked: str) -> UnsupportedProtocolError:
+def _refusal(requested: str) -> UnsupportedProtocolError:
     here = version("echelon-league")
-    newer = asked.isdecimal() and int(asked) > PROTOCOL
+    newer = requested.isdecimal() and int(requested) > PROTOCOL
     way_out = "upgrade the server first" if newer else f"install echelon-league {here} on the client"
     spoken = f"{OLDEST}" if OLDEST == PROTOCOL else f"{OLDEST} to {PROTOCOL}"
-    return UnsupportedProtocolError(asked[:16], f"this server has version {here} and supports {spoken}", way_out)
+    return UnsupportedProtocolError(requested[:16], f"this server has version {here} and supports {spoken}", way_out)

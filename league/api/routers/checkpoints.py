@@ -37,7 +37,7 @@ _ONCE = {"Cache-Control": "no-store"}
     response_class=FileResponse,
     responses={
         200: {"content": _BYTES},
-        206: {"description": "The asked range", "content": _BYTES},
+        206: {"description": "The requested range", "content": _BYTES},
         _NOT_MODIFIED: {"description": "The caller already has them"},
         **_ELSEWHERE,
     },
@@ -149,9 +149,9 @@ def _without_other_units(scope: Scope) -> Scope:
 
 
 def _unsatisfiable(scope: Scope) -> UnsatisfiableRangeError:
-    asked = dict(scope["headers"]).get(b"range", b"").decode("latin-1")
+    requested = dict(scope["headers"]).get(b"range", b"").decode("latin-1")
     rule = "it is not a range, or begins after the last byte"
-    return UnsatisfiableRangeError(f"{asked!r:.120}", rule, "request bytes=FIRST-LAST, or the whole file")
+    return UnsatisfiableRangeError(f"{requested!r:.120}", rule, "request bytes=FIRST-LAST, or the whole file")
 
 
 def _most_bytes(request: Request, league: AppState) -> int:

@@ -69,8 +69,8 @@ def list_players(
     cursor: After = 0,
 ) -> Page[wire.Player]:
     """List players in ascending order of ids."""
-    asked = {"environment": environment, "standing": standing, "kind": kind, "role": role}
-    filters = {column: value for column, value in asked.items() if value is not None}
+    parameters = {"environment": environment, "standing": standing, "kind": kind, "role": role}
+    filters = {column: value for column, value in parameters.items() if value is not None}
     with league.database.read() as session:
         return snapshots.list_players(session, league.settings, filters, q, limit, cursor)
 
@@ -178,10 +178,10 @@ def _change(
     body: wire.LifecycleRequest | None,
     now: Now,
 ) -> wire.Player:
-    asked = body or wire.LifecycleRequest()
+    body = body or wire.LifecycleRequest()
     with league.database.write() as session:
         return transitions.transition(
-            session, league.settings, player_id, name, Cause(caller.name, asked.reason, now), expected=asked.expected
+            session, league.settings, player_id, name, Cause(caller.name, body.reason, now), expected=body.expected
         )
 
 

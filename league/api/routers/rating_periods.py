@@ -23,10 +23,10 @@ def close_rating_period(
     league: Running, now: Now, caller: Admin, body: Annotated[wire.PeriodCreate | None, Body()] = None
 ) -> Response:
     """Close a rating period over all results so far; without a body, in the league's only environment."""
-    asked = body or wire.PeriodCreate()
+    body = body or wire.PeriodCreate()
     with league.database.read() as session:
-        environment = asked.environment or environments.only(session)
-    period = closing.close(league.database, league.settings, environment, Cause(caller.name, asked.reason, now))
+        environment = body.environment or environments.only(session)
+    period = closing.close(league.database, league.settings, environment, Cause(caller.name, body.reason, now))
     return created(period, f"/rating-periods/{period.id}")
 
 

@@ -106,23 +106,23 @@ def only(session: Session) -> str:
     return known[0]
 
 
-def described(known: Sequence[str], asked: str | None = None) -> str:
+def described(known: Sequence[str], name: str | None = None) -> str:
     """Return names of environments as one line: all if there are few, else the ones most similar to a name."""
     if len(known) <= NAMED_MAX:
         return ", ".join(known)
-    close = [] if asked is None else nearest(known, asked)
+    close = [] if name is None else nearest(known, name)
     if close:
         return f"{len(known):,} environments; the nearest names are {', '.join(close)}"
     return f"{len(known):,} environments, {', '.join(known[:NAMED_MAX])} among them"
 
 
-def nearest(known: Sequence[str], asked: str) -> list[str]:
+def nearest(known: Sequence[str], name: str) -> list[str]:
     """Return at most `NAMED_MAX` names similar to a misspelt one, most similar first."""
-    wanted = _bigrams(asked[:_COMPARED_CHARS])
+    wanted = _bigrams(name[:_COMPARED_CHARS])
     # Shared bigrams are a cheap filter before the quadratic comparison.
-    likely = nlargest(_COMPARED, known, key=lambda name: len(wanted & _bigrams(name[:_COMPARED_CHARS])))
-    by_start = {name[:_COMPARED_CHARS]: name for name in reversed(likely)}
-    return [by_start[each] for each in get_close_matches(asked[:_COMPARED_CHARS], by_start, n=NAMED_MAX)]
+    likely = nlargest(_COMPARED, known, key=lambda each: len(wanted & _bigrams(each[:_COMPARED_CHARS])))
+    by_start = {each[:_COMPARED_CHARS]: each for each in reversed(likely)}
+    return [by_start[each] for each in get_close_matches(name[:_COMPARED_CHARS], by_start, n=NAMED_MAX)]
 
 
 def _bigrams(text: str) -> set[str]:

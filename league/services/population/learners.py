@@ -228,13 +228,13 @@ def _start(request: wire.LearnerCreate, kind: wire.Kind, name: str, now: datetim
 
 
 def _require_match(learner: Learner, request: wire.LearnerCreate) -> None:
-    for field, stored, asked in (
+    for field, stored, requested in (
         ("role", learner.role, request.role),
         ("signature", learner.signature, request.signature),
     ):
-        if stored != asked:
+        if stored != requested:
             raise LearnerMismatchError(
-                f"{field}={asked}",
+                f"{field}={requested}",
                 f"learner {learner.name!r} of {learner.environment} has {field}={stored}",
                 "register under another name",
             )
