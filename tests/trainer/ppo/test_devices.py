@@ -1,4 +1,7 @@
-"""What belongs to weights lives where they do. The `meta` device has no memory, and refuses to meet any other."""
+"""What belongs to weights lives where they do.
+
+The `meta` device has no memory: it refuses to meet any other device, and to tell the host a number.
+"""
 
 import pytest
 import torch
@@ -6,16 +9,22 @@ from torch import Tensor
 
 from arena.environments import declare
 from arena.policies import ActorCritic, Architecture, NetworkPolicy
-from trainer.config.schema import OptimizerSettings
+from arena.policies.nn.packed_runs import PackedRuns
+from trainer.config.schema import OptimizerSettings, PPOSettings
 from trainer.opponents.actors import StackedActor, make_actor
 from trainer.opponents.pool import Opponent
+from trainer.ppo.loss import LossCoefficients, PPOLoss
 from trainer.ppo.optim.optimizer import FlatAdamW, trainable_parameters
+from trainer.ppo.ppo import PPO
+from trainer.ppo.sequences import SequenceBatch
+from trainer.rollout.actor import RolloutActor
+from trainer.rollout.buffer import RolloutBuffer
 from trainer.runtime.benchmark.synthetic_env import IdlePolicy, Synthetic, SyntheticSpec
 
 WITHOUT_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 GPU = pytest.param("cuda", marks=[WITHOUT_GPU, pytest.mark.gpu])
 SPEC = declare("mech-duel")
-ROWS = 3
+ROWS, STEPS = 3, 4
 
 
 @pytest.fixture(params=["meta", GPU])
@@ -88,3 +97,57 @@ def test_the_optimisers_state_follows_the_weights_and_nothing_is_left_behind(dev
     for name, tensor in trained.tensors().items():
         there = moved.tensors()[name]
         assert (there.device.type, there.shape) == (device.type, tensor.shape)
+
+
+@pytest.mark.parametrize("member_size", [0, 8])
+def test_acting_for_a_chunk_stays_on_the_device_and_waits_for_no_result(device: torch.device, member_size: int):
+    network = network_of(member_size=member_size).to(device)
+    buffer = RolloutBuffer.allocate(network, steps=2 * STEPS, rows=ROWS, bptt_horizon=STEPS)
+    actor = RolloutActor(network, ROWS, SPEC.num_agents)
+    actor.refresh_weights()
+    actor.begin_chunk(buffer, 0, torch.Generator())
+    actor._noise = actor._noise.to(device)  # a generator of the device draws it there
+
+    for t in range(STEPS):
+        actor.act(buffer, t)
+    actor.finish_chunk(buffer, 0)
+
+    assert {each.device.type for each in actor.state} == {device.type}
+
+
+@pytest.mark.parametrize("member_size", [0, 8])
+def test_forward_and_backward_pass_stay_on_the_device_and_wait_for_no_result(device: torch.device, member_size: int):
+    network, count = network_of(member_size=member_size).to(device), STEPS * ROWS
+    ppo = PPO(
+        network,
+        PPOSettings(),
+        OptimizerSettings(),
+        torch.Generator(),
+        loss=PPOLoss(PPOSettings(), network.layout, device),
+    )
+    layout, runs = network.layout, PackedRuns.of(torch.full((ROWS,), STEPS), STEPS)
+
+    def zeros(*shape: int) -> Tensor:
+        return torch.zeros(shape, device=device)
+
+    batch = SequenceBatch(
+        observation=zeros(count, SPEC.observation_size),
+        state=network.initial_state(ROWS),
+        runs=PackedRuns(*(each.to(device) for each in runs)),
+        loss_mask=zeros(count).bool(),
+        loss_index=None,
+        index=zeros(count).long(),
+        noise=layout.draw_entropy_noise((count,), torch.Generator()).to(device),
+        action_mask=zeros(count, layout.mask_size).bool(),
+        raw_action=zeros(count, layout.raw_size),
+        log_prob=zeros(count, len(layout.heads)),
+        old_value=zeros(count),
+        advantage=zeros(count),
+        returns=zeros(count),
+    )
+    weights = ppo.loss.weights(LossCoefficients(0.001, 0.1, 0.1, 0.5), ppo.under_floor)
+
+    loss = ppo._compute_loss(batch, weights)[0].loss
+    torch.autograd.backward(loss)
+
+    assert loss.device.type == ppo.optimizer.clip_gradient().device.type == device.type
