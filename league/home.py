@@ -58,6 +58,11 @@ def entry_folder(home: Path, environment: str, name: str) -> Path:
     return home / "entries" / folder_name(environment) / folder_name(name)
 
 
+def attached_folder(home: Path, environment: str, learner: str, worker: str) -> Path:
+    """Return the folder of a worker that is attached by `league.client`."""
+    return home / "attached" / folder_name(environment) / folder_name(learner) / folder_name(worker)
+
+
 def run_folder(runs: Path, environment: str, learner: str) -> Path:
     """Return the run folder of a learner, unique per environment and learner.
 

@@ -51,8 +51,9 @@ for module in modules:
         (TORCH_FREE_ARENA, ("torch", "warp", *SLOW_TO_LOAD)),
         (SERVER_SIDE, ("torch", "warp", *SLOW_TO_LOAD)),
         (TRAINER, SLOW_TO_LOAD),
+        (("league.client",), ("numpy", "typer", "rich")),
     ],
-    ids=["arithmetic", "server", "trainer"],
+    ids=["arithmetic", "server", "trainer", "client"],
 )
 def test_modules_load_heavy_packages_lazily(modules: tuple[str, ...], unwanted: tuple[str, ...]) -> None:
     command = [sys.executable, "-c", PROGRAM, " ".join(unwanted), *modules]

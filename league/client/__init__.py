@@ -4,23 +4,42 @@
     for line in league.standings("mech-duel").items:
         print(line.rank, line.call_sign or line.name, line.rating, line.deviation)
 
+A trainer of your own plays for a learner in a session:
+
+    with attach("my-learner", environment="rps", worker="gpu-3") as session:
+        for match in session.matches():
+            session.report(match, score=play(match), decisions=1)
+
 `LeagueClient(http=TestClient(app))` calls an application in the same process, without a socket.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from league import wire
 from league.client.address import DEFAULT_URL, Address, find_league
-from league.client.checkpoints import CheckpointCalls
 from league.client.connection import patience_of
 from league.client.gates import GateCalls
-from league.client.leases import LeaseCalls
-from league.client.players import PlayerCalls
 from league.client.replays import ReplayCalls
+from league.client.session import Match, Session, SessionSettings
+from league.client.session.calls import AttachCalls
 from league.client.standings import StandingsCalls
-from league.client.workers import WorkerCalls
 
-__all__ = ["DEFAULT_URL", "Address", "LeagueClient", "find_league", "patience_of"]
+__all__ = [
+    "DEFAULT_URL",
+    "Address",
+    "LeagueClient",
+    "Match",
+    "Session",
+    "SessionSettings",
+    "attach",
+    "find_league",
+    "patience_of",
+]
 
 
-class LeagueClient(WorkerCalls, CheckpointCalls, PlayerCalls, LeaseCalls, GateCalls, StandingsCalls, ReplayCalls):
+class LeagueClient(AttachCalls, GateCalls, StandingsCalls, ReplayCalls):
     """Client of one league server; thread-safe.
 
     Args:
@@ -36,3 +55,37 @@ class LeagueClient(WorkerCalls, CheckpointCalls, PlayerCalls, LeaseCalls, GateCa
         ConfigurationError: The URL is not an HTTP URL.
         UnauthenticatedError: The token is malformed.
     """
+
+
+@contextmanager
+def attach(
+    learner: str | wire.LearnerCreate,
+    *,
+    environment: str | None = None,
+    worker: str = "trainer",
+    url: str | None = None,
+    token: str | None = None,
+    folder: Path | None = None,
+    settings: SessionSettings | None = None,
+) -> Iterator[Session]:
+    """Attach this process to a league as a worker that trains a learner, until the `with` block ends.
+
+    Args:
+        learner: Name of a main learner, or the registration of a learner of any role.
+        environment: Game that the league plays; None if it plays only one. To add a game to the league, pass a
+            registration with its signature as `learner`.
+        worker: Name of the worker. Workers that train one learner on one machine need different names.
+        url: URL of the server; see `LeagueClient`.
+        token: Bearer token; see `LeagueClient`.
+        folder: Folder of the worker, from which the next start resumes; None: a folder in the home folder.
+        settings: Settings of the session; None for the defaults.
+
+    Raises:
+        ConfigurationError: The environment is unknown, or another process is attached with this folder.
+        LeagueError: The league cannot be reached, or rejects the registration.
+    """
+    with (
+        LeagueClient(url, token) as client,
+        client.attach(learner, environment=environment, worker=worker, folder=folder, settings=settings) as session,
+    ):
+        yield session

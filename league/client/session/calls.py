@@ -1,0 +1,37 @@
+"""Attach a worker to a league."""
+
+from pathlib import Path
+
+from league import wire
+from league.client.session.session import Session, SessionCalls, SessionSettings
+from league.errors import ConfigurationError
+from league.home import attached_folder, home_folder
+
+
+class AttachCalls(SessionCalls):
+    """Calls of a worker, and its session."""
+
+    def attach(
+        self,
+        learner: str | wire.LearnerCreate,
+        *,
+        environment: str | None = None,
+        worker: str = "trainer",
+        folder: Path | None = None,
+        settings: SessionSettings | None = None,
+    ) -> Session:
+        """Register a learner and a worker that trains it, and start a session; see `league.client.attach`."""
+        registration = learner if isinstance(learner, wire.LearnerCreate) else self._main_of(learner, environment)
+        if folder is None:
+            folder = attached_folder(home_folder(), registration.environment, registration.name, worker)
+        return Session(self, registration, worker, folder, settings or SessionSettings())
+
+    def _main_of(self, name: str, environment: str | None) -> wire.LearnerCreate:
+        """Return the registration of a main learner in an environment that the league knows."""
+        known = self._get("/environments", wire.Page[wire.Environment], {"limit": 1000}).items
+        found = [each for each in known if each.signature and environment in (None, each.name)]
+        if len(found) != 1 or found[0].signature is None:
+            rule = f"the league has {len(found)} environments of this name with a signature"
+            way_out = "pass its name, or a `league.wire.LearnerCreate` with the signature for a new environment"
+            raise ConfigurationError(f"environment={environment}", rule, way_out)
+        return wire.LearnerCreate(name=name, role="main", environment=found[0].name, signature=found[0].signature)
