@@ -51,6 +51,8 @@ class Plan:
         matches: Rating matches in each, and training matches of the learner.
         budget: Matches of a rating lease; a pair plays two leases at a time.
         intransitive: Share of all squared log-odds that strengths do not explain, in [0, 1).
+        drift: 1 less the correlation of a player's position in a cycle with its parent's, in (0, 1]. 0: there are no
+            positions, and each pair has a part of its own.
     """
 
     snapshots: int
@@ -60,6 +62,7 @@ class Plan:
     matches: int
     budget: int
     intransitive: float
+    drift: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +100,9 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=1, help="matches of a rating lease")
     parser.add_argument("--gains", type=float, nargs="+", default=[0.0, 40.0, 100.0], help="points a snapshot")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0, 0.3], help="intransitive, in [0, 1)")
+    parser.add_argument(
+        "--drift", type=float, default=0.0, help="of cyclic positions, in (0, 1]; 0: pairs are unrelated"
+    )
     parser.add_argument("--rules", nargs="+", choices=list(RULES), default=list(RULES), help="how players are rated")
     record.add_json_option(parser)
     arguments = parser.parse_args()
@@ -109,13 +115,13 @@ def main() -> None:
     )
     for share in arguments.shares:
         for gain in arguments.gains:
-            plan = Plan(arguments.snapshots, gain, 60.0, 3, arguments.matches, arguments.budget, share)
+            plan = Plan(arguments.snapshots, gain, 60.0, 3, arguments.matches, arguments.budget, share, arguments.drift)
             for name in arguments.rules:
                 outcomes = [
                     simulate(plan, RULES[name], np.random.default_rng(seed)) for seed in range(arguments.leagues)
                 ]
                 print(f"{share:>8g}{gain:>6g} {name:20}{_summary(outcomes)}", flush=True)
-                rows.append(_row(share, gain, name, outcomes))
+                rows.append(_row(plan, name, outcomes))
     record.write(arguments.json, "calibration", rows)
 
 
@@ -126,9 +132,23 @@ def population(plan: Plan, rng: np.random.Generator) -> Truth:
     lead = (strength[:, None] - strength) / SCALE
     explained = np.square(lead[np.triu_indices_from(lead, 1)]).mean()
     unexplained = plan.intransitive / (1.0 - plan.intransitive) * explained
-    own = np.triu(rng.normal(0.0, np.sqrt(unexplained), lead.shape), 1)
-    log_odds = lead + own - own.T
+    if plan.drift:
+        u, v = _positions(plan, rng) * (unexplained / 2.0) ** 0.25
+        log_odds = lead + np.outer(u, v) - np.outer(v, u)
+    else:
+        own = np.triu(rng.normal(0.0, np.sqrt(unexplained), lead.shape), 1)
+        log_odds = lead + own - own.T
     return Truth(_on_average(log_odds), log_odds)
+
+
+def _positions(plan: Plan, rng: np.random.Generator) -> FloatArray:
+    """Return positions of variance 1 in one cyclic component, (2, P), which drift along the lineage."""
+    noise = rng.normal(size=(2, plan.snapshots + 1))
+    positions = noise.copy()
+    kept = 1.0 - plan.drift
+    for player in range(2, plan.snapshots + 1):
+        positions[:, player] = kept * positions[:, player - 1] + np.sqrt(1.0 - kept**2) * noise[:, player]
+    return positions
 
 
 def _on_average(log_odds: FloatArray) -> FloatArray:
@@ -214,10 +234,11 @@ def _summary(outcomes: list[Outcome]) -> str:
     )
 
 
-def _row(share: float, gain: float, name: str, outcomes: list[Outcome]) -> record.Row:
+def _row(plan: Plan, name: str, outcomes: list[Outcome]) -> record.Row:
     inside = np.array([np.abs(each.rating - each.truth) < BAND * each.deviation for each in outcomes])
+    league = f"intransitive share {plan.intransitive:g}, drift {plan.drift:g}, gain {plan.step:g}"
     return {
-        "work": f"true ratings inside 95 % intervals, intransitive share {share:g}, gain {gain:g}, {name}",
+        "work": f"true ratings inside 95 % intervals, {league}, {name}",
         "measured": f"{inside.mean():.1%} ± {_twice_error(inside):.1%}",
         "aim": "93 to 97 %" if name == "whole history" else "",
     }

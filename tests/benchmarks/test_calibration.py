@@ -58,6 +58,17 @@ def test_made_up_leagues_have_the_intransitive_share_that_was_asked_for() -> Non
         assert truth.rating[0] == 1500.0
 
 
+def test_positions_that_drift_are_like_those_of_the_parent_with_the_share_that_was_asked_for() -> None:
+    plan = replace(PLAN, snapshots=300, step=0.0, spread=5.0, intransitive=0.3, drift=0.1)
+    truth = population(plan, np.random.default_rng(1))
+    chance = 1.0 / (1.0 + np.exp(-truth.log_odds))
+    assert cyclic_share(chance, np.ones_like(chance) - np.eye(len(chance))) == pytest.approx(0.3, abs=0.1)
+    own = truth.log_odds - (truth.log_odds.mean(axis=1)[:, None] - truth.log_odds.mean(axis=1))
+    neighbours, strangers = (np.corrcoef(own[1:-gap].ravel(), own[1 + gap :].ravel())[0, 1] for gap in (1, 50))
+    assert neighbours == pytest.approx(0.9, abs=0.05)
+    assert strangers == pytest.approx(0.0, abs=0.2)
+
+
 def test_the_truth_is_the_strength_where_there_are_no_circles() -> None:
     truth = population(PLAN, np.random.default_rng(2))
     assert (truth.rating - truth.rating[:, None]) / 173.7178 == pytest.approx(-truth.log_odds, abs=1e-3)
