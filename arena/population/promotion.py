@@ -1,10 +1,12 @@
 """Promotion of candidates to commanders, succession of the champion, and retirement, by rule and with a reason.
 
-While places are free, a candidate takes one if it is very probably better than the median frozen player or than the
-champion. When all are taken, a candidate must have a higher conservative rating than the weakest commander, have no low
-win rate against any commander, and pass a gate, a sequential test with its own matches (`arena.evaluation.sprt`).
+Only players with enough games and a narrow interval of the rating are eligible. While places are free, a candidate must
+very probably be better than the median frozen player or than the champion. When all are taken, it must have a higher
+conservative rating than the weakest commander, and no low win rate against any commander. As soon as there is a
+commander, a candidate must also pass a gate, a sequential test with its own matches (`arena.evaluation.sprt`).
 Afterwards the weakest commanders beyond the capacity retire. Scripted baselines, the champion and players with few
-games never retire. The champion is a commander. Another commander succeeds it if it is very probably better.
+games never retire. The champion is a commander. Another commander succeeds it if it is very probably better and wins a
+gate against it.
 
 Each rule takes a roster and returns decisions.
 """
@@ -33,12 +35,14 @@ class PromotionConfig:
         superiority: Probability of being better than the median frozen player that suffices for a free place, in (0,
             1).
         least_games: Fewest rated games before a player is promoted or retired, >= 0.
+        max_interval: Maximum width of the 95 % interval, rating +- 2 RD from end to end, of a player that is promoted
+            or becomes champion, in points, > 0. The default allows +-75 points, an RD of 37.5.
         least_win_rate: Lowest win rate against any commander for a promotion beyond capacity, in [0, 1].
         least_pair_games: Fewest effective games of a win rate that can prevent a promotion, >= 0.
         succession: Probability of being better than the champion that suffices for succession or for a free place, in
             (0.5, 1).
-        gate: Opponent in the gate for an occupied place: the `weakest` commander, or the `champion` if there is one;
-            `off` for no gate.
+        gate: Opponent in the gate of a candidate: the `weakest` commander, or the `champion` if there is one; `off`
+            for no gates, neither for promotion nor for succession.
         gate_elo0: Lead under H0 of the gate, in points.
         gate_elo1: Lead under H1 of the gate, in points, > gate_elo0.
         gate_share: Share of the matches between frozen players used for open gates, in (0, 1].
@@ -50,6 +54,7 @@ class PromotionConfig:
     capacity: int = 20
     superiority: float = 0.95
     least_games: int = 20
+    max_interval: float = 150.0
     least_win_rate: float = 0.45
     least_pair_games: float = 20.0
     succession: float = 0.99
@@ -72,6 +77,8 @@ class PromotionConfig:
                 f"least_games is {self.least_games} and least_pair_games {self.least_pair_games}: "
                 "both must be 0 or more"
             )
+        if not self.max_interval > 0.0:
+            raise ValueError(f"max_interval is {self.max_interval}: it must be above 0 points; 150 is typical")
         if self.gate not in GATES:
             raise ValueError(f"gate is {self.gate!r}: it must be one of {', '.join(GATES)}")
         if not 0.0 < self.gate_share <= 1.0:
@@ -120,6 +127,7 @@ class Roster:
         record: Returns a player's record against others, by their indices in the roster. It is called for few players,
             so that a large league needs no table of all pairs.
         gates: Gates that the rule has opened for candidates, by index in the roster.
+        title_gates: Gates of other commanders against the champion, by the commander's index in the roster.
 
     Raises:
         ValueError: A column does not have one entry per player, a player is both candidate and commander, or there are
@@ -135,6 +143,7 @@ class Roster:
     baseline: BoolArray
     record: Callable[[int, Sequence[int]], HeadToHead]
     gates: Mapping[int, GateResult]
+    title_gates: Mapping[int, GateResult]
 
     def __post_init__(self) -> None:
         players = len(self.ratings)
@@ -245,31 +254,58 @@ def retirements(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]
 
 
 def succession(roster: Roster, config: PromotionConfig) -> Decision | None:
-    """Decide on succession: the challenger is the eligible commander with the highest conservative rating.
+    """Decide on succession: challengers are the eligible commanders, highest conservative rating first.
 
         P(challenger better than champion) = Phi((r1 - r2) / sqrt(RD1^2 + RD2^2))
 
-    Without a champion, the challenger becomes champion. Otherwise it succeeds only if this probability reaches
-    `config.succession`. The test is repeated after every rating period, so a lower threshold would soon be crossed by
-    noise.
+    Without a champion, the first challenger becomes champion. Otherwise a challenger succeeds only if this probability
+    reaches `config.succession` and it then wins a gate against the champion. The probability is compared after every
+    rating period and would alone be crossed by noise. A challenger is tested once against the same champion.
 
     Args:
         roster: The frozen players, with promotions applied.
         config: The rules.
 
     Returns:
-        The decision about the challenger; None without an eligible one.
+        The decision about the first challenger that succeeds, else about the first that needs a gate, a `GateRequest`,
+        else about the first; None without a challenger.
     """
     floor = conservative(roster.ratings)
-    ready = np.flatnonzero(roster.commander & ~roster.champion & (roster.games >= config.least_games))
+    settled = (roster.games >= config.least_games) & (_interval(roster) <= config.max_interval)
+    ready = np.flatnonzero(roster.commander & ~roster.champion & settled)
     if not ready.size:
         return None
-    player = int(ready[np.argmax(floor[ready])])
+    challengers = [int(player) for player in ready[np.argsort(-floor[ready], kind="stable")]]
     champions = np.flatnonzero(roster.champion)
     if not champions.size:
-        reason = f"there was no champion; highest conservative rating of all commanders: {floor[player]:.0f}"
-        return Decision(player, approved=True, reason=reason)
-    return _judge_against_champion(player, int(champions[0]), roster, config)
+        reason = f"there was no champion; highest conservative rating of all commanders: {floor[challengers[0]]:.0f}"
+        return Decision(challengers[0], approved=True, reason=reason)
+    decisions = [_judge_challenger(player, int(champions[0]), roster, config) for player in challengers]
+    return min(decisions, key=lambda decision: (not decision.approved, not isinstance(decision, GateRequest)))
+
+
+def _judge_challenger(player: int, champion: int, roster: Roster, config: PromotionConfig) -> Decision:
+    decision = _judge_against_champion(player, champion, roster, config)
+    if not decision.approved:
+        return decision
+    return _require_gate(decision, champion, roster.title_gates.get(player), roster, config)
+
+
+def _interval(roster: Roster) -> FloatArray:
+    """Return the width of each player's 95 % interval, from end to end: 4 RD."""
+    return 4.0 * roster.ratings.deviation
+
+
+def _require_gate(
+    decision: Decision, rival: int, result: GateResult | None, roster: Roster, config: PromotionConfig
+) -> Decision:
+    """Return an approved decision as it stands after the player's gate; a request if there is no gate yet."""
+    if config.gate == "off":
+        return decision
+    if result is None:
+        reason = f"{decision.reason}; it must first pass a gate against {roster.names[rival]}"
+        return GateRequest(decision.player, approved=False, reason=reason, rival=rival)
+    return replace(decision, approved=result.decision == "accept", reason=f"{decision.reason}; {result.told}")
 
 
 def _judge_against_champion(player: int, champion: int, roster: Roster, config: PromotionConfig) -> Decision:
@@ -291,9 +327,33 @@ def _judge(player: int, commanders: list[int], roster: Roster, config: Promotion
     games = int(roster.games[player])
     if games < config.least_games:
         return Decision(player, approved=False, reason=f"{games} of the {config.least_games} required games")
+    interval = float(_interval(roster)[player])
+    if interval > config.max_interval:
+        reason = (
+            f"its 95 % interval is {interval:.0f} points wide, above {config.max_interval:g}; "
+            f"it needs more rating matches than its {games}"
+        )
+        return Decision(player, approved=False, reason=reason)
     if len(commanders) < config.capacity:
-        return _judge_for_free_place(player, len(commanders), roster, config)
-    return _judge_against_commanders(player, commanders, roster, config)
+        decision = _judge_for_free_place(player, len(commanders), roster, config)
+    else:
+        decision = _judge_against_commanders(player, commanders, roster, config)
+    if not decision.approved or not commanders:
+        return decision
+    return _require_gate(decision, _rival(commanders, roster, config), roster.gates.get(player), roster, config)
+
+
+def _rival(commanders: list[int], roster: Roster, config: PromotionConfig) -> int:
+    """Return the opponent of a candidate's gate."""
+    champion = np.flatnonzero(roster.champion)
+    if config.gate == "champion" and champion.size:
+        return int(champion[0])
+    return _weakest(commanders, roster)
+
+
+def _weakest(commanders: list[int], roster: Roster) -> int:
+    floor = conservative(roster.ratings)
+    return min(commanders, key=lambda commander: float(floor[commander]))
 
 
 def _judge_for_free_place(player: int, taken: int, roster: Roster, config: PromotionConfig) -> Decision:
@@ -321,7 +381,7 @@ def _judge_against_median(player: int, roster: Roster, config: PromotionConfig) 
 
 def _judge_against_commanders(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
     floor = conservative(roster.ratings)
-    weakest = min(commanders, key=lambda commander: floor[commander])
+    weakest = _weakest(commanders, roster)
     compared = (
         f"its conservative rating {floor[player]:.0f} against {floor[weakest]:.0f} of {roster.names[weakest]}, "
         "the weakest commander,"
@@ -332,15 +392,7 @@ def _judge_against_commanders(player: int, commanders: list[int], roster: Roster
     if beaten is not None:
         return Decision(player, approved=False, reason=beaten)
     reason = f"{compared} wins it a place; no commander is known to hold it under {config.least_win_rate:g}"
-    if config.gate == "off":
-        return Decision(player, approved=True, reason=reason)
-    result = roster.gates.get(player)
-    if result is None:
-        champion = np.flatnonzero(roster.champion)
-        rival = int(champion[0]) if config.gate == "champion" and champion.size else weakest
-        told = f"{reason}, once it passes a gate against {roster.names[rival]}"
-        return GateRequest(player, approved=False, reason=told, rival=rival)
-    return Decision(player, approved=result.decision == "accept", reason=f"{reason}; {result.told}")
+    return Decision(player, approved=True, reason=reason)
 
 
 def _beaten(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> str | None:

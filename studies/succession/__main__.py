@@ -47,7 +47,7 @@ def main() -> None:
     for lead in arguments.leads:
         past = simulate(lead, setup, np.random.default_rng(int(lead)))
         for share in arguments.shares:
-            config = PromotionConfig(succession=share)
+            config = PromotionConfig(succession=share, gate="off", max_interval=np.inf)
             follows = np.array([[lets_follow(*pair, config) for pair in zip(*period, strict=True)] for period in past])
             followed = np.maximum.accumulate(follows, axis=0).mean(axis=1)
             by = [followed[min(period, setup.periods) - 1] for period in (10, 50, setup.periods)]
@@ -99,6 +99,7 @@ def lets_follow(rating: FloatArray, deviation: FloatArray, config: PromotionConf
         baseline=~both,
         record=lambda _, others: HeadToHead(np.full(len(others), 0.5), np.zeros(len(others))),
         gates={},
+        title_gates={},
     )
     decision = succession(roster, config)
     return decision is not None and decision.approved

@@ -91,6 +91,9 @@ def _update_champion(
     session: Session, settings: Settings, roster: Roster, ids: list[int], champion: int | None, now: datetime
 ) -> Roster:
     decision = rule.succession(roster, settings.promotion)
+    # At most one gate for the title is open at a time, beside at most one for promotion.
+    if isinstance(decision, GateRequest) and all(gate.decision != "continue" for gate in roster.title_gates.values()):
+        gates.find_or_open(session, _gate(settings, ids, decision), RULE, now)
     if decision is None or not decision.approved:
         return roster
     player = ids[decision.player]
@@ -134,6 +137,7 @@ def _roster(
         baseline=np.array([member.kind == "baseline" for member in members], dtype=np.bool_),
         record=record,
         gates=_gates(session, settings, members),
+        title_gates=_title_gates(session, settings, members, champion),
     )
 
 
@@ -149,4 +153,17 @@ def _gates(session: Session, settings: Settings, members: Sequence[Member]) -> d
         indices[gate.candidate_id]: gates.result(gate)
         for gate in gates.of_test(session, list(indices), test)
         if gate.actor == RULE or gate.champion_id in commanders
+    }
+
+
+def _title_gates(
+    session: Session, settings: Settings, members: Sequence[Member], champion: int | None
+) -> dict[int, GateResult]:
+    """Return the results of the commanders' gates against the champion, by the commanders' indices."""
+    indices = {member.id: index for index, member in enumerate(members) if member.standing == "commander"}
+    test = SprtConfig(settings.promotion.gate_elo0, settings.promotion.gate_elo1)
+    return {
+        indices[gate.candidate_id]: gates.result(gate)
+        for gate in gates.of_test(session, list(indices), test)
+        if gate.champion_id == champion
     }

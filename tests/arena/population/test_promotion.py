@@ -21,7 +21,7 @@ from arena.population.promotion import (
 from arena.ratings.glicko2 import Ratings, conservative
 
 
-def roster(players, *, win_rate=None, pair_games=None, gates=None):
+def roster(players, *, win_rate=None, pair_games=None, gates=None, title_gates=None):
     """Players are (rating, deviation, games, standing)."""
     rating, deviation, games, standing = zip(*players, strict=True)
     count = len(players)
@@ -38,6 +38,7 @@ def roster(players, *, win_rate=None, pair_games=None, gates=None):
         baseline=np.isin(standing, ["baseline", "scripted commander"]),
         record=lambda player, others: HeadToHead(rates[player, others], games_of_pairs[player, others]),
         gates=gates or {},
+        title_gates=title_gates or {},
     )
 
 
@@ -47,8 +48,10 @@ def full_house(*newcomers, win_rate=None, pair_games=None, gates=None):
     return roster([*commanders, *newcomers], win_rate=win_rate, pair_games=pair_games, gates=gates)
 
 
-THREE = PromotionConfig(capacity=3, gate="off")
+ANY_WIDTH = {"max_interval": np.inf}
+THREE = PromotionConfig(capacity=3, gate="off", **ANY_WIDTH)
 GATED = PromotionConfig(capacity=3)
+UNGATED = PromotionConfig(gate="off", **ANY_WIDTH)
 STRONG = (1800, 30, 50, "candidate")
 
 
@@ -66,7 +69,7 @@ def test_superiority_is_the_normal_probability_of_a_higher_strength():
 def test_while_places_are_free_a_95_percent_chance_against_the_median_suffices(rating, takes_a_place):
     # the median of the others is 1500; 1500 + 1.645 * 50 = 1582.2
     players = [(1400, 50, 99, "baseline"), (1500, 60, 30, "commander"), (1900, 60, 30, "retired")]
-    decisions = promotions(roster([*players, (rating, 50, 25, "candidate")]), PromotionConfig())
+    decisions = promotions(roster([*players, (rating, 50, 25, "candidate")]), UNGATED)
     assert decisions[0].approved is takes_a_place
     assert "median frozen player at 1500" in decisions[0].reason
     assert "1 of 20 places taken" in decisions[0].reason
@@ -75,21 +78,21 @@ def test_while_places_are_free_a_95_percent_chance_against_the_median_suffices(r
 @pytest.mark.parametrize(("games", "takes_a_place"), [(19, False), (20, True)])
 def test_candidates_with_fewer_than_20_games_are_not_promoted(games, takes_a_place):
     players = [(1500, 50, 99, "baseline"), (2500, 50, games, "candidate")]
-    (decision,) = promotions(roster(players), PromotionConfig())
+    (decision,) = promotions(roster(players), UNGATED)
     assert decision.approved is takes_a_place
     if not takes_a_place:
         assert decision.reason == "19 of the 20 required games"
 
 
 def test_single_candidate_is_not_promoted():
-    (decision,) = promotions(roster([(1900, 50, 40, "candidate")]), PromotionConfig())
+    (decision,) = promotions(roster([(1900, 50, 40, "candidate")]), UNGATED)
     assert decision == Decision(0, approved=False, reason=decision.reason)
     assert_names(decision.reason, "0 of 20")
 
 
 def test_the_median_leaves_the_candidate_itself_out():
     players = [(1500, 50, 99, "baseline"), (1650, 50, 40, "candidate")]
-    (decision,) = promotions(roster(players), PromotionConfig())
+    (decision,) = promotions(roster(players), UNGATED)
     assert decision.approved
     assert "median frozen player at 1500" in decision.reason
 
@@ -99,7 +102,7 @@ def test_clearly_better_candidate_takes_a_free_place_and_becomes_champion(rating
     # nobody is above the median of 1620; 1500 + 2.326 * hypot(40, 26.75) = 1611.9
     equals = [(1620, 30, 90, "candidate")] * 5
     players = roster([(1500, 26.75, 200, "champion"), *equals, (rating, 40, 50, "candidate")])
-    decision = next(each for each in promotions(players, PromotionConfig()) if each.player == 6)
+    decision = next(each for each in promotions(players, UNGATED) if each.player == 6)
     assert decision.approved is takes_a_place
     if takes_a_place:
         assert decision.reason.startswith("P(better than the champion Player 0 at 1500) is 0.99")
@@ -166,9 +169,26 @@ def test_accepted_gate_does_not_override_a_losing_record_against_a_commander():
     assert not promotions(house, GATED)[0].approved
 
 
-def test_while_places_are_free_no_gate_is_needed():
+def test_free_place_needs_a_gate_against_the_weakest_commander():
     (decision,) = promotions(full_house(STRONG), PromotionConfig(capacity=4))
-    assert decision.approved
+    assert isinstance(decision, GateRequest)
+    assert (decision.rival, decision.approved) == (0, False)
+    won = full_house(STRONG, gates={3: GateResult("accept", "gate 7")})
+    assert promotions(won, PromotionConfig(capacity=4))[0].approved
+
+
+def test_first_commander_needs_no_gate():
+    players = [(1500, 30, 99, "baseline"), (1900, 30, 50, "candidate")]
+    assert promotions(roster(players), PromotionConfig())[0].approved
+
+
+@pytest.mark.parametrize(("deviation", "eligible"), [(37.5, True), (37.6, False)])
+def test_interval_wider_than_150_points_prevents_promotion(deviation, eligible):
+    players = [(1500, 30, 99, "baseline"), (1900, deviation, 50, "candidate")]
+    (decision,) = promotions(roster(players), PromotionConfig())
+    assert decision.approved is eligible
+    if not eligible:
+        assert_names(decision.reason, 150, 50)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +206,7 @@ def test_gates_have_valid_terms(change, values):
 
 def test_each_promotion_takes_a_place_from_the_next_in_line():
     players = [(1000, 30, 90, "baseline"), (1400, 30, 90, "candidate"), (1500, 30, 90, "candidate")]
-    decisions = promotions(roster(players), PromotionConfig(capacity=1))
+    decisions = promotions(roster(players), PromotionConfig(capacity=1, gate="off"))
     assert [decision.player for decision in decisions] == [2, 1]
     assert approved(decisions) == [2]
     assert "against 1440 of Player 2, the weakest commander" in decisions[1].reason
@@ -232,7 +252,7 @@ def test_baselines_and_players_under_twenty_games_never_retire():
     st.integers(1, 6),
 )
 def test_promotions_and_retirements_end_within_capacity_or_with_protected_players(players, capacity):
-    config = PromotionConfig(capacity=capacity)
+    config = PromotionConfig(capacity=capacity, gate="off", max_interval=np.inf)
     before = roster(players)
     promoted = approved(promotions(before, config))
     after = [(*p[:3], "commander") if i in promoted else p for i, p in enumerate(players)]
@@ -251,6 +271,8 @@ def test_promotions_and_retirements_end_within_capacity_or_with_protected_player
         ({"superiority": 1.0}, ("superiority", 1.0)),
         ({"least_win_rate": 45.0}, ("least_win_rate", 45.0)),
         ({"least_games": -1}, ("least_games", -1)),
+        ({"max_interval": 0.0}, ("max_interval", 0.0)),
+        ({"max_interval": float("nan")}, ("max_interval", "nan")),
         ({"least_pair_games": float("nan")}, ("least_pair_games", "nan")),
     ],
 )
@@ -274,7 +296,7 @@ def test_a_roster_that_does_not_fit_together_is_refused_by_name():
 
 def test_commander_with_the_highest_conservative_rating_becomes_first_champion():
     players = [(1700, 90, 50, "commander"), (1650, 40, 50, "commander"), (1900, 30, 50, "candidate")]
-    decision = succession(roster(players), PromotionConfig())
+    decision = succession(roster(players), UNGATED)
     assert (decision.player, decision.approved) == (1, True)
     assert_names(decision.reason, 1570)
 
@@ -282,7 +304,7 @@ def test_commander_with_the_highest_conservative_rating_becomes_first_champion()
 @pytest.mark.parametrize(("rating", "follows"), [(1664, False), (1665, True)])
 def test_a_commander_follows_the_champion_once_it_is_very_probably_better(rating, follows):
     # 1500 + 2.326 * hypot(50, 50) = 1664.5
-    decision = succession(roster([(1500, 50, 99, "champion"), (rating, 50, 99, "commander")]), PromotionConfig())
+    decision = succession(roster([(1500, 50, 99, "champion"), (rating, 50, 99, "commander")]), UNGATED)
     assert decision.approved is follows
     assert decision.player == 1
     assert "P(better than the champion Player 0 at 1500)" in decision.reason
@@ -290,7 +312,38 @@ def test_a_commander_follows_the_champion_once_it_is_very_probably_better(rating
 
 def test_a_commander_with_few_games_does_not_follow():
     players = [(1500, 50, 99, "champion"), (2500, 50, 19, "commander")]
+    assert succession(roster(players), UNGATED) is None
+
+
+def test_commander_with_a_wide_interval_does_not_follow():
+    players = [(1500, 30, 99, "champion"), (2500, 37.6, 99, "commander")]
     assert succession(roster(players), PromotionConfig()) is None
+
+
+@pytest.mark.parametrize("state", [None, "continue", "reject", "accept"])
+def test_champion_changes_only_by_a_gate(state):
+    players = [(1500, 30, 99, "champion"), (1900, 30, 99, "commander")]
+    title_gates = {} if state is None else {1: GateResult(state, "gate 9")}
+    decision = succession(roster(players, title_gates=title_gates), PromotionConfig())
+    assert isinstance(decision, GateRequest) is (state is None)
+    assert decision.approved is (state == "accept")
+    assert (decision.rival == 0) if state is None else "gate 9" in decision.reason
+
+
+def test_rejected_challenger_does_not_block_the_next_one():
+    players = [(1500, 30, 99, "champion"), (1900, 30, 99, "commander"), (1800, 30, 99, "commander")]
+    rejected = {1: GateResult("reject", "gate 9")}
+    decision = succession(roster(players, title_gates=rejected), PromotionConfig())
+    assert isinstance(decision, GateRequest)
+    assert (decision.player, decision.rival) == (2, 0)
+    won = succession(roster(players, title_gates=rejected | {2: GateResult("accept", "gate 10")}), PromotionConfig())
+    assert (won.player, won.approved) == (2, True)
+
+
+def test_accepted_gate_alone_does_not_make_a_weaker_player_champion():
+    players = [(1500, 30, 99, "champion"), (1550, 30, 99, "commander")]
+    won = {1: GateResult("accept", "gate 9")}
+    assert not succession(roster(players, title_gates=won), PromotionConfig()).approved
 
 
 def test_a_champion_without_commanders_beside_it_stays():
@@ -324,5 +377,7 @@ def test_only_one_of_two_commanders_would_follow_the_other(seed, lead):
         standings = ["commander", "commander"]
         standings[champion] = "champion"
         players = [(1500, first, 99, standings[0]), (1500 + lead, second, 99, standings[1])]
-        swapped.append(succession(roster(players), PromotionConfig(succession=0.51)).approved)
+        swapped.append(
+            succession(roster(players), PromotionConfig(succession=0.51, gate="off", max_interval=np.inf)).approved
+        )
     assert swapped != [True, True]

@@ -288,10 +288,13 @@ def test_a_check_of_the_books_finds_verdicts_and_leases_that_are_wrong(
 # --- promotion by gate -----------------------------------------------------------------------------------------------
 
 
+CROWDED = {"capacity": 2, "least_games": 4, "max_interval": 2000.0, "gate_share": 1.0}
+
+
 @pytest.fixture
 def crowded(serve: Callable[..., TestClient]) -> Scene:
     """A league with two places for commanders, which are taken."""
-    scene = Scene(LeagueClient(http=serve(promotion={"capacity": 2, "least_games": 4, "gate_share": 1.0})))
+    scene = Scene(LeagueClient(http=serve(promotion=CROWDED)))
     for step in (1, 2):
         scene.client.promote(scene.publish(step).id)
     return scene

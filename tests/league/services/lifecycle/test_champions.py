@@ -152,7 +152,8 @@ def test_champion_promotion_requires_the_expected_champion(scene: Scene, http: T
 # --- by rule ---------------------------------------------------------------------------------------------------------
 
 
-def test_succession_rule_promotes_the_best_commander(scene: Scene) -> None:
+def test_succession_rule_promotes_the_best_commander(serve: Callable[..., TestClient]) -> None:
+    scene = Scene(LeagueClient(http=serve(promotion={"max_interval": 2000.0})))
     better = scene.publish(1)
     for _ in range(4):
         scene.evaluate(10, winner=better.id)
@@ -162,21 +163,32 @@ def test_succession_rule_promotes_the_best_commander(scene: Scene) -> None:
     assert "there was no champion" in champion.reason
 
 
-def test_succession_rule_promotes_a_clearly_better_commander(
-    serve: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LEAGUE_PROMOTION__LEAST_GAMES", "2")
-    scene = Scene(LeagueClient(http=serve()))
+def _outplay_champion(scene: Scene) -> tuple[int, int]:
     weak, strong = scene.publish(1), scene.publish(2)
     scene.client.crown(weak.id, expected=None)
     scene.client.promote(strong.id)
     for _ in range(4):
         scene.evaluate(16, winner=strong.id)
         scene.client.close_period()
+    return weak.id, strong.id
+
+
+def test_clearly_better_commander_gets_a_gate_against_the_champion(serve: Callable[..., TestClient]) -> None:
+    scene = Scene(LeagueClient(http=serve(promotion={"least_games": 2, "max_interval": 2000.0})))
+    weak, strong = _outplay_champion(scene)
+    (gate,) = scene.client.gates().items
+    assert (gate.candidate.player_id, gate.champion.player_id, gate.actor) == (strong, weak, "rule")
+    assert champion_id(scene) == weak
+
+
+def test_without_gates_a_clearly_better_commander_succeeds_by_its_rating(serve: Callable[..., TestClient]) -> None:
+    rules = {"least_games": 2, "max_interval": 2000.0, "gate": "off"}
+    scene = Scene(LeagueClient(http=serve(promotion=rules)))
+    weak, strong = _outplay_champion(scene)
     follower, first = scene.client.champions().items
     assert first.player is not None
     assert follower.player is not None
-    assert (first.player.player_id, follower.player.player_id) == (weak.id, strong.id)
+    assert (first.player.player_id, follower.player.player_id) == (weak, strong)
     assert follower.actor == "rule"
     assert "P(better than the champion" in follower.reason
 

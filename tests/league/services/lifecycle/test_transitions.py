@@ -118,7 +118,10 @@ def test_every_change_leaves_a_line_with_actor_and_reason(scene: Scene, database
     assert log[0].created_at == time.now
 
 
-def test_promotion_rule_promotes_a_clearly_better_candidate(scene: Scene, database: Database) -> None:
+def test_promotion_rule_promotes_a_clearly_better_candidate(
+    serve: Callable[..., TestClient], database: Database
+) -> None:
+    scene = Scene(LeagueClient(http=serve(promotion={"max_interval": 2000.0})))
     better = scene.publish(1)
     for _ in range(4):
         scene.evaluate(10, winner=better.id)
