@@ -74,9 +74,6 @@ _CURVATURE_FLOOR = 1e-12  # of a pair 4,800 points apart; keeps the Hessian posi
 _VARIANCE_FLOOR = 0.01
 _CORRELATION_MAX = 0.9
 
-# the BLAS thread limit applies to the whole process, so only one fit may change it at a time
-_one_at_a_time = threading.Lock()
-
 
 @dataclass(frozen=True, eq=False)
 class Fit:
@@ -493,8 +490,35 @@ def _newton_ascent(
             return
 
 
+class _OneThread:
+    """Limits BLAS to one thread while at least one fit runs; the limit applies to the whole process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._fits = 0
+        self._limit: threadpool_limits | None = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._fits == 0:
+                self._limit = threadpool_limits(1, user_api="blas")
+            self._fits += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._fits -= 1
+            if self._fits == 0 and self._limit is not None:
+                self._limit.restore_original_limits()
+
+
+_ONE_THREAD = _OneThread()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Run linear algebra on one thread, so that sums have the same order, and bits, in every process."""
-    with _one_at_a_time, threadpool_limits(1, user_api="blas"):
+    _ONE_THREAD.enter()
+    try:
         yield
+    finally:
+        _ONE_THREAD.leave()
