@@ -7,9 +7,9 @@ every player, and the signed area between two positions to the log-odds of the p
 
 * Priors: r as in `arena.ratings.bradley_terry` (anchors fixed, children one usual step from their parents); u and v
   are normal with mean 0. The variances are learned by empirical Bayes, so that little data leaves u and v at 0.
-* The number of components is chosen by the likelihood of held-out pairs: one more is accepted if it lowers their
-  log-loss by at least 1 % and by more than a standard error. Whole pairs are held out, because a pair's own record
-  predicts its further games even where no component generalizes to pairs that have not met.
+* The number of components is chosen by cross-validation over pairs: one more is accepted if it lowers the log-loss of
+  held-out pairs by at least 1 % and by more than a standard error. Whole pairs are held out, because a pair's own
+  record predicts its further games even where no component generalizes to pairs that have not met.
 * Games of one pair are correlated beyond the model by rho, as in `arena.ratings.bradley_terry`. `expected` therefore
   moves from the model towards the pair's own record as the pair plays more (best linear unbiased prediction).
 * Intervals follow from Laplace's approximation with the Fisher information as the curvature.
@@ -22,6 +22,7 @@ learning in symmetric zero-sum games" (2019), for disc games; Dempster, Laird an
 Hutchinson (1990) for traces; Robinson, "That BLUP is a good thing" (1991).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,12 +52,17 @@ __all__ = ["COMPONENTS_MAX", "HeldOut", "PairModel", "Priors", "fit"]
 COMPONENTS_MAX = 2
 """The third component never paid in the leagues that this was developed on."""
 
-_HELD_OUT = 0.3  # share of the pairs
+_FOLDS = 3
+_FOLDED_MAX = 10_000  # pairs; above, the first fold tells enough and each costs seconds
 _GAIN_MIN = 0.01  # of the log-loss; smaller gains were noise in simulated leagues without cycles
 _INTERVAL_TOLERANCE = 1e-6
 _BLOCK = 64  # intervals that are solved for at once
 _CHANCE_MIN = 1e-4  # of a held-out game: one upset must not outweigh all others
 _Z_95 = 1.959964
+
+
+Fold = tuple[PairCounts, PairCounts]
+"""Training pairs and held-out pairs."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,10 @@ class PairModel:
         """Return the expected scores of players `i` against players `j`, (K,) each, in [0, 1]."""
         one, other = _indices(i, j, self.rating.size)
         return _with_record(self._played, self.correlation, one, other, self._model(one, other))[0]
+
+    def predicted(self, i: ArrayLike, j: ArrayLike) -> FloatArray:
+        """Return the expected scores by ratings and components alone, without the pairs' own records, (K,) each."""
+        return self._model(*_indices(i, j, self.rating.size))
 
     def interval(self, i: ArrayLike, j: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the bounds of 95 % intervals of the expected scores of `i` against `j`, (K,) each, in [0, 1]."""
@@ -197,35 +207,42 @@ def _with_record(
 
 
 def _choose(pairs: PairCounts, priors: Priors, start: FloatArray) -> tuple[FloatArray | LearnedModel, list[HeldOut]]:
-    """Return a start of the fit with the number of components that predicts held-out pairs best."""
-    train, test = _split(pairs)
-    if not test.low.size or not train.low.size:
+    """Return a start of the fit with the number of components that predicts held-out pairs best (cross-validation)."""
+    folds = _folds(pairs)
+    if not folds:
         return start, []
-    best = learn(train, priors, start)
-    loss = _losses(test, best)
-    compared = [HeldOut(0, float(loss.sum() / test.games.sum()), 0.0, 0.0)]
+    best = [learn(train, priors, start) for train, _ in folds]
+    games = sum(float(test.games.sum()) for _, test in folds)
+    loss = _losses(folds, best)
+    compared = [HeldOut(0, float(loss.sum() / games), 0.0, 0.0)]
     for count in range(1, COMPONENTS_MAX + 1):
-        richer = learn(train, priors, with_component(train, best))
-        after = _losses(test, richer)
+        richer = [learn(train, priors, with_component(train, fit)) for (train, _), fit in zip(folds, best, strict=True)]
+        after = _losses(folds, richer)
         gains = loss - after
         error = float(np.sqrt(np.square(gains).sum()))
-        compared.append(HeldOut(count, float(after.sum() / test.games.sum()), float(gains.sum()), error))
+        compared.append(HeldOut(count, float(after.sum() / games), float(gains.sum()), error))
         if gains.sum() <= max(error, _GAIN_MIN * loss.sum()):
             break
         best, loss = richer, after
-    return best, compared
+    return best[0], compared
 
 
-def _losses(pairs: PairCounts, learned: LearnedModel) -> FloatArray:
-    """Return the negative log-likelihood of each pair's games under the model alone."""
-    chance = np.clip(expit(log_odds(learned.parameters, pairs.low, pairs.high)), _CHANCE_MIN, 1.0 - _CHANCE_MIN)
-    return np.asarray(-xlogy(pairs.points, chance) - xlogy(pairs.games - pairs.points, 1.0 - chance))
+def _losses(folds: Sequence[Fold], fitted: Sequence[LearnedModel]) -> FloatArray:
+    """Return the negative log-likelihood of each held-out pair's games under the model alone."""
+    losses = []
+    for (_, pairs), learned in zip(folds, fitted, strict=True):
+        chance = np.clip(expit(log_odds(learned.parameters, pairs.low, pairs.high)), _CHANCE_MIN, 1.0 - _CHANCE_MIN)
+        losses.append(-xlogy(pairs.points, chance) - xlogy(pairs.games - pairs.points, 1.0 - chance))
+    return np.concatenate(losses)
 
 
-def _split(pairs: PairCounts) -> tuple[PairCounts, PairCounts]:
-    """Split the pairs at random into a training and a held-out part."""
-    held = np.random.default_rng(0).random(pairs.low.size) < _HELD_OUT  # the same in every process
-    return _subset(pairs, ~held), _subset(pairs, held)
+def _folds(pairs: PairCounts) -> list[Fold]:
+    """Split the pairs at random; return the training and the held-out part of each fold, without empty ones."""
+    drawn = np.random.default_rng(0).integers(_FOLDS, size=pairs.low.size)  # the same in every process
+    folds = [(_subset(pairs, drawn != fold), _subset(pairs, drawn == fold)) for fold in range(_FOLDS)]
+    if pairs.low.size > _FOLDED_MAX:
+        folds = folds[:1]
+    return [(train, test) for train, test in folds if train.low.size and test.low.size]
 
 
 def _subset(pairs: PairCounts, chosen: BoolArray) -> PairCounts:
