@@ -44,7 +44,7 @@ class Payoff:
 
     Attributes:
         tally: (P, P) decayed counts.
-        expected: (P, P) mean score predicted by the ratings, in [0, 1].
+        expected: (P, P) predicted mean score, in [0, 1].
         win_rate: (P, P) estimated mean score, in [0, 1]; the prediction without games.
         low: (P, P) lower end of the 95 % Wilson interval of the counts alone. 0 without games.
         high: (P, P) upper end. 1 without games.
@@ -190,27 +190,30 @@ def expected_matrix(ratings: Ratings) -> FloatArray:
     return expected_score(ratings, home.ravel(), away.ravel()).reshape(len(ratings), len(ratings))
 
 
-def payoff(counts: WinCounts, ratings: Ratings, *, prior_games: float = PRIOR_GAMES) -> Payoff:
-    """Compute the payoff matrix from counts and ratings.
+def payoff(
+    counts: WinCounts, ratings: Ratings, *, expected: ArrayLike | None = None, prior_games: float = PRIOR_GAMES
+) -> Payoff:
+    """Compute the payoff matrix from counts and predictions.
 
     Args:
         counts: (P, P) counts; entry (i, j) is i's view of all games of i and j, zero on the diagonal.
         ratings: Ratings of the same P players.
+        expected: (P, P) predicted mean scores; None for those of the ratings.
         prior_games: See `win_rates`.
     """
     if counts.games.shape != (len(ratings), len(ratings)):
         raise ValueError(f"counts have shape {counts.games.shape}, ratings {len(ratings)} players: pass one of each")
-    expected = expected_matrix(ratings)
-    rate = win_rates(counts, expected, prior_games=prior_games)
+    predicted = expected_matrix(ratings) if expected is None else np.asarray(expected, dtype=np.float64)
+    rate = win_rates(counts, predicted, prior_games=prior_games)
     low, high = wilson_interval(counts)
     return Payoff(
         tally=counts,
-        expected=expected,
+        expected=predicted,
         win_rate=rate,
         low=low,
         high=high,
-        residual=rate - expected,
-        unexplained=unexplained_share(rate, expected, counts.games),
+        residual=rate - predicted,
+        unexplained=unexplained_share(rate, predicted, counts.games),
         cyclic=cyclic_share(rate, counts.games),
     )
 

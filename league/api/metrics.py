@@ -66,6 +66,12 @@ class Metrics:
             ("environment",),
             registry=self.registry,
         )
+        self._rms_z = Gauge(
+            "league_prediction_rms_z",
+            "Root mean square of z of predicted scores, over pairs with at least 40 games. 1 if only chance is left.",
+            ("environment",),
+            registry=self.registry,
+        )
         self._statements = Summary(
             "league_database_seconds",
             "Time of statements, including the wait for database locks.",
@@ -111,6 +117,7 @@ class Metrics:
             (self._periods, counts.periods),
             (self._lag_s, counts.lag_s),
             (self._regressions, counts.regressions),
+            (self._rms_z, counts.rms_z),
         ):
             # Labels of deleted environments would otherwise keep their last value.
             gauge.clear()

@@ -23,6 +23,7 @@ from arena.malloc import keep_freed_memory
 from league import log_config as logs
 from league.background.analysis import AnalysisTask
 from league.background.gates import GateTask
+from league.background.pair_models import PairModelTask
 from league.background.rating_periods import RatingPeriodTask
 from league.background.retention import ReplayRetentionTask, RetentionTask
 from league.background.task import PeriodicTask
@@ -111,6 +112,7 @@ def periodic_tasks(database: Database, settings: Settings) -> list[PeriodicTask]
         RatingPeriodTask(database, settings, _now),
         GateTask(database, settings, _now),
         AnalysisTask(database, settings, _now),
+        PairModelTask(database, settings, _now),
         ReplayRetentionTask(ReplayService(database, open_store(settings).recordings, settings.replays), _now),
     ]
     return (

@@ -41,6 +41,10 @@ class StandingsCalls(Connection):
         """Return the frozen players' 95 % intervals and pairwise probabilities of superiority."""
         return self._get("/superiority", wire.Superiority, {"environment": environment, "limit": limit})
 
+    def pair_model(self, environment: str | None = None) -> wire.PairModel:
+        """Return the model that predicts the scores of pairs, and how well it does."""
+        return self._get("/pair-model", wire.PairModel, {"environment": environment})
+
     def redundant(self, environment: str | None = None) -> wire.Page[wire.Redundancy]:
         """List the snapshots that score like another snapshot that is no weaker."""
         return self._get("/redundancy", wire.Page[wire.Redundancy], {"environment": environment})

@@ -16,6 +16,7 @@ from league.errors import UnknownPlayerError
 from league.services.leaderboard import payoff_matrix
 from league.services.leaderboard.payoff_matrix import PayoffMatrix, PayoffPlayer
 from league.services.rating_periods import queries as period_queries
+from league.services.ratings import pair_predictions
 from league.web.layout import PageRoute, Visit, Visiting
 from league.web.templating import query
 
@@ -67,12 +68,14 @@ def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
     with league.database.read() as session:
         drawn = _drawn(session, league, visit, params)
         period = _last_period(session, visit.environment)
+        model = pair_predictions.describe(session, visit.environment)
     return visit.page(
         "payoff.html",
         "payoff",
         "Payoff",
         drawn=drawn,
         period=period,
+        model=model,
         cycles=[_edges(drawn, cycle.players) for cycle in drawn.cycles],
         asked=params,
         sizes=SIZES,

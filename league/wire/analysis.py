@@ -19,13 +19,64 @@ class Payoff(Answer):
     names: list[str]
     """Their call-signs or names."""
     win_rates: list[list[float]]
-    """Estimated mean scores; for pairs without a match, the prediction of the ratings."""
+    """Estimated mean scores; for pairs without a match, the prediction of the pair model."""
     counts: list[list[int]]
     """Matches of each pair."""
     intransitivity: float
     """Share of the log-odds that ratings do not explain, in [0, 1]."""
     nash_weights: list[float | None] = []
     """Each player's weight in the Nash mixture; null if the solver found none."""
+
+
+class HeldOutLoss(Answer):
+    """Prediction of held-out pairs by a pair model with a number of cyclic components."""
+
+    components: int
+    """Number of cyclic components; 0 is Bradley-Terry."""
+    log_loss: float
+    """Mean negative log-likelihood of the held-out games, in nats."""
+    gain: float
+    """Log-likelihood gained over one component less, in nats."""
+    error: float
+    """Standard error of the gain."""
+
+
+class CalibrationBin(Answer):
+    """Games of all pairs whose predicted score lies in one tenth of [0, 1]."""
+
+    predicted: float
+    """Mean predicted score."""
+    observed: float
+    """Mean observed score."""
+    games: int
+    """Number of games."""
+
+
+class PairModel(Answer):
+    """Model that predicts the score of a pair, and how well it does.
+
+    z is the difference of a pair's observed and predicted score in standard errors. Its root mean square is 1 if only
+    chance is left.
+    """
+
+    environment: str
+    """Name of the environment."""
+    period_id: int | None
+    """Last period whose matches were fitted; null before the first fit, when Glicko-2 predicts."""
+    fitted_at: datetime | None
+    """Time of the fit."""
+    components: int
+    """Number of cyclic components that the held-out pairs chose."""
+    held_out: list[HeldOutLoss]
+    """The compared numbers of components."""
+    rms_z: float | None
+    """Root mean square of z of the model; null without a pair of 40 games."""
+    rms_z_of_ratings: float | None
+    """The same if the ratings alone predict."""
+    pairs: int
+    """Number of pairs with at least 40 games."""
+    calibration: list[CalibrationBin]
+    """Reliability diagram: predicted against observed scores."""
 
 
 class Superiority(Answer):

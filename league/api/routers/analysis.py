@@ -12,6 +12,7 @@ from league.player_names import display_name
 from league.services.environments import lookup as environments
 from league.services.leaderboard import payoff_matrix, regressions, superiority
 from league.services.promotion import redundancy
+from league.services.ratings import pair_predictions
 from league.wire import PREFIX
 
 router = APIRouter(route_class=ApiRoute, prefix=PREFIX, tags=["analysis"])
@@ -44,6 +45,15 @@ def get_payoff(
         intransitivity=matrix.cyclic,
         nash_weights=[player.weight for player in matrix.players],
     )
+
+
+@router.get("/pair-model")
+def get_pair_model(league: Running, _: Reader, environment: Filter = None) -> wire.PairModel:
+    """Return the model that predicts the scores of pairs, and how well it does."""
+    with league.database.read() as session:
+        chosen = environment or environments.only(session)
+        environments.require_known(session, chosen)
+        return pair_predictions.describe(session, chosen)
 
 
 @router.get("/superiority")

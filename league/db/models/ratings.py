@@ -67,6 +67,25 @@ Index("uq_ratings_side", Rating.player_id, Rating.side, Rating.period_id, unique
       sqlite_where=Rating.side.is_not(None), postgresql_where=Rating.side.is_not(None))  # fmt: skip
 
 
+class PairModelFit(Base):
+    """Newest fit of an environment's pair model, which predicts scores; see `arena.ratings.pair_model`.
+
+    `players` holds int64 ids and `parameters` float64 rows of (strength, u, v, ...), both little-endian. `matches` is
+    the number of matches of all periods at the time of the fit. `report` compares predictions with results.
+    """
+
+    __tablename__ = "pair_models"
+
+    environment: Mapped[str] = mapped_column(primary_key=True)
+    period_id: Mapped[int | None] = mapped_column(ForeignKey("periods.id"))
+    matches: Mapped[int]
+    components: Mapped[int]
+    players: Mapped[bytes]
+    parameters: Mapped[bytes]
+    report: Mapped[dict[str, Any]]
+    fitted_at: Mapped[datetime]
+
+
 class LeaderLease(Base):
     """The process that is elected leader of a periodic task, and the end of its term."""
 

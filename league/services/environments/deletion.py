@@ -31,6 +31,7 @@ from league.db.models import (
     Lease,
     Match,
     MetricPoint,
+    PairModelFit,
     Payoff,
     Period,
     Player,
@@ -184,7 +185,7 @@ def _deletions(environment: str) -> Sequence[Delete]:
         ),
         *(
             delete(table).where(table.environment == environment)
-            for table in (Payoff, SidePayoff, Champion, Gate, Period, Player, Learner)
+            for table in (Payoff, SidePayoff, Champion, Gate, PairModelFit, Period, Player, Learner)
         ),
         delete(Environment).where(Environment.name == environment),
         delete(LeaderLease).where(LeaderLease.duty == f"periods of {environment}"),

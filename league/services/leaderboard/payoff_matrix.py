@@ -68,8 +68,7 @@ class PayoffMatrix:
     Attributes:
         players: The players.
         total: Number of active players.
-        win_rate: (P, P) estimated mean score of the row player; the prediction of the ratings for pairs without
-        matches.
+        win_rate: (P, P) estimated mean score of the row player; the prediction for pairs without matches.
         low: (P, P) lower end of the 95 % interval of the results alone; 0 without matches.
         high: (P, P) upper end; 1 without matches.
         matches: (P, P) int64 number of matches.
@@ -128,7 +127,8 @@ def _compute(population: Population, records: PairRecords, limit: int, *, learne
     shown = sorted(in_play, key=lambda index: (-bound[index], population.members[index].id))[:limit]
     counts, matches = pair_records.matrix(records, [population.members[index].id for index in shown])
     chosen = Ratings(ratings.rating[shown], ratings.deviation[shown], ratings.volatility[shown])
-    joined = arithmetic.payoff(counts, chosen)
+    predicted = population.expected_matrix(np.array(shown, dtype=np.int64))
+    joined = arithmetic.payoff(counts, chosen, expected=predicted)
     cycles = significant_cycles(counts)
     tangled = {player for group in cycles.groups for player in group}
     weights = _nash(joined.win_rate)

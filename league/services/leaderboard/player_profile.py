@@ -8,13 +8,13 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from arena.evaluation.payoff import wilson_interval
-from arena.ratings.glicko2 import expected_score
 from league import wire
 from league.db.bulk_insert import among
 from league.db.models import Period, Player, Rating
 from league.pagination import Page, paginate
 from league.player_names import display_name
 from league.services.matches import pair_records
+from league.services.population.cache import PopulationCache
 from league.services.ratings import rated_players
 from league.services.ratings.period import RatingConfig
 
@@ -34,7 +34,7 @@ class Opponent:
         win_rate: Mean score, in [0, 1]; a learner's older matches are discounted.
         low: Lower end of the 95 % interval of the win rate.
         high: Upper end.
-        expected: Win rate predicted by the ratings.
+        expected: Win rate predicted by the pair model.
     """
 
     id: int
@@ -81,7 +81,7 @@ def get_rating_curve(session: Session, player_id: int, max_points: int) -> list[
     return _points(session, query.where((numbered.c.number - 1) % step == 0).order_by(Rating.period_id))
 
 
-def list_opponents(session: Session, player_id: int, limit: int) -> tuple[list[Opponent], int]:
+def list_opponents(session: Session, cache: PopulationCache, player_id: int, limit: int) -> tuple[list[Opponent], int]:
     """Return a player's opponents, most matches first, and their total number.
 
     Raises:
@@ -97,8 +97,9 @@ def list_opponents(session: Session, player_id: int, limit: int) -> tuple[list[O
     players = [found[each] for each in (player_id, *chosen)]
     counts, matches = pair_records.against(records, player_id, chosen)
     low, high = wilson_interval(counts)
-    indices = np.arange(1, len(players))
-    expected = expected_score(rated_players.ratings(players), np.zeros_like(indices), indices)
+    population = cache.of_player(session, player_id)
+    indices = np.array([population.index(each) for each in chosen], dtype=np.int64)
+    expected = population.expected(np.full(indices.size, population.index(player_id)), indices)
     opponents = [
         Opponent(
             id=player.id,

@@ -15,7 +15,6 @@ from league.player_names import display_name
 from league.services.environments import lookup as environments
 from league.services.matches import pair_records
 from league.services.population.cache import PopulationCache
-from league.services.rating_periods import closing
 from league.services.ratings import history_fit, rated_players
 from league.settings import Settings
 
@@ -85,7 +84,7 @@ def _compare(session: Session, settings: Settings, environment: str) -> Comparis
     ).all()
     players = {player.id: player for player, _ in rows}
     fitted = history_fit.fit(
-        {player.id: closing.entry_of(player, rating) for player, rating in rows},
+        {player.id: rated_players.entry_of(player, rating) for player, rating in rows},
         {player.id: player.parent_id for player, _ in rows},
         pair_records.read(session, environment),
         settings.refit,

@@ -19,7 +19,6 @@ from arena.evaluation.payoff import WinCounts
 from arena.matchmaking import Branch, Candidates, Distribution, MatchmakingConfig, effective_opponents
 from arena.matchmaking.roles import MainExploiter, OpponentTable, RoleRules, role_distribution, without_self_play
 from arena.matchmaking.rules import WinRateHistory
-from arena.ratings.glicko2 import Ratings
 from league.errors import InvalidRequestError
 from league.services.matches import pair_records
 from league.services.matches.pair_records import PairRecords
@@ -92,7 +91,7 @@ class _Among:
     """Results of the K opponents against each other.
 
     Attributes:
-        win_rates: (K, K) estimated mean score of the row player, from records and ratings.
+        win_rates: (K, K) estimated mean score of the row player, from records and predictions.
         matches: (K,) number of matches of each against the others.
     """
 
@@ -179,9 +178,7 @@ def opponent_distribution(
 def _opponents_among_themselves(population: Population, indices: NDArray[np.int64], records: PairRecords) -> _Among:
     def compute() -> _Among:
         counts, matches = pair_records.matrix(records, population.ids[indices].tolist())
-        ratings = population.ratings
-        own = Ratings(ratings.rating[indices], ratings.deviation[indices], ratings.volatility[indices])
-        return _Among(payoff.win_rates(counts, payoff.expected_matrix(own)), matches.sum(axis=1))
+        return _Among(payoff.win_rates(counts, population.expected_matrix(indices)), matches.sum(axis=1))
 
     # Shared by all learners of a signature, which have the same opponents.
     return population.cached(("among", indices.tobytes()), compute)

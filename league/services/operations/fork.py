@@ -184,6 +184,8 @@ def view_of(session: Session, cut: Cut) -> View:
         "side_payoffs": _sorted(
             row for name, (_, by_side) in records.items() for row in rating_store.side_rows(by_side, name)
         ),
+        # The forked league fits its own.
+        "pair_models": [],
         "champions": _rows(Champion, Champion.since <= at),
         "checkpoints": _rows(Checkpoint, Checkpoint.sha256.in_(published)),
         "events": _rows(Event, Event.created_at <= at),

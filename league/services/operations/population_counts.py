@@ -13,6 +13,7 @@ from league.db.models import Environment, Match, Period, Player
 from league.services.environments import lookup as environments
 from league.services.leaderboard import regressions
 from league.services.matches import counting
+from league.services.ratings import pair_predictions
 
 OTHERS = "(others)"
 """Label of the sum over environments that are not shown one by one."""
@@ -31,6 +32,7 @@ class PopulationCounts:
         periods: Number of closed rating periods.
         lag_s: Age of the oldest match still to be rated, 0 without one; the maximum for `OTHERS`.
         regressions: Number of active regression alarms.
+        rms_z: Root mean square of z of the pair model, by environment that is shown and has enough games.
     """
 
     environments: int
@@ -38,6 +40,7 @@ class PopulationCounts:
     periods: Mapping[str, int]
     lag_s: Mapping[str, float]
     regressions: Mapping[str, int]
+    rms_z: Mapping[str, float]
 
 
 def count(session: Session, shown_max: int, now: datetime) -> PopulationCounts:
@@ -63,7 +66,8 @@ def count(session: Session, shown_max: int, now: datetime) -> PopulationCounts:
     for environment, number in regressions.count(session).items():
         label = _label(environment, shown)
         alarms[label] = alarms.get(label, 0) + number
-    return PopulationCounts(environments.count(session), players, periods, lag_s, alarms)
+    rms_z = {name: value for name, value in pair_predictions.all_rms_z(session).items() if name in shown}
+    return PopulationCounts(environments.count(session), players, periods, lag_s, alarms, rms_z)
 
 
 def _label(environment: str, shown: set[str]) -> str:

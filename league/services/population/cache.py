@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from sqlalchemy import Row, String, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
-from arena.ratings.glicko2 import Ratings
+from arena.ratings.glicko2 import Ratings, expected_score
 from league.db.models import Event, Period, Player, Rating
 from league.errors import UnknownPlayerError
-from league.services.ratings import rated_players
+from league.services.ratings import pair_predictions, rated_players
+from league.services.ratings.pair_predictions import Ancestry, PairPredictor
 from league.services.ratings.period import PlayerRating
 
 Version = tuple[int, ...]
@@ -100,12 +101,14 @@ class Population:
         members: (P,) the players.
         ratings: (P,) after the last closed period.
         games: (P,) int64 numbers of rated games.
+        predictor: The newest fit of the pair model; None before the first.
     """
 
     environment: str
     members: tuple[Member, ...]
     ratings: Ratings
     games: NDArray[np.int64]
+    predictor: PairPredictor | None = None
     _values: dict[Hashable, "_Value"] = field(default_factory=dict, repr=False)
     _stored: dict[str, datetime] = field(default_factory=dict, repr=False)
 
@@ -139,7 +142,21 @@ class Population:
             index = self.index(player_id)
             rating[index], deviation[index], volatility[index] = entry.rating, entry.deviation, entry.volatility
             games[index] = entry.games
-        return Population(self.environment, self.members, Ratings(rating, deviation, volatility), games)
+        return Population(self.environment, self.members, Ratings(rating, deviation, volatility), games, self.predictor)
+
+    def expected(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the predicted scores of players against others, given K indices each, (K,) in [0, 1].
+
+        The pair model predicts. Glicko-2 does before its first fit, and for players that it does not know.
+        """
+        if self.predictor is None:
+            return expected_score(self.ratings, one, other)
+        return self.predictor.expected(self.ratings, one, other)
+
+    def expected_matrix(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the (K, K) predicted scores among the players at K indices; 0.5 on the diagonal."""
+        row, column = (each.ravel() for each in np.indices((indices.size, indices.size)))
+        return self.expected(indices[row], indices[column]).reshape(indices.size, indices.size)
 
     def opponents(self, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], tuple[Filter, ...]]:
         """Return the indices of the eligible opponents under a signature, and the filters that removed the others.
@@ -316,9 +333,17 @@ def load(session: Session, environment: str) -> Population:
     rows: list[tuple[Any, ...]] = [tuple(row) for row in found]
     numbers = np.array([row[len(identity) :] for row in rows], dtype=np.float64).reshape(-1, len(strength))
     rating, deviation, volatility, games = numbers.T
+    members = tuple(Member(*row[: len(identity)]) for row in rows)
+    ratings = Ratings(rating, deviation, volatility)
     return Population(
         environment=environment,
-        members=tuple(Member(*row[: len(identity)]) for row in rows),
-        ratings=Ratings(rating, deviation, volatility),
+        members=members,
+        ratings=ratings,
         games=games.astype(np.int64),
+        predictor=pair_predictions.load(session, environment, [_ancestry(each) for each in members], rating),
     )
+
+
+def _ancestry(member: Member) -> Ancestry:
+    # Exploiters restart from scratch, so their older snapshots predict nothing about the newer ones.
+    return Ancestry(member.id, member.learner_id if member.role == "main" else None, member.step or 0)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from arena.evaluation import payoff as arithmetic
 from arena.matchmaking.roles import MainExploiter, OpponentTable, RoleRules
 from arena.matchmaking.rules import NO_LINEAGE, Need
-from arena.ratings.glicko2 import expected_score
 from league.services.matches import pair_records
 from league.services.matches.pair_records import PairRecords
 from league.services.population.cache import Member, Population
@@ -85,7 +84,7 @@ def matchups(population: Population, own: LearnerRole, records: PairRecords, ind
         indices: (K,) of the others.
     """
     if own.reset_step == 0:
-        expected = expected_score(population.ratings, np.full(indices.size, population.index(own.member.id)), indices)
+        expected = population.expected(np.full(indices.size, population.index(own.member.id)), indices)
     else:
         expected = np.full(indices.size, 0.5)
     counts, matches = pair_records.against(records, own.member.id, population.ids[indices])

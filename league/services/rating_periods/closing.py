@@ -19,7 +19,7 @@ from league.db import locks
 from league.db.arrays import read_columns
 from league.db.engine import Database
 from league.db.locks import Lock
-from league.db.models import Match, Period, Player, Rating
+from league.db.models import Match, Period, Player
 from league.services.audit import log as audit_log
 from league.services.audit.log import RULE, Cause
 from league.services.environments import lookup as environments
@@ -131,13 +131,6 @@ def roster(session: Session, environment: str) -> Roster:
 def rule_of(session: Session, settings: Settings, environment: str) -> RatingConfig:
     """Return the rating configuration of an environment's next period."""
     return RatingConfig.of(settings, unlike_sides=environments.sides(session, environment) is not None)
-
-
-def entry_of(player: Player, last: Rating | None) -> PlayerRating:
-    """Return a player's rating at the start of a period: the last one, or its initial one."""
-    if last is None:
-        return PlayerRating(player.kind, player.start_rating, player.start_deviation, player.start_volatility, 0, 0.0)
-    return PlayerRating(player.kind, last.rating, last.deviation, last.volatility, last.games, last.score)
 
 
 def _watermark(database: Database, environment: str) -> int:

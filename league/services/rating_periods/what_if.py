@@ -144,7 +144,7 @@ def compare(database: Database, environment: str, proposal: Proposal) -> Compari
         present, _ = _follow(replay(session, environment, now), now, roster)
         cuts = _cuts(session, environment, stored, proposal)
         proposed, entries = _follow(replay(session, environment, cuts), cuts, roster)
-    ranked_now = _ranked({player.id: closing.entry_of(player, rating) for player, rating in players})
+    ranked_now = _ranked({player.id: rated_players.entry_of(player, rating) for player, rating in players})
     ranked_then = _ranked({**roster.newcomers, **entries})
     lines = [
         Line(player.id, display_name(player), player.kind, ranked_now[player.id], ranked_then[player.id])

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arena.ratings import bradley_terry as arithmetic
 from arena.ratings.bradley_terry import NO_PARENT, Fit
@@ -21,6 +22,27 @@ class Fitted:
 
     ids: tuple[int, ...]
     fit: Fit
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Rating matches of P frozen players with games, in ascending order of ids.
+
+    Attributes:
+        ids: (P,) of the players.
+        results: Rows of pairs over the P players.
+        start: (P,) ratings in points.
+        deviation: (P,) rating deviations.
+        anchor: (P,) true for baselines, whose rating is fixed.
+        parent: (P,) index of each player's nearest ancestor among the P; -1 for none.
+    """
+
+    ids: tuple[int, ...]
+    results: Results
+    start: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    anchor: NDArray[np.bool_]
+    parent: NDArray[np.int64]
 
 
 def is_due(entries: Mapping[int, PlayerRating], fitted: Mapping[int, int], config: RefitConfig) -> bool:
@@ -50,6 +72,13 @@ def fit(
         records: Pair records; those between frozen players are not discounted.
         config: Prior of the fit.
     """
+    known = history(entries, parents, records)
+    found = arithmetic.fit(known.results, known.start, anchor=known.anchor, parent=known.parent, config=config)
+    return Fitted(known.ids, found)
+
+
+def history(entries: Mapping[int, PlayerRating], parents: Parents, records: PairRecords) -> History:
+    """Return the rating matches of all frozen players with rated games; arguments as of `fit`."""
     ids = np.array([player for player, entry in sorted(entries.items()) if entry.frozen and entry.games], np.int64)
     known = frozenset(ids.tolist())
     chosen = np.isin(records.low, ids) & np.isin(records.high, ids)
@@ -61,14 +90,16 @@ def fit(
         games=records.matches[chosen],
     )
     ancestors = [_ancestor(player, parents, known) for player in ids.tolist()]
-    found = arithmetic.fit(
-        results,
-        [entries[player].rating for player in ids.tolist()],
-        anchor=[entries[player].kind == "baseline" for player in ids.tolist()],
-        parent=[NO_PARENT if other is None else int(np.searchsorted(ids, other)) for other in ancestors],
-        config=config,
+    chosen_entries = [entries[player] for player in ids.tolist()]
+    parent = [NO_PARENT if other is None else int(np.searchsorted(ids, other)) for other in ancestors]
+    return History(
+        ids=tuple(ids.tolist()),
+        results=results,
+        start=np.array([entry.rating for entry in chosen_entries], dtype=np.float64),
+        deviation=np.array([entry.deviation for entry in chosen_entries], dtype=np.float64),
+        anchor=np.array([entry.kind == "baseline" for entry in chosen_entries], dtype=np.bool_),
+        parent=np.array(parent, dtype=np.int64),
     )
-    return Fitted(tuple(ids.tolist()), found)
 
 
 def reseeded(entries: Mapping[int, PlayerRating], fitted: Fitted, rule: RatingConfig) -> dict[int, PlayerRating]:

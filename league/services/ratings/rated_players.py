@@ -13,6 +13,7 @@ from league import wire
 from league.db.models import Event, Player, Rating
 from league.errors import UnknownPlayerError
 from league.services.ratings import side_ratings
+from league.services.ratings.period import PlayerRating
 from league.settings import Settings
 
 OUT_OF_PLAY = ("retired", "quarantined")
@@ -27,6 +28,13 @@ def rated(as_of: int | None = None) -> "Select[Player, Rating]":
     # A correlated subquery with LIMIT 1 reads one index entry per player; a GROUP BY would read every rating.
     last = history.order_by(Rating.period_id.desc()).limit(1).correlate(Player).scalar_subquery()
     return select(Player, Rating).outerjoin(Rating, Rating.id == last)
+
+
+def entry_of(player: Player, last: Rating | None) -> PlayerRating:
+    """Return a player's rating at the start of a period: the last one, or its initial one."""
+    if last is None:
+        return PlayerRating(player.kind, player.start_rating, player.start_deviation, player.start_volatility, 0, 0.0)
+    return PlayerRating(player.kind, last.rating, last.deviation, last.volatility, last.games, last.score)
 
 
 def require(session: Session, player_id: int) -> tuple[Player, Rating | None]:

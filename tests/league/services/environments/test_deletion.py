@@ -18,6 +18,7 @@ from sqlalchemy import func, insert, select
 
 from league import wire
 from league.api.routers.events import _since
+from league.background.pair_models import PairModelTask
 from league.client import LeagueClient
 from league.db import locks, schema
 from league.db.engine import Database
@@ -105,6 +106,7 @@ def test_deleting_an_environment_leaves_others_unchanged(
     lines = league.log(None, periods=True, limit=1000).items
     file, present = tmp_path / "league.zip", held(database, OTHER)
     settings = configure()
+    PairModelTask(database, settings, lambda: time.now).run_once()
     export.export(database, open_store(settings), file, time.now, lambda *_: None)
     before = rows_by_table(database, OTHER)
     assert {name for name, rows in before.items() if not rows} <= {"side_payoffs", "fingerprint_marks"}

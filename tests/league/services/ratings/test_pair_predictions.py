@@ -1,0 +1,113 @@
+"""Pair model in the league: fits between periods, predictions of populations, and their report."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from league_history import play_periods
+from league_scene import Scene
+
+from arena.ratings.glicko2 import SCALE, expected_score
+from league.background.pair_models import PairModelTask
+from league.db.engine import Database
+from league.db.models import PairModelFit
+from league.services.population.cache import Population, PopulationCache
+from league.services.ratings import pair_predictions
+from league.services.ratings.pair_predictions import calibration, rms_z
+from league.settings import Settings
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def task(database: Database) -> PairModelTask:
+    times = iter(NOW + timedelta(hours=hour) for hour in range(10))
+    return PairModelTask(database, Settings(), lambda: next(times))
+
+
+def population(scene: Scene, database: Database) -> Population:
+    with database.read() as session:
+        return PopulationCache().get(session, scene.environment)
+
+
+def store(scene: Scene, database: Database, rows: dict[int, list[float]]) -> None:
+    """Store a fit with one cyclic component: strength, u and v by player id."""
+    fitted = PairModelFit(
+        environment=scene.environment, period_id=None, matches=1, components=1,
+        players=np.array(list(rows), dtype="<i8").tobytes(),
+        parameters=np.array(list(rows.values()), dtype="<f8").tobytes(),
+        report={}, fitted_at=NOW,
+    )  # fmt: skip
+    with database.write() as session:
+        pair_predictions.store(session, fitted)
+
+
+def test_without_a_fit_glicko_predicts(scene: Scene, database: Database, time: Any) -> None:
+    play_periods(scene, time, number=1)
+    assert scene.client.pair_model().period_id is None
+    found = population(scene, database)
+    pair = np.array([1]), np.array([2])
+    assert found.expected(*pair) == pytest.approx(expected_score(found.ratings, *pair))
+
+
+def test_a_fit_follows_a_rating_period(scene: Scene, task: PairModelTask, time: Any) -> None:
+    play_periods(scene, time, number=2)
+    task.run_once()
+    model = scene.client.pair_model()
+    assert model.period_id == scene.client.periods().items[0].id
+    assert model.fitted_at == NOW
+    assert sum(each.games for each in model.calibration) > 0
+
+
+def test_a_fit_is_repeated_only_after_enough_matches(scene: Scene, task: PairModelTask, time: Any) -> None:
+    play_periods(scene, time, number=1)
+    task.run_once()
+    task.run_once()
+    assert scene.client.pair_model().fitted_at == NOW
+    play_periods(scene, time, number=2)
+    task.run_once()
+    assert scene.client.pair_model().fitted_at == NOW + timedelta(hours=1)
+
+
+def test_cyclic_components_change_predictions(scene: Scene, database: Database) -> None:
+    one, other = scene.publish(1), scene.publish(2)
+    store(scene, database, {one.id: [0.5, 1.0, 0.0], other.id: [0.0, 0.0, 2.0]})
+    found = population(scene, database)
+    pair = np.array([found.index(one.id)]), np.array([found.index(other.id)])
+    assert found.expected(*pair) == pytest.approx(1.0 / (1.0 + np.exp(-2.5)))
+    matrix = found.expected_matrix(np.concatenate(pair))
+    assert matrix + matrix.T == pytest.approx(np.ones((2, 2)))
+
+
+def test_new_snapshots_inherit_the_position_of_their_learner(scene: Scene, database: Database) -> None:
+    old, rival = scene.publish(1), scene.publish(2)
+    new = scene.publish(3)
+    store(scene, database, {old.id: [0.0, 1.0, 0.0], rival.id: [0.2, 0.0, 1.0]})
+    found = population(scene, database)
+    ancestor, own, other = (found.index(each.id) for each in (rival, new, old))
+    lead = 0.2 + (found.ratings.rating[own] - found.ratings.rating[ancestor]) / SCALE - 1.0
+    assert found.expected(np.array([own]), np.array([other])) == pytest.approx(1.0 / (1.0 + np.exp(-lead)))
+
+
+def test_players_outside_of_the_fit_are_predicted_by_glicko(scene: Scene, database: Database) -> None:
+    one = scene.publish(1)
+    store(scene, database, {one.id: [3.0, 0.0, 0.0]})
+    found = population(scene, database)
+    baseline = next(index for index, member in enumerate(found.members) if member.kind == "baseline")
+    pair = np.array([found.index(one.id)]), np.array([baseline])
+    assert found.expected(*pair) == pytest.approx(expected_score(found.ratings, *pair))
+
+
+def test_rms_z_is_1_if_scores_deviate_by_one_standard_error() -> None:
+    predicted, games = np.array([0.5, 0.5, 0.5]), np.array([100.0, 100.0, 10.0])
+    assert rms_z(predicted, np.array([0.55, 0.45, 1.0]), games) == pytest.approx(1.0)
+    assert rms_z(predicted, predicted, np.full(3, 39.0)) is None
+
+
+def test_calibration_weights_pairs_by_their_games() -> None:
+    bins = calibration(np.array([0.52, 0.58, 1.0]), np.array([0.4, 0.8, 0.9]), np.array([10.0, 30.0, 5.0]))
+    assert bins == [
+        {"predicted": pytest.approx(0.565), "observed": pytest.approx(0.7), "games": 40},
+        {"predicted": 1.0, "observed": pytest.approx(0.9), "games": 5},
+    ]
