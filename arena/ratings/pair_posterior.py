@@ -26,6 +26,7 @@ _ROUNDS, _ROUND_TOLERANCE = 6, 0.05
 _STEPS, _STEPS_PER_ROUND, _STEP_MAX, _HALVINGS = 60, 3, 4.0, 30
 _SOLVER_TOLERANCE = 0.01  # Fisher scoring corrects the rest in its next step
 _PROBES = 4
+_DENSE_SVD_MAX = 200  # players; 10 ms
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,8 +343,10 @@ def with_component(pairs: PairCounts, learned: LearnedModel) -> LearnedModel:
     residual = (pairs.points - pairs.games * chance) / np.sqrt(pairs.games * 0.25 + 1.0)
     rows, columns = np.concatenate((pairs.low, pairs.high)), np.concatenate((pairs.high, pairs.low))
     matrix = csr_array((np.concatenate((residual, -residual)), (rows, columns)), shape=(players, players))
-    left, _, _ = linalg.svds(matrix, k=1, v0=np.linspace(1.0, 2.0, players), solver="arpack")
-    u = left[:, 0]
+    if players <= _DENSE_SVD_MAX:
+        u = np.linalg.svd(matrix.toarray())[0][:, 0]
+    else:  # ARPACK fails where its start happens to be orthogonal to the rows, as in leagues of few pairs
+        u = linalg.svds(matrix, k=1, v0=np.linspace(1.0, 2.0, players), solver="arpack")[0][:, 0]
     v = matrix.T @ u
     v -= u * (u @ v)
     size = _SPREAD_START * np.sqrt(players)

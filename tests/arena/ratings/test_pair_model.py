@@ -85,6 +85,12 @@ def test_intervals_cover_the_true_win_rates(rng: np.random.Generator) -> None:
     assert 0.88 < np.mean(inside) < 0.99
 
 
+def test_a_single_pair_is_fitted() -> None:
+    results = Results(np.array([2]), np.array([4]), np.array([0.5]), np.array([4]))
+    for count in (1, 2):
+        assert pair_model.fit(results, priors(6), components=count).components.shape == (count, 6, 2)
+
+
 def test_rock_paper_scissors_is_predicted() -> None:
     home, away = np.array([0, 1, 2]), np.array([1, 2, 0])
     results = Results(home, away, np.full(3, 0.9), np.full(3, 200))
