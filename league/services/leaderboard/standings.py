@@ -22,7 +22,8 @@ from league.player_names import display_name
 from league.services.environments import lookup as environments
 from league.services.leaderboard.population_win_rate import population_win_rates
 from league.services.population.cache import PopulationCache
-from league.services.ratings import rated_players, side_ratings
+from league.services.ratings import pair_predictions, rated_players, side_ratings
+from league.services.ratings.pair_predictions import Ancestry
 from league.services.ratings.side_ratings import OnSide, OnSides
 from league.settings import Settings
 
@@ -267,7 +268,7 @@ def _read(session: Session, environment: str, past: Period | None = None) -> Sta
     on_sides = side_ratings.of_environment(session, environment, as_of) if sides else {}
     in_play = [values for values in found if values["standing"] not in rated_players.OUT_OF_PLAY]
     others = [values for values in found if values["standing"] in rated_players.OUT_OF_PLAY]
-    rates = _win_rates(in_play, others)
+    rates = _win_rates(session, None if past is not None else environment, in_play, others)
     rows = [
         _row(rank if rank <= len(in_play) else None, values | {"win_rate": rate}, on_sides.get(values["id"], {}))
         for rank, (values, rate) in enumerate(zip(in_play + others, rates, strict=True), start=1)
@@ -275,14 +276,26 @@ def _read(session: Session, environment: str, past: Period | None = None) -> Sta
     return Standings(rows, sides)
 
 
-def _win_rates(in_play: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) -> list[float | None]:
-    """Return the win rates of active and other players against the active frozen ones; None without games."""
+def _win_rates(
+    session: Session, environment: str | None, in_play: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]
+) -> list[float | None]:
+    """Return the win rates of active and other players against the active frozen ones; None without games.
+
+    The environment's pair model predicts. For past standings (None) Glicko-2 does, because old fits are not stored.
+    """
     players = [*in_play, *others]
     columns = ([values[name] for values in players] for name in ("rating", "deviation"))
     rating, deviation = (np.array(column, dtype=np.float64) for column in columns)
     ratings = Ratings(rating, deviation, np.zeros_like(rating))
     frozen = [index for index, values in enumerate(in_play) if values["kind"] != "learner"]
-    rates = population_win_rates(partial(expected_score, ratings), len(players), np.array(frozen, dtype=np.int64))
+    predict = partial(expected_score, ratings)
+    if environment is not None:
+        ancestries = [
+            Ancestry.of(*(values[name] for name in ("id", "role", "learner_id", "step"))) for values in players
+        ]
+        predictor = pair_predictions.load(session, environment, ancestries, rating)
+        predict = predict if predictor is None else partial(predictor.expected, ratings)
+    rates = population_win_rates(predict, len(players), np.array(frozen, dtype=np.int64))
     return [rate if values["games"] else None for values, rate in zip(players, rates, strict=True)]
 
 

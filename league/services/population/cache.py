@@ -334,16 +334,12 @@ def load(session: Session, environment: str) -> Population:
     numbers = np.array([row[len(identity) :] for row in rows], dtype=np.float64).reshape(-1, len(strength))
     rating, deviation, volatility, games = numbers.T
     members = tuple(Member(*row[: len(identity)]) for row in rows)
+    ancestries = [Ancestry.of(each.id, each.role, each.learner_id, each.step) for each in members]
     ratings = Ratings(rating, deviation, volatility)
     return Population(
         environment=environment,
         members=members,
         ratings=ratings,
         games=games.astype(np.int64),
-        predictor=pair_predictions.load(session, environment, [_ancestry(each) for each in members], rating),
+        predictor=pair_predictions.load(session, environment, ancestries, rating),
     )
-
-
-def _ancestry(member: Member) -> Ancestry:
-    # Exploiters restart from scratch, so their older snapshots predict nothing about the newer ones.
-    return Ancestry(member.id, member.learner_id if member.role == "main" else None, member.step or 0)

@@ -44,6 +44,11 @@ class Ancestry(NamedTuple):
     learner_id: int | None
     step: int
 
+    @classmethod
+    def of(cls, player_id: int, role: str | None, learner_id: int | None, step: int | None) -> "Ancestry":
+        """Return a player's ancestry. Exploiters restart, so their older snapshots predict nothing about newer ones."""
+        return cls(player_id, learner_id if role == "main" else None, step or 0)
+
 
 @dataclass(frozen=True, eq=False)
 class PairPredictor:
