@@ -10,6 +10,7 @@ from trainer.cli.options import ConfigFile, Overrides, Preset
 from trainer.config import loading as settings
 from trainer.errors import ConfigError
 from trainer.runtime.benchmark.bench import Bench
+from trainer.runtime.benchmark.operation_counts import OperationCounts, count_operations
 from trainer.runtime.benchmark.synthetic_env import SYNTHETIC
 from trainer.runtime.torch_setup import configure_torch
 
@@ -26,6 +27,14 @@ def bench(
     consistency: Annotated[
         bool,
         typer.Option("--consistency", help="Learning rate 0: print the largest |ratio - 1| of every chunk instead."),
+    ] = False,
+    count: Annotated[
+        bool,
+        typer.Option(
+            "--count",
+            help="Count operations and host synchronisations per decision and per optimiser step instead, with their "
+            "places in the code. On a CPU the code of a GPU runs.",
+        ),
     ] = False,
     opponents: Annotated[
         int | None,
@@ -54,6 +63,8 @@ def bench(
     """
     for option, value, other, idle in (
         ("--iterations", iterations, "--consistency", consistency),
+        ("--iterations", iterations, "--count", count),
+        ("--consistency", consistency or None, "--count", count),
         (
             "--opponents",
             opponents,
@@ -62,10 +73,14 @@ def bench(
         ),
     ):
         if value is not None and idle:
-            raise ConfigError(f"{option} {value} changes nothing with {other}: leave one of them out")
+            shown = option if value is True else f"{option} {value}"
+            raise ConfigError(f"{shown} changes nothing with {other}: leave one of them out")
     still = ["optimizer.learning_rate=0.0", "optimizer.learning_rate_final=0.0"] if consistency else []
     config = settings.resolve(environment, config_file, [*(overrides or []), *still], overlay=preset)
     configure_torch(config.run)
+    if count:
+        _print_counts(as_json, environment, count_operations(config, opponents=opponents or 0))
+        return
     bench = Bench(config, opponents=opponents or 0)
     if consistency:
         errors = bench.ratio_errors()
@@ -80,6 +95,17 @@ def bench(
         "self_play_envs": bench.self_play_envs,
     }
     _print(as_json, {**sizes, **asdict(measured)})
+
+
+def _print_counts(as_json: bool, environment: str, counts: OperationCounts) -> None:
+    values = {name: value for name, value in asdict(counts).items() if name != "places"}
+    _print(as_json, {"environment": environment, **values})
+    if as_json:
+        return
+    for name, places in counts.places.items():
+        typer.echo(f"\n{name}, by place")
+        for place, number in places.items():
+            typer.echo(f"{number:>8.2f}  {place}")
 
 
 def _print(as_json: bool, values: dict[str, object]) -> None:

@@ -298,10 +298,25 @@ def test_bench_prints_json(capsys):
     assert max(values["ratio_errors"]) == values["largest"] < 1e-5
 
 
+def test_bench_counts_operations(capsys):
+    small = [f"--set={each}" for each in ("environment.num_envs=4", "rollout.num_steps=16", "network.recurrent_size=8")]
+    run("bench", "--count", "--environment", "rps", "--json", *small)
+    values = json.loads(capsys.readouterr().out)
+    names = ("ops_per_decision", "syncs_per_decision", "ops_per_optimizer_step", "syncs_per_optimizer_step")
+    assert values["environment"] == "rps"
+    assert min(values[name] for name in names) > 0.0
+    run("bench", "--count", "--environment", "rps", *small)
+    lines = capsys.readouterr().out.splitlines()
+    assert f"ops_per_decision: {values['ops_per_decision']:,.6g}" in lines
+    first_place = lines[lines.index("syncs_per_decision, by place") + 1]
+    assert "trainer/rollout/vector_worker.py:" in first_place
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ["--iterations", "3", "--consistency"],
+        ["--iterations", "3", "--count"],
         ["--opponents", "2"],
     ],
 )
@@ -310,6 +325,11 @@ def test_bench_refuses_options_without_effect(capsys, arguments):
     message = capsys.readouterr().err
     assert_names(message, " ".join(arguments[:2]))
     assert message.count("\n") == 1
+
+
+def test_bench_refuses_two_measures_at_once(capsys):
+    run("bench", "--consistency", "--count", expect=2)
+    assert_names(capsys.readouterr().err, "--consistency", "--count")
 
 
 @pytest.mark.integration

@@ -1,0 +1,93 @@
+import pytest
+import torch
+
+from trainer.config.loading import resolve
+from trainer.errors import ConfigError
+from trainer.runtime.benchmark.bench import Bench
+from trainer.runtime.benchmark.operation_counts import OperationCounter, count_operations, device_code_on_cpu
+
+CPU = torch.device("cpu")
+SMALL = [
+    "environment.num_envs=8",
+    "rollout.num_steps=32",
+    "rollout.bptt_horizon=16",
+    "network.encoder_sizes=[16]",
+    "network.recurrent_size=16",
+    "ppo.num_minibatches=4",
+    "ppo.update_epochs=2",
+]
+
+
+def counted(work):
+    counter = OperationCounter(CPU)
+    with counter.active():
+        work()
+    return counter.tally.operations.total(), counter.tally.synchronizations.total()
+
+
+@pytest.mark.parametrize(
+    ("environment", "ops", "syncs", "step_ops", "step_syncs"),
+    [("mech-duel", 142, 1.1, 475, 18.5), ("mech-pack", 184, 1.1, 585, 19)],
+)
+def test_counts_stay_within_their_bounds(environment, ops, syncs, step_ops, step_syncs):
+    counts = count_operations(resolve(environment, None, SMALL), opponents=2)
+    assert counts.decisions == 32
+    assert counts.optimizer_steps == 8
+    assert 0 < counts.ops_per_decision <= ops
+    assert 1 <= counts.syncs_per_decision <= syncs
+    assert 0 < counts.ops_per_optimizer_step <= step_ops
+    assert 0 < counts.syncs_per_optimizer_step <= step_syncs
+
+
+def test_each_total_is_the_sum_over_its_places_and_the_most_frequent_comes_first():
+    counts = count_operations(resolve("rps", None, SMALL))
+    for name, places in counts.places.items():
+        assert sum(places.values()) == pytest.approx(getattr(counts, name))
+        assert list(places.values()) == sorted(places.values(), reverse=True)
+    reads = counts.places["syncs_per_decision"]
+    assert next(iter(reads)).startswith("trainer/rollout/vector_worker.py:")
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        (lambda x: x + 1, (1, 0)),
+        (lambda x: x.view(2, 2).t()[0].detach(), (0, 0)),
+        (lambda x: x.to(torch.float32), (0, 0)),
+        (lambda x: x.to(torch.float64), (1, 0)),
+        (lambda x: torch.empty_like(x), (0, 0)),
+        (lambda x: x.sum().item(), (1, 1)),
+        (lambda x: bool((x > 0).any()), (2, 1)),
+        (lambda x: x.tolist(), (0, 1)),
+        (lambda x: x.cpu(), (0, 1)),
+        (lambda x: x[x > 0], (2, 1)),
+        (lambda x: x.nonzero(), (1, 1)),
+        (lambda x: x.index_select(0, torch.tensor([1])), (1, 1)),
+        (lambda x: x.new_tensor(1.0), (0, 1)),
+    ],
+)
+@pytest.mark.parametrize("inference", [False, True])
+def test_operations_and_synchronisations_are_told_apart(work, expected, inference):
+    with torch.inference_mode(inference):
+        values = torch.ones(4)
+        assert counted(lambda: work(values)) == expected
+
+
+def test_a_paused_counter_counts_nothing():
+    counter = OperationCounter(CPU)
+    with counter.active(), counter.paused():
+        (torch.ones(4) + torch.tensor([1.0])).tolist()
+    assert not counter.tally.operations
+    assert not counter.tally.synchronizations
+
+
+def test_counting_leaves_the_native_code_of_later_runs_on():
+    with device_code_on_cpu():
+        assert not Bench(resolve("rps", None, SMALL)).collector.workers[0].actor.has_native_step
+    assert Bench(resolve("mech-duel", None, ["environment.num_envs=2"])).collector.workers[0].actor.has_native_step
+
+
+def test_an_update_without_a_step_cannot_be_counted(monkeypatch):
+    monkeypatch.setattr(Bench, "learn", lambda bench: None)
+    with pytest.raises(ConfigError, match="no optimiser step"):
+        count_operations(resolve("rps", None, SMALL))
