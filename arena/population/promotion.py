@@ -63,6 +63,11 @@ class PromotionConfig:
     gate_elo1: float = 50.0
     gate_share: float = 0.5
 
+    @property
+    def max_deviation(self) -> float:
+        """RD at which the 95 % interval, 4 RD from end to end, has the maximum width. A larger one is provisional."""
+        return self.max_interval / 4.0
+
     def __post_init__(self) -> None:
         if self.capacity < 1:
             raise ValueError(f"capacity is {self.capacity}: a league keeps at least one commander")
@@ -271,7 +276,7 @@ def succession(roster: Roster, config: PromotionConfig) -> Decision | None:
         else about the first; None without a challenger.
     """
     floor = conservative(roster.ratings)
-    settled = (roster.games >= config.least_games) & (_interval(roster) <= config.max_interval)
+    settled = (roster.games >= config.least_games) & (roster.ratings.deviation <= config.max_deviation)
     ready = np.flatnonzero(roster.commander & ~roster.champion & settled)
     if not ready.size:
         return None
@@ -289,11 +294,6 @@ def _judge_challenger(player: int, champion: int, roster: Roster, config: Promot
     if not decision.approved:
         return decision
     return _require_gate(decision, champion, roster.title_gates.get(player), roster, config)
-
-
-def _interval(roster: Roster) -> FloatArray:
-    """Return the width of each player's 95 % interval, from end to end: 4 RD."""
-    return 4.0 * roster.ratings.deviation
 
 
 def _require_gate(
@@ -327,10 +327,10 @@ def _judge(player: int, commanders: list[int], roster: Roster, config: Promotion
     games = int(roster.games[player])
     if games < config.least_games:
         return Decision(player, approved=False, reason=f"{games} of the {config.least_games} required games")
-    interval = float(_interval(roster)[player])
-    if interval > config.max_interval:
+    deviation = float(roster.ratings.deviation[player])
+    if deviation > config.max_deviation:
         reason = (
-            f"its 95 % interval is {interval:.0f} points wide, above {config.max_interval:g}; "
+            f"its 95 % interval is {4.0 * deviation:.0f} points wide, above {config.max_interval:g}; "
             f"it needs more rating matches than its {games}"
         )
         return Decision(player, approved=False, reason=reason)

@@ -217,8 +217,6 @@ class Settings(BaseSettings):
     """Minimum initial deviation of a snapshot."""
     reset_deviation: Points = 150.0
     """Minimum initial deviation of the first snapshot after a reset."""
-    provisional_deviation: Points = 110.0
-    """Deviation above which a rating is provisional."""
     refit: RefitConfig = RefitConfig()
     """Schedule and parameters of the whole-history fit."""
 

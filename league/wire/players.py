@@ -114,7 +114,7 @@ class Player(Answer):
     games: int
     """Rated games up to the last period."""
     provisional: bool
-    """Whether RD is above the limit for provisional ratings."""
+    """Whether the 95 % interval, 4 RD wide, is too wide for a promotion; only snapshots and external players."""
     learner_id: int | None
     """Id of its learner."""
     parent_id: int | None

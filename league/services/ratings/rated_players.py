@@ -84,13 +84,21 @@ def fields(player: Player, rating: Rating | None, settings: Settings) -> dict[st
         "volatility": player.start_volatility if rating is None else rating.volatility,
         "conservative": value - 2 * deviation,
         "games": 0 if rating is None else rating.games,
-        "provisional": deviation >= settings.provisional_deviation,
+        "provisional": is_provisional(player.kind, deviation, settings),
         "learner_id": player.learner_id,
         "parent_id": player.parent_id,
         "step": player.step,
         "metadata": player.card,
         "created_at": player.created_at,
     }
+
+
+def is_provisional(kind: str, deviation: float, settings: Settings) -> bool:
+    """Return True if a player's rating is too uncertain for the promotion rule.
+
+    Learners never settle and the ratings of baselines are fixed, so only snapshots and external players can be.
+    """
+    return kind in ("snapshot", "external") and deviation > settings.promotion.max_deviation
 
 
 def conservative() -> ColumnElement[float]:

@@ -1,5 +1,6 @@
 """Standings, rating curves, payoffs and matches, as they are asked for."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from refused import refused
 
 from arena.ratings.glicko2 import Ratings, expected_score
 from league import wire
+from league.client import LeagueClient
 
 
 def against_population(item: wire.StandingsItem, table: list[wire.StandingsItem]) -> float:
@@ -188,3 +190,22 @@ def test_unknown_player_or_period_is_named(scene: Scene) -> None:
     period = other.client.close_period("recall")
     with refused("invalid-request", "recall"):
         scene.client.standings(scene.environment, as_of=period.id)
+
+
+@pytest.mark.parametrize("max_interval", [150.0, 319.0, 320.0])
+def test_snapshots_are_provisional_until_the_promotion_rule_accepts_their_interval(
+    serve: Callable[..., TestClient], time: Any, max_interval: float
+) -> None:
+    scene = Scene(LeagueClient(http=serve(snapshot_deviation=80.0, promotion={"max_interval": max_interval})))
+    scene.train(300, learner_score=0.5)
+    scene.client.close_period()
+    snapshot = scene.publish(1)
+    assert (snapshot.deviation, snapshot.games) == (80.0, 0)
+    time.advance(60)
+    period = scene.client.close_period()
+    marked = [snapshot.id] if max_interval < 320.0 else []
+    for as_of in (None, period.id):
+        table = scene.client.standings(scene.environment, as_of=as_of).items
+        assert snapshot.id in {item.id for item in table}
+        assert [item.id for item in table if item.provisional] == marked
+    assert scene.client.player(snapshot.id).provisional == bool(marked)

@@ -140,7 +140,7 @@ def test_a_learner_is_founded_once_with_the_environment_s_baselines(league: Leag
     assert {anchor.deviation for anchor in anchors.values()} == {30.0}
     own = league.player(first.player_id)
     assert (own.kind, own.name, own.rating, own.deviation, own.checkpoint) == ("learner", "main", 1500, 350, None)
-    assert (own.learner_id, own.role, own.provisional) == (first.id, "main", True)
+    assert (own.learner_id, own.role, own.provisional) == (first.id, "main", False)
 
 
 def test_racing_founders_share_one_learner(serve: Callable[..., TestClient]) -> None:

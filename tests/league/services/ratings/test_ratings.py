@@ -125,7 +125,7 @@ def test_a_snapshot_starts_with_its_learner_s_rating_and_a_wider_deviation(scene
     assert learner.deviation < 80
     snapshot = scene.publish(1)
     assert (snapshot.rating, snapshot.deviation, snapshot.games) == (learner.rating, 80.0, 0)
-    assert not snapshot.provisional
+    assert snapshot.provisional
     assert snapshot.conservative == snapshot.rating - 160
 
 
