@@ -49,7 +49,8 @@ def standings(
     with connect(url, token) as client:
         page = client.standings(environment, standing=standing, limit=limit, cursor=cursor, as_of=as_of)
         champion = None if as_json or as_of is not None else champion_of(client, environment)
-    tables.show_page(page, as_json, tables.standings(page.items, page.items[0].environment if page.items else None))
+    grid = tables.standings(page.items, page.items[0].environment if page.items else None)
+    tables.show_page(page, as_json, grid, tables.explain_marks(page.items))
     if champion is not None:
         tables.show(champion_line(champion))
 
@@ -94,7 +95,7 @@ def players(
     """List players by id: learners, snapshots and baselines."""
     with connect(url, token) as client:
         page = client.players(environment=environment, standing=standing, kind=kind, limit=limit, cursor=cursor)
-    tables.show_page(page, as_json, player_grid(page.items))
+    tables.show_page(page, as_json, player_grid(page.items), tables.explain_marks(page.items))
 
 
 @app.command(epilog="Example: league show 7")
@@ -216,7 +217,8 @@ def report_grid(rows: Iterable[wire.PlayerReport], title: str) -> Grid:
 
 def description(one: wire.Player) -> Table:
     """Return the description of one player."""
-    strength = f"{tables.rating(one)}{' (provisional)' if one.provisional else ''}, volatility {one.volatility:.4f}"
+    strength = tables.interval(one.rating, one.deviation)
+    strength += f"{' (provisional)' if one.provisional else ''}, volatility {one.volatility:.4f}"
     optional = {
         "role": one.role,
         "standing": one.standing,

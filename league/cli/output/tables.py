@@ -18,8 +18,8 @@ NONE = "–"  # noqa: RUF001 - an en dash for missing values
 
 
 def rating(player: wire.Player) -> str:
-    """Format a player's rating ± 2 RD, its 95 % interval."""
-    return interval(player.rating, player.deviation)
+    """Format a player's rating ± 2 RD, its 95 % interval, with a question mark if it is provisional."""
+    return interval(player.rating, player.deviation) + ("?" if player.provisional else "")
 
 
 def interval(rating: float, deviation: float) -> str:
@@ -104,14 +104,19 @@ def _per_second(learner: wire.Learner) -> str:
     return NONE if speed is None else f"{speed:,.0f}"
 
 
-def show_page(page: wire.Page[Any], as_json: bool, table: Grid) -> None:
-    """Print a page as JSON or as the given table."""
+def explain_marks(players: Iterable[wire.Player]) -> list[str]:
+    """Return the legend of the marks in a table of players, one line each."""
+    provisional = "?: provisional, the interval is still too wide for a promotion; rating matches narrow it"
+    return [provisional] if any(player.provisional for player in players) else []
+
+
+def show_page(page: wire.Page[Any], as_json: bool, table: Grid, legend: Iterable[str] = ()) -> None:
+    """Print a page as JSON or as the given table with its legend."""
     if as_json:
         show_json(page)
-    elif page.next_cursor is None:
-        show(table)
     else:
-        show(table, f"more rows: --cursor {page.next_cursor}")
+        more = [] if page.next_cursor is None else [f"more rows: --cursor {page.next_cursor}"]
+        show(table, *legend, *more)
 
 
 def show(*parts: RenderableType) -> None:

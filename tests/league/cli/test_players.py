@@ -24,6 +24,20 @@ def test_standings_show_rank_rating_with_two_deviations_games_and_win_rate(
         assert shown in row
 
 
+@pytest.mark.parametrize("table", ["standings", "players"])
+def test_tables_mark_and_explain_provisional_ratings(
+    online: Run, scene: Scene, snapshot: wire.Player, table: str
+) -> None:
+    lines = online(table).out.splitlines()
+    assert [line for line in lines if "?" in line and snapshot.name not in line] == [
+        "?: provisional, the interval is still too wide for a promotion; rating matches narrow it"
+    ]
+    shown = scene.client.player(snapshot.id)
+    marked = f"{shown.rating:.0f} ± {2 * shown.deviation:.0f}?"
+    assert [marked in line for line in lines if snapshot.name in line] == [True]
+    assert "?" not in online("players", "--kind", "baseline").out
+
+
 def test_json_output_equals_the_server_response(online: Run, scene: Scene, snapshot: wire.Player) -> None:
     sent = scene.client.standings(scene.environment)
     assert json.loads(online("standings", "--json").out) == sent.model_dump(mode="json")
