@@ -213,7 +213,7 @@ def _profile(session: Session, league: AppState, player_id: int) -> Profile:
         parent = rated_players.show(session, league.settings, player.parent_id)
     return Profile(
         player=player,
-        line=standings.get_standings(session, league.population, player.environment).find(player_id),
+        line=standings.get_standings(session, league.settings, league.population, player.environment).find(player_id),
         champion=champions.champion_id(session, player.environment) == player_id,
         parent=parent,
         weights=_weights(league, player),

@@ -217,7 +217,7 @@ def highlights(league: Running, visit: Visiting) -> HTMLResponse:
 
 def _table(session: Session, league: AppState, visit: Visit) -> tuple[Standings, int | None]:
     """Return the standings and the champion's id."""
-    table = standings.get_standings(session, league.population, visit.environment)
+    table = standings.get_standings(session, league.settings, league.population, visit.environment)
     return table, champions.champion_id(session, visit.environment)
 
 

@@ -48,9 +48,9 @@ def get_standings(
         environment = environment or environments.only(session)
         environments.require_known(session, environment)
         if as_of is None:
-            table = standings.get_standings(session, league.population, environment)
+            table = standings.get_standings(session, league.settings, league.population, environment)
         else:
-            table = standings.get_past_standings(session, environment, as_of)
+            table = standings.get_past_standings(session, league.settings, environment, as_of)
         chosen = table.select(wanted)
         ranks = {row.id: rank for rank, row in enumerate(sorted(chosen, key=attrgetter("place")), start=1)}
         found = Page.at(chosen, cursor, limit)

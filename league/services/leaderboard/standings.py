@@ -87,6 +87,7 @@ class StandingsRow:
         checkpoint: Hash of its weights, or the baseline's name; None for learners.
         rating: On the Glicko scale, after the last period.
         deviation: Rating deviation (RD).
+        provisional: Whether the interval is too wide for a promotion.
         games: Number of rated games.
         win_rate: Expected score against the current population, in [0, 1]; None for a player without games.
         home: Rating at home in asymmetric games; None without one.
@@ -108,6 +109,7 @@ class StandingsRow:
     checkpoint: str | None
     rating: float
     deviation: float
+    provisional: bool
     games: int
     win_rate: float | None
     home: OnSide | None
@@ -179,12 +181,12 @@ class Standings:
         return {row.id: row for row in self.rows}
 
 
-def get_standings(session: Session, cache: PopulationCache, environment: str) -> Standings:
+def get_standings(session: Session, settings: Settings, cache: PopulationCache, environment: str) -> Standings:
     """Return the standings of an environment as of the session's snapshot."""
-    return cache.get(session, environment).cached("standings", lambda: _read(session, environment))
+    return cache.get(session, environment).cached("standings", lambda: _read(session, settings, environment))
 
 
-def get_past_standings(session: Session, environment: str, period_id: int) -> Standings:
+def get_past_standings(session: Session, settings: Settings, environment: str, period_id: int) -> Standings:
     """Return the standings at the end of a past period: ratings, games, standings and call-signs of that time.
 
     Raises:
@@ -197,7 +199,7 @@ def get_past_standings(session: Session, environment: str, period_id: int) -> St
     if period.environment != environment:
         rule = f"it is a rating period of {period.environment}, not of {environment}"
         raise InvalidRequestError(f"as_of={period_id}", rule, "use a rating period of the same environment")
-    return _read(session, environment, period)
+    return _read(session, settings, environment, period)
 
 
 def show(
@@ -237,7 +239,7 @@ def list_lineages(session: Session, environment: str, limit: int, chosen: int | 
     return dict(session.execute(query).all())
 
 
-def _read(session: Session, environment: str, past: Period | None = None) -> Standings:
+def _read(session: Session, settings: Settings, environment: str, past: Period | None = None) -> Standings:
     as_of = None if past is None else past.id
     query = rated_players.rated(as_of).where(Player.environment == environment)
     logged: tuple[SQLColumnExpression[str | None], ...] = Player.standing, Player.call_sign
@@ -263,7 +265,10 @@ def _read(session: Session, environment: str, past: Period | None = None) -> Sta
     )
     named = query.with_only_columns(*columns).outerjoin(Learner, Learner.id == Player.learner_id)
     ranked = named.order_by(rated_players.conservative().desc(), Player.id)
-    found = [row._asdict() | {"place": place} for place, row in enumerate(session.execute(ranked), start=1)]
+    found = [
+        row._asdict() | {"place": place, "provisional": rated_players.is_provisional(row.kind, row.deviation, settings)}
+        for place, row in enumerate(session.execute(ranked), start=1)
+    ]
     sides = environments.sides(session, environment)
     on_sides = side_ratings.of_environment(session, environment, as_of) if sides else {}
     in_play = [values for values in found if values["standing"] not in rated_players.OUT_OF_PLAY]

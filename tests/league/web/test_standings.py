@@ -186,6 +186,14 @@ def test_champion_strongest_and_newest_player_are_highlighted(
     assert page.count("★ champion") == 1
 
 
+def test_only_provisional_ratings_are_marked(http: TestClient, snapshots: list[wire.Player]) -> None:
+    page = http.get("/", params={"sort": "age"}).text
+    rows = {int(row[0]): row[1] for row in re.findall(r'data-id="(\d+)"(.*?)</tr>', page, re.DOTALL)}
+    assert {own for own, row in rows.items() if "Provisional:" in row} == {player.id for player in snapshots}
+    assert len(rows) > len(snapshots)
+    assert "Provisional:" in http.get(f"/players/{snapshots[0].id}").text
+
+
 def test_bands_stay_within_their_picture(http: TestClient, snapshots: list[wire.Player]) -> None:
     for left, width in re.findall(r'class="span" x="([\d.-]+)" y="2" width="([\d.-]+)"', http.get("/").text):
         assert 0.0 <= float(left) <= float(left) + float(width) <= 100.1

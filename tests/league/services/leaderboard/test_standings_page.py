@@ -16,13 +16,14 @@ from league.db.engine import Database
 from league.services.leaderboard import player_profile, standings
 from league.services.leaderboard.standings import Extent, Sort, Standings, StandingsFilter, StandingsRow
 from league.services.population.cache import PopulationCache
+from league.settings import Settings
 
 EVERYBODY = StandingsFilter(standing="in_play")
 
 
 def whole(database: Database, environment: str = ENVIRONMENT) -> Standings:
     with database.read() as session:
-        return standings.get_standings(session, PopulationCache(), environment)
+        return standings.get_standings(session, Settings(), PopulationCache(), environment)
 
 
 def table(database: Database, choice: StandingsFilter) -> list[StandingsRow]:
@@ -150,7 +151,7 @@ def test_standings_are_read_once_between_changes(played: Scene, database: Databa
 
     def look() -> Standings:
         with database.read() as session:
-            return standings.get_standings(session, cache, ENVIRONMENT)
+            return standings.get_standings(session, Settings(), cache, ENVIRONMENT)
 
     before = look()
     assert look() is before
