@@ -73,7 +73,7 @@ class Session:
         learner: The learner as the league knew it at the start.
         worker: The worker.
         decision: The league's decision that a snapshot is due; None if none is.
-        stopping: Whether the league or `close` ends the session. `next_match` then returns None.
+        should_stop: Whether the league or `close` ends the session. `next_match` then returns None.
 
     Raises:
         ConfigurationError: Another process uses the folder.
@@ -107,7 +107,7 @@ class Session:
         self._lease_at = self._heartbeat_at = self._deliver_at = 0.0
         self._closed = False
         self.decision: wire.SnapshotDecision | None = None
-        self.stopping = False
+        self.should_stop = False
         try:
             self._register()
             self._spool = ResultSpool(self._files.spool)
@@ -144,7 +144,7 @@ class Session:
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
-            while not self.stopping:
+            while not self.should_stop:
                 match = self._queue.take(datetime.now(UTC))
                 if match is not None:
                     if len(self._queue) <= self._settings.prefetch // 2:
@@ -255,7 +255,7 @@ class Session:
         """
         if self._closed:
             return
-        self._closed = self.stopping = True
+        self._closed = self.should_stop = True
         deadline = time.monotonic() + self._settings.grace_s
         if self._background.end(self._settings.grace_s):
             self._last_calls(deadline)
@@ -322,13 +322,13 @@ class Session:
             due = [each for each in answer.decisions if each.since_step == self._snapshot_step]
             self.decision = due[0] if due else None
             if answer.command != "continue":
-                self.stopping = True
+                self.should_stop = True
                 self._changed.notify_all()
 
     def _refill(self) -> None:
         with self._changed:
             held, prefetch = len(self._queue), self._settings.prefetch
-            if self.stopping or held > prefetch // 2 or time.monotonic() < self._lease_at:
+            if self.should_stop or held > prefetch // 2 or time.monotonic() < self._lease_at:
                 return
         request = wire.TrainingLeases(
             kind="training",

@@ -105,7 +105,7 @@ def test_command_of_the_league_ends_the_matches(
         assert session.next_match() is not None
         scene.client.command_worker(session.worker.id, command)
         session._heartbeat_at = 0.0
-        wait_until(lambda: session.stopping)
+        wait_until(lambda: session.should_stop)
         assert list(session.matches()) == []
 
 
