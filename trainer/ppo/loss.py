@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -204,7 +205,7 @@ class PPOLoss:
         """Return the entropy coefficient of each head, raised under its floor, then the value coefficient."""
         raised = max(coefficients.entropy, coefficients.entropy_below_floor)
         entropy = self._factors * torch.where(under_floor, raised, coefficients.entropy)
-        return torch.cat([entropy, entropy.new_tensor([coefficients.value])])
+        return F.pad(entropy, (0, 1), value=coefficients.value)  # `new_tensor` would wait for the device
 
     def policy_loss(
         self, log_ratio: Float[Tensor, " n"], ratio: Float[Tensor, " n"], advantage: Float[Tensor, " n"]

@@ -218,7 +218,8 @@ class PPO:
         micro_batches = self._micro_batches(targets, minibatch)
         if not micro_batches and self._ranks.world_size == 1:
             return Outcome.DONE
-        counts = torch.tensor([float(each.loss_mask.sum()) for each in micro_batches], device=self._device)
+        none = torch.zeros(0, device=self._device)
+        counts = torch.stack([each.loss_mask.sum() for each in micro_batches]).float() if micro_batches else none
         count = counts.sum()
         self.optimizer.zero_grad()
         weights = self.loss.weights(coefficients, self.under_floor)
