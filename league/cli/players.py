@@ -108,7 +108,7 @@ def show(
 ) -> None:
     """Show one player: its latest ratings and matches, and its audit log."""
     with connect(url, token) as client:
-        one = find_player(client, player)
+        one = client.player(find_player(client, player).id)
         curve = deque(pages(lambda cursor: client.ratings(one.id, cursor=cursor)), maxlen=limit)
         matches = client.matches(one.id, limit=limit).items
         changes = client.log(player_id=one.id, limit=limit).items
@@ -222,6 +222,7 @@ def description(one: wire.Player) -> Table:
     optional = {
         "role": one.role,
         "standing": one.standing,
+        "not promoted yet": one.promotion_status,
         "checkpoint": one.checkpoint,
         "step": one.step,
         "learner": one.learner_id,

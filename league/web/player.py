@@ -24,7 +24,7 @@ from league.services.lifecycle import champions, transitions
 from league.services.lifecycle.transitions import Change
 from league.services.matches import queries as match_queries
 from league.services.matches.queries import MatchFilter
-from league.services.promotion import behaviour_profiles
+from league.services.promotion import behaviour_profiles, rules
 from league.services.ratings import rated_players
 from league.services.unplayable_reports import reports
 from league.web.cookies import Visitor
@@ -93,6 +93,7 @@ class Profile:
         line: Its row in the standings.
         champion: Whether it is the champion.
         parent: Its parent snapshot.
+        promotion_status: Reason why a candidate is not promoted yet; None for other players.
         weights: None for learners, baselines and external players, which have no checkpoint.
         flags: Open unplayable reports, newest first.
     """
@@ -101,6 +102,7 @@ class Profile:
     line: StandingsRow
     champion: bool
     parent: wire.Player | None
+    promotion_status: str | None
     weights: Weights | None
     flags: Sequence[wire.PlayerReport]
 
@@ -216,6 +218,7 @@ def _profile(session: Session, league: AppState, player_id: int) -> Profile:
         line=standings.get_standings(session, league.settings, league.population, player.environment).find(player_id),
         champion=champions.champion_id(session, player.environment) == player_id,
         parent=parent,
+        promotion_status=rules.explain_candidate(session, league.settings, league.population, player),
         weights=_weights(league, player),
         flags=reports.list_flags(session, player_id, FLAGS),
     )

@@ -127,6 +127,8 @@ class Player(Answer):
     """Time of creation."""
     sides: list[SideRating] = []
     """Ratings on each side of an asymmetric game."""
+    promotion_status: str | None = None
+    """Reason why a candidate is not promoted yet; only in the response for one player, null in lists."""
 
 
 class PlayerReport(Answer):

@@ -33,7 +33,7 @@ from league.services.lifecycle import transitions
 from league.services.matches import queries as match_queries
 from league.services.matches.queries import MatchFilter, MatchRow
 from league.services.population import external_players, snapshots
-from league.services.promotion import behaviour_profiles
+from league.services.promotion import behaviour_profiles, rules
 from league.services.ratings import rated_players
 from league.services.unplayable_reports import false_reports, reports
 from league.wire import PREFIX
@@ -79,7 +79,9 @@ def list_players(
 def get_player(player_id: Id, league: Running, _: Reader) -> wire.Player:
     """Return one player."""
     with league.database.read() as session:
-        return rated_players.show(session, league.settings, player_id)
+        player = rated_players.show(session, league.settings, player_id)
+        reason = rules.explain_candidate(session, league.settings, league.population, player)
+    return player.model_copy(update={"promotion_status": reason})
 
 
 @router.get("/{player_id}/ratings", response_model=wire.Page[wire.RatingPoint])

@@ -1,6 +1,6 @@
 """Rules of promotion, retirement and succession, applied after each rating period."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -20,7 +20,7 @@ from league.services.gates import service as gates
 from league.services.lifecycle import champions, transitions
 from league.services.matches import pair_records
 from league.services.population import cache as populations
-from league.services.population.cache import Member, Population
+from league.services.population.cache import Member, Population, PopulationCache
 from league.services.promotion import redundancy
 from league.services.ratings import rated_players
 from league.settings import Settings
@@ -49,6 +49,25 @@ def apply(session: Session, settings: Settings, population: Population, now: dat
             roster = _update_champion(session, settings, roster, ids, champion, now)
         for decision in rule.retirements(roster, settings.promotion):
             _change(session, settings, ids, "retire", decision, now)
+
+
+def explain_candidate(session: Session, settings: Settings, cache: PopulationCache, player: wire.Player) -> str | None:
+    """Return the rule's reason why a candidate is not promoted yet, by the current ratings; None for other players.
+
+    Only this candidate is judged, as if no other one were promoted first.
+    """
+    if not settings.automatic_promotion or player.kind != "snapshot" or player.standing != "candidate":
+        return None
+    population = cache.get(session, player.environment)
+    indices = [
+        index
+        for index, member in enumerate(population.members)
+        if member.signature == player.signature and _concerned(member)
+    ]
+    champion = champions.champion_id(session, player.environment)
+    roster = _roster(session, settings, population, indices, champion, [player.id])
+    (decision,) = rule.promotions(roster, settings.promotion)
+    return f"{decision.reason}; promoted when the next rating period closes" if decision.approved else decision.reason
 
 
 def _retire_redundant(session: Session, settings: Settings, population: Population, now: datetime) -> bool:
@@ -114,12 +133,21 @@ def _mask(decisions: Sequence[Decision], players: int) -> NDArray[np.bool_]:
 
 
 def _roster(
-    session: Session, settings: Settings, population: Population, indices: Sequence[int], champion: int | None
+    session: Session,
+    settings: Settings,
+    population: Population,
+    indices: Sequence[int],
+    champion: int | None,
+    judged: Sequence[int] | None = None,
 ) -> Roster:
+    """Return the roster of players by their indices in the population; of its candidates, only those judged by id."""
     members = [population.members[index] for index in indices]
     every = population.ratings
     ratings = Ratings(*(column[indices] for column in (every.rating, every.deviation, every.volatility)))
     ids = [member.id for member in members]
+    candidates = {
+        member for member in members if member.standing == "candidate" and (judged is None or member.id in judged)
+    }
 
     def record(player: int, others: Sequence[int]) -> HeadToHead:
         own = pair_records.of_player(session, ids[player])
@@ -131,22 +159,24 @@ def _roster(
         names=tuple(display_name(member) for member in members),
         ratings=ratings,
         games=population.games[indices],
-        candidate=np.array([member.standing == "candidate" for member in members], dtype=np.bool_),
+        candidate=np.array([member in candidates for member in members], dtype=np.bool_),
         commander=np.array([member.standing == "commander" for member in members], dtype=np.bool_),
         champion=np.array([member.id == champion for member in members], dtype=np.bool_),
         baseline=np.array([member.kind == "baseline" for member in members], dtype=np.bool_),
         record=record,
-        gates=_gates(session, settings, members),
+        gates=_gates(session, settings, members, candidates),
         title_gates=_title_gates(session, settings, members, champion),
     )
 
 
-def _gates(session: Session, settings: Settings, members: Sequence[Member]) -> dict[int, GateResult]:
+def _gates(
+    session: Session, settings: Settings, members: Sequence[Member], candidates: Collection[Member]
+) -> dict[int, GateResult]:
     """Return the results of gates with the rule's test, by the candidates' indices.
 
     Gates that a user opened also count if the opponent is a commander.
     """
-    indices = {member.id: index for index, member in enumerate(members) if member.standing == "candidate"}
+    indices = {member.id: index for index, member in enumerate(members) if member in candidates}
     commanders = {member.id for member in members if member.standing == "commander"}
     test = SprtConfig(settings.promotion.gate_elo0, settings.promotion.gate_elo1)
     return {

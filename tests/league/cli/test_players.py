@@ -24,6 +24,15 @@ def test_standings_show_rank_rating_with_two_deviations_games_and_win_rate(
         assert shown in row
 
 
+def test_show_prints_why_a_candidate_is_not_promoted_yet(online: Run, scene: Scene, snapshot: wire.Player) -> None:
+    reason = scene.client.player(snapshot.id).promotion_status
+    assert reason is not None
+    for key in (snapshot.id, snapshot.name):
+        (line,) = [line for line in online("show", key).out.splitlines() if line.startswith("not promoted yet")]
+        assert reason in line
+    assert "not promoted yet" not in online("show", scene.baseline().id).out
+
+
 @pytest.mark.parametrize("table", ["standings", "players"])
 def test_tables_mark_and_explain_provisional_ratings(
     online: Run, scene: Scene, snapshot: wire.Player, table: str

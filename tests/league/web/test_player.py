@@ -42,6 +42,8 @@ def test_player_page_shows_rating_matches_and_checkpoint(
     assert f"{now.rating:.0f}" in page
     assert f"± {2 * now.deviation:.0f}" in page
     assert f'data-copy="{player.checkpoint}"' in page
+    assert now.promotion_status is not None
+    assert now.promotion_status in page
     for match in league.matches(player.id, limit=5).items:
         assert f'href="/matches/{match.id}"' in page
     assert http.get(f"/players/{player.id}/head").status_code == 200

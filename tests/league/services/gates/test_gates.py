@@ -306,6 +306,23 @@ def _rate_as_strong(scene: Scene, strong: wire.Player) -> None:
         scene.client.close_period()
 
 
+def test_candidate_shows_why_it_is_not_promoted_yet(crowded: Scene) -> None:
+    def reason(player: wire.Player) -> str:
+        return crowded.client.player(player.id).promotion_status or ""
+
+    strong = crowded.publish(3)
+    assert reason(strong) == "0 of the 4 required games"
+    _rate_as_strong(crowded, strong)
+    (gate,) = crowded.client.gates().items
+    assert f"gate {gate.id}: it is open" in reason(strong)
+    idle = crowded.publish(4)
+    assert reason(idle) == "0 of the 4 required games"
+    (commander, *_) = crowded.client.players(crowded.environment, standing="commander").items
+    assert reason(commander) == ""
+    crowded.client.retire(idle.id)
+    assert reason(idle) == ""
+
+
 @pytest.mark.parametrize(("score", "standing"), [(1.0, "commander"), (0.0, "candidate")])
 def test_a_candidate_beyond_capacity_is_promoted_by_its_gate(
     crowded: Scene, database: Database, time: Any, score: float, standing: str
