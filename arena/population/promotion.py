@@ -326,7 +326,8 @@ def _judge_by_chance(player: int, rival: str, chance: float, least: float) -> De
 def _judge(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
     games = int(roster.games[player])
     if games < config.least_games:
-        return Decision(player, approved=False, reason=f"{games} of the {config.least_games} required games")
+        reason = f"{games} of the {config.least_games} required games; it needs more rating matches"
+        return Decision(player, approved=False, reason=reason)
     deviation = float(roster.ratings.deviation[player])
     if deviation > config.max_deviation:
         reason = (

@@ -81,7 +81,7 @@ def test_candidates_with_fewer_than_20_games_are_not_promoted(games, takes_a_pla
     (decision,) = promotions(roster(players), UNGATED)
     assert decision.approved is takes_a_place
     if not takes_a_place:
-        assert decision.reason == "19 of the 20 required games"
+        assert decision.reason == "19 of the 20 required games; it needs more rating matches"
 
 
 def test_single_candidate_is_not_promoted():

@@ -311,12 +311,12 @@ def test_candidate_shows_why_it_is_not_promoted_yet(crowded: Scene) -> None:
         return crowded.client.player(player.id).promotion_status or ""
 
     strong = crowded.publish(3)
-    assert reason(strong) == "0 of the 4 required games"
+    assert reason(strong) == "0 of the 4 required games; it needs more rating matches"
     _rate_as_strong(crowded, strong)
     (gate,) = crowded.client.gates().items
     assert f"gate {gate.id}: it is open" in reason(strong)
     idle = crowded.publish(4)
-    assert reason(idle) == "0 of the 4 required games"
+    assert reason(idle) == "0 of the 4 required games; it needs more rating matches"
     (commander, *_) = crowded.client.players(crowded.environment, standing="commander").items
     assert reason(commander) == ""
     crowded.client.retire(idle.id)
