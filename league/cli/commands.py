@@ -116,7 +116,8 @@ _ADMIN = {
     ),
     "check": LazyCommand("league.cli.maintenance.integrity:app", "Check the league for inconsistencies."),
     "gc": LazyCommand(
-        "league.cli.maintenance.gc:app", "Delete checkpoints that no player uses, and unfinished uploads."
+        "league.cli.maintenance.gc:app",
+        "Delete checkpoints that no player uses, recordings without a match, and unfinished uploads.",
     ),
     "prune": LazyCommand(
         "league.cli.maintenance.retention:app",

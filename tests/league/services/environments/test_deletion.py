@@ -101,12 +101,12 @@ def test_deleting_an_environment_leaves_others_unchanged(
     (commander,) = other.client.players(OTHER, standing="commander").items
     other.client.crown(commander.id, "best", expected=None)
     other.client.register_worker(wire.WorkerCreate(name="w", kind="evaluator", version="1", signatures=[SIGNATURE]))
+    PairModelTask(database, configure(), lambda: time.now).run_once()
     league = scene.client
     rated, rest = league.standings("rps").items, size(database)
     lines = league.log(None, periods=True, limit=1000).items
     file, present = tmp_path / "league.zip", held(database, OTHER)
     settings = configure()
-    PairModelTask(database, settings, lambda: time.now).run_once()
     export.export(database, open_store(settings), file, time.now, lambda *_: None)
     before = rows_by_table(database, OTHER)
     assert {name for name, rows in before.items() if not rows} <= {"side_payoffs", "fingerprint_marks"}
