@@ -25,9 +25,10 @@ def test_a_lineage_leads_from_a_player_up_to_the_first_snapshot(scene: Scene) ->
     line = [scene.publish(step) for step in range(4)]
     scene.evaluate(6, winner=line[1].id)
     scene.client.close_period()
-    told = scene.client.lineage(line[2].id).items
-    assert [ancestor.player for ancestor in told] == [scene.client.player(each.id) for each in line[2::-1]]
-    assert [ancestor.generation for ancestor in told] == [1, 2, 3]
+    lineage = scene.client.lineage(line[2].id).items
+    listed = {player.id: player for player in scene.client.players(scene.environment).items}
+    assert [ancestor.player for ancestor in lineage] == [listed[each.id] for each in line[2::-1]]
+    assert [ancestor.generation for ancestor in lineage] == [1, 2, 3]
     assert ids(scene, scene.learner.player_id) == [scene.learner.player_id, *(each.id for each in line[::-1])]
     assert ids(scene, scene.baseline().id) == [scene.baseline().id]
 
