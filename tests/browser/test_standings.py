@@ -165,7 +165,7 @@ def test_lines_change_where_they_are_and_the_order_waits_for_its_reader(visit: C
             button = page.locator("[data-reorder]")
             button.wait_for(state="visible")
             assert page.locator(ROW).evaluate_all("all => all.map(each => each.dataset.id)") == order
-            assert "gone" in button.inner_text()
+            assert "1 removed" in button.inner_text()
             wait_for_table(page, button.click)
             shown = page.locator(ROW).evaluate_all("all => all.map(each => each.dataset.id)")
             assert order[2] not in shown
