@@ -29,9 +29,7 @@ Source: Bradley and Terry (1952); Dempster, Laird and Rubin (1977) for d and s^2
 logistic linear models" (1982), model II, for rho; Laplace's approximation for the covariance.
 """
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -40,7 +38,6 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.sparse import csr_array
 from scipy.special import expit, ndtr
-from threadpoolctl import threadpool_limits
 
 from arena.arrays import BoolArray, FloatArray, IntArray, refuse
 from arena.ratings import expected_score as round_robin
@@ -49,6 +46,7 @@ from arena.ratings.cholesky import solution
 from arena.ratings.covariance import EXACT, Covariance, SparseSystem
 from arena.ratings.expected_score import PairCounts
 from arena.ratings.glicko2 import SCALE, START_RATING, Results
+from arena.ratings.one_thread import one_thread
 
 NO_PARENT = -1
 
@@ -488,37 +486,3 @@ def _newton_ascent(
         theta[:], height = tried, risen
         if np.abs(step).max() < tolerance:
             return
-
-
-class _OneThread:
-    """Limits BLAS to one thread while at least one fit runs; the limit applies to the whole process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._fits = 0
-        self._limit: threadpool_limits | None = None
-
-    def enter(self) -> None:
-        with self._lock:
-            if self._fits == 0:
-                self._limit = threadpool_limits(1, user_api="blas")
-            self._fits += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._fits -= 1
-            if self._fits == 0 and self._limit is not None:
-                self._limit.restore_original_limits()
-
-
-_ONE_THREAD = _OneThread()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run linear algebra on one thread, so that sums have the same order, and bits, in every process."""
-    _ONE_THREAD.enter()
-    try:
-        yield
-    finally:
-        _ONE_THREAD.leave()

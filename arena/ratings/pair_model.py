@@ -31,10 +31,11 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, xlogy
 
 from arena.arrays import BoolArray, FloatArray, IntArray
-from arena.ratings.bradley_terry import one_thread, pair_counts, require_history
+from arena.ratings.bradley_terry import pair_counts, require_history
 from arena.ratings.covariance import SparseSystem
 from arena.ratings.expected_score import PairCounts
 from arena.ratings.glicko2 import SCALE, Results
+from arena.ratings.one_thread import one_thread
 from arena.ratings.pair_posterior import (
     FINE_STEP,
     WEIGHT_FLOOR,
