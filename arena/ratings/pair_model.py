@@ -54,7 +54,7 @@ COMPONENTS_MAX = 2
 """The third component never paid in the leagues that this was developed on."""
 
 _FOLDS = 3
-_FOLDED_MAX = 10_000  # pairs; above, the first fold tells enough and each costs seconds
+_FOLDED_MAX = 10_000  # pairs; above, one fold is precise enough, and each costs seconds
 _GAIN_MIN = 0.01  # of the log-loss; smaller gains were noise in simulated leagues without cycles
 _INTERVAL_TOLERANCE = 1e-6
 _BLOCK = 64  # intervals that are solved for at once

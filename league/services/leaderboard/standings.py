@@ -14,7 +14,7 @@ import numpy as np
 from sqlalchemy import SQLColumnExpression, func, or_, select
 from sqlalchemy.orm import Session
 
-from arena.ratings.glicko2 import Ratings, expected_score
+from arena.ratings.glicko2 import Ratings
 from league import wire
 from league.db.models import Event, Learner, Period, Player, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
@@ -293,13 +293,13 @@ def _win_rates(
     rating, deviation = (np.array(column, dtype=np.float64) for column in columns)
     ratings = Ratings(rating, deviation, np.zeros_like(rating))
     frozen = [index for index, values in enumerate(in_play) if values["kind"] != "learner"]
-    predict = partial(expected_score, ratings)
+    predictor = None
     if environment is not None:
         ancestries = [
             Ancestry.of(*(values[name] for name in ("id", "role", "learner_id", "step"))) for values in players
         ]
         predictor = pair_predictions.load(session, environment, ancestries, rating)
-        predict = predict if predictor is None else partial(predictor.expected, ratings)
+    predict = partial(pair_predictions.expected, predictor, ratings)
     rates = population_win_rates(predict, len(players), np.array(frozen, dtype=np.int64))
     return [rate if values["games"] else None for values, rate in zip(players, rates, strict=True)]
 

@@ -79,9 +79,7 @@ def get_superiority(environment: str, compared: Comparison, limit: int) -> wire.
 
 
 def _compare(session: Session, settings: Settings, environment: str) -> Comparison:
-    rows = session.execute(
-        rated_players.rated().where(Player.environment == environment, Player.kind != "learner")
-    ).all()
+    rows = rated_players.list_frozen(session, environment)
     players = {player.id: player for player, _ in rows}
     fitted = history_fit.fit(
         {player.id: rated_players.entry_of(player, rating) for player, rating in rows},

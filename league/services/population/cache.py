@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Row, String, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
-from arena.ratings.glicko2 import Ratings, expected_score
+from arena.ratings.glicko2 import Ratings
 from league.db.models import Event, Period, Player, Rating
 from league.errors import UnknownPlayerError
 from league.services.ratings import pair_predictions, rated_players
@@ -149,9 +149,7 @@ class Population:
 
         The pair model predicts. Glicko-2 does before its first fit, and for players that it does not know.
         """
-        if self.predictor is None:
-            return expected_score(self.ratings, one, other)
-        return self.predictor.expected(self.ratings, one, other)
+        return pair_predictions.expected(self.predictor, self.ratings, one, other)
 
     def expected_matrix(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the (K, K) predicted scores among the players at K indices; 0.5 on the diagonal."""

@@ -1,11 +1,11 @@
 """Predicted scores of pairs by the pair model (Bradley-Terry with cyclic components), fitted between rating periods.
 
-The newest fit of each environment is stored as a row of `pair_models`. It predicts, but it rates nobody: ratings are
-those of `league.services.ratings.period`. A process that loads a population loads the fit with it.
+The newest fit of each environment is stored as a row of `pair_models`. It predicts scores and does not change ratings,
+which are those of `league.services.ratings.period`. A process that loads a population loads the fit with it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from arena.ratings.bradley_terry_config import RefitConfig
 from arena.ratings.glicko2 import SCALE, Ratings, expected_score
 from league import wire
-from league.db.models import PairModelFit, Period, Player
+from league.db.models import PairModelFit, Period
 from league.db.upsert import insert_into
 from league.services.matches import pair_records
 from league.services.ratings import history_fit, rated_players
@@ -61,13 +61,21 @@ class PairPredictor:
 
     parameters: FloatArray
 
-    def expected(self, ratings: Ratings, one: IntArray, other: IntArray) -> FloatArray:
-        """Return the expected scores of K pairs, (K,) in [0, 1]; by Glicko-2 where the fit lacks a player."""
-        from arena.ratings.pair_posterior import log_odds  # loads scipy
 
-        with np.errstate(over="ignore"):
-            predicted = 1.0 / (1.0 + np.exp(-log_odds(self.parameters, one, other)))
-        return np.where(np.isnan(predicted), expected_score(ratings, one, other), predicted)
+def expected(predictor: PairPredictor | None, ratings: Ratings, one: IntArray, other: IntArray) -> FloatArray:
+    """Return the expected scores of K pairs, (K,) in [0, 1].
+
+    Glicko-2 predicts before the first fit (None), and pairs of which the fit lacks a player.
+    """
+    if predictor is None:
+        return expected_score(ratings, one, other)
+    from arena.ratings.pair_posterior import log_odds  # loads scipy
+
+    with np.errstate(over="ignore"):
+        predicted = 1.0 / (1.0 + np.exp(-log_odds(predictor.parameters, one, other)))
+    unknown = np.isnan(predicted)
+    predicted[unknown] = expected_score(ratings, one[unknown], other[unknown])
+    return predicted
 
 
 def describe(session: Session, environment: str) -> wire.PairModel:
@@ -119,9 +127,7 @@ def read_input(session: Session, environment: str, growth: float) -> FitInput | 
     last = session.scalar(select(PairModelFit.matches).where(PairModelFit.environment == environment))
     if matches <= (1.0 + growth) * (last or 0):
         return None
-    rows = session.execute(
-        rated_players.rated().where(Player.environment == environment, Player.kind != "learner")
-    ).all()
+    rows = rated_players.list_frozen(session, environment)
     entries = {player.id: rated_players.entry_of(player, rating) for player, rating in rows}
     parents = {player.id: player.parent_id for player, _ in rows}
     history = history_fit.history(entries, parents, pair_records.read(session, environment))
@@ -193,23 +199,20 @@ def load(session: Session, environment: str, players: Sequence[Ancestry], rating
 
 def _report(model: "PairModel", history: History) -> dict[str, Any]:
     """Return how well the model predicts: held-out log-loss, root mean square of z, and calibration bins."""
-    results = history.results
-    low, high = np.minimum(results.home, results.away), np.maximum(results.home, results.away)
-    points = results.games * np.where(results.home == low, results.score, 1.0 - results.score)
-    code, pair = np.unique(low * model.rating.size + high, return_inverse=True)
-    one, other = np.divmod(code, model.rating.size)
-    games = np.bincount(pair, results.games).astype(np.float64)
-    observed = np.bincount(pair, points) / games
-    ratings = Ratings(history.start, history.deviation, np.zeros_like(history.start))
+    from arena.ratings.bradley_terry import pair_counts  # loads scipy
+
+    played = pair_counts(history.results, np.zeros(history.start.size, dtype=np.bool_))
+    observed = played.points / played.games
+    predicted = model.predicted(played.low, played.high)
+    by_ratings = expected_score(
+        Ratings(history.start, history.deviation, np.zeros_like(history.start)), played.low, played.high
+    )
     return {
-        "held_out": [
-            {"components": each.components, "log_loss": each.log_loss, "gain": each.gain, "error": each.error}
-            for each in model.held_out
-        ],
-        "rms_z": rms_z(model.predicted(one, other), observed, games),
-        "rms_z_of_ratings": rms_z(expected_score(ratings, one, other), observed, games),
-        "pairs": int((games >= GAMES_MIN).sum()),
-        "calibration": calibration(model.predicted(one, other), observed, games),
+        "held_out": [asdict(each) for each in model.held_out],
+        "rms_z": rms_z(predicted, observed, played.games),
+        "rms_z_of_ratings": rms_z(by_ratings, observed, played.games),
+        "pairs": int((played.games >= GAMES_MIN).sum()),
+        "calibration": calibration(predicted, observed, played.games),
     }
 
 

@@ -30,6 +30,11 @@ def rated(as_of: int | None = None) -> "Select[Player, Rating]":
     return select(Player, Rating).outerjoin(Rating, Rating.id == last)
 
 
+def list_frozen(session: Session, environment: str) -> "Sequence[Row[Player, Rating]]":
+    """Return the frozen players of an environment with their rating; None before their first."""
+    return session.execute(rated().where(Player.environment == environment, Player.kind != "learner")).all()
+
+
 def entry_of(player: Player, last: Rating | None) -> PlayerRating:
     """Return a player's rating at the start of a period: the last one, or its initial one."""
     if last is None:
