@@ -52,8 +52,8 @@ def measure(testbed: Testbed) -> list[Row]:
         command = ("-m", "benchmarks.server.plain_league", "--database-url", plain_url)
         plain = servers.enter_context(testbed.process(command, plain_url))
         requests = _attach(league)
-        steady = asyncio.run(_steadily(league, requests))
-        reference = asyncio.run(_lease_alone(plain, requests))
+        steady = asyncio.run(_lease_steadily(league, requests, report=True))
+        reference = asyncio.run(_lease_steadily(plain, requests, report=False))
         rounds = [_round(league, plain, requests) for _ in range(ROUNDS + 1)][1:]  # the first warms both up
     return [*_steady_rows(steady, reference), *_draw_rows(rounds)]
 
@@ -176,28 +176,22 @@ def _attach(league: Server) -> list[Body]:
     return requests
 
 
-async def _steadily(league: Server, requests: list[Body]) -> OpenLoopLoad:
-    load = OpenLoopLoad(league.url)
+async def _lease_steadily(server: Server, requests: list[Body], *, report: bool) -> OpenLoopLoad:
+    """Lease at `RATE_PER_S` for `SECONDS`, with or without reporting results."""
+    load = OpenLoopLoad(server.url)
     calls = SECONDS * RATE_PER_S
+    lease = _lease_and_report if report else _lease
     load.start()
-    await asyncio.gather(
-        *(_lease_and_report(load, number / RATE_PER_S, requests[number % LEARNERS]) for number in range(calls))
-    )
+    await asyncio.gather(*(lease(load, number / RATE_PER_S, requests[number % LEARNERS]) for number in range(calls)))
     return load
 
 
-async def _lease_alone(plain: Server, requests: list[Body]) -> OpenLoopLoad:
-    load = OpenLoopLoad(plain.url)
-    calls = SECONDS * RATE_PER_S
-    load.start()
-    await asyncio.gather(
-        *(load.post("leases", number / RATE_PER_S, LEASES_PATH, requests[number % LEARNERS]) for number in range(calls))
-    )
-    return load
+async def _lease(load: OpenLoopLoad, due_s: float, request: Body) -> Body | None:
+    return await load.post("leases", due_s, LEASES_PATH, request)
 
 
 async def _lease_and_report(load: OpenLoopLoad, due_s: float, request: Body) -> None:
-    leases = await load.post("leases", due_s, LEASES_PATH, request)
+    leases = await _lease(load, due_s, request)
     if leases is not None:
         batch = result_batch(request["worker_id"], leases["items"])
         await load.post("results", due_s + REPORT_AFTER_S, RESULTS_PATH, batch)
