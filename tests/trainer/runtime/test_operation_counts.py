@@ -22,7 +22,7 @@ def counted(work):
     counter = OperationCounter(CPU)
     with counter.active():
         work()
-    return counter.tally.operations.total(), counter.tally.synchronizations.total()
+    return counter.counts.operations.total(), counter.counts.synchronizations.total()
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_a_paused_counter_counts_nothing():
     counter = OperationCounter(CPU)
     with counter.active(), counter.paused():
         (torch.ones(4) + torch.tensor([1.0])).tolist()
-    assert not counter.tally.operations
-    assert not counter.tally.synchronizations
+    assert not counter.counts.operations
+    assert not counter.counts.synchronizations
 
 
 def test_counting_leaves_the_native_code_of_later_runs_on():

@@ -58,7 +58,7 @@ UPLOADS = (torch.tensor, torch.as_tensor, Tensor.new_tensor)
 
 
 @dataclass(frozen=True)
-class Tally:
+class PlaceCounts:
     """Counted operations and host synchronisations, by their place in the code (`file:line`)."""
 
     operations: Counter[str]
@@ -96,12 +96,12 @@ class OperationCounter(TorchDispatchMode):
             instead (`cpu`, `tolist`, `torch.tensor`, `torch.from_numpy`), and a `copy_` between the two is not.
 
     Attributes:
-        tally: Counts so far.
+        counts: Counts so far.
     """
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.tally = Tally(Counter(), Counter())
+        self.counts = PlaceCounts(Counter(), Counter())
         self._device_type = device.type
         self._paused = False
         self._calls = _TransferCalls(self._device_type, self._count_transfer)
@@ -144,16 +144,16 @@ class OperationCounter(TorchDispatchMode):
         result = func(*args, **kwargs)
         name = func._schema.name
         if _waits(name, args, result):
-            self.tally.synchronizations[_place()] += 1
+            self.counts.synchronizations[_place()] += 1
         if not (func.is_view or name in ALLOCATIONS or name in METADATA or name == SCALAR_READ):
-            self.tally.operations[_place()] += 1
+            self.counts.operations[_place()] += 1
         return result
 
     @contextmanager
     def _count_transfer(self) -> Iterator[None]:
         """Count one synchronisation for a call and all that it dispatches."""
         if not self._paused:
-            self.tally.synchronizations[_place()] += 1
+            self.counts.synchronizations[_place()] += 1
         with self.paused():
             yield
 
@@ -251,7 +251,7 @@ def _in_one_thread(config: TrainerConfig) -> TrainerConfig:
     )
 
 
-def _count(bench: Bench, work: Callable[[], None]) -> Tally:
+def _count(bench: Bench, work: Callable[[], None]) -> PlaceCounts:
     """Count the operations of a call, without the steps of environments."""
     counter = OperationCounter(bench.learner.network.observation_mean.device)
     with ExitStack() as stack:
@@ -261,7 +261,7 @@ def _count(bench: Bench, work: Callable[[], None]) -> Tally:
             stack.enter_context(mock.patch.object(environment, "step", step))
         stack.enter_context(counter.active())
         work()
-    return counter.tally
+    return counter.counts
 
 
 def _without(counter: OperationCounter, plain: Callable[..., Any]) -> Callable[..., Any]:
