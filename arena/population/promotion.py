@@ -110,11 +110,11 @@ class GateResult:
 
     Attributes:
         decision: Decision of the test, see `arena.evaluation.sprt.SprtState`.
-        told: Description of its state.
+        description: Its state in words.
     """
 
     decision: GateDecision
-    told: str
+    description: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +305,7 @@ def _require_gate(
     if result is None:
         reason = f"{decision.reason}; it must first pass a gate against {roster.names[rival]}"
         return GateRequest(decision.player, approved=False, reason=reason, rival=rival)
-    return replace(decision, approved=result.decision == "accept", reason=f"{decision.reason}; {result.told}")
+    return replace(decision, approved=result.decision == "accept", reason=f"{decision.reason}; {result.description}")
 
 
 def _judge_against_champion(player: int, champion: int, roster: Roster, config: PromotionConfig) -> Decision:
