@@ -58,8 +58,8 @@ class _Head:
 
     def blame(self, wrong: ArrayLike, reason: Callable[[int], str]) -> None:
         """Record a fault of every agent in `wrong` (B,) that has none yet."""
-        for place in np.flatnonzero(wrong).tolist():
-            self.faults.setdefault(place, reason(place))
+        for index in np.flatnonzero(wrong).tolist():
+            self.faults.setdefault(index, reason(index))
 
 
 def choose(heads: Sequence[ActionHead], answered: Actions, batch: Batch, rng: torch.Generator) -> Choices:
@@ -83,24 +83,24 @@ def choose(heads: Sequence[ActionHead], answered: Actions, batch: Batch, rng: to
         size = () if head.kind is HeadKind.CATEGORICAL and not drawn else (head.size,)
         values = _numbers(name, answered[name], (len(batch), *size))
         allowed = batch.masks[head.name] if head.masked else np.ones((len(batch), head.size), dtype=np.bool_)
-        one = _Head(head, values, allowed)
-        actions[head.name] = _drawn(one, rng) if drawn else _taken(one)
-        faults = one.faults | faults
+        answer = _Head(head, values, allowed)
+        actions[head.name] = _sampled(answer, rng) if drawn else _given_actions(answer)
+        faults = answer.faults | faults
     return Choices(actions, faults)
 
 
 def _require_names(heads: Sequence[ActionHead], answered: Actions) -> None:
-    taken: set[str] = set()
+    matched: set[str] = set()
     for head in heads:
         names = {head.name} if head.kind is HeadKind.GAUSSIAN else {head.name, f"{head.name}{LOGITS}"}
         given = names & answered.keys()
         if len(given) != 1:
-            told = "twice" if given else "not"
+            count_text = "twice" if given else "not"
             raise ExternalPolicyError(
-                f"action head {head.name!r} is answered {told} in {sorted(answered)}: give one of {sorted(names)}"
+                f"action head {head.name!r} is answered {count_text} in {sorted(answered)}: give one of {sorted(names)}"
             )
-        taken |= given
-    if unknown := sorted(answered.keys() - taken):
+        matched |= given
+    if unknown := sorted(answered.keys() - matched):
         raise ExternalPolicyError(f"answer {unknown} is of no action head: give {[head.name for head in heads]}")
 
 
@@ -116,48 +116,49 @@ def _numbers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.flo
     return values.astype(np.float64)
 
 
-def _taken(one: _Head) -> Tensor:
+def _given_actions(answer: _Head) -> Tensor:
     """Return the given actions, with invalid ones replaced."""
-    head, values = one.head, one.values
+    head, values = answer.head, answer.values
     finite = np.isfinite(values)
-    one.blame(~finite.reshape(len(finite), -1).all(axis=1), lambda _: f"{head.name} is not a number")
+    answer.blame(~finite.reshape(len(finite), -1).all(axis=1), lambda _: f"{head.name} is not a number")
     values = np.where(finite, values, 0.0)
     if head.kind is HeadKind.GAUSSIAN:
         return torch.from_numpy(values.clip(-1.0, 1.0).astype(np.float32))
     if head.kind is HeadKind.BERNOULLI:
-        one.blame(~np.isin(values, (0.0, 1.0)).all(axis=1), lambda _: f"{head.name} has switches not 0 or 1")
-        return torch.from_numpy((values == 1.0) & one.allowed)
-    return _options(one, values)
+        answer.blame(~np.isin(values, (0.0, 1.0)).all(axis=1), lambda _: f"{head.name} has switches not 0 or 1")
+        return torch.from_numpy((values == 1.0) & answer.allowed)
+    return _options(answer, values)
 
 
-def _options(one: _Head, values: NDArray[np.float64]) -> Tensor:
-    head, options = one.head, one.head.size
+def _options(answer: _Head, values: NDArray[np.float64]) -> Tensor:
+    head, options = answer.head, answer.head.size
     within = (values == np.floor(values)) & (values >= 0) & (values < options)
-    one.blame(~within, lambda place: f"{head.name} is {values[place]:g}, no option of 0 to {options - 1}")
+    answer.blame(~within, lambda index: f"{head.name} is {values[index]:g}, no option of 0 to {options - 1}")
     option = np.where(within, values, 0.0).astype(np.int64)
-    free = one.allowed.any(axis=1)
-    barred = free & ~one.allowed[np.arange(option.size), option]
-    one.blame(
-        barred, lambda place: f"{head.name} is {option[place]}, which its mask bars; {_listed(one.allowed[place])} go"
+    free = answer.allowed.any(axis=1)
+    barred = free & ~answer.allowed[np.arange(option.size), option]
+    answer.blame(
+        barred,
+        lambda index: f"{head.name} is {option[index]}, which its mask bars; {_listed(answer.allowed[index])} go",
     )
-    return torch.from_numpy(np.where(barred, one.allowed.argmax(axis=1), option))
+    return torch.from_numpy(np.where(barred, answer.allowed.argmax(axis=1), option))
 
 
-def _drawn(one: _Head, rng: torch.Generator) -> Tensor:
+def _sampled(answer: _Head, rng: torch.Generator) -> Tensor:
     """Sample actions from logits among the legal options."""
-    head = one.head
-    logits, allowed = torch.from_numpy(one.values), torch.from_numpy(np.ascontiguousarray(one.allowed))
-    unclear = torch.isnan(logits) | (logits == torch.inf)
-    one.blame(unclear.any(dim=1).numpy(), lambda _: f"{head.name}{LOGITS} are not numbers")
-    logits = logits.masked_fill(unclear, 0.0)
+    head = answer.head
+    logits, allowed = torch.from_numpy(answer.values), torch.from_numpy(np.ascontiguousarray(answer.allowed))
+    invalid = torch.isnan(logits) | (logits == torch.inf)
+    answer.blame(invalid.any(dim=1).numpy(), lambda _: f"{head.name}{LOGITS} are not numbers")
+    logits = logits.masked_fill(invalid, 0.0)
     if head.kind is HeadKind.BERNOULLI:
         return (torch.rand(logits.shape, generator=rng, dtype=logits.dtype) < logits.sigmoid()) & allowed
     open_to_all = ~allowed.any(dim=1, keepdim=True)
-    weighed = logits.masked_fill(~(allowed | open_to_all), -torch.inf)
-    hopeless = (weighed == -torch.inf).all(dim=1)
-    one.blame(hopeless.numpy(), lambda _: f"{head.name}{LOGITS} rule out whatever is allowed")
-    fallback = torch.zeros_like(weighed).masked_fill(~(allowed | open_to_all), -torch.inf)
-    return _sample(torch.where(hopeless.unsqueeze(1), fallback, weighed), rng)
+    masked = logits.masked_fill(~(allowed | open_to_all), -torch.inf)
+    none_possible = (masked == -torch.inf).all(dim=1)
+    answer.blame(none_possible.numpy(), lambda _: f"{head.name}{LOGITS} rule out whatever is allowed")
+    fallback = torch.zeros_like(masked).masked_fill(~(allowed | open_to_all), -torch.inf)
+    return _sample(torch.where(none_possible.unsqueeze(1), fallback, masked), rng)
 
 
 def _sample(logits: Float[Tensor, "B K"], rng: torch.Generator) -> Tensor:

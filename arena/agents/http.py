@@ -46,12 +46,12 @@ class HttpActor(Conversation):
             self._connection = None
 
     def _exchange(self, message: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-        body, kept = messages.encode(message), self._connection is not None
+        body, reused = messages.encode(message), self._connection is not None
         try:
             try:
                 return messages.decode(self._post(body, limit_s))
             except _STALE:
-                if not kept:  # only an idle connection can be stale: an error on a new one is final
+                if not reused:  # only an idle connection can be stale: an error on a new one is final
                     raise
                 self.close()
                 return messages.decode(self._post(body, limit_s))
@@ -79,8 +79,8 @@ class HttpActor(Conversation):
         with connection.getresponse() as answer:
             content = _read(answer, due)
         if answer.status != _OK:
-            told = _reason(content)
-            raise ExternalPolicyError(f"it answered with status {answer.status} ({told}): it must be {_OK}")
+            reason = _reason(content)
+            raise ExternalPolicyError(f"it answered with status {answer.status} ({reason}): it must be {_OK}")
         return content
 
 

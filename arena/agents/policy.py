@@ -33,17 +33,17 @@ def ignore_faults(fault: str) -> None:
     """Ignore an invalid action."""
 
 
-def first_faults(say: Callable[[str], None], most: int = 3) -> Callable[[str], None]:
+def first_faults(print_line: Callable[[str], None], most: int = 3) -> Callable[[str], None]:
     """Return a callback that prints the first invalid actions, each of which forfeits a match."""
-    told = 0
+    printed = 0
 
-    def tell(fault: str) -> None:
-        nonlocal told
-        told += 1
-        if told <= most:
-            say(f"forfeit: {fault}" + ("; further ones are not printed" if told == most else ""))
+    def print_fault(fault: str) -> None:
+        nonlocal printed
+        printed += 1
+        if printed <= most:
+            print_line(f"forfeit: {fault}" + ("; further ones are not printed" if printed == most else ""))
 
-    return tell
+    return print_fault
 
 
 class ExternalPolicy:
@@ -79,21 +79,21 @@ class ExternalPolicy:
         Raises:
             ExternalPolicyError: The agent ended, timed out, or returned an unreadable answer.
         """
-        memory = as_remembered(state).memory.copy()
+        memory = as_agent_memory(state).memory.copy()
         memory[episode_start.numpy()] = None
         faults = torch.zeros(len(memory), dtype=torch.bool)
         actions = self._idle(observation)
         acting = observation.active.nonzero().flatten()
         if len(acting):
             batch = _batch(observation.rows(acting), memory[acting.numpy()])
-            choices, kept = self._ask(batch, rng)
+            choices, memories = self._query(batch, rng)
             for name, chosen in choices.actions.items():
                 actions[name][acting] = chosen
-            for place, fault in choices.faults.items():
-                faults[acting[place]] = True
+            for index, fault in choices.faults.items():
+                faults[acting[index]] = True
                 self._on_fault(f"{self.name}: {fault}")
-            if len(kept):
-                memory[acting.numpy()] = _column(kept)
+            if len(memories):
+                memory[acting.numpy()] = _column(memories)
         return actions, _as_state(AgentMemory(memory, faults))
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class ExternalPolicy:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, batch: Batch, rng: torch.Generator) -> tuple[Choices, Sequence[Any]]:
+    def _query(self, batch: Batch, rng: torch.Generator) -> tuple[Choices, Sequence[Any]]:
         """Return the actions of a batch and the memory of each agent, or no memory."""
         try:
             reply = self._actor.act(batch)
@@ -128,13 +128,13 @@ def _idle_action(head: ActionHead, observation: Observation) -> Tensor:
     return torch.zeros((rows, head.size), dtype=torch.bool if head.kind is HeadKind.BERNOULLI else torch.float32)
 
 
-def as_remembered(state: State) -> AgentMemory:
+def as_agent_memory(state: State) -> AgentMemory:
     """Return the state of an `ExternalPolicy` with its actual type."""
     return cast(AgentMemory, state)
 
 
-def _as_state(remembered: AgentMemory) -> State:
-    return cast(State, remembered)  # opaque to other modules; not all of it is tensors
+def _as_state(memory: AgentMemory) -> State:
+    return cast(State, memory)  # opaque to other modules; not all of it is tensors
 
 
 def _batch(observation: Observation, memory: NDArray[np.object_]) -> Batch:
@@ -149,9 +149,9 @@ def _require_whole_memory(memory: Sequence[Any], agents: int) -> None:
         )
 
 
-def _column(things: Sequence[Any]) -> NDArray[np.object_]:
+def _column(items: Sequence[Any]) -> NDArray[np.object_]:
     """Return a column of objects, even if the items are arrays."""
-    column = np.empty(len(things), dtype=object)
-    for place, thing in enumerate(things):
-        column[place] = thing
+    column = np.empty(len(items), dtype=object)
+    for index, item in enumerate(items):
+        column[index] = item
     return column

@@ -18,7 +18,7 @@ from arena.agents.errors import ExternalPolicyError
 from arena.agents.json_messages import Conversation
 from arena.environments.spec import EnvironmentSpec
 
-FAREWELL_S = 5.0
+EXIT_TIMEOUT_S = 5.0
 """Time for a process to exit after its input is closed."""
 
 
@@ -38,9 +38,7 @@ class ProcessActor(Conversation):
     def __init__(self, command: str, spec: EnvironmentSpec, *, start_s: float, answer_s: float) -> None:
         self._process = _start(command)
         # Pipes have no time limits: a thread reads, and the caller waits for the thread with a time limit.
-        # Pipes have no time limits: a thread reads, and the caller waits for the thread with a time limit.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="policy")
-        # also runs at garbage collection and at interpreter exit
         # also runs at garbage collection and at interpreter exit
         self._finish = weakref.finalize(self, _end, self._process, self._thread)
         super().__init__(spec, start_s=start_s, answer_s=answer_s)
@@ -52,9 +50,9 @@ class ProcessActor(Conversation):
     def _exchange(self, message: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
         if not self._finish.alive:
             raise ExternalPolicyError("its process has ended: open it again")
-        asked = self._thread.submit(_ask, self._process, messages.encode(message))
+        pending = self._thread.submit(_exchange_line, self._process, messages.encode(message))
         try:
-            line = asked.result(limit_s)
+            line = pending.result(limit_s)
         except TimeoutError as error:
             _kill(self._process)  # unblocks the thread, which is reading from it
             self.close()
@@ -65,16 +63,16 @@ class ProcessActor(Conversation):
             _kill(self._process)
             raise
         if not line.endswith(b"\n"):
-            raise ExternalPolicyError(self._silence(line))
+            raise ExternalPolicyError(self._failure_reason(line))
         return messages.decode(line)
 
-    def _silence(self, line: bytes) -> str:
+    def _failure_reason(self, line: bytes) -> str:
         """Return the reason why there is no response."""
         if len(line) >= messages.ANSWER_MAX_BYTES:
             return f"it wrote a line of more than {messages.ANSWER_MAX_BYTES} bytes: an answer is shorter"
         self.close()
         code = self._process.returncode
-        return f"its process ended ({_told(code)}) instead of responding: see its standard error"
+        return f"its process ended ({_exit_reason(code)}) instead of responding: see its standard error"
 
 
 def _start(command: str) -> "subprocess.Popen[bytes]":
@@ -92,7 +90,7 @@ def _start(command: str) -> "subprocess.Popen[bytes]":
         ) from error
 
 
-def _ask(process: "subprocess.Popen[bytes]", line: bytes) -> bytes:
+def _exchange_line(process: "subprocess.Popen[bytes]", line: bytes) -> bytes:
     """Write a line and read one; empty or incomplete if the process has exited."""
     writer, reader = _pipes(process)
     try:
@@ -114,7 +112,7 @@ def _end(process: "subprocess.Popen[bytes]", thread: ThreadPoolExecutor) -> None
     with suppress(OSError):
         writer.close()
     try:
-        process.wait(FAREWELL_S)
+        process.wait(EXIT_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         _kill(process)
         process.wait()
@@ -128,5 +126,5 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _told(code: int) -> str:
+def _exit_reason(code: int) -> str:
     return f"exit code {code}" if code >= 0 else f"killed by signal {-code}"

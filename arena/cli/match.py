@@ -83,8 +83,8 @@ def match(
     with game_stdout_to_stderr():
         spec = declare(environment)
         make(environment, num_envs=1)  # the first instance loads assets, which would count as playing time
-    with game_stdout_to_stderr(), open_players(environment, (a, b), patience(answer_s), fault_printer()) as seats:
-        players = [greedy(each) if without_chance else each for each in seats]
+    with game_stdout_to_stderr(), open_players(environment, (a, b), patience(answer_s), fault_printer()) as opened:
+        players = [greedy(each) if without_chance else each for each in opened]
         drawn = spec.chance is not False or not all(isinstance(each, GreedyPolicy) for each in players)
         certain = matches >= SIDES and not drawn
         if certain and matches > SIDES:

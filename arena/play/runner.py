@@ -200,7 +200,7 @@ def _play(
         watcher.opened(env, observation)
         while not schedule.complete:
             choices = [
-                lineup.act(observation.side(agents), episode_start, rng, schedule.heard if lineup.external else None)
+                lineup.act(observation.side(agents), episode_start, rng, schedule.queried if lineup.external else None)
                 for lineup, agents in zip(lineups, places, strict=True)
             ]
             actions = {name: torch.cat([side[name] for side in choices], dim=1) for name in choices[0]}
@@ -232,7 +232,7 @@ class _Schedule:
         return [self._results[index] for index in range(len(self._seeds))]
 
     @property
-    def heard(self) -> Bool[Tensor, " E"]:
+    def queried(self) -> Bool[Tensor, " E"]:
         """(E,) rows whose match has no result yet."""
         playing = [index < len(self._seeds) and index not in self._results for index in self._playing]
         return torch.tensor(playing)
@@ -250,7 +250,7 @@ class _Schedule:
         draw.
         """
         before = len(self._results)
-        for row in torch.nonzero((home | away) & self.heard).flatten().tolist():
+        for row in torch.nonzero((home | away) & self.queried).flatten().tolist():
             index, decisions = self._playing[row], min(int(self._decisions[row]) + 1, self._env.spec.max_decisions)
             score = (1.0 + float(away[row]) - float(home[row])) / 2.0
             self._results[index] = MatchResult(score, FORFEIT, decisions, self._seeds[index])
@@ -269,7 +269,6 @@ class _Schedule:
                 played = MatchResult(float(outcome.score[row]), reason, decisions, self._seeds[index])
                 self._results.setdefault(index, played)  # a forfeit is recorded before the match ends
                 self._playing[row] = index + self._env.num_envs
-                # the next match has just been opened, so this seeds the one after it
                 # the next match has just been opened, so this seeds the one after it
                 self._assign(row, index + 2 * self._env.num_envs)
         return len(self._results) - before

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from arena.agents.policy import ExternalPolicy, as_remembered
+from arena.agents.policy import ExternalPolicy, as_agent_memory
 from arena.environments.base import Actions, Observation
 from arena.policies.ensemble.ensemble import PolicyEnsemble, stacking_key
 from arena.policies.network_policy import NetworkPolicy
@@ -44,7 +44,7 @@ class SidePolicies:
         observation: Observation,
         episode_start: Bool[Tensor, " E"],
         rng: torch.Generator,
-        heard: Bool[Tensor, " E"] | None = None,
+        queried: Bool[Tensor, " E"] | None = None,
     ) -> Actions:
         """Return the actions of the side, leading axes (E, n).
 
@@ -52,14 +52,18 @@ class SidePolicies:
             observation: Observation of the side, leading axis E * n.
             episode_start: Matches whose observation starts an episode.
             rng: Random generator; the policy of the first match samples first.
-            heard: Matches for which external agents are queried. None for all.
+            queried: Matches for which external agents are queried. None for all.
         """
         starts = episode_start.repeat_interleave(self._shape[1])
-        asked = observation.active if heard is None else observation.active & heard.repeat_interleave(self._shape[1])
+        query_mask = (
+            observation.active if queried is None else observation.active & queried.repeat_interleave(self._shape[1])
+        )
         if len(self._parts) == 1:
-            actions = self._parts[0].act(observation, starts, asked, rng)
+            actions = self._parts[0].act(observation, starts, query_mask, rng)
         else:
-            actions = _gathered([(part.rows, part.act_alone(observation, starts, asked, rng)) for part in self._parts])
+            actions = _gathered(
+                [(part.rows, part.act_alone(observation, starts, query_mask, rng)) for part in self._parts]
+            )
         return {name: action.reshape(*self._shape, *action.shape[1:]) for name, action in actions.items()}
 
     @property
@@ -82,24 +86,24 @@ class _PolicyGroup:
         self._state: State = self._policy.initial_state(len(self.rows))
 
     def act(
-        self, observation: Observation, starts: Bool[Tensor, " R"], asked: Bool[Tensor, " R"], rng: torch.Generator
+        self, observation: Observation, starts: Bool[Tensor, " R"], query_mask: Bool[Tensor, " R"], rng: torch.Generator
     ) -> Actions:
-        """Act for all rows; an external agent is queried only for the rows in `asked`."""
+        """Act for all rows; an external agent is queried only for the rows in `query_mask`."""
         if isinstance(self._policy, ExternalPolicy):
-            observation = replace(observation, active=asked)
+            observation = replace(observation, active=query_mask)
         actions, self._state = self._policy.act(observation, self._state, starts, rng)
         return actions
 
     @property
     def faults(self) -> Bool[Tensor, " R"] | bool:
         """Rows whose last action was invalid."""
-        return as_remembered(self._state).faults if isinstance(self._policy, ExternalPolicy) else False
+        return as_agent_memory(self._state).faults if isinstance(self._policy, ExternalPolicy) else False
 
     def act_alone(
-        self, observation: Observation, starts: Bool[Tensor, " A"], asked: Bool[Tensor, " A"], rng: torch.Generator
+        self, observation: Observation, starts: Bool[Tensor, " A"], query_mask: Bool[Tensor, " A"], rng: torch.Generator
     ) -> Actions:
         """Act for this group's rows of the whole side."""
-        return self.act(observation.rows(self.rows), starts[self.rows], asked[self.rows], rng)
+        return self.act(observation.rows(self.rows), starts[self.rows], query_mask[self.rows], rng)
 
 
 class _Stack:

@@ -62,11 +62,11 @@ def measure_memory(env: Environment) -> Memory:
 
 
 def _time_steps(env: Environment, steps: int, clock: Callable[[], float], rng: torch.Generator) -> float:
-    player, everybody = RandomPolicy(env.spec.heads), slice(0, env.spec.num_agents)
+    player, all_agents = RandomPolicy(env.spec.heads), slice(0, env.spec.num_agents)
     rows = (env.num_envs, env.spec.num_agents)
     observation, seconds = env.reset(), 0.0
     for _ in range(steps):
-        flat = observation.side(everybody)
+        flat = observation.side(all_agents)
         actions, _ = player.act(flat, (), torch.zeros_like(flat.active), rng)
         shaped = {name: action.reshape(*rows, *action.shape[1:]) for name, action in actions.items()}
         start = clock()

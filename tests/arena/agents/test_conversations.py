@@ -26,7 +26,7 @@ RECALL, RPS = declare("recall"), declare("rps")
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
     """A process may take as long to end as a machine that does other things too makes of it."""
-    monkeypatch.setattr(process, "FAREWELL_S", 600.0)
+    monkeypatch.setattr(process, "EXIT_TIMEOUT_S", 600.0)
 
 
 # --- processes -------------------------------------------------------------------------------------------------------
