@@ -66,7 +66,7 @@ def _describe(report: "Report") -> dict[str, Any]:
             {
                 "check": row.check,
                 "verdict": row.verdict,
-                "said": row.said,
+                "detail": row.detail,
                 "where": row.where if row.broken else None,
                 "rule": row.rule or None,
                 "way_out": row.remedy or None,
@@ -81,7 +81,7 @@ def _print(console: Console, report: "Report") -> None:
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for row in report.rows:
         mark, colour = MARKS[row.verdict]
-        table.add_row(row.check, Text(mark, style=colour), Text("see below" if row.broken else row.said))
+        table.add_row(row.check, Text(mark, style=colour), Text("see below" if row.broken else row.detail))
     console.print(table)
     for row in report.rows:
         if row.broken:
@@ -100,7 +100,7 @@ def _explain(row: "Finding") -> Table:
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row(Text(mark, style=colour), Text(row.check, style="bold"))
-    for name, line in {"seen": row.said, "where": row.where, "rule": row.rule, "remedy": row.remedy}.items():
+    for name, line in {"seen": row.detail, "where": row.where, "rule": row.rule, "remedy": row.remedy}.items():
         if line:
             grid.add_row(Text(f"  {name}", style="dim"), Text(line))
     grid.add_row("", "")

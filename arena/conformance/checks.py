@@ -19,13 +19,13 @@ class Check:
     rule: str
     remedy: str
 
-    def passed(self, said: str) -> Finding:
+    def passed(self, detail: str) -> Finding:
         """Return that the environment keeps the rule."""
-        return Finding(self.name, Verdict.PASSED, said)
+        return Finding(self.name, Verdict.PASSED, detail)
 
-    def info(self, said: str) -> Finding:
+    def info(self, detail: str) -> Finding:
         """Return information without a verdict."""
-        return Finding(self.name, Verdict.INFO, said)
+        return Finding(self.name, Verdict.INFO, detail)
 
     def failed(self, seen: str, where: str = "") -> Finding:
         """Return that the environment breaks the rule."""

@@ -50,10 +50,12 @@ class Determinism:
             repeating = checks.LATER[: checks.LATER.index(checks.CHANCE)]
             yield from (check.not_applicable(why) for check in repeating)
             return
-        yield _judge(checks.REPEATS, self._again, f"{ROWS_COMPARED} matches, played twice")
-        yield _judge(checks.ROWS, self._elsewhere, "in another order, with another seed of the environment, and alone")
-        yield _judge(checks.RESET, self._afterwards, "after an unfinished match, and after a finished one")
-        yield _judge(checks.NEXT_MATCH, self._otherwise, "with other matches after them")
+        yield _run_comparison(checks.REPEATS, self._again, f"{ROWS_COMPARED} matches, played twice")
+        yield _run_comparison(
+            checks.ROWS, self._elsewhere, "in another order, with another seed of the environment, and alone"
+        )
+        yield _run_comparison(checks.RESET, self._afterwards, "after an unfinished match, and after a finished one")
+        yield _run_comparison(checks.NEXT_MATCH, self._otherwise, "with other matches after them")
         yield self._in_processes(one)
         yield self._with_other_actions(one)
 
@@ -63,24 +65,24 @@ class Determinism:
             differ = self._differ_by_seed()
         except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises
             return checks.CHANCE.failed(describe(error), "with other seeds")
-        said = "other seeds, same actions: " + ("other matches" if differ else "the same matches")
+        detail = "other seeds, same actions: " + ("other matches" if differ else "the same matches")
         match self._open(0).spec.chance, differ:
             case (False, True):
-                return checks.CHANCE.failed(f"it declares no chance; {said}")
+                return checks.CHANCE.failed(f"it declares no chance; {detail}")
             case (True, False):
-                return checks.CHANCE.warned(f"it declares chance; {said}")
+                return checks.CHANCE.warned(f"it declares chance; {detail}")
             case (None, False):
                 return checks.CHANCE.not_applicable(
-                    f"{said}. This is correct for a game without chance, otherwise it ignores its seeds"
+                    f"{detail}. This is correct for a game without chance, otherwise it ignores its seeds"
                 )
-        return checks.CHANCE.passed(said)
+        return checks.CHANCE.passed(detail)
 
     def seeds(self, purpose: str, rows: int = ROWS_COMPARED) -> Tensor:
         """Return seeds for a number of rows."""
         return torch.tensor([derive(self.seed, purpose, row) for row in range(rows)], dtype=torch.int64)
 
-    def _open(self, seed: int, rows: int = ROWS_COMPARED, **told: float) -> Environment:
-        return self.make(num_envs=rows, seed=derive(self.seed, "environment", seed), **told)
+    def _open(self, seed: int, rows: int = ROWS_COMPARED, **options: float) -> Environment:
+        return self.make(num_envs=rows, seed=derive(self.seed, "environment", seed), **options)
 
     def _rng(self) -> torch.Generator:
         return torch.Generator().manual_seed(derive(self.seed, "comparison"))
@@ -135,9 +137,9 @@ class Determinism:
     def _in_processes(self, one: Environment) -> Finding:
         if not plays_single_matches(one):
             return checks.PROCESSES.not_applicable("it steps a whole batch itself")
-        said = f"0 and {MOST_PROCESSES} processes"
+        detail = f"0 and {MOST_PROCESSES} processes"
         hosted = partial(self._open, 0, processes=MOST_PROCESSES, step_limit_s=WAITING_S)
-        return _judge(checks.PROCESSES, lambda: self._compare(self._open(0), hosted()), said)
+        return _run_comparison(checks.PROCESSES, lambda: self._compare(self._open(0), hosted()), detail)
 
     def _with_other_actions(self, one: Environment) -> Finding:
         chance = self._rng()
@@ -153,7 +155,9 @@ class Determinism:
             }
 
         compare = partial(self._compare, perturb=perturb)
-        return _judge(checks.IGNORED, lambda: compare(self._open(0), self._open(0)), "drawn again, also masked ones")
+        return _run_comparison(
+            checks.IGNORED, lambda: compare(self._open(0), self._open(0)), "drawn again, also masked ones"
+        )
 
     def _differ_by_seed(self) -> bool:
         one, other = self._open(0), self._open(0)
@@ -171,13 +175,13 @@ class Determinism:
         return False
 
 
-def _judge(rule: checks.Check, compare: Callable[[], Difference | None], said: str) -> Finding:
+def _run_comparison(rule: checks.Check, compare: Callable[[], Difference | None], detail: str) -> Finding:
     """Run a comparison and return its finding."""
     try:
         found = compare()
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises: it was played without one before
         return rule.failed(describe(error), "while matches were played twice")
-    return rule.passed(said) if found is None else rule.failed(*found)
+    return rule.passed(detail) if found is None else rule.failed(*found)
 
 
 def _play(env: Environment, shown: Observation, rng: torch.Generator, *, decisions: int) -> Observation:

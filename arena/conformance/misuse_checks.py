@@ -44,8 +44,8 @@ def try_illegal_actions(repeating: Determinism, *, in_range: bool) -> Finding:
                 return row
     if not refused and not taken:
         return checks.ILLEGAL.not_applicable("no action is illegal")
-    said = (("rejected", refused), ("accepted by the game's rules", taken))
-    return checks.ILLEGAL.passed("; ".join(f"{became}: {', '.join(what)}" for became, what in said if what))
+    reactions = (("rejected", refused), ("accepted by the game's rules", taken))
+    return checks.ILLEGAL.passed("; ".join(f"{became}: {', '.join(what)}" for became, what in reactions if what))
 
 
 def try_wrong_calls(repeating: Determinism) -> Finding:
@@ -87,9 +87,9 @@ def _try_one(
     Appends to the list of rejected or to the list of accepted actions.
     """
     (what, spoil), (refused, taken) = wrong_choice, became
-    env, twin = (repeating.make(num_envs=ROWS_COMPARED, seed=0) for _ in range(2))
+    env, reference = (repeating.make(num_envs=ROWS_COMPARED, seed=0) for _ in range(2))
     seeds, rng = repeating.seeds("match").to(env.device), torch.Generator().manual_seed(repeating.seed)
-    shown, again = env.reset(seeds), twin.reset(seeds)
+    shown, again = env.reset(seeds), reference.reset(seeds)
     lengths = torch.zeros_like(seeds)
     for decision in range(1, LOOKED_FOR + 1):
         actions = draw(env, shown, rng)
@@ -102,13 +102,15 @@ def _try_one(
                 step = env.step(wrong)
             except InvalidActionError:
                 refused.append(f"{what} of {head.name}")
-                return _after_refusal(repeating, (env, shown), (twin, again), f"{what} of head {head.name!r}", where)
+                return _after_refusal(
+                    repeating, (env, shown), (reference, again), f"{what} of head {head.name!r}", where
+                )
             except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises: it has to be InvalidActionError
                 return checks.ILLEGAL.failed(f"{what} of head {head.name!r} raises {describe(error)}", where)
             taken.append(f"{what} of {head.name}")
             moment = Transition(env, lengths, *before, shown, wrong, step)
             return _after_taking(moment, f"{what} of head {head.name!r}", where, in_range=in_range)
-        step, other = env.step(actions), twin.step(actions)
+        step, other = env.step(actions), reference.step(actions)
         lengths = lengths.masked_fill(step.over, 0)
         shown, again = step.observation, other.observation
     return None
@@ -126,8 +128,8 @@ def _after_refusal(
         return None
     rng = torch.Generator().manual_seed(repeating.seed)
     try:
-        twins = Lockstep(one[0], other[0], range(ROWS_COMPARED))
-        found = twins.compare(one[1], other[1], rng, decisions=repeating.decisions)
+        lockstep = Lockstep(one[0], other[0], range(ROWS_COMPARED))
+        found = lockstep.compare(one[1], other[1], rng, decisions=repeating.decisions)
     except (Exception, SystemExit) as error:  # noqa: BLE001  as above
         return checks.ILLEGAL.failed(f"after {what} was rejected, legal actions raise {describe(error)}", where)
     return (
@@ -140,8 +142,8 @@ def _after_refusal(
 def _after_taking(moment: Transition, what: str, where: str, *, in_range: bool) -> Finding | None:
     """Check the transition that follows an accepted illegal action."""
     everywhere = torch.ones_like(moment.step.over)
-    glance = ObservationBatch(moment.env, moment.step.observation, everywhere)
-    seen = (misplaced(glance) or out_of_range(glance)) if in_range else None
+    batch = ObservationBatch(moment.env, moment.step.observation, everywhere)
+    seen = (misplaced(batch) or out_of_range(batch)) if in_range else None
     fault = seen or wrong_rewards(moment) or wrong_outcomes(moment)
     return None if fault is None else checks.ILLEGAL.failed(f"{what} was accepted, and then: {fault.seen}", where)
 
@@ -166,12 +168,12 @@ def _forbidden(head: ActionHead) -> Spoil:
 
     def spoil(actions: Actions, observation: Observation) -> tuple[Actions, int, int] | None:
         closed = ~observation.masks[head.name]
-        place = first(observation.active & closed.any(dim=-1))
-        if place is None:
+        index = first(observation.active & closed.any(dim=-1))
+        if index is None:
             return None
         changed = actions[head.name].clone()
-        changed[place] = int(closed[place].nonzero()[0]) if head.kind is HeadKind.CATEGORICAL else closed[place]
-        return {**actions, head.name: changed}, place[0], place[1]
+        changed[index] = int(closed[index].nonzero()[0]) if head.kind is HeadKind.CATEGORICAL else closed[index]
+        return {**actions, head.name: changed}, index[0], index[1]
 
     return spoil
 
@@ -180,12 +182,12 @@ def _put(head: ActionHead, value: float) -> Spoil:
     """Set an action to a value outside its range."""
 
     def spoil(actions: Actions, observation: Observation) -> tuple[Actions, int, int] | None:
-        place = first(observation.active)
-        if place is None:
+        index = first(observation.active)
+        if index is None:
             return None
         changed = actions[head.name].clone()
-        changed[place] = value
-        return {**actions, head.name: changed}, place[0], place[1]
+        changed[index] = value
+        return {**actions, head.name: changed}, index[0], index[1]
 
     return spoil
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from arena.conformance.transitions import Fault, ObservationBatch, Transition, first
 from arena.environments.spec import ChoiceBlock, EnvironmentSpec, HeadKind
 
-SIGHTS_KEPT = 4096
+MAX_STORED_OBSERVATIONS = 4096
 """Observations per side that are stored for the comparison."""
 
 
@@ -42,11 +42,11 @@ def out_of_range(glance: ObservationBatch) -> Fault | None:
     low, high, whole = _bounds(spec, seen.values)
     broken = ~torch.isfinite(seen.values) | (seen.values < low) | (seen.values > high)
     broken |= whole & (seen.values != seen.values.round())
-    place = first(broken & looked_at)
-    if place is None:
+    index = first(broken & looked_at)
+    if index is None:
         return None
-    row, agent, column = place
-    value = f"{float(seen.values[place]):g}"
+    row, agent, column = index
+    value = f"{float(seen.values[index]):g}"
     needed = " and whole" if bool(whole[column]) else ""
     within = f"[{float(low[column]):g}, {float(high[column]):g}]{needed}"
     return Fault(f"{spec.name_entry(column)} is {value}: the spec declares {within}", row, agent)
@@ -57,24 +57,24 @@ def without_options(glance: ObservationBatch) -> Fault | None:
     for head in glance.env.spec.heads:
         if head.masked and head.kind is HeadKind.CATEGORICAL:
             nothing = glance.observation.active & ~glance.observation.masks[head.name].any(dim=-1)
-            if place := first(nothing & glance.rows[:, None]):
-                return Fault(f"it is active, but no option of head {head.name!r} is legal", *place)
+            if index := first(nothing & glance.rows[:, None]):
+                return Fault(f"it is active, but no option of head {head.name!r} is legal", *index)
     return None
 
 
 def shown_to_absent(glance: ObservationBatch) -> Fault | None:
     """Check that inactive agents observe zeros and have no legal options."""
     seen, absent = glance.observation, ~glance.observation.active & glance.rows[:, None]
-    if place := first((seen.values != 0.0) & absent[..., None]):
-        row, agent, column = place
-        value = float(seen.values[place])
+    if index := first((seen.values != 0.0) & absent[..., None]):
+        row, agent, column = index
+        value = float(seen.values[index])
         return Fault(f"it is inactive, but {glance.env.spec.name_entry(column)} is {value:g}", row, agent)
     for head in glance.env.spec.heads:
         if head.masked:
             most = int(head.kind is HeadKind.CATEGORICAL)  # one that does nothing may stay
             open_to = seen.masks[head.name].sum(dim=-1)
-            if place := first((open_to > most) & absent):
-                return Fault(f"it is inactive, but head {head.name!r} has {int(open_to[place])} legal options", *place)
+            if index := first((open_to > most) & absent):
+                return Fault(f"it is inactive, but head {head.name!r} has {int(open_to[index])} legal options", *index)
     return None
 
 
@@ -82,14 +82,14 @@ class NoReactivation:
     """Checks that inactive agents stay inactive for the rest of an episode, unless the game is turn-based."""
 
     def __init__(self) -> None:
-        self._gone: Tensor | None = None
+        self._inactive: Tensor | None = None
 
     def __call__(self, moment: Transition) -> Fault | None:
         """Check the agents that are active in the next decision."""
         active, ended = moment.step.observation.active, moment.step.ended[:, None]
-        before = ~moment.before.active if self._gone is None else self._gone
+        before = ~moment.before.active if self._inactive is None else self._inactive
         back = first(before & active & ~ended) if not moment.env.spec.turn_based else None
-        self._gone = torch.where(ended, ~active, before | ~active)
+        self._inactive = torch.where(ended, ~active, before | ~active)
         return None if back is None else Fault("it is active again after it was inactive", *back)
 
 
@@ -102,15 +102,15 @@ class SideIsObservable:
     def __call__(self, moment: Transition) -> Fault | None:
         """Compare the observations of active agents with those of the other side, up to a limit."""
         spec, before = moment.env.spec, moment.before
-        if spec.unlike_sides is None or max(map(len, self._shown)) > SIGHTS_KEPT:
+        if spec.unlike_sides is None or max(map(len, self._shown)) > MAX_STORED_OBSERVATIONS:
             return None
         for row, agent in before.active.nonzero().tolist():
             away = agent >= spec.agents_per_side[0]
             # Bytes are compared, so that -0.0 and 0.0 count as different, as they can be for a network.
-            sight = before.values[row, agent].cpu().numpy().tobytes()
-            if sight in self._shown[not away]:
+            encoded = before.values[row, agent].cpu().numpy().tobytes()
+            if encoded in self._shown[not away]:
                 return Fault("its observation equals one of an agent of the other side", row, agent)
-            self._shown[away].add(sight)
+            self._shown[away].add(encoded)
         return None
 
 
@@ -133,9 +133,9 @@ class Tried:
 
     def __str__(self) -> str:
         """Return the numbers of chosen and of legal options for each head."""
-        return "; ".join(self._told()) or "no head is categorical; actions were drawn from the declared ranges"
+        return "; ".join(self._coverage()) or "no head is categorical; actions were drawn from the declared ranges"
 
-    def _told(self) -> Iterator[str]:
+    def _coverage(self) -> Iterator[str]:
         for name, legal in self._legal.items():
             taken = int(self._taken[name].sum())
             rest = "" if taken == int(legal.sum()) else " (more --matches try more)"

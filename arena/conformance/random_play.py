@@ -97,9 +97,9 @@ class Played:
             return rule.not_reached(f"no fault before {broken!r} was broken")
         if rule is checks.ZERO_SUM and not spec.zero_sum:
             return rule.info("rewards sum to 0 but need not: declare zero_sum=True")
-        return rule.passed(self._said(rule, spec))
+        return rule.passed(self._detail(rule, spec))
 
-    def _said(self, rule: checks.Check, spec: EnvironmentSpec) -> str:
+    def _detail(self, rule: checks.Check, spec: EnvironmentSpec) -> str:
         """Return the details of a check that passed, beyond the number of matches."""
         if rule is checks.ACCEPTED:
             return str(self.tried)
@@ -132,10 +132,10 @@ class _FaultLog:
     def note(self, rule: checks.Check, fault: Fault | None) -> bool:
         """Record a fault unless the rule has one; return true if there is no fault."""
         if fault is not None:
-            self.played.faults.setdefault(rule, (fault.seen, self.place(fault)))
+            self.played.faults.setdefault(rule, (fault.seen, self.locate(fault)))
         return fault is None
 
-    def place(self, fault: Fault) -> str:
+    def locate(self, fault: Fault) -> str:
         """Return the location of a fault: match, seed, decision and agent."""
         if fault.row is None:
             return f"decision {int(self.lengths.max())}"

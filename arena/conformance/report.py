@@ -30,7 +30,7 @@ class Finding:
 
     check: str
     verdict: Verdict
-    said: str
+    detail: str
     where: str = ""
     rule: str = ""
     remedy: str = ""

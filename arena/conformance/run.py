@@ -33,7 +33,7 @@ WATCHED = 200
 """Number of decisions in which side effects are recorded."""
 
 LEVEL = 0.5
-TELLING = 10
+MIN_DECIDED_MATCHES = 10
 """Smallest number of matches with a winner and unequal returns for a comparison of scores with rewards."""
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -106,7 +106,7 @@ class _Verification:
             for one, other in pairwise([spec, *again]):
                 if one != other:
                     yield checks.SPECIFICATION.failed(
-                        f"its spec differs when it is created again: {_unlike(one, other)}"
+                        f"its spec differs when it is created again: {_differing_fields(one, other)}"
                     )
                     return
             self._signature = spec.signature
@@ -155,9 +155,9 @@ class _Verification:
             checks.ILLEGAL, partial(try_illegal_actions, repeating, in_range=checks.RANGES not in played.faults)
         )
         yield _guarded(checks.REFUSALS, partial(try_wrong_calls, repeating))
-        yield judge_limit(spec, played.results)
-        yield judge_sides(spec, played.results)
-        yield judge_scores(played.results)
+        yield check_limit(spec, played.results)
+        yield check_sides(spec, played.results)
+        yield check_scores(played.results)
         yield _guarded(checks.CONTAINED, partial(self._contained, repeating))
         rate = played.decisions / played.stepping_s
         yield checks.SPEED.info(
@@ -167,13 +167,13 @@ class _Verification:
     def _contained(self, repeating: Determinism) -> Finding:
         env = repeating.make(num_envs=2, seed=0)
         rng, shown = torch.Generator().manual_seed(0), env.reset()
-        with containing.watching() as deeds:
+        with containing.watching() as effects:
             for _ in range(WATCHED):
                 shown = env.step(draw(env, shown, rng)).observation
-        return containing.judge(deeds, containing.waited_for() - self._threads)
+        return containing.report_side_effects(effects, containing.waited_for() - self._threads)
 
 
-def judge_limit(spec: EnvironmentSpec, results: list[Result]) -> Finding:
+def check_limit(spec: EnvironmentSpec, results: list[Result]) -> Finding:
     """Check that some matches end by the rules of the game and not by the limit."""
     if spec.limit_decides:
         return checks.STEP_LIMIT.not_applicable("its limit decides matches")
@@ -186,35 +186,35 @@ def judge_limit(spec: EnvironmentSpec, results: list[Result]) -> Finding:
     )
 
 
-def judge_sides(spec: EnvironmentSpec, results: list[Result]) -> Finding:
+def check_sides(spec: EnvironmentSpec, results: list[Result]) -> Finding:
     """Check that home and away score the same between two random players, by a 95 % interval."""
     score = sum(result.score for result in results) / len(results)
     low, high = score_interval(score, len(results))
-    said = f"home scores {score:.3f} ({low:.3f} to {high:.3f}) of {len(results)} matches of equal players"
+    detail = f"home scores {score:.3f} ({low:.3f} to {high:.3f}) of {len(results)} matches of equal players"
     if spec.unlike_sides is not None:
-        return checks.SIDES.not_applicable(f"{' and '.join(spec.unlike_sides)} are rated separately; {said}")
-    return checks.SIDES.passed(said) if low <= LEVEL <= high else checks.SIDES.warned(said)
+        return checks.SIDES.not_applicable(f"{' and '.join(spec.unlike_sides)} are rated separately; {detail}")
+    return checks.SIDES.passed(detail) if low <= LEVEL <= high else checks.SIDES.warned(detail)
 
 
-def judge_scores(results: list[Result]) -> Finding:
+def check_scores(results: list[Result]) -> Finding:
     """Check that the winner has the higher return."""
-    telling = [result for result in results if result.score != LEVEL and result.margin != 0.0]
-    if len(telling) < TELLING:
+    decided = [result for result in results if result.score != LEVEL and result.margin != 0.0]
+    if len(decided) < MIN_DECIDED_MATCHES:
         return checks.SCORES.not_applicable(
-            f"only {len(telling)} of {len(results)} matches had a winner and unequal rewards"
+            f"only {len(decided)} of {len(results)} matches had a winner and unequal rewards"
         )
-    agreeing = sum((result.score > LEVEL) == (result.margin > 0.0) for result in telling)
-    said = f"the winner earned more in {agreeing} of {len(telling)} matches"
-    _, high = score_interval(agreeing / len(telling), len(telling))
-    return checks.SCORES.passed(said) if high >= LEVEL else checks.SCORES.warned(said)
+    agreeing = sum((result.score > LEVEL) == (result.margin > 0.0) for result in decided)
+    detail = f"the winner earned more in {agreeing} of {len(decided)} matches"
+    _, high = score_interval(agreeing / len(decided), len(decided))
+    return checks.SCORES.passed(detail) if high >= LEVEL else checks.SCORES.warned(detail)
 
 
 def _cause_of(error: BaseException) -> str:
     """Return why a process cannot play: the error line and the last line of the traceback."""
     if not isinstance(error, ArenaError):
         return describe(error)
-    line, *told = str(error).splitlines()
-    places = [each.strip() for each in told if each.startswith("  File ")]
+    line, *traceback_lines = str(error).splitlines()
+    places = [each.strip() for each in traceback_lines if each.startswith("  File ")]
     return f"{line} ({places[-1]})" if places else line
 
 
@@ -235,12 +235,12 @@ def _not_reached(rules: tuple[checks.Check, ...], rows: list[Finding]) -> Iterat
 def _summary(spec: EnvironmentSpec) -> str:
     home, away = spec.agents_per_side
     heads = ", ".join(f"{head.name} {head.kind} {head.size}" for head in spec.heads)
-    apart = spec.unlike_sides
-    sides = "sides alike" if apart is None else f"sides rated separately ({' and '.join(apart)})"
+    roles = spec.unlike_sides
+    sides = "sides alike" if roles is None else f"sides rated separately ({' and '.join(roles)})"
     return f"{home} v {away} agents, {sides}, observation of {spec.observation_size:,} floats, {heads}"
 
 
-def _unlike(one: EnvironmentSpec, other: EnvironmentSpec) -> str:
+def _differing_fields(one: EnvironmentSpec, other: EnvironmentSpec) -> str:
     """Return the names of the fields in which two specs differ."""
     mine, theirs = vars(one), vars(other)
     return ", ".join(name for name in mine if mine[name] != theirs.get(name)) or "its type"

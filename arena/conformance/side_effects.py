@@ -22,7 +22,7 @@ COMPILED = "__pycache__"
 EXECUTORS = "ThreadPoolExecutor"
 """Name prefix of the threads of Python's executors."""
 
-DEEDS = {
+EFFECT_VERBS = {
     "pickle.find_class": "unpickles",
     "os.remove": "removes",
     "os.rename": "renames",
@@ -43,23 +43,23 @@ class _Watch:
 
     def __init__(self) -> None:
         self.thread: int | None = None
-        self.deeds: list[str] = []
+        self.effects: list[str] = []
 
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def record(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Record an audit event."""
         if self.thread != threading.get_ident():
             return
         if event == "open" and _writes(*arguments):
-            self.deeds.append(f"writes {arguments[0]}")
-        elif event in DEEDS and not _temporary(arguments):
-            self.deeds.append(f"{DEEDS[event]} {_object_of(event, arguments)}")
+            self.effects.append(f"writes {arguments[0]}")
+        elif event in EFFECT_VERBS and not _temporary(arguments):
+            self.effects.append(f"{EFFECT_VERBS[event]} {_object_of(event, arguments)}")
 
 
 @lru_cache(maxsize=1)
 def _watch() -> _Watch:
     """Return the only hook of the process, because Python cannot remove an audit hook."""
     watch = _Watch()
-    sys.addaudithook(watch.hear)
+    sys.addaudithook(watch.record)
     return watch
 
 
@@ -67,9 +67,9 @@ def _watch() -> _Watch:
 def watching() -> Iterator[list[str]]:
     """Record the side effects of this thread; calls by C code are not visible."""
     watch = _watch()
-    watch.deeds, watch.thread = [], threading.get_ident()
+    watch.effects, watch.thread = [], threading.get_ident()
     try:
-        yield watch.deeds
+        yield watch.effects
     finally:
         watch.thread = None
 
@@ -79,9 +79,9 @@ def waited_for() -> set[threading.Thread]:
     return {each for each in threading.enumerate() if not each.daemon and not each.name.startswith(EXECUTORS)}
 
 
-def judge(deeds: list[str], threads: set[threading.Thread]) -> Finding:
+def report_side_effects(effects: list[str], threads: set[threading.Thread]) -> Finding:
     """Return the finding for recorded side effects and for threads that are still running."""
-    found = [*deeds, *(f"leaves thread {each.name} behind" for each in sorted(threads, key=str))]
+    found = [*effects, *(f"leaves thread {each.name} behind" for each in sorted(threads, key=str))]
     if not found:
         return checks.CONTAINED.passed("no file, no pickle, no connection, no process (by Python code)")
     others = f", and {len(found) - 1} more" if len(found) > 1 else ""

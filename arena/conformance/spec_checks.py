@@ -44,7 +44,7 @@ def compare_with_fresh_processes(spec: EnvironmentSpec) -> Finding:
     ]
     for process in started:
         try:
-            said, failed = process.communicate(timeout=FRESH_LIMIT_S)
+            detail, failed = process.communicate(timeout=FRESH_LIMIT_S)
         except subprocess.TimeoutExpired:
             _end(started)
             return checks.SIGNATURE.failed(f"a new process did not declare it within {FRESH_LIMIT_S:g} s")
@@ -52,7 +52,7 @@ def compare_with_fresh_processes(spec: EnvironmentSpec) -> Finding:
             _end(started)
             cause = (failed.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
             return checks.SIGNATURE.failed(f"a new process cannot declare it: {cause}")
-        signature = said.split()[-1]
+        signature = detail.split()[-1]
         if signature != spec.signature:
             _end(started)
             return checks.SIGNATURE.failed(f"it is {spec.signature} here and {signature} in a new process")

@@ -78,13 +78,15 @@ def wrong_outcomes(moment: Transition) -> Fault | None:
 
 def wrong_lengths(moment: Transition) -> Fault | None:
     """Check that finished matches report their number of decisions."""
-    said = moment.step.outcome.decisions
-    if tuple(said.shape) != (moment.env.num_envs,) or said.dtype is not torch.int64:
-        return Fault(f"decisions are {said.dtype} of shape {tuple(said.shape)}: torch.int64 for each match is required")
-    place = first(moment.step.over & (said != moment.lengths))
+    detail = moment.step.outcome.decisions
+    if tuple(detail.shape) != (moment.env.num_envs,) or detail.dtype is not torch.int64:
+        return Fault(
+            f"decisions are {detail.dtype} of shape {tuple(detail.shape)}: torch.int64 for each match is required"
+        )
+    place = first(moment.step.over & (detail != moment.lengths))
     if place is None:
         return None
-    return Fault(f"it reports {int(said[place])} decisions, but had {int(moment.lengths[place])}", *place)
+    return Fault(f"it reports {int(detail[place])} decisions, but had {int(moment.lengths[place])}", *place)
 
 
 class FinalObservation:

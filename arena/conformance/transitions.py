@@ -86,6 +86,6 @@ def unlike(one: Tensor, other: Tensor) -> Tensor:
 def describe(error: BaseException) -> str:
     """Return an error in one line, with the line of code that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""
-    told = " ".join(str(error).split())
-    return f"{type(error).__name__}: {told}{place}" if told else f"{type(error).__name__}{place}"
+    location = f" ({frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}{location}" if message else f"{type(error).__name__}{location}"

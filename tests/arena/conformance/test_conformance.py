@@ -39,7 +39,7 @@ def look_at(game: str, matches: int = 10) -> Report:
 
 
 def said(report: Report, verdict: Verdict) -> dict[str, str]:
-    return {row.check: row.said for row in report.rows if row.verdict is verdict}
+    return {row.check: row.detail for row in report.rows if row.verdict is verdict}
 
 
 @pytest.mark.parametrize("game", ["broken_games:honest", "rps", "openspiel:kuhn_poker:rounds=2"])
@@ -273,7 +273,7 @@ def test_changing_spec_is_reported_by_field():
 def test_a_signature_is_compared_with_those_of_new_processes(game: str, verdict: Verdict):
     row = compare_with_fresh_processes(declare(f"broken_walks:{game}"))
     assert row.verdict is verdict
-    assert ("in a new process" in row.said) is (verdict is Verdict.FAILED)
+    assert ("in a new process" in row.detail) is (verdict is Verdict.FAILED)
 
 
 @pytest.mark.integration
@@ -289,7 +289,7 @@ def test_game_missing_in_a_new_process_is_reported():
     spec = replace(declare("broken_walks:Walk"), name="broken_walks:nothing")
     row = compare_with_fresh_processes(spec)
     assert row.verdict is Verdict.FAILED
-    assert_names(row.said, "arena.errors.UnknownEnvironmentError")
+    assert_names(row.detail, "arena.errors.UnknownEnvironmentError")
 
 
 def unchecked(thing, **fields):
@@ -381,7 +381,7 @@ def test_the_command_answers_scripts_in_json(capsys: pytest.CaptureFixture[str])
     assert told["passed"] is False
     assert told["seed"] == 3
     (failed,) = [check for check in told["checks"] if check["verdict"] == "failed"]
-    assert [*failed] == ["check", "verdict", "said", "where", "rule", "way_out"]
+    assert [*failed] == ["check", "verdict", "detail", "where", "rule", "way_out"]
     assert failed["check"] == "legal options"
 
 
