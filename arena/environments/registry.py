@@ -242,8 +242,8 @@ def make(
     if processes and not entry.hosted:
         raise InputError(f"{game} steps a whole batch itself, so it cannot use {processes} processes: omit them")
     factory = cast("Callable[..., Environment]", _resolve(entry.factory, game))
-    told = {"processes": processes, "step_limit_s": step_limit_s} if entry.hosted else {}
-    env = factory(game, num_envs=num_envs, device=device, seed=seed, **told)
+    options = {"processes": processes, "step_limit_s": step_limit_s} if entry.hosted else {}
+    env = factory(game, num_envs=num_envs, device=device, seed=seed, **options)
     if rounds is None:
         return env
     wrap = cast("Callable[..., Environment]", _resolve("arena.environments.wrappers.rounds:Rounds", game))

@@ -59,10 +59,10 @@ def scripted_players(name: str) -> tuple[Scripted, ...]:
         UnknownEnvironmentError: There is no such game.
         ArenaError: An entry is not a `Scripted`, names are not unique, or there are too many.
     """
-    told = getattr(find(name), ATTRIBUTE, ())
-    if not isinstance(told, tuple | list) or not all(isinstance(each, Scripted) for each in told):
-        raise GameError(f"{ATTRIBUTE} of {name} is {told!r}: give a list of Scripted(name, rating, make)")
-    names = [each.name for each in told]
+    entries = getattr(find(name), ATTRIBUTE, ())
+    if not isinstance(entries, tuple | list) or not all(isinstance(each, Scripted) for each in entries):
+        raise GameError(f"{ATTRIBUTE} of {name} is {entries!r}: give a list of Scripted(name, rating, make)")
+    names = [each.name for each in entries]
     if len(set(names)) < len(names) or len(names) > MOST:
         raise GameError(f"{ATTRIBUTE} of {name} are called {', '.join(names)}: give unlike names, {MOST} at most")
-    return tuple(told)
+    return tuple(entries)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from arena.environments.adapters.openspiel.library import (
     TooLargeForTablesError,
-    leaves_to_chance,
+    has_information_states,
+    is_stochastic,
     load_game,
     require_names,
-    tells_information_states,
 )
 from arena.environments.adapters.openspiel.probe import Playouts, probe_game
 from arena.environments.adapters.openspiel.tree import MAX_NODES, SMALLER, GameTree, unroll
@@ -125,14 +125,14 @@ def _declared(
     rules: dict[str, str],
 ) -> EnvironmentSpec:
     game = load_game(name)
-    complete = tells_information_states(game)
+    complete = has_information_states(game)
     shape = game.information_state_tensor_shape() if complete else game.observation_tensor_shape()
-    told = ObservationBlock("information_state" if complete else "observation", tuple(shape), *bounds)
+    block = ObservationBlock("information_state" if complete else "observation", tuple(shape), *bounds)
     return EnvironmentSpec(
         name=name,
         agents_per_side=(1, 1),
         roles=("first", "second"),
-        observation=(told, ObservationBlock("away", (1,), 0.0, 1.0)),
+        observation=(block, ObservationBlock("away", (1,), 0.0, 1.0)),
         heads=(ActionHead(HEAD, HeadKind.CATEGORICAL, game.num_distinct_actions(), masked=True),),
         max_decisions=max_decisions,
         turn_based=turn_based,
@@ -141,7 +141,7 @@ def _declared(
         reasons=reasons,
         rules=rules,
         zero_sum=True,
-        chance=leaves_to_chance(game),
+        chance=is_stochastic(game),
     )
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PREFIX = "openspiel:"
 
-MAX_TOLD = 4096
+MAX_STATE_FLOATS = 4096
 """Largest information state tensor, in floats; beyond it the observation tensor is used, if there is one."""
 
 
@@ -48,24 +48,26 @@ class TooLargeForTablesError(ArenaError):
     code = "no-game-tables"
 
 
-def tells_information_states(game: "Game") -> bool:
+def has_information_states(game: "Game") -> bool:
     """Return whether players observe their information state (perfect recall), not only the current observation."""
     kind = game.get_type()
     if not kind.provides_information_state_tensor:
         return False
-    return not kind.provides_observation_tensor or game.information_state_tensor_size() <= MAX_TOLD
+    return not kind.provides_observation_tensor or game.information_state_tensor_size() <= MAX_STATE_FLOATS
 
 
-def leaves_to_chance(game: "Game") -> bool:
+def is_stochastic(game: "Game") -> bool:
     """Return whether the game is stochastic."""
     kind = game.get_type()
     return bool(kind.chance_mode != type(kind).ChanceMode.DETERMINISTIC)
 
 
-def tell(state: "State", side: int) -> NDArray[np.float32]:
+def state_tensor(state: "State", side: int) -> NDArray[np.float32]:
     """Return a side's flat information state or observation tensor."""
-    told = state.information_state_tensor if tells_information_states(state.get_game()) else state.observation_tensor
-    return np.array(told(side), dtype=np.float32)
+    read_tensor = (
+        state.information_state_tensor if has_information_states(state.get_game()) else state.observation_tensor
+    )
+    return np.array(read_tensor(side), dtype=np.float32)
 
 
 def require_names(name: str, game: "Game") -> None:
@@ -77,7 +79,7 @@ def require_names(name: str, game: "Game") -> None:
     kind = game.get_type()
     rules = {
         "OpenSpiel does not name its information states": kind.provides_information_state_string,
-        "its information states are incomplete": tells_information_states(game)
+        "its information states are incomplete": has_information_states(game)
         or kind.information == type(kind).Information.PERFECT_INFORMATION,
     }
     for reason, met in rules.items():

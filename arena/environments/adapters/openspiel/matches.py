@@ -6,7 +6,7 @@ import numpy as np
 
 from arena.environments.adapters.match import MatchEnd, ObservationBuffer, Row, SingleMatchGame
 from arena.environments.adapters.openspiel.declare import HEAD, declare_openspiel, largest_return
-from arena.environments.adapters.openspiel.library import load_game, tell
+from arena.environments.adapters.openspiel.library import load_game, state_tensor
 from arena.environments.adapters.openspiel.tree import AWAY, HOME, acting
 from arena.environments.adapters.sides import END, LIMIT
 
@@ -51,7 +51,7 @@ class StateMatch:
 
     def _show(self, sides: tuple[int, ...], sight: ObservationBuffer) -> None:
         for side in sides:
-            sight.values[side, :-1], sight.values[side, -1] = tell(self._state, side), side
+            sight.values[side, :-1], sight.values[side, -1] = state_tensor(self._state, side), side
             sight.masks[HEAD][side, self._state.legal_actions(side)] = True
             sight.active[side] = True
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arena.environments.adapters.openspiel.library import tell
+from arena.environments.adapters.openspiel.library import state_tensor
 from arena.environments.adapters.openspiel.tree import AWAY, HOME, acting
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _move_on(state: "State", rng: np.random.Generator, digest: "hashlib._Hash") 
         return len(outcomes)
     options = {side: state.legal_actions(side) for side in acting(state)}
     for side, legal in options.items():
-        digest.update(str(legal).encode() + tell(state, side).tobytes())
+        digest.update(str(legal).encode() + state_tensor(state, side).tobytes())
     chosen = {side: legal[int(rng.integers(len(legal)))] for side, legal in options.items()}
     if state.is_simultaneous_node():
         state.apply_actions([chosen[HOME], chosen[AWAY]])

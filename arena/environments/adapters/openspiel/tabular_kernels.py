@@ -90,7 +90,7 @@ def draw(game: Game, move: int, seed: wp.int64, decisions: wp.int64) -> int:
 
 
 @device_function
-def tell(game: Game, view: View, env: int, node: int) -> None:
+def write_observation(game: Game, view: View, env: int, node: int) -> None:
     """Write both sides' observations at a node."""
     idle = game.observation.shape[0] - 1
     for agent in range(2):
@@ -132,7 +132,7 @@ def follow(game: Game, matches: Matches, report: Report, final: View, view: View
     node = game.certain[move]
     if node == wp.static(NONE):
         node = draw(game, move, matches.seeds[env], game.decisions[matches.node[env]] + wp.int64(1))
-    tell(game, final, env, node)
+    write_observation(game, final, env, node)
     report.reward[env, 0] = game.reward[node, 0]
     report.reward[env, 1] = game.reward[node, 1]
     report.terminated[env] = game.terminal[node]
@@ -144,7 +144,7 @@ def follow(game: Game, matches: Matches, report: Report, final: View, view: View
         matches.next_seeds[env] = derive(matches.row_seeds[env], matches.episodes[env])
         node = draw(game, wp.static(START), matches.seeds[env], wp.int64(0))
     matches.node[env] = node
-    tell(game, view, env, node)
+    write_observation(game, view, env, node)
 
 
 @wp.kernel
@@ -153,4 +153,4 @@ def begin(game: Game, matches: Matches, view: View) -> None:
     env = wp.tid()
     node = draw(game, wp.static(START), matches.seeds[env], wp.int64(0))
     matches.node[env] = node
-    tell(game, view, env, node)
+    write_observation(game, view, env, node)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.arrays import BoolArray, FloatArray, IntArray
-from arena.environments.adapters.openspiel.library import TooLargeForTablesError, tell
+from arena.environments.adapters.openspiel.library import TooLargeForTablesError, state_tensor
 
 if TYPE_CHECKING:
     from pyspiel import Game, State
@@ -182,19 +182,19 @@ class _InformationStates:
         self._actions = game.num_distinct_actions()
         self._numbers: dict[tuple[int, str], int] = {}
         self._options: list[list[int]] = []
-        self._told: list[NDArray[np.float32]] = []
+        self._tensors: list[NDArray[np.float32]] = []
 
     @property
     def floats(self) -> int:
         """Number of floats of all tensors."""
-        return len(self._told) * len(self._told[0]) if self._told else 0
+        return len(self._tensors) * len(self._tensors[0]) if self._tensors else 0
 
     def number(self, state: "State", side: int) -> int:
         key = (side, state.information_state_string(side))
         number = self._numbers.setdefault(key, len(self._numbers))
         if number == len(self._options):
             self._options.append(state.legal_actions(side))
-            self._told.append(tell(state, side))
+            self._tensors.append(state_tensor(state, side))
         return number
 
     @property
@@ -214,4 +214,4 @@ class _InformationStates:
 
     @property
     def tensor(self) -> NDArray[np.float32]:
-        return np.stack(self._told)
+        return np.stack(self._tensors)

@@ -28,8 +28,8 @@ class Agents:
     """
 
     keys: tuple[Any, ...]
-    eyes: tuple[ObservationEncoder, ...]
-    hands: tuple[ActionDecoder, ...]
+    encoders: tuple[ObservationEncoder, ...]
+    decoders: tuple[ActionDecoder, ...]
     home: int
 
 
@@ -64,40 +64,40 @@ def inspect_game(name: str, game: TwoSided) -> Declared:
         raise GameError(f"{name} has a {type(env.possible_agents).__name__} for possible_agents: list all its agents")
     known = {str(key): key for key in env.possible_agents}
     home, away = assign_sides(name, list(known), game)
-    seats = [*home, *away]
+    agent_names = [*home, *away]
     with blame_game(name, "say its spaces"):
-        seen = {each: env.observation_space(known[each]) for each in seats}
-        done = {each: env.action_space(known[each]) for each in seats}
+        seen = {each: env.observation_space(known[each]) for each in agent_names}
+        done = {each: env.action_space(known[each]) for each in agent_names}
     alike = _alike_sides(
         name, game, *([_spaces(each, seen, done) for each in side] for side in (home, away)), sequential=sequential
     )
-    roles = _roles(seats, seen, done)
+    roles = _roles(agent_names, seen, done)
     channels = _channels(name, game)
     blocks, placed = lay_out({role: flatten_space(seen[each], each, channels) for each, role in roles.items()})
     heads = heads_for(
-        {each: factors_of(done[each], each) for each in seats}, masked=_masks_actions(name, env, seen.values())
+        {each: factors_of(done[each], each) for each in agent_names}, masked=_masks_actions(name, env, seen.values())
     )
     agents = Agents(
-        keys=tuple(known[each] for each in seats),
-        eyes=tuple(ObservationEncoder(placed[roles[each]], away=each in away) for each in seats),
-        hands=tuple(ActionDecoder(number, done[each], heads) for number, each in enumerate(seats)),
+        keys=tuple(known[each] for each in agent_names),
+        encoders=tuple(ObservationEncoder(placed[roles[each]], away=each in away) for each in agent_names),
+        decoders=tuple(ActionDecoder(number, done[each], heads) for number, each in enumerate(agent_names)),
         home=len(home),
     )
     spec = EnvironmentSpec(
         name=name,
         agents_per_side=(len(home), len(away)),
-        roles=tuple(roles[each] for each in seats),
+        roles=tuple(roles[each] for each in agent_names),
         observation=_with_choices_of_sets(name, game, blocks, heads),
         heads=heads,
-        max_decisions=_longest(name, game, env, len(seats) if sequential else 1),
+        max_decisions=_longest(name, game, env, len(agent_names) if sequential else 1),
         turn_based=sequential,
         reproducible=game.reproducible,
         limit_decides=False,
         reasons=REASONS,
         rules={
-            "agents": seats,
+            "agents": agent_names,
             "scoring": dict(game.scoring.rule),
-            "actions": [bounds_of(done[each]) for each in seats],
+            "actions": [bounds_of(done[each]) for each in agent_names],
         },
         alike_sides=alike,
         zero_sum=game.zero_sum,
@@ -156,13 +156,14 @@ def _is_sequential(name: str, env: Any) -> bool:  # noqa: ANN401  any game objec
 
 
 def _roles(
-    seats: Sequence[str], seen: Mapping[str, spaces.Space[Any]], done: Mapping[str, spaces.Space[Any]]
+    agent_names: Sequence[str], seen: Mapping[str, spaces.Space[Any]], done: Mapping[str, spaces.Space[Any]]
 ) -> dict[str, str]:
     """Return each agent's role: its name without number, or the full name if agents of that name differ."""
     kinds = {
-        prefix(each): {_spaces(other, seen, done) for other in seats if prefix(other) == prefix(each)} for each in seats
+        prefix(each): {_spaces(other, seen, done) for other in agent_names if prefix(other) == prefix(each)}
+        for each in agent_names
     }
-    return {each: prefix(each) if len(kinds[prefix(each)]) == 1 else each for each in seats}
+    return {each: prefix(each) if len(kinds[prefix(each)]) == 1 else each for each in agent_names}
 
 
 def _spaces(agent: str, seen: Mapping[str, spaces.Space[Any]], done: Mapping[str, spaces.Space[Any]]) -> str:

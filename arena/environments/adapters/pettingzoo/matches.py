@@ -9,11 +9,11 @@ from arena.environments.adapters.calls import RESET, STEP, unpack
 from arena.environments.adapters.match import BoolArray, MatchEnd, ObservationBuffer, Row
 from arena.environments.adapters.pettingzoo.declare import Declared
 from arena.environments.adapters.pettingzoo.diagnostics import (
-    STUMBLES,
+    DATA_ERRORS,
     explain,
-    kept_wrongly,
-    opened_wrongly,
-    stepped_wrongly,
+    reset_faults,
+    state_faults,
+    step_faults,
 )
 from arena.environments.adapters.sides import END, LIMIT
 from arena.environments.adapters.spaces.flatten import ACTION_MASK
@@ -22,7 +22,7 @@ from arena.errors import ArenaError, GameError
 LARGEST_SEED = 2**31 - 1
 """Largest seed; games that seed C code accept no larger ones."""
 
-FAREWELL = (
+DEAD_STEP_ADVICE = (
     "begin step with `if self.terminations[agent] or self.truncations[agent]: return self._was_dead_step(action)`"
 )
 """Advice for an AEC environment that does not accept `step(None)` for a finished agent."""
@@ -40,25 +40,25 @@ class _Match:
         agents = declared.agents
         self._name, self._scoring, self._home = declared.spec.name, declared.game.scoring, agents.home
         self._env = declared.game.make()
-        self._keys, self._eyes, self._hands = agents.keys, agents.eyes, agents.hands
+        self._keys, self._encoders, self._decoders = agents.keys, agents.encoders, agents.decoders
         self._number: dict[Any, int] = {key: number for number, key in enumerate(agents.keys)}
         self._masked = [head.name for head in declared.spec.heads if head.masked]
         self._nothing = [0.0] * len(agents.keys)
         self._returns = list(self._nothing)
 
-    def _show(self, agent: int, observation: Any, info: Any, sight: ObservationBuffer, *, acts: bool) -> None:  # noqa: ANN401
+    def _show(self, agent: int, observation: Any, info: Any, buffer: ObservationBuffer, *, acts: bool) -> None:  # noqa: ANN401
         """Write an agent's observation, and its action mask if it acts."""
         try:
-            self._eyes[agent].write(observation, sight.values[agent])
+            self._encoders[agent].write(observation, buffer.values[agent])
         except ArenaError as error:
             raise GameError(f"{self._name}, agent {self._keys[agent]}: {error}") from error
-        sight.active[agent] = acts
+        buffer.active[agent] = acts
         if not acts:
             for name in self._masked:
-                sight.masks[name][agent] = False
+                buffer.masks[name][agent] = False
         elif self._masked:
             for name, mask in self._legal(agent, observation, info).items():
-                sight.masks[name][agent] = mask
+                buffer.masks[name][agent] = mask
         elif ACTION_MASK in info:
             raise GameError(
                 f"{self._name} masks actions of agent {self._keys[agent]} but masked none at reset: give "
@@ -67,13 +67,13 @@ class _Match:
 
     def _legal(self, agent: int, observation: Any, info: Any) -> Mapping[str, BoolArray]:  # noqa: ANN401
         """Return the agent's action mask per masked head; all options if the game provides no mask."""
-        hands = self._hands[agent]
-        told = observation.get(ACTION_MASK) if isinstance(observation, dict) else None
-        told = info.get(ACTION_MASK) if told is None else told
-        if told is None:
-            return hands.options
+        decoder = self._decoders[agent]
+        result = observation.get(ACTION_MASK) if isinstance(observation, dict) else None
+        result = info.get(ACTION_MASK) if result is None else result
+        if result is None:
+            return decoder.options
         try:
-            return hands.legal(told)
+            return decoder.legal(result)
         except ArenaError as error:
             raise GameError(f"{self._name} shows agent {self._keys[agent]} {error}") from error
 
@@ -83,7 +83,7 @@ class _Match:
         return MatchEnd(truncated, score, LIMIT if truncated else END)
 
     def _over_at_once(self, seed: int) -> ArenaError:
-        return GameError(f"{self._name} was over before an agent acted (seed {_cropped(seed)}): correct its reset")
+        return GameError(f"{self._name} was over before an agent acted (seed {_crop_seed(seed)}): correct its reset")
 
 
 class SequentialMatch(_Match):
@@ -95,25 +95,25 @@ class SequentialMatch(_Match):
 
     def reset(self, seed: int, row: Row) -> None:
         """Open a match (see `Match.reset`)."""
-        self._env.reset(seed=_cropped(seed))
-        self._facts = _holder_of(self._env)
+        self._env.reset(seed=_crop_seed(seed))
+        self._aec_state = _state_holder(self._env)
         self._returns, self._paid = list(self._nothing), list(self._nothing)
         try:
             mover = self._find_mover(row.final)
             if mover is None:
                 raise self._over_at_once(seed)
             self._show_mover(mover, row.seen)
-        except STUMBLES as error:
-            explain(error, kept_wrongly(self._name, self._facts, self._number))
+        except DATA_ERRORS as error:
+            explain(error, state_faults(self._name, self._aec_state, self._number))
             raise
 
     def step(self, row: Row, *, last: bool) -> MatchEnd | None:
         """Step the acting agent (see `Match.step`)."""
-        self._env.step(self._hands[self._mover].read(row.actions))
+        self._env.step(self._decoders[self._mover].read(row.actions))
         try:
             return self._read(row, last=last)
-        except STUMBLES as error:
-            explain(error, kept_wrongly(self._name, self._facts, self._number))
+        except DATA_ERRORS as error:
+            explain(error, state_faults(self._name, self._aec_state, self._number))
             raise
 
     def _read(self, row: Row, *, last: bool) -> MatchEnd | None:
@@ -133,46 +133,48 @@ class SequentialMatch(_Match):
 
     def _find_mover(self, final: ObservationBuffer) -> int | None:
         """Remove finished agents until one can act; return it, or None after writing the final observations."""
-        facts, shown = self._facts, False
-        while facts.agents:
-            key = facts.agent_selection
+        state, shown = self._aec_state, False
+        while state.agents:
+            key = state.agent_selection
             agent = self._number[key]
-            self._paid[agent] += facts._cumulative_rewards[key]
-            if not (facts.terminations[key] or facts.truncations[key]):
+            self._paid[agent] += state._cumulative_rewards[key]
+            if not (state.terminations[key] or state.truncations[key]):
                 return agent
-            if not shown and all(facts.terminations[each] or facts.truncations[each] for each in facts.agents):
+            if not shown and all(state.terminations[each] or state.truncations[each] for each in state.agents):
                 shown = True
-                self._cut = any(not facts.terminations[each] for each in facts.agents)
+                self._cut = any(not state.terminations[each] for each in state.agents)
                 self._show_last(final)
-            self._let_out(key)
+            self._remove_finished(key)
         return None
 
-    def _let_out(self, key: Any) -> None:  # noqa: ANN401  any agent key
+    def _remove_finished(self, key: Any) -> None:  # noqa: ANN401  any agent key
         """Remove a finished agent by `step(None)`."""
         try:
             self._env.step(None)
         except Exception as error:
-            error.add_note(f"step(None) was called for agent {key}, which is out of the game: {FAREWELL}")
+            error.add_note(f"step(None) was called for agent {key}, which is out of the game: {DEAD_STEP_ADVICE}")
             raise
-        if key in self._facts.agents:
-            raise GameError(f"{self._name} keeps agent {key} after step(None), and it is out of the game: {FAREWELL}")
+        if key in self._aec_state.agents:
+            raise GameError(
+                f"{self._name} keeps agent {key} after step(None), and it is out of the game: {DEAD_STEP_ADVICE}"
+            )
 
     def _pay_waiting(self, mover: int) -> None:
         """Pay the outstanding rewards of agents that wait for their turn; the acting agent already has its own."""
-        for key in self._facts.agents:
+        for key in self._aec_state.agents:
             if self._number[key] != mover:
-                self._paid[self._number[key]] += self._facts._cumulative_rewards[key]
+                self._paid[self._number[key]] += self._aec_state._cumulative_rewards[key]
 
     def _show_mover(self, mover: int, seen: ObservationBuffer) -> None:
         self._mover, key = mover, self._keys[mover]
-        self._show(mover, self._env.observe(key), self._facts.infos[key], seen, acts=True)
+        self._show(mover, self._env.observe(key), self._aec_state.infos[key], seen, acts=True)
 
     def _show_last(self, final: ObservationBuffer) -> None:
         """Write the final observations of all remaining agents; agents that were truncated are active."""
         final.clear()
-        for key in self._facts.agents:
-            observation, info = self._env.observe(key), self._facts.infos[key]
-            self._show(self._number[key], observation, info, final, acts=not self._facts.terminations[key])
+        for key in self._aec_state.agents:
+            observation, info = self._env.observe(key), self._aec_state.infos[key]
+            self._show(self._number[key], observation, info, final, acts=not self._aec_state.terminations[key])
 
 
 class ParallelMatch(_Match):
@@ -180,52 +182,52 @@ class ParallelMatch(_Match):
 
     def reset(self, seed: int, row: Row) -> None:
         """Open a match (see `Match.reset`)."""
-        told = unpack(self._name, "reset", self._env.reset(seed=_cropped(seed)), RESET)
+        result = unpack(self._name, "reset", self._env.reset(seed=_crop_seed(seed)), RESET)
         self._returns = list(self._nothing)
         try:
             self._living = list(self._env.agents)
             if not self._living:
                 raise self._over_at_once(seed)
-            self._show_all(told[0], told[1], row.seen)
-        except STUMBLES as error:
-            explain(error, opened_wrongly(self._name, self._env, told, self._number))
+            self._show_all(result[0], result[1], row.seen)
+        except DATA_ERRORS as error:
+            explain(error, reset_faults(self._name, self._env, result, self._number))
             raise
 
     def step(self, row: Row, *, last: bool) -> MatchEnd | None:
         """Step all remaining agents (see `Match.step`)."""
-        number, hands = self._number, self._hands
-        taken = {key: hands[number[key]].read(row.actions) for key in self._living}
-        told = unpack(self._name, "step", self._env.step(taken), STEP)
+        number, decoder = self._number, self._decoders
+        taken = {key: decoder[number[key]].read(row.actions) for key in self._living}
+        result = unpack(self._name, "step", self._env.step(taken), STEP)
         try:
-            return self._read(told, row, last=last)
-        except STUMBLES as error:
-            explain(error, stepped_wrongly(self._name, self._living, told, number))
+            return self._read(result, row, last=last)
+        except DATA_ERRORS as error:
+            explain(error, step_faults(self._name, self._living, result, number))
             raise
 
-    def _read(self, told: Any, row: Row, *, last: bool) -> MatchEnd | None:  # noqa: ANN401  any value
+    def _read(self, result: Any, row: Row, *, last: bool) -> MatchEnd | None:  # noqa: ANN401  any value
         """Read the result of a step."""
         number = self._number
-        observations, rewards, terminations, truncations, infos = told
+        observations, rewards, terminations, truncations, infos = result
         for key, reward in rewards.items():
             row.reward[number[key]] = reward
             self._returns[number[key]] += float(reward)
         if len(rewards) < len(self._living):
             raise LookupError(rewards)  # the reward of an agent is missing
-        there = [key for key in self._living if key in observations]
-        staying = [key for key in there if not (terminations.get(key) or truncations.get(key))]
-        if last or not staying:
-            for_whom_it_goes_on = [key for key in there if not terminations.get(key)]
-            self._show_last(observations, infos, for_whom_it_goes_on, row.final)
-            return self._end(truncated=bool(for_whom_it_goes_on))
+        observed = [key for key in self._living if key in observations]
+        continuing = [key for key in observed if not (terminations.get(key) or truncations.get(key))]
+        if last or not continuing:
+            truncated_agents = [key for key in observed if not terminations.get(key)]
+            self._show_last(observations, infos, truncated_agents, row.final)
+            return self._end(truncated=bool(truncated_agents))
         if not self._env.agents:
             raise GameError(
                 f"{self._name} has no agents left after a step that ended the match: set terminations or truncations "
                 "for the agents that are done"
             )
         for key in self._living:
-            if key not in staying:
+            if key not in continuing:
                 row.seen.hide(number[key])
-        self._living = staying
+        self._living = continuing
         self._show_all(observations, infos, row.seen)
         return None
 
@@ -241,13 +243,13 @@ class ParallelMatch(_Match):
                 self._show(self._number[key], observations[key], infos.get(key, {}), final, acts=key in cut)
 
 
-def _cropped(seed: int) -> int:
+def _crop_seed(seed: int) -> int:
     return seed & LARGEST_SEED
 
 
-def _holder_of(env: Any) -> Any:  # noqa: ANN401
+def _state_holder(env: Any) -> Any:  # noqa: ANN401
     """Return the innermost wrapper that provides `agent_selection`; passing through all wrappers is slow."""
-    asked = "agent_selection"
-    while asked not in vars(env) and not hasattr(type(env), asked) and "env" in vars(env):
+    attribute = "agent_selection"
+    while attribute not in vars(env) and not hasattr(type(env), attribute) and "env" in vars(env):
         env = env.env
     return env

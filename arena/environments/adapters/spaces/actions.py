@@ -57,36 +57,36 @@ class ActionDecoder:
         }
         self.read = _reader(agent, space, iter([head.name for head in heads]))
 
-    def legal(self, told: Any) -> Mapping[str, BoolArray]:  # noqa: ANN401  as the space is
+    def legal(self, mask: Any) -> Mapping[str, BoolArray]:  # noqa: ANN401  as the space is
         """Return the action mask (K,) of every masked head.
 
         Args:
-            told: The game's mask, either flat (options and switches of all heads concatenated) or structured like the
+            mask: The game's mask, either flat (options and switches of all heads concatenated) or structured like the
                 action space, with an array per part and None for unmasked parts.
 
         Raises:
             ArenaError: The mask does not match the space, or is additive for logits.
         """
         if isinstance(self._space, spaces.Discrete):  # fast path: called for every decision of most games
-            return dict.fromkeys(self.options, self._wide(self._factors[0], _truths(told)))
+            return dict.fromkeys(self.options, self._pad(self._factors[0], _as_booleans(mask)))
         return self.options | {
-            self._heads[factor.name].name: self._wide(factor, mask)
-            for factor, mask in self._masks(told)
+            self._heads[factor.name].name: self._pad(factor, mask)
+            for factor, mask in self._masks(mask)
             if mask is not None
         }
 
-    def _masks(self, told: Any) -> Iterator[tuple[Factor, BoolArray | None]]:  # noqa: ANN401
+    def _masks(self, mask: Any) -> Iterator[tuple[Factor, BoolArray | None]]:  # noqa: ANN401
         maskable = [factor for factor in self._factors if factor.kind is not HeadKind.GAUSSIAN]
-        flat = _flat(told)
+        flat = _flat_mask(mask)
         if flat is None:
-            yield from zip(self._factors, _masks_of(self._space, told), strict=True)
+            yield from zip(self._factors, _masks_of(self._space, mask), strict=True)
             return
         sizes = [factor.size for factor in maskable]
         if len(flat) != sum(sizes):
             raise GameError(f"a mask of {len(flat)} actions: all together there are {sum(sizes)}")
         yield from zip(maskable, np.split(flat, np.cumsum(sizes)[:-1]), strict=True)
 
-    def _wide(self, factor: Factor, mask: BoolArray) -> BoolArray:
+    def _pad(self, factor: Factor, mask: BoolArray) -> BoolArray:
         """Pad a mask for options that exist only for other agents."""
         missing = self._heads[factor.name].size - factor.size
         if mask.shape != (factor.size,):
@@ -122,10 +122,10 @@ def heads_for(factors: Mapping[str, Sequence[Factor]], *, masked: bool) -> tuple
     """
     first, *others = factors.items()
     for agent, each in others:
-        if not _alike(first[1], each):
+        if not _compatible(first[1], each):
             raise GameError(
-                f"agents {first[0]} and {agent} act in spaces of unlike kinds ({_told(first[1])}, {_told(each)}): one "
-                "policy plays either side, so give all agents the same kind"
+                f"agents {first[0]} and {agent} act in spaces of unlike kinds ({_describe_factors(first[1])}, "
+                f"{_describe_factors(each)}): one policy plays either side, so give all agents the same kind"
             )
     heads = []
     for column in zip(*factors.values(), strict=True):
@@ -205,7 +205,7 @@ def _dimensions(space: spaces.Box, agent: str) -> int:
     return int(np.prod(space.shape))
 
 
-def _alike(some: Sequence[Factor], others: Sequence[Factor]) -> bool:
+def _compatible(some: Sequence[Factor], others: Sequence[Factor]) -> bool:
     return len(some) == len(others) and all(
         (one.name, one.kind) == (other.name, other.kind)
         and (one.kind is HeadKind.CATEGORICAL or one.size == other.size)
@@ -213,26 +213,26 @@ def _alike(some: Sequence[Factor], others: Sequence[Factor]) -> bool:
     )
 
 
-def _told(factors: Sequence[Factor]) -> str:
+def _describe_factors(factors: Sequence[Factor]) -> str:
     return " x ".join(f"{factor.kind} {factor.size}" for factor in factors)
 
 
-def _truths(told: Any) -> BoolArray:  # noqa: ANN401  any mask
-    mask = np.asarray(told)
-    if mask.dtype.kind in "if" and mask.itemsize > 1 and mask.size:  # most masks are bytes, which cannot be additive
-        require_no_addend(float(mask.min()))
-    return mask.astype(np.bool_, copy=False)
+def _as_booleans(mask: Any) -> BoolArray:  # noqa: ANN401  any mask
+    values = np.asarray(mask)
+    if values.dtype.kind in "if" and values.itemsize > 1 and values.size:  # bytes, the usual type, cannot be additive
+        require_no_addend(float(values.min()))
+    return values.astype(np.bool_, copy=False)
 
 
-def _flat(told: Any) -> BoolArray | None:  # noqa: ANN401
+def _flat_mask(mask: Any) -> BoolArray | None:  # noqa: ANN401
     """Return a flat mask; None for a structured one."""
-    if isinstance(told, Mapping) or (isinstance(told, tuple | list) and not all(np.isscalar(each) for each in told)):
+    if isinstance(mask, Mapping) or (isinstance(mask, tuple | list) and not all(np.isscalar(each) for each in mask)):
         return None
-    row = np.asarray(told)
-    return None if row.ndim != 1 else _truths(row)
+    row = np.asarray(mask)
+    return None if row.ndim != 1 else _as_booleans(row)
 
 
-def _masks_of(space: spaces.Space[Any], told: Any) -> Iterator[BoolArray | None]:  # noqa: ANN401
+def _masks_of(space: spaces.Space[Any], mask: Any) -> Iterator[BoolArray | None]:  # noqa: ANN401
     """Yield a mask for every factor, in order; None for unmasked factors.
 
     Raises:
@@ -240,38 +240,38 @@ def _masks_of(space: spaces.Space[Any], told: Any) -> Iterator[BoolArray | None]
     """
     match space:
         case spaces.Dict():
-            inside: Mapping[Any, Any] = {} if told is None else told
+            inside: Mapping[Any, Any] = {} if mask is None else mask
             if not isinstance(inside, Mapping) or inside.keys() - set(space):
-                raise GameError(f"the mask {told!r}: its keys are {', '.join(map(str, space))}")
+                raise GameError(f"the mask {mask!r}: its keys are {', '.join(map(str, space))}")
             for key, inner in space.items():
                 yield from _masks_of(inner, inside.get(key))
         case spaces.Tuple():
-            for inner, each in zip(space, _as_many(told, len(space)), strict=True):
+            for inner, each in zip(space, _as_parts(mask, len(space)), strict=True):
                 yield from _masks_of(inner, each)
         case spaces.MultiDiscrete():
-            yield from _masks_of_choices(space, told)
-        case spaces.Box() if told is not None:
-            raise GameError(f"the mask {told!r} of a Box: leave it None, for none of its dimensions is illegal")
+            yield from _masks_of_choices(space, mask)
+        case spaces.Box() if mask is not None:
+            raise GameError(f"the mask {mask!r} of a Box: leave it None, for none of its dimensions is illegal")
         case _:
-            yield None if told is None else _truths(told).reshape(-1)
+            yield None if mask is None else _as_booleans(mask).reshape(-1)
 
 
-def _masks_of_choices(space: spaces.MultiDiscrete, told: Any) -> Iterator[BoolArray | None]:  # noqa: ANN401
+def _masks_of_choices(space: spaces.MultiDiscrete, mask: Any) -> Iterator[BoolArray | None]:  # noqa: ANN401
     counts = space.nvec.ravel().tolist()
-    flat = None if told is None else _flat(told)
+    flat = None if mask is None else _flat_mask(mask)
     if flat is not None and len(flat) == sum(counts):
         yield from np.split(flat, np.cumsum(counts)[:-1])
         return
-    for each in _as_many(told, len(counts)):
-        yield None if each is None else _truths(each).reshape(-1)
+    for each in _as_parts(mask, len(counts)):
+        yield None if each is None else _as_booleans(each).reshape(-1)
 
 
-def _as_many(told: Any, count: int) -> Sequence[Any]:  # noqa: ANN401
-    if told is None:
+def _as_parts(mask: Any, count: int) -> Sequence[Any]:  # noqa: ANN401
+    if mask is None:
         return [None] * count
-    if len(told) != count:
-        raise GameError(f"a mask of {len(told)} parts: its space has {count}")
-    parts: Sequence[Any] = told
+    if len(mask) != count:
+        raise GameError(f"a mask of {len(mask)} parts: its space has {count}")
+    parts: Sequence[Any] = mask
     return parts
 
 

@@ -51,9 +51,9 @@ class _DiedError(Exception):
         told: Its last message, such as a traceback; may be empty.
     """
 
-    def __init__(self, cause: str, told: str) -> None:
+    def __init__(self, cause: str, output: str) -> None:
         super().__init__(cause)
-        self.cause, self.told = cause, told
+        self.cause, self.output = cause, output
 
 
 class _Worker:
@@ -73,7 +73,7 @@ class _Worker:
         self._under_way: deque[Part] = deque()
         self._done: set[Part] = set()
         self._lost: set[Part] = set()
-        self._anew: set[Part] = set()
+        self._restarted: set[Part] = set()
         self.start()
 
     def start(self) -> None:
@@ -88,11 +88,10 @@ class _Worker:
                 pass_fds=(theirs.fileno(), self._task.memory),
                 start_new_session=True,
                 # the worker must find the same modules as this process
-                # the worker must find the same modules as this process
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
-        self._orders = Connection(ours.detach())
-        self._tell(self._task.encode())
+        self._connection = Connection(ours.detach())
+        self._send(self._task.encode())
 
     def ready(self) -> None:
         """Wait until the process has created its games.
@@ -100,9 +99,9 @@ class _Worker:
         Raises:
             _DiedError: It exited before that, or was killed because of the time limit.
         """
-        self._hear(STARTING_LIMIT_S)
+        self._receive(STARTING_LIMIT_S)
 
-    def succeed(self) -> None:
+    def restart(self) -> None:
         """Start a replacement process and restart the matches with a command in progress.
 
         Raises:
@@ -110,19 +109,19 @@ class _Worker:
         """
         self.start()
         self.ready()
-        self._anew |= {*self._under_way}
-        self._lost = {*Part} - self._anew
+        self._restarted |= {*self._under_way}
+        self._lost = {*Part} - self._restarted
         for part in self._under_way:
-            self._tell(OPEN, part)
+            self._send(OPEN, part)
 
-    def order(self, what: bytes, part: Part) -> None:
+    def send_command(self, what: bytes, part: Part) -> None:
         """Send a command to open or step the rows of a part; a step of lost rows opens them instead."""
         if part in self._lost and what == STEP:
-            self._anew.add(part)
+            self._restarted.add(part)
             what = OPEN
         self._lost.discard(part)
         self._under_way.append(part)
-        self._tell(what, part)
+        self._send(what, part)
 
     def finish(self, part: Part, limit_s: float) -> bool:
         """Wait for the last command of a part; false if its matches were lost and have been restarted.
@@ -131,33 +130,35 @@ class _Worker:
             _DiedError: The process exited, or was killed because a command took longer than `limit_s`.
         """
         while part not in self._done:
-            self._hear(limit_s)
+            self._receive(limit_s)
             self._done.add(self._under_way.popleft())
         self._done.remove(part)
-        survived = part not in self._anew
-        self._anew.discard(part)
+        survived = part not in self._restarted
+        self._restarted.discard(part)
         return survived
 
-    def _tell(self, *words: bytes | Part) -> None:
+    def _send(self, *words: bytes | Part) -> None:
         """Send a message; a closed socket is reported by the wait for the answer."""
-        said = b" ".join(word.name.encode() if isinstance(word, Part) else word for word in words)
+        message = b" ".join(word.name.encode() if isinstance(word, Part) else word for word in words)
         with contextlib.suppress(OSError):
-            self._orders.send_bytes(said)
+            self._connection.send_bytes(message)
 
-    def _hear(self, limit_s: float) -> None:
+    def _receive(self, limit_s: float) -> None:
         """Wait for the next completed command."""
         try:
-            if not self._orders.poll(limit_s):
+            if not self._connection.poll(limit_s):
                 raise self._abort(limit_s)
-            answer = self._orders.recv_bytes()
+            answer = self._connection.recv_bytes()
         except (EOFError, OSError):
             answer = b""
         if answer != DONE:
-            raise _DiedError(self._leave(answer.decode(errors="replace").strip()), answer.decode(errors="replace"))
+            raise _DiedError(
+                self._exit_reason(answer.decode(errors="replace").strip()), answer.decode(errors="replace")
+            )
 
     def stop(self) -> None:
         """Close the connection and wait for the process to exit."""
-        self._orders.close()
+        self._connection.close()
         try:
             self._process.wait(LEAVING_S)
         except subprocess.TimeoutExpired:
@@ -172,11 +173,11 @@ class _Worker:
         self.stop()
         return _DiedError(f"no answer within {limit_s:g} s: see standard error", "")
 
-    def _leave(self, told: str) -> str:
+    def _exit_reason(self, output: str) -> str:
         """Return the reason of the exit."""
         self.stop()
-        if told:
-            return told.splitlines()[-1]
+        if output:
+            return output.splitlines()[-1]
         code = self._process.returncode
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"it left with exit code {code}"
 
@@ -216,12 +217,12 @@ class Workers:
             try:
                 worker.ready()
             except _DiedError as death:
-                raise self._given_up(worker, death) from death
+                raise self._give_up_error(worker, death) from death
 
-    def order(self, what: bytes, part: Part) -> None:
+    def send_command(self, what: bytes, part: Part) -> None:
         """Send a command to open or step a part to all workers."""
         for worker in self.each:
-            worker.order(what, part)
+            worker.send_command(what, part)
 
     def finish(self, part: Part) -> BoolArray:
         """Wait until all workers have finished the last command of a part.
@@ -258,28 +259,28 @@ class Workers:
         while True:
             worker.deaths += 1
             if worker.deaths >= MAX_DEATHS:
-                raise self._given_up(worker, death) from death
+                raise self._give_up_error(worker, death) from death
             logger.warning(
                 "a process that plays matches %d to %d of %s died (%s); these matches restart and do not count%s",
                 worker.rows.start,
                 worker.rows.stop - 1,
                 self._name,
                 death.cause,
-                f"\n{death.told}" if death.told else "",
+                f"\n{death.output}" if death.output else "",
             )
             try:
-                worker.succeed()
+                worker.restart()
             except _DiedError as again:
                 death = again
             else:
                 return
 
-    def _given_up(self, worker: _Worker, death: _DiedError) -> LostMatchesError:
+    def _give_up_error(self, worker: _Worker, death: _DiedError) -> LostMatchesError:
         often = f"died {worker.deaths} times before any of them ended" if worker.deaths else "could not begin"
         return LostMatchesError(
             f"a process that plays matches {worker.rows.start} to {worker.rows.stop - 1} of {self._name} {often} "
             f"({death.cause}): fix the game; without --processes it fails with a traceback\n"
-            f"{death.told}".strip()
+            f"{death.output}".strip()
         )
 
 
@@ -300,12 +301,12 @@ class StepHandle:
 
     def open(self) -> None:
         """Open a match in every row."""
-        self.workers.order(OPEN, self._part)
+        self.workers.send_command(OPEN, self._part)
         self.workers.finish(self._part)
 
     def send(self) -> None:
         """Start a decision of every row."""
-        self.workers.order(STEP, self._part)
+        self.workers.send_command(STEP, self._part)
 
     def receive(self) -> BoolArray:
         """Wait for the decision (see `Stepper.receive`)."""

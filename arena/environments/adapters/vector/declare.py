@@ -79,15 +79,15 @@ def inspect_game(name: str, game: TensorGame) -> Declared:
     )
 
 
-def split(name: str, told: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN401  result of `reset`
+def split(name: str, result: Any) -> tuple[Any, Mapping[str, Any]]:  # noqa: ANN401  result of `reset`
     """Return observations and info of a reset; the info is empty if the game omits it.
 
     Raises:
         ArenaError: The result has more parts, or the info is not a dictionary.
     """
-    if not isinstance(told, tuple):
-        return told, {}
-    seen, info = unpack(name, "reset", told, RESET)
+    if not isinstance(result, tuple):
+        return result, {}
+    seen, info = unpack(name, "reset", result, RESET)
     return seen, info_of(name, "reset", info)
 
 
@@ -117,10 +117,10 @@ def _alike_sides(game: TensorGame) -> bool | None:
 
 def _longest(name: str, game: TensorGame, made: Any) -> int:  # noqa: ANN401  any game object
     """Return the longest match, in decisions."""
-    said = game.max_decisions or getattr(made, "max_decisions", DEFAULT_DECISIONS)
-    if isinstance(said, bool) or not isinstance(said, SupportsIndex) or operator.index(said) < 1:
-        raise GameError(f"{name} declares max_decisions {said!r}: give a whole number of at least 1")
-    return operator.index(said)
+    limit = game.max_decisions or getattr(made, "max_decisions", DEFAULT_DECISIONS)
+    if isinstance(limit, bool) or not isinstance(limit, SupportsIndex) or operator.index(limit) < 1:
+        raise GameError(f"{name} declares max_decisions {limit!r}: give a whole number of at least 1")
+    return operator.index(limit)
 
 
 def _masks_actions(name: str, game: TensorGame, made: Any, autoreset: Autoreset) -> bool:  # noqa: ANN401
@@ -130,8 +130,8 @@ def _masks_actions(name: str, game: TensorGame, made: Any, autoreset: Autoreset)
     seeds = torch.zeros(1, dtype=torch.int64)
     with blame_game(name, "be reset"):
         by_row = seeds if game.takes_device else seeds.numpy()
-        told = made.reset(seed=by_row if autoreset is Autoreset.DISABLED else 0)
-    _, info = split(name, told)
+        result = made.reset(seed=by_row if autoreset is Autoreset.DISABLED else 0)
+    _, info = split(name, result)
     return ACTION_MASK in info
 
 

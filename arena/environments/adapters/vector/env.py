@@ -75,10 +75,10 @@ class TensorMatches(SeededBatch):
         self._open_all(seeds)
         asked = self._autoreset is Autoreset.DISABLED
         together = derive(int(self.seeds[0]), "tensor game", int(self.seeds[-1])) & LARGEST_SEED
-        told = self._game.reset(seed=self._give(self.seeds) if asked else together)
+        result = self._game.reset(seed=self._give(self.seeds) if asked else together)
         self._decisions.zero_()
         self._returns.zero_()
-        self._seen = self._see(*split(self.spec.name, told))
+        self._seen = self._see(*split(self.spec.name, result))
         self._held = self._nothing_ended()
         return self._seen
 
@@ -93,15 +93,15 @@ class TensorMatches(SeededBatch):
         check_legal(self.spec, actions, self._seen)
         taken = read(self._declared.space, self.spec.heads, actions, self._seen.active)
         returned = unpack(self.spec.name, "step", self._game.step(self._give(taken)), STEP)
-        told, rewards, terminated, truncated, said = returned
-        info = info_of(self.spec.name, "step", said)
+        observation, rewards, terminated, truncated, raw_info = returned
+        info = info_of(self.spec.name, "step", raw_info)
         plays = ~self._held.rows
         reward = self._take(rewards, "rewards", self._shape, torch.float32) * plays.unsqueeze(1)
         self._decisions += plays
         self._returns += reward
         over = self._take(terminated, "terminated", self._shape[:1], torch.bool) & plays
         cut = self._take(truncated, "truncated", self._shape[:1], torch.bool) & plays & ~over
-        seen = self._see(told, info)
+        seen = self._see(observation, info)
         cut = cut | self._beyond_the_limit(plays & ~over & ~cut)
         ends = _Ends(
             over, cut, self._score(info, over | cut), self._decisions.clone(), self._final(info, seen, over, cut)
@@ -129,29 +129,29 @@ class TensorMatches(SeededBatch):
         )
 
     def _beyond_the_limit(self, going_on: Bool[Tensor, " E"]) -> Bool[Tensor, " E"]:
-        late = going_on & (self._decisions >= self.spec.max_decisions)
-        if self._autoreset is not Autoreset.DISABLED and bool(late.any()):
+        overdue = going_on & (self._decisions >= self.spec.max_decisions)
+        if self._autoreset is not Autoreset.DISABLED and bool(overdue.any()):
             raise GameError(
                 f"{self.spec.name} plays on after {self.spec.max_decisions} decisions, its longest match, and opens "
                 "matches by itself: give TensorGame its right max_decisions"
             )
-        return late
+        return overdue
 
     def _reopened(self, seen: Observation, ended: Bool[Tensor, " E"]) -> Observation:
-        """Return the observation after resetting the rows that ended."""
+        """Return the result after resetting the rows that ended."""
         if self._autoreset is Autoreset.SAME_STEP or not bool(ended.any()):
             return seen
         seeds = self.next_seeds.where(ended, self.seeds)
-        told = self._game.reset(seed=self._give(seeds), options={"reset_mask": self._give(ended)})
-        return _choose(ended, self._see(*split(self.spec.name, told)), seen)
+        result = self._game.reset(seed=self._give(seeds), options={"reset_mask": self._give(ended)})
+        return _choose(ended, self._see(*split(self.spec.name, result)), seen)
 
     def _final(
         self, info: Mapping[str, Any], seen: Observation, over: Bool[Tensor, " E"], cut: Bool[Tensor, " E"]
     ) -> Observation:
         """Return the final observations; agents of truncated matches are active."""
-        values, there = seen.values, seen.active
+        values, active_mask = seen.values, seen.active
         if self._autoreset is Autoreset.SAME_STEP:
-            there = self._seen.active
+            active_mask = self._seen.active
             if FINAL in info:
                 values = self._flat(info[FINAL])
             elif bool(cut.any()):
@@ -159,18 +159,18 @@ class TensorMatches(SeededBatch):
                     f"{self.spec.name} truncates a match without a final observation: return it in info[{FINAL!r}]"
                 )
         if self._declared.game.turn_based:
-            there = torch.ones_like(there)
-        shown = Observation(values, {name: torch.ones_like(mask) for name, mask in seen.masks.items()}, there)
+            active_mask = torch.ones_like(active_mask)
+        shown = Observation(values, {name: torch.ones_like(mask) for name, mask in seen.masks.items()}, active_mask)
         return replace(_seen_by(shown, cut.unsqueeze(1)), values=values * (over | cut)[:, None, None])
 
     def _score(self, info: Mapping[str, Any], ended: Bool[Tensor, " E"]) -> Float[Tensor, " E"]:
         """Return home's score of matches that have ended; 0.5 for others."""
         score = torch.full_like(ended, DRAWN, dtype=torch.float64)
         if SCORE in info:
-            told = self._take(info[SCORE], f"info[{SCORE!r}]", self._shape[:1], torch.float64)
-            score = told.where(ended, score)
+            given = self._take(info[SCORE], f"info[{SCORE!r}]", self._shape[:1], torch.float64)
+            score = given.where(ended, score)
             if bool(((score < 0.0) | (score > 1.0) | score.isnan()).any()):
-                raise GameError(f"{self.spec.name} scores {told[ended].tolist()}: home's score is from 0 to 1")
+                raise GameError(f"{self.spec.name} scores {given[ended].tolist()}: home's score is from 0 to 1")
             return score
         if not bool(ended.any()):
             return score
@@ -181,12 +181,14 @@ class TensorMatches(SeededBatch):
         score[ended] = torch.tensor(scores, dtype=torch.float64, device=self.device)
         return score
 
-    def _see(self, told: Any, info: Mapping[str, Any]) -> Observation:  # noqa: ANN401  any observation
-        values, masks = self._flat(told), {}
+    def _see(self, observation: Any, info: Mapping[str, Any]) -> Observation:  # noqa: ANN401  any observation
+        values, masks = self._flat(observation), {}
         masked = [head for head in self.spec.heads if head.masked]
         active = torch.ones(self._shape, dtype=torch.bool, device=self.device)
         if masked:
-            mask = self._part(told if isinstance(told, Mapping) and ACTION_MASK in told else info, ACTION_MASK)
+            mask = self._part(
+                observation if isinstance(observation, Mapping) and ACTION_MASK in observation else info, ACTION_MASK
+            )
             shape = (*self._shape, sum(head.size for head in masked))
             parts = torch.split(self._truths(mask, shape), [head.size for head in masked], -1)
             masks = {head.name: part for head, part in zip(masked, parts, strict=True)}
@@ -195,10 +197,10 @@ class TensorMatches(SeededBatch):
             active = self._take(info[ACTIVE], f"info[{ACTIVE!r}]", self._shape, torch.bool)
         return _seen_by(Observation(values, masks, active), active.new_ones(()))
 
-    def _flat(self, told: Any) -> Float[Tensor, "E N D"]:  # noqa: ANN401
+    def _flat(self, observation: Any) -> Float[Tensor, "E N D"]:  # noqa: ANN401
         parts = []
         for path, block in zip(self._declared.paths, self.spec.observation[:-1], strict=True):
-            part = told if path is None else self._part(told, path)
+            part = observation if path is None else self._part(observation, path)
             shape = (*self._shape, block.size)
             flat = self._tensor(part, block.name).float()
             if flat.shape[:2] != self._shape or flat.numel() != np.prod(shape):
@@ -209,13 +211,15 @@ class TensorMatches(SeededBatch):
             parts.append(flat.reshape(shape))
         return torch.cat([*parts, self._away], dim=-1)
 
-    def _part(self, told: Any, key: str) -> Any:  # noqa: ANN401  any observation
+    def _part(self, observation: Any, key: str) -> Any:  # noqa: ANN401  any observation
         """Return the entry of an observation or info that was present at declaration."""
-        if isinstance(told, Mapping) and key in told:
-            return told[key]
-        there = ", ".join(map(str, told)) if isinstance(told, Mapping) else f"a {type(told).__name__}"
+        if isinstance(observation, Mapping) and key in observation:
+            return observation[key]
+        names = (
+            ", ".join(map(str, observation)) if isinstance(observation, Mapping) else f"a {type(observation).__name__}"
+        )
         raise GameError(
-            f"{self.spec.name} shows no {key} ({there or 'nothing'}): give one with every reset and every step"
+            f"{self.spec.name} shows no {key} ({names or 'nothing'}): give one with every reset and every step"
         )
 
     def _take(self, given: Any, what: str, shape: tuple[int, ...], kind: torch.dtype) -> Tensor:  # noqa: ANN401
@@ -256,8 +260,10 @@ class TensorMatches(SeededBatch):
 def _seen_by(seen: Observation, rows: Bool[Tensor, "..."]) -> Observation:
     """Return the observation with some agents inactive: zero values and nothing legal."""
     active = seen.active & rows
-    there = active.unsqueeze(-1)
-    return Observation(seen.values * there, {name: mask & there for name, mask in seen.masks.items()}, active)
+    active_mask = active.unsqueeze(-1)
+    return Observation(
+        seen.values * active_mask, {name: mask & active_mask for name, mask in seen.masks.items()}, active
+    )
 
 
 def _choose(rows: Bool[Tensor, " E"], some: Observation, others: Observation) -> Observation:

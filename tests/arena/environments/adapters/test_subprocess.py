@@ -139,7 +139,7 @@ def test_process_death_restarts_matches_of_both_halves(trap: Path, other: str, l
         call()
     if other == "told before it":
         begin_two()
-        assert two._workers.each[0]._orders.poll(PATIENCE_S), "it is played before there is a trap"
+        assert two._workers.each[0]._connection.poll(PATIENCE_S), "it is played before there is a trap"
     trap.write_text("killed")
     begin()
     if other == "told after it":
