@@ -59,14 +59,14 @@ class Fingerprints:
     spread: FloatArray
 
     @property
-    def telling(self) -> BoolArray:
+    def discriminative(self) -> BoolArray:
         """(F,) true for discriminative measures, by which players differ significantly."""
         return np.asarray(self.spread > 0.0)
 
-    def standing(self, player: int) -> FloatArray:
+    def z_scores(self, player: int) -> FloatArray:
         """(F,) z-score of a player among all players; NaN for measures that are not discriminative."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.telling, (self.mean[player] - self.centre) / self.spread, np.nan)
+            return np.where(self.discriminative, (self.mean[player] - self.centre) / self.spread, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,19 +107,21 @@ def fingerprints(samples: Samples) -> Fingerprints:
     return Fingerprints(mean, noise, centre, spread)
 
 
-def apart(prints: Fingerprints, player: int, others: ArrayLike) -> Distances:
+def fingerprint_distances(descriptors: Fingerprints, player: int, others: ArrayLike) -> Distances:
     """Return a player's distances to others, in standard deviations between players, over the discriminative measures.
 
     Args:
-        prints: Descriptors of all players.
+        descriptors: Descriptors of all players.
         player: Index of the player.
         others: (K,) indices of the other players.
     """
-    places = np.asarray(others, dtype=np.int64)
-    telling = prints.telling
-    scale = prints.spread[telling]
-    difference = (prints.mean[player, telling] - prints.mean[places][:, telling]) / scale
-    noise = (prints.noise[player, telling] + prints.noise[places][:, telling]) / np.square(scale)
+    other_indices = np.asarray(others, dtype=np.int64)
+    discriminative = descriptors.discriminative
+    scale = descriptors.spread[discriminative]
+    difference = (descriptors.mean[player, discriminative] - descriptors.mean[other_indices][:, discriminative]) / scale
+    noise = (
+        descriptors.noise[player, discriminative] + descriptors.noise[other_indices][:, discriminative]
+    ) / np.square(scale)
     return root_mean_squares(difference, noise)
 
 

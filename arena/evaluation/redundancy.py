@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from arena.arrays import BoolArray, FloatArray, IntArray
-from arena.evaluation.behaviour_profiles import Distances, Fingerprints, apart, root_mean_squares
+from arena.evaluation.behaviour_profiles import Distances, Fingerprints, fingerprint_distances, root_mean_squares
 from arena.evaluation.payoff import WinCounts
 
 
@@ -60,7 +60,7 @@ class Redundant:
     """
 
     player: int
-    twin: int
+    representative: int
     win_rate_distance: float
     win_rate_bound: float
     opponents: int
@@ -101,16 +101,20 @@ def redundant(
     """
     order, stays = _order(counts, strength, keep)
     _require_fit(fingerprints, order.size)
-    met = counts.games > 0.0
+    have_games = counts.games > 0.0
     mean, variance = _mean_and_variance(counts)
-    kept: list[int] = []
+    staying: list[int] = []
     found: list[Redundant] = []
     # From the strongest down, so that a representative is never weaker than the players that it represents.
     for player in order.tolist():
-        twins = np.array(kept, dtype=np.int64)
-        closest = None if stays[player] else _closest(player, twins, mean, variance, met, fingerprints, config)
+        representatives = np.array(staying, dtype=np.int64)
+        closest = (
+            None
+            if stays[player]
+            else _closest(player, representatives, mean, variance, have_games, fingerprints, config)
+        )
         if closest is None:
-            kept.append(player)
+            staying.append(player)
         else:
             found.append(closest)
     return tuple(sorted(found, key=lambda each: (each.win_rate_bound, each.player)))
@@ -118,29 +122,33 @@ def redundant(
 
 def _closest(
     player: int,
-    twins: IntArray,
+    representatives: IntArray,
     mean: FloatArray,
     variance: FloatArray,
-    met: BoolArray,
+    have_games: BoolArray,
     fingerprints: Fingerprints | None,
     config: RedundancyConfig,
 ) -> Redundant | None:
     """Return the candidate most certainly similar to the player in results, None if none is similar."""
-    common = met[player] & met[twins]
+    common = have_games[player] & have_games[representatives]
     # Games against the other player of the pair have no counterpart.
-    common[np.arange(twins.size), twins] = False
-    difference = np.where(common, mean[player] - mean[twins], np.nan)
-    results = root_mean_squares(difference, variance[player] + variance[twins])
-    behaviour = _unknown(twins.size) if fingerprints is None else apart(fingerprints, player, twins)
-    alike = (results.values >= config.least_opponents) & (results.bound <= config.win_rate_distance)
+    common[np.arange(representatives.size), representatives] = False
+    difference = np.where(common, mean[player] - mean[representatives], np.nan)
+    results = root_mean_squares(difference, variance[player] + variance[representatives])
+    behaviour = (
+        _unknown(representatives.size)
+        if fingerprints is None
+        else fingerprint_distances(fingerprints, player, representatives)
+    )
+    similar = (results.values >= config.least_opponents) & (results.bound <= config.win_rate_distance)
     # Negated, so that NaN (no common measures) counts as similar.
-    alike &= ~(behaviour.bound > config.fingerprint_distance)
-    if not alike.any():
+    similar &= ~(behaviour.bound > config.fingerprint_distance)
+    if not similar.any():
         return None
-    best = int(np.argmin(np.where(alike, results.bound, np.inf)))
+    best = int(np.argmin(np.where(similar, results.bound, np.inf)))
     return Redundant(
         player=player,
-        twin=int(twins[best]),
+        representative=int(representatives[best]),
         win_rate_distance=float(results.distance[best]),
         win_rate_bound=float(results.bound[best]),
         opponents=int(results.values[best]),

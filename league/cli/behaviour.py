@@ -52,8 +52,8 @@ def measures(one: wire.Fingerprint) -> Grid:
         [["measure"], [], ["mean", "± 2 se", "all players", "sd above", "matches"]],
         [
             [
-                *(row.name, _number(row.mean), _twice(row.error), _number(row.everybody)),
-                *(_signed(row.standing), str(row.matches)),
+                *(row.name, _number(row.mean), _twice(row.error), _number(row.population_mean)),
+                *(_signed(row.z_score), str(row.matches)),
             ]
             for row in one.measures
         ],
@@ -106,9 +106,9 @@ def _value(row: wire.MeasuredBehaviour | None) -> tuple[str, str]:
 
 def _apart(one: wire.MeasuredBehaviour | None, two: wire.MeasuredBehaviour | None) -> str:
     """Format how many standard deviations the second value is above the first."""
-    if one is None or two is None or one.standing is None or two.standing is None:
+    if one is None or two is None or one.z_score is None or two.z_score is None:
         return tables.NONE
-    return _signed(two.standing - one.standing)
+    return _signed(two.z_score - one.z_score)
 
 
 def _number(value: float | None) -> str:

@@ -143,7 +143,7 @@ def _retire_all(
     for row in rows:
         try:
             comparison = "scores like it" if row.behaviour is None else "scores and plays like it"
-            client.retire(row.player.player_id, f"{row.twin.name} {comparison}", row.standing)
+            client.retire(row.player.player_id, f"{row.representative.name} {comparison}", row.standing)
         except StandingConflictError as conflict:
             conflicts.append(conflict)
         else:
@@ -161,7 +161,7 @@ def redundant_grid(rows: Iterable[wire.Redundancy]) -> Grid:
         ],
         [
             [
-                *(str(row.player.player_id), row.player.name, row.standing, row.twin.name, row.environment),
+                *(str(row.player.player_id), row.player.name, row.standing, row.representative.name, row.environment),
                 *(f"{row.distance:.3f}", f"{row.bound:.3f}", str(row.opponents)),
                 *_play(row.behaviour),
             ]

@@ -144,12 +144,12 @@ class MeasuredBehaviour(Answer):
     """Mean over these; null without any."""
     error: float | None
     """Standard error of the mean."""
-    everybody: float | None
+    population_mean: float | None
     """Mean of all players' means."""
     spread: float
     """Standard deviation of these means without sampling noise."""
-    standing: float | None
-    """Difference to `everybody` in units of `spread`; null if the measure does not distinguish players."""
+    z_score: float | None
+    """Difference to `population_mean` in units of `spread`; null if the measure does not distinguish players."""
 
 
 class Likeness(Answer):
@@ -200,7 +200,7 @@ class Redundancy(Answer):
     """The redundant snapshot."""
     standing: Standing
     """Its standing."""
-    twin: PlayerName
+    representative: PlayerName
     """The player that stays."""
     distance: float
     """Root mean square difference of win rates against common opponents, without noise."""

@@ -167,16 +167,16 @@ def _peers(session: Session, player: Player) -> Sequence[Player]:
 def _measures(profiles: Profiles) -> list[wire.MeasuredBehaviour]:
     """Return the measures of the first player."""
     estimates, matches = profiles.estimates, profiles.samples.matches[0]
-    above = estimates.standing(0)
+    z_scores = estimates.z_scores(0)
     return [
         wire.MeasuredBehaviour(
             name=name,
             matches=int(matches[index]),
             mean=_known(estimates.mean[0, index]),
             error=_known(np.sqrt(estimates.noise[0, index])),
-            everybody=_known(estimates.centre[index]),
+            population_mean=_known(estimates.centre[index]),
             spread=float(round(estimates.spread[index], _DIGITS)),
-            standing=_known(above[index]),
+            z_score=_known(z_scores[index]),
         )
         for index, name in enumerate(profiles.measures)
     ]
@@ -186,7 +186,7 @@ def _nearest(
     profiles: Profiles, all_players: Sequence[Player], compared: Sequence[Player], limit: int
 ) -> list[wire.Likeness]:
     """Return the players most similar to the first one, as far as their distances are known."""
-    found = arithmetic.apart(profiles.estimates, 0, [all_players.index(each) for each in compared])
+    found = arithmetic.fingerprint_distances(profiles.estimates, 0, [all_players.index(each) for each in compared])
     order = np.argsort(found.distance, kind="stable")
     return [
         wire.Likeness(

@@ -25,7 +25,7 @@ class RedundantSnapshot:
     """A redundant snapshot, its representative and their similarity."""
 
     player: Member
-    twin: Member
+    representative: Member
     measured: Redundant
 
     def words(self) -> str:
@@ -34,7 +34,7 @@ class RedundantSnapshot:
         scores = f"scores like it, within {measured.win_rate_bound:.3f} over {measured.opponents} opponents"
         plays = f"plays like it, within {measured.fingerprint_bound:.2f} sd over {measured.measures} measures"
         known = f"{scores}, {plays}" if measured.measures else f"{scores} (no behaviour measurements)"
-        return f"{display_name(self.twin)} {known}, and is no weaker"
+        return f"{display_name(self.representative)} {known}, and is no weaker"
 
 
 def list_redundant(session: Session, settings: Settings, environment: str | None) -> list[wire.Redundancy]:
@@ -51,7 +51,7 @@ def list_redundant(session: Session, settings: Settings, environment: str | None
                 "environment": each,
                 "player": _name(snapshot.player),
                 "standing": snapshot.player.standing,
-                "twin": _name(snapshot.twin),
+                "representative": _name(snapshot.representative),
                 "distance": snapshot.measured.win_rate_distance,
                 "bound": snapshot.measured.win_rate_bound,
                 "opponents": snapshot.measured.opponents,
@@ -96,7 +96,7 @@ def _among(
     profiles = behaviour_profiles.read(session, population, [member.id for member in members])
     behaviour = None if profiles is None else profiles.estimates
     return [
-        RedundantSnapshot(members[each.player], members[each.twin], each)
+        RedundantSnapshot(members[each.player], members[each.representative], each)
         for each in redundant(counts, strength, config, keep=protected, fingerprints=behaviour)
     ]
 
@@ -113,7 +113,7 @@ def _likeness(snapshot: RedundantSnapshot) -> wire.Likeness | None:
     if not measured.measures:
         return None
     return wire.Likeness(
-        player=_name(snapshot.twin),
+        player=_name(snapshot.representative),
         distance=measured.fingerprint_distance,
         bound=measured.fingerprint_bound,
         measures=measured.measures,

@@ -42,7 +42,7 @@ def test_copies_are_found_and_the_stronger_stays():
     counts = league(twins(rng), 200, rng)
     strength = np.arange(12.0)  # 3 is above 2, 1 above 0
     found = redundant(counts, strength, RedundancyConfig())
-    assert {(each.player, each.twin) for each in found} == {(0, 1), (2, 3)}
+    assert {(each.player, each.representative) for each in found} == {(0, 1), (2, 3)}
     for each in found:
         assert each.win_rate_distance <= each.win_rate_bound <= 0.1
         assert each.opponents == 10
@@ -98,7 +98,7 @@ def test_likeness_in_results_is_not_enough_where_behaviour_differs():
     behaviour = rng.normal(0.0, 1.0, (12, 4)) * [1.0, 1e6, 1e-6, 0.0]
     behaviour[1] = behaviour[0]
     found = redundant(counts, np.arange(12.0), RedundancyConfig(), fingerprints=measured(behaviour))
-    assert [(each.player, each.twin, each.measures) for each in found] == [(0, 1, 3)]
+    assert [(each.player, each.representative, each.measures) for each in found] == [(0, 1, 3)]
     assert found[0].fingerprint_distance <= found[0].fingerprint_bound < 1e-3
 
 
@@ -108,7 +108,7 @@ def test_unknown_behaviour_leaves_the_decision_to_results():
     behaviour = rng.normal(0.0, 1.0, (12, 4))
     behaviour[1] = np.nan
     (found,) = redundant(counts, np.arange(12.0), RedundancyConfig(), fingerprints=measured(behaviour))
-    assert (found.player, found.twin, found.measures) == (0, 1, 0)
+    assert (found.player, found.representative, found.measures) == (0, 1, 0)
     assert np.isnan(found.fingerprint_distance)
     assert np.isnan(found.fingerprint_bound)
 
@@ -123,7 +123,7 @@ def test_few_matches_are_no_evidence_of_like_behaviour():
         values = style[:, :, None] + rng.normal(0.0, 1.0, (12, 6, matches))
         prints = fingerprints(Samples(np.full((12, 6), float(matches)), values.sum(-1), (values**2).sum(-1)))
         found = redundant(counts, np.arange(12.0), RedundancyConfig(), fingerprints=prints)
-        named[matches] = {(each.player, each.twin) for each in found}
+        named[matches] = {(each.player, each.representative) for each in found}
     assert named == {20: set(), 400: {(0, 1), (2, 3)}}
 
 
@@ -144,9 +144,9 @@ def test_redundant_player_has_a_similar_player_at_least_as_strong():
     gone = {each.player for each in found}
     assert len(gone) > 10
     for each in found:
-        assert each.twin not in gone
-        assert strength[each.twin] >= strength[each.player]
-        assert np.sqrt(np.mean((rate[each.twin] - rate[each.player]) ** 2)) < 0.1
+        assert each.representative not in gone
+        assert strength[each.representative] >= strength[each.player]
+        assert np.sqrt(np.mean((rate[each.representative] - rate[each.player]) ** 2)) < 0.1
 
 
 @pytest.mark.parametrize(

@@ -258,11 +258,11 @@ def test_player_profile_lists_similar_players(scene: Scene, measured: list[wire.
     assert (shown.player.player_id, shown.environment) == (first.id, scene.environment)
     assert shown.players == 5, "four snapshots and a baseline"
     range_m, zone = shown.measures
-    assert (range_m.name, range_m.matches, range_m.mean, range_m.everybody) == ("range_m", 100, 10.0, 6.525)
+    assert (range_m.name, range_m.matches, range_m.mean, range_m.population_mean) == ("range_m", 100, 10.0, 6.525)
     assert range_m.error == pytest.approx(0.1005, abs=1e-4)
     assert range_m.spread == pytest.approx(4.39, abs=0.05)
-    assert range_m.standing == pytest.approx((10.0 - 6.525) / range_m.spread, abs=1e-4)
-    assert (zone.mean, zone.spread, zone.standing) == (0.5, 0.0, None)
+    assert range_m.z_score == pytest.approx((10.0 - 6.525) / range_m.spread, abs=1e-4)
+    assert (zone.mean, zone.spread, zone.z_score) == (0.5, 0.0, None)
     assert [each.player.player_id for each in shown.nearest] == [twin.id, third.id, fourth.id]
     assert shown.nearest[0].distance <= shown.nearest[0].bound < 0.1
     assert shown.nearest[1].distance == pytest.approx(5.0 / range_m.spread, abs=1e-2)
@@ -272,7 +272,7 @@ def test_player_profile_lists_similar_players(scene: Scene, measured: list[wire.
 
 def test_unmeasured_player_has_no_profile(scene: Scene, measured: list[wire.Player]) -> None:
     shown = scene.client.fingerprint(measured[4].id)
-    assert [(each.matches, each.mean, each.error, each.standing) for each in shown.measures] == [
+    assert [(each.matches, each.mean, each.error, each.z_score) for each in shown.measures] == [
         (0, None, None, None)
     ] * 2
     assert shown.nearest == []

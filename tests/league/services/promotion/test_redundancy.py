@@ -67,7 +67,7 @@ def _record(one: wire.Player, other: wire.Player, rate: float) -> dict[str, Any]
 def test_redundant_player_is_reported_with_its_confidence(scored: Any) -> None:
     scene, players = scored()
     (found,) = scene.client.redundant().items
-    assert {found.player.player_id, found.twin.player_id} == {players[0].id, players[1].id}
+    assert {found.player.player_id, found.representative.player_id} == {players[0].id, players[1].id}
     assert (found.environment, found.standing, found.opponents) == ("rps", "candidate", 5)
     assert 0.0 <= found.distance <= found.bound <= 0.1
     assert scene.client.redundant("rps").items == [found]
@@ -106,7 +106,7 @@ def test_similar_players_are_listed_with_their_distance(scored: Any, play_in_sty
     (found,) = scene.client.redundant().items
     assert found.model_copy(update={"behaviour": None}) == before
     assert found.behaviour is not None
-    assert (found.behaviour.player, found.behaviour.measures) == (found.twin, 2)
+    assert (found.behaviour.player, found.behaviour.measures) == (found.representative, 2)
     assert found.behaviour.distance <= found.behaviour.bound <= 0.25
     scene.client.close_period()
     reason = scene.client.log(kind="retire").items[0].reason
@@ -178,7 +178,7 @@ def test_the_rule_retires_them_after_a_period_where_it_is_switched_on(
     gone = scene.client.players(standing="retired").items
     assert [player.id for player in gone] == [each.player.player_id for each in expected[:retired]]
     if retired:
-        assert f"{expected[0].twin.name} scores like it" in scene.client.log(kind="retire").items[0].reason
+        assert f"{expected[0].representative.name} scores like it" in scene.client.log(kind="retire").items[0].reason
 
 
 @ON_SQLITE
@@ -209,7 +209,8 @@ def test_redundancy_command_skips_players_changed_concurrently(
 ) -> None:
     scene, players = scored()
     (found,) = scene.client.redundant().items
-    changed = next(player for player in players if player.id not in (found.player.player_id, found.twin.player_id))
+    pair = (found.player.player_id, found.representative.player_id)
+    changed = next(player for player in players if player.id not in pair)
     scene.client.quarantine(changed.id)
     stale = found.model_copy(update={"player": wire.PlayerName(player_id=changed.id, name=changed.name)})
     page = wire.Page[wire.Redundancy](items=[stale, found], next_cursor=None)
