@@ -32,9 +32,9 @@ def environments(as_json: AsJson = False) -> None:
     table.show_lines, table.columns[0].no_wrap = True, True
     for spec in specs:
         unit = "decision" if spec.max_decisions == 1 else "decisions"
-        told = spec.signature, f"{spec.max_decisions} {unit}", *_write_kind(spec)
+        details = spec.signature, f"{spec.max_decisions} {unit}", *_write_kind(spec)
         table.add_row(
-            Text.assemble((spec.name, "bold"), *(f"\n{line}" for line in told)),
+            Text.assemble((spec.name, "bold"), *(f"\n{line}" for line in details)),
             _write_teams(spec),
             "\n".join(f"{block.name} {_write_shape(block)}" for block in spec.observation),
             "\n".join(f"{head.name} {head.kind} {head.size}{' masked' * head.masked}" for head in spec.heads),

@@ -120,9 +120,9 @@ def _lead(win_rate: ArrayLike) -> FloatArray:
     if wrong.size:
         i, j = wrong[0]
         raise ValueError(f"win_rate[{i}, {j}] is {x[i, j]}: a win rate must be in [0, 1]")
-    apart = np.argwhere(np.abs(x + x.T - 1.0) > _SYMMETRY)
-    if apart.size:
-        i, j = apart[0]
+    asymmetric = np.argwhere(np.abs(x + x.T - 1.0) > _SYMMETRY)
+    if asymmetric.size:
+        i, j = asymmetric[0]
         raise ValueError(
             f"win_rate[{i}, {j}] is {x[i, j]} and [{j}, {i}] is {x[j, i]}: both views of a pair must sum to 1"
         )

@@ -43,7 +43,7 @@ class Payoff:
     """Payoff matrix of P players; entry (i, j) is i's view of j.
 
     Attributes:
-        tally: (P, P) decayed counts.
+        counts: (P, P) decayed counts.
         expected: (P, P) predicted mean score, in [0, 1].
         win_rate: (P, P) estimated mean score, in [0, 1]; the prediction without games.
         low: (P, P) lower end of the 95 % Wilson interval of the counts alone. 0 without games.
@@ -53,7 +53,7 @@ class Payoff:
         cyclic: Share of the log-odds that no ratings can explain, see `cyclic_share`.
     """
 
-    tally: WinCounts
+    counts: WinCounts
     expected: FloatArray
     win_rate: FloatArray
     low: FloatArray
@@ -63,7 +63,9 @@ class Payoff:
     cyclic: float
 
 
-def tally(cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *, decay: float = DECAY) -> WinCounts:
+def count_results(
+    cell: ArrayLike, score: ArrayLike, learning: ArrayLike, cells: int, *, decay: float = DECAY
+) -> WinCounts:
     """Return the decayed counts per cell.
 
         weight of a game = decay^(later games of the same cell in which one side learns)
@@ -207,7 +209,7 @@ def payoff(
     rate = win_rates(counts, predicted, prior_games=prior_games)
     low, high = wilson_interval(counts)
     return Payoff(
-        tally=counts,
+        counts=counts,
         expected=predicted,
         win_rate=rate,
         low=low,

@@ -232,7 +232,6 @@ def draw(distribution: Distribution, count: int, rng: np.random.Generator) -> Op
     shares = [branch.share * branch.weights for branch in distribution.branches]
     edges = np.cumsum(np.concatenate(([distribution.self_play], *shares)))
     # Rounding can give exactly 1, which lies behind the last edge.
-    # Rounding can give exactly 1, which lies behind the last edge.
     points = np.minimum((np.arange(count) + rng.random()) / count, np.nextafter(1.0, 0.0))
     taken = rng.permutation(np.searchsorted(edges / edges[-1], points, side="right"))
 
@@ -267,15 +266,15 @@ def _rule_branches(candidates: Candidates, config: MatchmakingConfig) -> tuple[B
     proposes = np.array([each.sum() >= WEIGHT_FLOOR for each in weights])
     shares = np.where(proposes | ~proposes.any(), shares, 0.0)
     shares *= (1.0 - config.self_play_share) / shares.sum()
-    kin, alike = np.ones(candidates.ratings.size, dtype=np.int64), ""
+    lineage_sizes, suffix = np.ones(candidates.ratings.size, dtype=np.int64), ""
     if config.balance == "learners":
-        kin, alike = candidates.kin, "; each learner by the mean of its snapshots"
+        lineage_sizes, suffix = candidates.lineage_sizes, "; each learner by the mean of its snapshots"
     return tuple(
         Branch(
             name=rule.name if config.mixture else PFSP,
             share=float(share),
-            rule=_in_words(rule, config) + alike,
-            weights=_mixed(each, kin, config.uniform_share),
+            rule=_in_words(rule, config) + suffix,
+            weights=_mixed(each, lineage_sizes, config.uniform_share),
             excluded=np.zeros(each.size, dtype=bool),
             filter="",
         )
@@ -288,10 +287,10 @@ def _in_words(rule: Rule, config: MatchmakingConfig) -> str:
     return rule.words + mixed
 
 
-def _mixed(weights: FloatArray, kin: IntArray, uniform_share: float) -> FloatArray:
+def _mixed(weights: FloatArray, lineage_sizes: IntArray, uniform_share: float) -> FloatArray:
     """Divide each weight by the size of its lineage and mix in the uniform share, divided likewise; the sum is 1."""
-    preferred = normalize(normalize(weights) / kin)
-    return (1.0 - uniform_share) * preferred + uniform_share * normalize(1.0 / kin)
+    preferred = normalize(normalize(weights) / lineage_sizes)
+    return (1.0 - uniform_share) * preferred + uniform_share * normalize(1.0 / lineage_sizes)
 
 
 def _require_mixture(mixture: tuple[tuple[str, float], ...]) -> None:

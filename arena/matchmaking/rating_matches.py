@@ -171,7 +171,6 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Pool, count: int, rng: np
     pairs: list[tuple[int, int]] = []
     while len(pairs) < count:
         # Players with the same games and deviation are served in random order.
-        # Players with the same games and deviation are served in random order.
         order = np.lexsort((rng.random(waiting.games.size), -waiting.deviation, waiting.games))
         first = order[~waiting.anchor[order]]
         one_round = _pair_neighbours(sample(), first, met, count - len(pairs))
@@ -212,8 +211,8 @@ def _pair_neighbours(sample: FloatArray, order: IntArray, met: "csr_array", coun
         distance = np.where(free, np.abs(sample - sample[player]), np.inf)
         row = slice(*met.indptr[player : player + 2])
         distance[met.indices[row]] += _POINTS_A_MEETING * met.data[row]
-        partner = np.argmin(distance)
-        if free[partner]:
-            free[partner] = False
-            pairs.append((int(player), int(partner)))
+        opponent = np.argmin(distance)
+        if free[opponent]:
+            free[opponent] = False
+            pairs.append((int(player), int(opponent)))
     return pairs

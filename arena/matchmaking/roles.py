@@ -229,8 +229,8 @@ def role_rules(role: Role, given: Mapping[str, Any], league: MatchmakingConfig) 
         case "main_exploiter":
             return MainExploiter(snapshots, **thresholds)
         case "league_exploiter":
-            everybody = replace(league, weighting="capped", mixture=(), self_play_share=0.0)
-            return LeagueExploiter(snapshots, _preferring(everybody, given))
+            usual = replace(league, weighting="capped", mixture=(), self_play_share=0.0)
+            return LeagueExploiter(snapshots, _preferring(usual, given))
 
 
 def numbers(rules: RoleRules) -> dict[str, Any]:
@@ -375,9 +375,9 @@ def _main_branches(against: OpponentTable, candidates: Candidates, rules: Main) 
     # the learner itself is one of the mains, so self-play includes it
     of_rivals = config.self_play_share * rivals / (1 + rivals)
     not_pfsp = config.self_play_share + rules.verification_share
-    everybody = opponent_distribution(candidates, replace(config, self_play_share=not_pfsp)).branches
+    pfsp_branches = opponent_distribution(candidates, replace(config, self_play_share=not_pfsp)).branches
     weakness = _verification_branch(against, rules)
-    return [_mains_branch(against, of_rivals, rules.live_above), *everybody, weakness]
+    return [_mains_branch(against, of_rivals, rules.live_above), *pfsp_branches, weakness]
 
 
 def _mains_branch(against: OpponentTable, share: float, live_above: float) -> Branch:

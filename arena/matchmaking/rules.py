@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from arena.arrays import FloatArray, IntArray, finite_column, share_column
-from arena.evaluation.payoff import WinCounts, expected_matrix, tally
+from arena.evaluation.payoff import WinCounts, count_results, expected_matrix
 from arena.matchmaking.pfsp import WinRateWeighting, pfsp_weights, rating_kernel
 from arena.ratings.glicko2 import Ratings
 
@@ -66,7 +66,7 @@ class WinRateHistory:
         recent = number >= (played // 2)[opponent]
 
         def counted(chosen: NDArray[np.bool_]) -> WinCounts:
-            return tally(opponent[chosen], score[chosen], np.zeros(chosen.sum(), dtype=np.bool_), opponents)
+            return count_results(opponent[chosen], score[chosen], np.zeros(chosen.sum(), dtype=np.bool_), opponents)
 
         return cls(earlier=counted(~recent), recent=counted(recent))
 
@@ -116,12 +116,12 @@ class Candidates:
         _require_shape("lineage", self.lineage, ratings.shape)
 
     @property
-    def kin(self) -> IntArray:
+    def lineage_sizes(self) -> IntArray:
         """(K,) number of opponents in each opponent's lineage, including itself; 1 for baselines."""
         if self.lineage is None:
             return np.ones(self.ratings.size, dtype=np.int64)
-        _, place, count = np.unique(self.lineage, return_inverse=True, return_counts=True)
-        return np.where(self.lineage == NO_LINEAGE, 1, count[place])
+        _, index, count = np.unique(self.lineage, return_inverse=True, return_counts=True)
+        return np.where(self.lineage == NO_LINEAGE, 1, count[index])
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Rule:
 
     name: str
     words: str
-    weigh: Callable[[Candidates], ArrayLike]
+    weight_function: Callable[[Candidates], ArrayLike]
     needs: frozenset[Need] = frozenset(get_args(Need))
 
     def weights(self, candidates: Candidates) -> FloatArray:
@@ -147,7 +147,7 @@ class Rule:
             ValueError: The rule failed or returned invalid weights.
         """
         try:
-            weights = np.asarray(self.weigh(candidates), dtype=np.float64)
+            weights = np.asarray(self.weight_function(candidates), dtype=np.float64)
         except Exception as error:  # a custom rule may raise anything
             raise ValueError(f"rule {self.name!r} failed: {type(error).__name__}: {error}") from error
         wanted = candidates.ratings.shape
@@ -220,12 +220,12 @@ def _installed(name: str, known: tuple[str, ...]) -> Rule:
         choice = ", ".join([*known, *sorted(brought.names - set(known))])
         raise ValueError(f"weighting is {name!r}: choose one of {choice}, or install a rule of that name")
     try:
-        weigh = brought[name].load()
+        weight_function = brought[name].load()
     except (ImportError, AttributeError) as error:
         raise ValueError(f"weighting is {name!r}: {brought[name].value} cannot be loaded ({error})") from error
-    if callable(weigh):
-        first_line = (weigh.__doc__ or brought[name].value).strip().splitlines()[0]
-        return Rule(name, first_line.rstrip("."), weigh)
+    if callable(weight_function):
+        first_line = (weight_function.__doc__ or brought[name].value).strip().splitlines()[0]
+        return Rule(name, first_line.rstrip("."), weight_function)
     raise ValueError(f"weighting is {name!r}: {brought[name].value} must be a function of the candidates")
 
 

@@ -98,7 +98,6 @@ def play_series(
     home = [PairedMatch(each.score, True, each.reason, each.decisions, each.seed) for each in at_home]
     away = [PairedMatch(1.0 - each.score, False, each.reason, each.decisions, each.seed) for each in swapped]
     # With an odd number of matches home has one more than away.
-    # With an odd number of matches home has one more than away.
     order = [match for pair in zip(home, away, strict=False) for match in pair] + home[len(away) :]
     return MatchSeries(tuple(order))
 

@@ -60,7 +60,7 @@ _DENSE_MAX = 1_000
 _PROBED = 40_000  # steps times probes; leaves an error of 0.7 % in the sum of variances
 _PROBES_MIN, _PROBES_MAX = 2, 16
 _PROBE_TOLERANCE = 1e-3
-_ROUGHLY = 1e-3
+_ROUGH_TOLERANCE = 1e-3
 _SOLVER_TOLERANCE = 1e-10
 _NEWTON_STEPS = 200  # close to the mode it takes about five
 _STEP_MAX = 8.0  # 1,400 points; limits Newton's step where a distant start leaves almost no curvature
@@ -344,22 +344,24 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
         posterior = _Posterior(
             effective_counts(pairs, correlation), pattern, free, precision, child, parent[child], step
         )
-        _newton_ascent(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGHLY)
+        _newton_ascent(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGH_TOLERANCE)
         solution = solver.solved(posterior.curvature(theta), probes, _PROBE_TOLERANCE, solution)
         unsure = float((probes * solution).sum())
         before, step = step, _usual_step(posterior, theta, unsure, known, config.parent_weight)
-        seemed = correlation
+        previous_correlation = correlation
         if config.pair_correlation:
             chance = expit(theta[pairs.low] - theta[pairs.high])
             correlation = pair_correlation(pairs, chance, free.size - unsure / before.variance)
-        if _alike(before, step) and abs(correlation - seemed) < _LEARNING_TOLERANCE:
+        if _agree(before, step) and abs(correlation - previous_correlation) < _LEARNING_TOLERANCE:
             break
     _newton_ascent(posterior, theta, _STEP_TOLERANCE, solver, _SOLVER_TOLERANCE)
     lineage = pattern.edges(child, parent[child])
     covariance = Covariance.of_curvature(posterior.curvature(theta), *lineage, solver.basis)
-    if seemed > 0.0:
+    if previous_correlation > 0.0:
         hold = (SCALE / config.prior_deviation) ** 2
-        theta[:], covariance = round_robin.round_robin_ratings(theta, covariance, free, pairs, seemed, hold)
+        theta[:], covariance = round_robin.round_robin_ratings(
+            theta, covariance, free, pairs, previous_correlation, hold
+        )
     return covariance
 
 
@@ -430,10 +432,10 @@ def pair_correlation(pairs: PairCounts, chance: FloatArray, fitted: float) -> fl
     return float(brentq(excess, 0.0, _CORRELATION_MAX))
 
 
-def _alike(one: _LineageStep, other: _LineageStep) -> bool:
+def _agree(one: _LineageStep, other: _LineageStep) -> bool:
     """Return whether two step priors agree within the learning tolerance, relative to the steps' spread."""
-    apart = abs(one.mean - other.mean) / one.variance**0.5
-    return bool(max(apart, abs(1.0 - other.variance / one.variance)) < _LEARNING_TOLERANCE)
+    mean_change = abs(one.mean - other.mean) / one.variance**0.5
+    return bool(max(mean_change, abs(1.0 - other.variance / one.variance)) < _LEARNING_TOLERANCE)
 
 
 def _differences(plus: IntArray, minus: IntArray, values: FloatArray, size: int) -> FloatArray:

@@ -83,8 +83,10 @@ def _rate_few(
 ) -> tuple[FloatArray, Covariance]:
     """Dense solution with matrices of all pairs."""
     chance = expit(theta[:, None] - theta)
-    share, told = _of_pairs(theta, meetings, correlation)
-    rating = _foretelling(theta, chance.sum(axis=1) + told, hold, free, lambda at: _Matrix.of(at, free, hold))
+    share, pair_scores = _of_pairs(theta, meetings, correlation)
+    rating = _ratings_for_scores(
+        theta, chance.sum(axis=1) + pair_scores, hold, free, lambda at: _Matrix.of(at, free, hold)
+    )
     open_share = np.ones_like(chance)
     open_share[meetings.low, meetings.high] = open_share[meetings.high, meetings.low] = 1.0 - share
     unknown = _laplacian(open_share * chance * (1.0 - chance))[np.ix_(free, free)]
@@ -100,8 +102,10 @@ def _rate_many(
 ) -> tuple[FloatArray, Covariance]:
     """Low-rank solution, applied to blocks of columns."""
     before = LowRankLogistic.of(theta, free, hold)
-    share, told = _of_pairs(theta, meetings, correlation)
-    rating = _foretelling(theta, before.score + told, hold, free, lambda at: LowRankLogistic.of(at, free, hold))
+    share, pair_scores = _of_pairs(theta, meetings, correlation)
+    rating = _ratings_for_scores(
+        theta, before.score + pair_scores, hold, free, lambda at: LowRankLogistic.of(at, free, hold)
+    )
     both = LowRankLogistic.of(rating, free, hold)
     lead = theta[meetings.low] - theta[meetings.high]
     known = _sparse_laplacian(meetings, share * expit(lead) * expit(-lead), theta.size)[free][:, free]
@@ -117,7 +121,7 @@ def _rate_many(
     return rating, covariance.carried(times, before.own / both.own)
 
 
-class _Foretold(Protocol):
+class _ExpectedScores(Protocol):
     """Expected round-robin scores at given ratings, with their derivative."""
 
     @property
@@ -150,16 +154,16 @@ def _of_pairs(theta: FloatArray, meetings: PairCounts, correlation: float) -> tu
     low, high, games = meetings.low, meetings.high, meetings.games
     share = games * correlation / (1.0 + (games - 1.0) * correlation)
     own = share * (meetings.points / games - expit(theta[low] - theta[high]))
-    told = np.bincount(low, own, theta.size) - np.bincount(high, own, theta.size)
-    return share, told.astype(np.float64, copy=False)
+    pair_scores = np.bincount(low, own, theta.size) - np.bincount(high, own, theta.size)
+    return share, pair_scores.astype(np.float64, copy=False)
 
 
-def _foretelling(
+def _ratings_for_scores(
     theta: FloatArray,
     score: FloatArray,
     hold: float,
     free: IntArray,
-    foretold_by: Callable[[FloatArray], _Foretold],
+    scores_at: Callable[[FloatArray], _ExpectedScores],
 ) -> FloatArray:
     """Return the (P,) ratings that predict the scores, by Newton's method starting from the strengths.
 
@@ -167,9 +171,9 @@ def _foretelling(
     """
     rating = theta.copy()
     for _ in range(_STEPS):
-        foretold = foretold_by(rating)
-        lacking = score - foretold.score - hold * (rating - theta)
-        step = foretold.solution(lacking[free, None])[:, 0]
+        expected = scores_at(rating)
+        shortfall = score - expected.score - hold * (rating - theta)
+        step = expected.solution(shortfall[free, None])[:, 0]
         step *= _STEP_MAX / max(np.abs(step).max(), _STEP_MAX)
         rating[free] += step
         if np.abs(step).max() < _TOLERANCE:
@@ -189,5 +193,5 @@ def _laplacian(weights: FloatArray) -> FloatArray:
 def _sparse_laplacian(meetings: PairCounts, weights: FloatArray, size: int) -> csr_array:
     """Return the (P, P) graph Laplacian of K pairs with (K,) weights."""
     low, high = meetings.low, meetings.high
-    places = np.concatenate((low, high, low, high)), np.concatenate((low, high, high, low))
-    return csr_array((np.concatenate((weights, weights, -weights, -weights)), places), shape=(size, size))
+    indices = np.concatenate((low, high, low, high)), np.concatenate((low, high, high, low))
+    return csr_array((np.concatenate((weights, weights, -weights, -weights)), indices), shape=(size, size))

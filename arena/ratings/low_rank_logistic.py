@@ -57,9 +57,9 @@ class LowRankLogistic:
         total = basis.sum(axis=0)
         of_score, of_slope = _coefficients(expit, width, count), _coefficients(_slope, width, count)
         values, vectors = np.linalg.eigh(0.5 * (of_slope + of_slope.T))
-        kept = values > _ERROR * values[-1]
+        significant = values > _ERROR * values[-1]
         own = (basis @ (of_slope @ total))[free] + added
-        factor = basis[free] @ (vectors[:, kept] * np.sqrt(values[kept]))
+        factor = basis[free] @ (vectors[:, significant] * np.sqrt(values[significant]))
         core = np.eye(factor.shape[1]) - factor.T @ (factor / own[:, None])
         return cls(basis @ (of_score @ total), own, factor, core)
 

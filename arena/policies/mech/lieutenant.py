@@ -96,8 +96,8 @@ class Lieutenant:
         }
         if "ewar" in observation.masks:
             actions["ewar"] = _jam_while_cool(senses, observation.masks["ewar"])
-        kept = torch.where(observation.active.unsqueeze(-1), torch.stack(progress, dim=-1), memory)
-        return actions, (kept,)
+        new_memory = torch.where(observation.active.unsqueeze(-1), torch.stack(progress, dim=-1), memory)
+        return actions, (new_memory,)
 
     def _restrain(self, trigger: Bool[Tensor, "R triggers"], rng: torch.Generator) -> Bool[Tensor, "R triggers"]:
         """Drop triggers at random according to the fire probability, except venting."""

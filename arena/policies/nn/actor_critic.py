@@ -76,12 +76,14 @@ class ActorCritic(nn.Module):
 
     def _read_blocks(self, architecture: Architecture) -> tuple[int, ...]:
         """Create the encoders of sets, images and choices; return the layer sizes of the encoder behind them."""
-        apart: tuple[ImageLayout | EmbeddingLayout, ...] = (*architecture.images, *architecture.embeddings)
-        self._rest = remaining_slices(architecture.observation_size, (*architecture.sets, *apart))
+        separate_blocks: tuple[ImageLayout | EmbeddingLayout, ...] = (*architecture.images, *architecture.embeddings)
+        self._rest = remaining_slices(architecture.observation_size, (*architecture.sets, *separate_blocks))
         self.sets = nn.ModuleList(SetEncoder(architecture.encoder, layout) for layout in architecture.sets)
         self.images = nn.ModuleList(ImageEncoder(layout) for layout in architecture.images)
         self.embeddings = nn.ModuleList(EmbeddingEncoder(layout) for layout in architecture.embeddings)
-        width = sum(place.stop - place.start for place in self._rest) + sum(layout.features for layout in apart)
+        width = sum(place.stop - place.start for place in self._rest) + sum(
+            layout.features for layout in separate_blocks
+        )
         return (width + sum(layout.summary_size for layout in architecture.sets), *architecture.encoder_sizes)
 
     def apply_declared_scales(self) -> None:

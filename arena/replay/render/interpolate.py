@@ -11,7 +11,7 @@ from arena.replay.mech.events import Event, Holder, ZoneChange
 from arena.replay.mech.frames import Flag
 from arena.replay.recording import MechRecording
 from arena.replay.render.scene import Beam, Cloud, Mech, Scene, Shell
-from arena.replay.render.text import QUIET
+from arena.replay.render.text import UNLISTED_EVENTS
 
 SEEN_ALONE = 0.5
 """Share of the interval in which a shell that is in only one of its two frames is shown."""
@@ -30,7 +30,7 @@ class Interpolator:
         self.recording = recording
         self.last = len(recording.frames) - 1
         self._holders = _follow_zone(recording)
-        self._told = [event for event in recording.events if event.kind not in QUIET]
+        self._shown_events = [event for event in recording.events if event.kind not in UNLISTED_EVENTS]
 
     def at(self, moment: float) -> Scene:
         """Return the scene at a moment."""
@@ -52,7 +52,7 @@ class Interpolator:
 
     def latest(self, frame: int, count: int) -> list[Event]:
         """Return the last important events up to a frame, oldest first."""
-        return self._told[: bisect_right(self._told, frame, key=_when)][-count:]
+        return self._shown_events[: bisect_right(self._shown_events, frame, key=_when)][-count:]
 
     def _recent(self, moment: float) -> Iterator[tuple[float, Event]]:
         decision_s, events = self.recording.decision_s, self.recording.events

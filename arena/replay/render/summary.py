@@ -12,7 +12,7 @@ from rich.text import Text
 from arena.replay.header import SIDES, Header
 from arena.replay.recording import MechRecording, Recording, StepsRecording
 from arena.replay.render.stats import MechStats, count_up
-from arena.replay.render.text import QUIET, describe, describe_outcome, name_mech, write_plainly
+from arena.replay.render.text import UNLISTED_EVENTS, describe, describe_outcome, name_mech, write_plainly
 
 MECH_COLUMNS = ("mech", "hp", "damage", "friendly", "taken", "kills", "assists", "paints", "missiles", "zone s")
 """Columns of the table of mechs, for a width of 80. Friendly: damage to the own side. Zone s: seconds inside."""
@@ -42,22 +42,22 @@ def summarise(recording: Recording) -> dict[str, Any]:
     }
     if isinstance(recording, StepsRecording):
         return summary | {"steps": [asdict(step) for step in recording.steps]}
-    last, tally = len(recording.frames) - 1, count_up(recording, len(recording.frames) - 1)
+    last, stats = len(recording.frames) - 1, count_up(recording, len(recording.frames) - 1)
     return summary | {
         "duration_s": last * recording.decision_s,
         "zone_s": dict(zip(SIDES, _zone_seconds(recording), strict=True)),
-        "mechs": [_summarise_mech(recording, tally, agent) for agent in range(header.agents)],
+        "mechs": [_summarise_mech(recording, stats, agent) for agent in range(header.agents)],
         "events": [asdict(event) | {"text": write_plainly(describe(event, header))} for event in recording.events],
     }
 
 
-def _summarise_mech(recording: MechRecording, tally: MechStats, agent: int) -> dict[str, Any]:
+def _summarise_mech(recording: MechRecording, stats: MechStats, agent: int) -> dict[str, Any]:
     header = recording.header
     counts = {
-        name: int(getattr(tally, name)[agent])
+        name: int(getattr(stats, name)[agent])
         for name in ("kills", "assists", "paints", "missiles", "falls", "shutdowns")
     }
-    damage = {name: float(getattr(tally, name)[agent] / 10.0) for name in ("dealt", "friendly", "taken")}
+    damage = {name: float(getattr(stats, name)[agent] / 10.0) for name in ("dealt", "friendly", "taken")}
     return {
         "agent": agent,
         "side": SIDES[header.side(agent)],
@@ -66,7 +66,7 @@ def _summarise_mech(recording: MechRecording, tally: MechStats, agent: int) -> d
         "hp_percent": int(recording.frames.hp[-1, agent]),
         **damage,
         **counts,
-        "zone_s": float(tally.zone_frames[agent] * recording.decision_s),
+        "zone_s": float(stats.zone_frames[agent] * recording.decision_s),
     }
 
 
@@ -97,15 +97,15 @@ def _zone_line(recording: MechRecording) -> Text:
 
 def _tabulate_mechs(recording: MechRecording) -> Table:
     header, last = recording.header, len(recording.frames) - 1
-    tally = count_up(recording, last)
+    stats = count_up(recording, last)
     table = Table(box=SIMPLE_HEAD, padding=0)
     for index, heading in enumerate(MECH_COLUMNS):
         table.add_column(heading, justify="right" if index else "left", no_wrap=not index)
     for agent in range(header.agents):
         hp = int(recording.frames.hp[last, agent])
-        damage = [f"{counted[agent] / 10:.0f}" for counted in (tally.dealt, tally.friendly, tally.taken)]
-        counts = [str(counted[agent]) for counted in (tally.kills, tally.assists, tally.paints, tally.missiles)]
-        zone_s = f"{tally.zone_frames[agent] * recording.decision_s:.1f}"
+        damage = [f"{counted[agent] / 10:.0f}" for counted in (stats.dealt, stats.friendly, stats.taken)]
+        counts = [str(counted[agent]) for counted in (stats.kills, stats.assists, stats.paints, stats.missiles)]
+        zone_s = f"{stats.zone_frames[agent] * recording.decision_s:.1f}"
         name = write_plainly((name_mech(header, agent),))
         table.add_row(name, f"{hp} %" if hp else "lost", *damage, *counts, zone_s)
     return table
@@ -113,7 +113,7 @@ def _tabulate_mechs(recording: MechRecording) -> Table:
 
 def _list_events(recording: MechRecording) -> Iterator[Text]:
     for event in recording.events:
-        if event.kind not in QUIET:
+        if event.kind not in UNLISTED_EVENTS:
             sentence = write_plainly(describe(event, recording.header))
             yield Text(f"{event.at * recording.decision_s:7.2f} s  {sentence}")
 

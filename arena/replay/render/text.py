@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from arena.replay.header import SIDES, Header
 from arena.replay.mech.events import End, Event, Intercept, Kill, Launch, Paint, StatusChange, ZoneChange
 
-QUIET = ("paint", "missile", "smoke")
+UNLISTED_EVENTS = ("paint", "missile", "smoke")
 """Kinds of events that are too frequent to list."""
 
 MISHAPS = {"fall": "falls", "shutdown": "shuts down", "legs": "loses its legs"}

@@ -70,7 +70,7 @@ class PairRecords:
         stored, met = _codes(players, self.low, self.high), _codes(players, low, high)
         codes = distinct(stored, met)
         cell = indices(codes, met)
-        new = arithmetic.tally(cell, score, learning, codes.size)
+        new = arithmetic.count_results(cell, score, learning, codes.size)
         # Each training match discounts the older record of its pair, because a learner changes.
         discount = np.power(arithmetic.DECAY, np.bincount(cell, weights=learning, minlength=codes.size))
         index = indices(codes, stored)

@@ -8,11 +8,11 @@ from scipy.stats import beta
 from arena.evaluation.payoff import (
     WinCounts,
     beta_moments,
+    count_results,
     cyclic_share,
     expected_matrix,
     payoff,
     pool_recent,
-    tally,
     unexplained_share,
     wilson_interval,
     win_rates,
@@ -52,7 +52,7 @@ def test_counts_equal_those_of_the_plain_loop(games, decay):
     apart = [game for game in games if game[0] != game[1]]
     cells = [4 * min(home, away) + max(home, away) for home, away, _, _ in apart]
     scores = [score if home < away else 1.0 - score for home, away, score, _ in apart]
-    counts = tally(cells, scores, [learning for *_, learning in apart], 16, decay=decay)
+    counts = count_results(cells, scores, [learning for *_, learning in apart], 16, decay=decay)
     wanted = plain_pair_counts(games, 4, decay)
     for name in ("games", "points", "wins", "draws", "losses"):
         expected = np.triu(getattr(wanted, name)).ravel()
@@ -60,19 +60,19 @@ def test_counts_equal_those_of_the_plain_loop(games, decay):
 
 
 def test_only_games_in_which_one_side_learns_fade_older_ones():
-    frozen = tally([0] * 50, [1.0] * 50, [False] * 50, 1)
+    frozen = count_results([0] * 50, [1.0] * 50, [False] * 50, 1)
     assert frozen.games[0] == frozen.wins[0] == 50.0
-    learning = tally([0] * 5000, [1.0] * 5000, [True] * 5000, 1)
+    learning = count_results([0] * 5000, [1.0] * 5000, [True] * 5000, 1)
     assert learning.games[0] == pytest.approx(100.0)
 
 
 def test_a_cell_fades_by_its_own_games_only():
-    counts = tally([0, 1, 1, 1], [1.0, 0.0, 0.0, 0.0], [True] * 4, 3, decay=0.5)
+    counts = count_results([0, 1, 1, 1], [1.0, 0.0, 0.0, 0.0], [True] * 4, 3, decay=0.5)
     assert counts.games.tolist() == [1.0, 1.75, 0.0]
 
 
 def test_the_last_result_weighs_most_against_a_learner():
-    lost_last = tally([0, 0], [1.0, 0.0], [True, True], 1, decay=0.5)
+    lost_last = count_results([0, 0], [1.0, 0.0], [True, True], 1, decay=0.5)
     assert lost_last.points[0] / lost_last.games[0] == pytest.approx(1 / 3)
 
 
@@ -84,17 +84,17 @@ def test_recent_record_of_a_lineage_is_that_of_its_learner(games, chance):
     lineage, age, score = (np.array([game[i] for game in games]) for i in range(3))
     lineage, age, learning = lineage.astype(int), age.astype(int), np.ones(len(games), dtype=bool)
     order = np.array(chance.sample(range(12), 12))  # players come in any order
-    counts = tally(4 * lineage + age, score, learning, 12)
+    counts = count_results(4 * lineage + age, score, learning, 12)
     counts = WinCounts(*(column[order] for column in vars(counts).values()))
     matches = np.bincount(4 * lineage + age, minlength=12)[order]
     found = pool_recent(counts, matches, whose[order], 10 * when[order])
-    expected = tally(lineage, score, learning, 3)
+    expected = count_results(lineage, score, learning, 3)
     for name, column in vars(expected).items():
         np.testing.assert_allclose(getattr(found, name), column[whose[order]], atol=1e-12)
 
 
 def test_recent_records_of_no_players_are_empty():
-    assert pool_recent(tally([], [], [], 0), [], [], []).games.shape == (0,)
+    assert pool_recent(count_results([], [], [], 0), [], [], []).games.shape == (0,)
 
 
 @pytest.mark.parametrize("games", [1.0, 3.0, 6.0, 12.0, 30.0, 100.0])
@@ -127,13 +127,13 @@ def test_an_unplayed_pair_has_the_ratings_win_rate_and_not_one_half():
 
 
 def test_the_prior_is_worth_eight_games_of_the_prediction():
-    counts = tally([0] * 8, [1.0] * 8, [False] * 8, 1)
+    counts = count_results([0] * 8, [1.0] * 8, [False] * 8, 1)
     assert win_rates(counts, [0.3]) == pytest.approx([(8 + 8 * 0.3) / 16])
     assert win_rates(counts, [0.3], prior_games=24.0) == pytest.approx([(8 + 24 * 0.3) / 32])
 
 
 def test_wilson_interval_has_the_textbook_values():
-    counts = tally([0] * 10 + [1] * 10, [1.0] * 10 + [1.0] * 4 + [0.0] * 6, [False] * 20, 2)
+    counts = count_results([0] * 10 + [1] * 10, [1.0] * 10 + [1.0] * 4 + [0.0] * 6, [False] * 20, 2)
     low, high = wilson_interval(counts)
     assert low == pytest.approx([0.7225, 0.1682], abs=5e-5)
     assert high == pytest.approx([1.0, 0.6873], abs=5e-5)
@@ -182,7 +182,7 @@ def test_ratings_that_fit_leave_nothing_unexplained_and_even_ones_everything():
 
 
 def test_moments_are_those_of_the_beta_distribution():
-    mean, variance = beta_moments(tally([0, 0, 0, 1], [1.0, 0.5, 0.5, 0.0], [False] * 4, 3))
+    mean, variance = beta_moments(count_results([0, 0, 0, 1], [1.0, 0.5, 0.5, 0.0], [False] * 4, 3))
     posterior = beta([3, 1, 1], [2, 2, 1])
     assert mean == pytest.approx(posterior.mean())
     assert variance == pytest.approx(posterior.var())
@@ -190,16 +190,16 @@ def test_moments_are_those_of_the_beta_distribution():
 
 def test_bad_payoff_columns_are_refused_by_name():
     with refused(ValueError, "score[1]", 1.7):
-        tally([0, 0], [1.0, 1.7], [False, False], 1)
+        count_results([0, 0], [1.0, 1.7], [False, False], 1)
     with refused(ValueError, "cell[0]", 1, "[0, 1)"):
-        tally([1], [1.0], [False], 1)
+        count_results([1], [1.0], [False], 1)
     with refused(ValueError, "cell[0]", -1):
-        tally([-1], [1.0], [False], 1)
+        count_results([-1], [1.0], [False], 1)
     with refused(ValueError, "(2,)", "(1,)"):
-        tally([0, 0], [1.0], [False], 1)
+        count_results([0, 0], [1.0], [False], 1)
     with refused(ValueError, "decay", 0.0):
-        tally([0], [1.0], [False], 1, decay=0.0)
+        count_results([0], [1.0], [False], 1, decay=0.0)
     with refused(ValueError, "prior_games", 0.0):
-        win_rates(tally([0], [1.0], [False], 1), [0.5], prior_games=0.0)
+        win_rates(count_results([0], [1.0], [False], 1), [0.5], prior_games=0.0)
     with refused(ValueError, "counts", "(2, 2)", 3):
         payoff(plain_pair_counts([], 2), newcomers(3))

@@ -9,7 +9,7 @@ from installed_rules import brought
 from refused import refused
 
 from arena.evaluation.nash_averaging import max_entropy_nash
-from arena.evaluation.payoff import WinCounts, tally
+from arena.evaluation.payoff import WinCounts, count_results
 from arena.matchmaking import MatchmakingConfig, draw, opponent_distribution
 from arena.matchmaking.pfsp import pfsp_weights, rating_kernel
 from arena.matchmaking.rules import Candidates, Rule, WinRateHistory, find_rule
@@ -186,6 +186,6 @@ def test_bad_mixtures_are_refused_by_name(mixture, values):
 def test_bad_pasts_and_matrices_are_refused_by_name():
     with refused(ValueError, "between", "(1, 1)", 2, "(2, 2)"):
         pool([0.5, 0.5], between=np.full((1, 1), 0.5))
-    one = tally([0], [1.0], [False], 1)
+    one = count_results([0], [1.0], [False], 1)
     with refused(ValueError, "pasts.recent", "(1,)"):
         pool([0.5, 0.5], pasts=WinRateHistory(counts([1, 1], [1, 1]), one))

@@ -34,7 +34,7 @@ class Hud:
     def __init__(self, stage: Interpolator, map_size: int) -> None:
         self._stage, self._recording, self._header = stage, stage.recording, stage.recording.header
         self._unit = map_size / MAP
-        self._tally_of = (-1, count_up(self._recording, 0))
+        self._stats_of = (-1, count_up(self._recording, 0))
         self.size = (_even(WIDTH * self._unit), _even((TOP + MAP + BOTTOM) * self._unit))
         self.map_corner = (0, round(TOP * self._unit))
         self._base = self._draw_base()
@@ -44,9 +44,9 @@ class Hud:
         picture = self._base.copy()
         pen = Pen(picture, self._unit)
         self._draw_score(pen, scene)
-        tally = self._tally(scene.frame)
+        stats = self._stats(scene.frame)
         for side in range(len(SIDES)):
-            self._draw_roster(pen, [mech for mech in scene.mechs if mech.side == side], tally)
+            self._draw_roster(pen, [mech for mech in scene.mechs if mech.side == side], stats)
         self._draw_ticker(pen, scene.frame)
         return picture
 
@@ -84,7 +84,7 @@ class Hud:
                 middle - direction * MIDDLE, 63.0, text, 10.0, TEXT if holds else FAINT, "rm" if side == 0 else "lm"
             )
 
-    def _draw_roster(self, pen: Pen, mechs: list[Mech], tally: MechStats) -> None:
+    def _draw_roster(self, pen: Pen, mechs: list[Mech], stats: MechStats) -> None:
         side, half = mechs[0].side, MAP / 2.0
         top = TOP + 6.0 + side * half
         alive = sum(mech.alive for mech in mechs)
@@ -93,9 +93,9 @@ class Hud:
         pen.write(MAP + 194.0, top + 12.0, "kills", 9.5, FAINT, "rm")
         pen.write(MAP + RIGHT - 12.0, top + 12.0, "damage", 9.5, FAINT, "rm")
         for index, mech in enumerate(mechs):
-            self._draw_row(pen, mech, tally, top + TITLE + index * row, row)
+            self._draw_row(pen, mech, stats, top + TITLE + index * row, row)
 
-    def _draw_row(self, pen: Pen, mech: Mech, tally: MechStats, top: float, row: float) -> None:
+    def _draw_row(self, pen: Pen, mech: Mech, stats: MechStats, top: float, row: float) -> None:
         size, left, middle = min(11.0, 0.62 * row), MAP + 12.0, top + 0.5 * row
         team = TEAMS[mech.side]
         pen.write(
@@ -110,8 +110,8 @@ class Hud:
         else:
             pen.write(bars, middle, "destroyed", 0.85 * size, FAINT)
         counts: tuple[tuple[float, str, Colour], ...] = (
-            (MAP + 194.0, f"{tally.kills[mech.agent] or ''}", TEXT),
-            (MAP + RIGHT - 12.0, f"{tally.dealt[mech.agent] / 10:.0f}", TEXT if mech.alive else FAINT),
+            (MAP + 194.0, f"{stats.kills[mech.agent] or ''}", TEXT),
+            (MAP + RIGHT - 12.0, f"{stats.dealt[mech.agent] / 10:.0f}", TEXT if mech.alive else FAINT),
         )
         for x, text, colour in counts:
             pen.write(x, middle, text, size, colour, "rm")
@@ -123,10 +123,10 @@ class Hud:
             pen.write(EDGE, y, write_clock(event.at * self._recording.decision_s), 11.0, FAINT)
             pen.write_parts(58.0, y, describe(event, self._header), 12.0, colour)
 
-    def _tally(self, frame: int) -> MechStats:
-        if self._tally_of[0] != frame:
-            self._tally_of = (frame, count_up(self._recording, frame))
-        return self._tally_of[1]
+    def _stats(self, frame: int) -> MechStats:
+        if self._stats_of[0] != frame:
+            self._stats_of = (frame, count_up(self._recording, frame))
+        return self._stats_of[1]
 
 
 def _even(pixels: float) -> int:

@@ -26,18 +26,18 @@ class Painter:
 
     def __init__(self, stage: Interpolator, map_size: int) -> None:
         self._stage, self._field = stage, stage.recording.battlefield
-        self._board = Hud(stage, OVERSAMPLING * map_size)
+        self._hud = Hud(stage, OVERSAMPLING * map_size)
         self._ground = draw_ground(self._field, OVERSAMPLING * map_size)
-        width, height = self._board.size
+        width, height = self._hud.size
         self.size = (width // OVERSAMPLING, height // OVERSAMPLING)
 
     def draw(self, moment: float) -> Image.Image:
         """Draw the image of a moment, counted in frames."""
         scene = self._stage.at(moment)
-        picture = self._board.draw(scene)
-        picture.paste(self._draw_map(scene), self._board.map_corner)
+        picture = self._hud.draw(scene)
+        picture.paste(self._draw_map(scene), self._hud.map_corner)
         if moment >= self._stage.last:
-            self._board.draw_banner(picture)
+            self._hud.draw_banner(picture)
         return picture.reduce(OVERSAMPLING)
 
     def _draw_map(self, scene: Scene) -> Image.Image:
