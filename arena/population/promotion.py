@@ -1,9 +1,9 @@
 """Promotion of candidates to commanders, succession of the champion, and retirement, by rule and with a reason.
 
-Only players with enough games and a narrow interval of the rating are eligible. While places are free, a candidate must
-very probably be better than the median frozen player or than the champion. When all are taken, it must have a higher
-conservative rating than the weakest commander, and no low win rate against any commander. As soon as there is a
-commander, a candidate must also pass a gate, a sequential test with its own matches (`arena.evaluation.sprt`).
+Only players with enough games and a narrow interval of the rating are eligible. A candidate must very probably be
+better than the commanders on average or than the champion, by its predicted scores against them. When all places are
+taken, it must not have a low win rate against any commander. As soon as there is a commander, a candidate must also
+pass a gate, a sequential test with its own matches (`arena.evaluation.sprt`). Predictions only decide who is tested.
 Afterwards the weakest commanders beyond the capacity retire. Scripted baselines, the champion and players with few
 games never retire. The champion is a commander. Another commander succeeds it if it is very probably better and wins a
 gate against it.
@@ -21,7 +21,7 @@ import numpy as np
 from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.evaluation.sprt import Decision as GateDecision
 from arena.evaluation.sprt import SprtConfig
-from arena.ratings.glicko2 import Ratings, conservative
+from arena.ratings.glicko2 import SCALE, Ratings, conservative
 
 GATES = ("off", "weakest", "champion")
 
@@ -32,15 +32,15 @@ class PromotionConfig:
 
     Attributes:
         capacity: Number of places for commanders, >= 1.
-        superiority: Probability of being better than the median frozen player that suffices for a free place, in (0,
-            1).
+        superiority: Probability of being better than the commanders on average that suffices for a place, in (0, 1).
+            The first commander must be better than the median frozen player.
         least_games: Fewest rated games before a player is promoted or retired, >= 0.
         max_interval: Maximum width of the 95 % interval, rating +- 2 RD from end to end, of a player that is promoted
             or becomes champion, in points, > 0. The default allows +-75 points, an RD of 37.5.
         least_win_rate: Lowest win rate against any commander for a promotion beyond capacity, in [0, 1].
         least_pair_games: Fewest effective games of a win rate that can prevent a promotion, >= 0.
-        succession: Probability of being better than the champion that suffices for succession or for a free place, in
-            (0.5, 1).
+        succession: Probability of being better than the champion that suffices for succession or for a place, in (0.5,
+            1).
         gate: Opponent in the gate of a candidate: the `weakest` commander, or the `champion` if there is one; `off`
             for no gates, neither for promotion nor for succession.
         gate_elo0: Lead under H0 of the gate, in points.
@@ -129,8 +129,9 @@ class Roster:
         commander: (P,) true for commanders.
         champion: (P,) true for the champion. False everywhere without one.
         baseline: (P,) true for scripted players, which never retire.
-        record: Returns a player's record against others, by their indices in the roster. It is called for few players,
-            so that a large league needs no table of all pairs.
+        expected: Returns a player's predicted scores against K others, by their indices in the roster, (K,) in [0, 1].
+        record: Returns a player's record against others, by their indices in the roster. Both are called for few
+            players, so that a large league needs no table of all pairs.
         gates: Gates that the rule has opened for candidates, by index in the roster.
         title_gates: Gates of other commanders against the champion, by the commander's index in the roster.
 
@@ -146,6 +147,7 @@ class Roster:
     commander: BoolArray
     champion: BoolArray
     baseline: BoolArray
+    expected: Callable[[int, Sequence[int]], FloatArray]
     record: Callable[[int, Sequence[int]], HeadToHead]
     gates: Mapping[int, GateResult]
     title_gates: Mapping[int, GateResult]
@@ -202,7 +204,11 @@ def superiority(rating: float, deviation: float, opponent: float) -> float:
         deviation: RD in points, >= 0; if 0, the result is 0, 0.5 or 1.
         opponent: m in points.
     """
-    lead = rating - opponent
+    return _probability_ahead(rating - opponent, deviation)
+
+
+def _probability_ahead(lead: float, deviation: float) -> float:
+    """Return the probability that a normally distributed lead with this mean and deviation is above 0."""
     if deviation == 0.0:
         return 0.5 + 0.5 * float(np.sign(lead))
     return 0.5 * math.erfc(-lead / (deviation * math.sqrt(2.0)))
@@ -261,9 +267,11 @@ def retirements(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]
 def succession(roster: Roster, config: PromotionConfig) -> Decision | None:
     """Decide on succession: challengers are the eligible commanders, highest conservative rating first.
 
-        P(challenger better than champion) = Phi((r1 - r2) / sqrt(RD1^2 + RD2^2))
+        P(challenger better than champion) = Phi(min(r1 - r2, lead) / sqrt(RD1^2 + RD2^2))
 
-    Without a champion, the first challenger becomes champion. Otherwise a challenger succeeds only if this probability
+    `lead` is the lead in points that the predicted score of the pair amounts to. The difference of ratings counts as
+    well, because three players that beat each other in a circle would otherwise succeed each other without end. Without
+    a champion, the first challenger becomes champion. Otherwise a challenger succeeds only if this probability
     reaches `config.succession` and it then wins a gate against the champion. The probability is compared after every
     rating period and would alone be crossed by noise. A challenger is tested once against the same champion.
 
@@ -290,7 +298,9 @@ def succession(roster: Roster, config: PromotionConfig) -> Decision | None:
 
 
 def _judge_challenger(player: int, champion: int, roster: Roster, config: PromotionConfig) -> Decision:
-    decision = _judge_against_champion(player, champion, roster, config)
+    rating = roster.ratings.rating
+    lead = min(float(rating[player] - rating[champion]), _lead(float(roster.expected(player, [champion])[0])))
+    decision = _judge_against_champion(player, champion, lead, roster, config)
     if not decision.approved:
         return decision
     return _require_gate(decision, champion, roster.title_gates.get(player), roster, config)
@@ -308,12 +318,21 @@ def _require_gate(
     return replace(decision, approved=result.decision == "accept", reason=f"{decision.reason}; {result.description}")
 
 
-def _judge_against_champion(player: int, champion: int, roster: Roster, config: PromotionConfig) -> Decision:
+def _judge_against_champion(
+    player: int, champion: int, lead: float, roster: Roster, config: PromotionConfig
+) -> Decision:
+    """Compare with the champion, over which the player is expected to lead by so many points."""
     rating, deviation = roster.ratings.rating, roster.ratings.deviation
     joint = math.hypot(float(deviation[player]), float(deviation[champion]))
-    chance = superiority(float(rating[player]), joint, float(rating[champion]))
     rival = f"the champion {roster.names[champion]} at {rating[champion]:.0f}"
-    return _judge_by_chance(player, rival, chance, config.succession)
+    return _judge_by_chance(player, rival, _probability_ahead(lead, joint), config.succession)
+
+
+def _lead(expected: float) -> float:
+    """Return the lead in points that an expected score amounts to."""
+    if not 0.0 < expected < 1.0:
+        return math.copysign(math.inf, expected - 0.5)
+    return SCALE * math.log(expected / (1.0 - expected))
 
 
 def _judge_by_chance(player: int, rival: str, chance: float, least: float) -> Decision:
@@ -335,10 +354,7 @@ def _judge(player: int, commanders: list[int], roster: Roster, config: Promotion
             f"it needs more rating matches than its {games}"
         )
         return Decision(player, approved=False, reason=reason)
-    if len(commanders) < config.capacity:
-        decision = _judge_for_free_place(player, len(commanders), roster, config)
-    else:
-        decision = _judge_against_commanders(player, commanders, roster, config)
+    decision = _judge_for_place(player, commanders, roster, config)
     if not decision.approved or not commanders:
         return decision
     return _require_gate(decision, _rival(commanders, roster, config), roster.gates.get(player), roster, config)
@@ -357,18 +373,27 @@ def _weakest(commanders: list[int], roster: Roster) -> int:
     return min(commanders, key=lambda commander: float(floor[commander]))
 
 
-def _judge_for_free_place(player: int, taken: int, roster: Roster, config: PromotionConfig) -> Decision:
-    """Compare with the median frozen player and, if that does not suffice, with the champion.
+def _judge_for_place(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
+    """Compare with the commanders and, if that does not suffice, with the champion.
 
-    In a league of similar snapshots no player is clearly above the median. The second comparison lets a better player
-    replace a weak champion even then.
+    In a league of similar snapshots no player is clearly better than the commanders on average. The second comparison
+    lets a better player, or one with a new answer to the champion, become a commander even then.
     """
-    decision = _judge_against_median(player, roster, config)
+    if commanders:
+        decision = _judge_against_commanders(player, commanders, roster, config)
+    else:
+        decision = _judge_against_median(player, roster, config)
     champions = np.flatnonzero(roster.champion)
     if not decision.approved and champions.size:
-        instead = _judge_against_champion(player, int(champions[0]), roster, config)
+        champion = int(champions[0])
+        lead = _lead(float(roster.expected(player, [champion])[0]))
+        instead = _judge_against_champion(player, champion, lead, roster, config)
         decision = instead if instead.approved else decision
-    return replace(decision, reason=f"{decision.reason}; {taken} of {config.capacity} places taken")
+    decision = replace(decision, reason=f"{decision.reason}; {len(commanders)} of {config.capacity} places taken")
+    if decision.approved and len(commanders) >= config.capacity:
+        beaten = _beaten(player, commanders, roster, config)
+        return decision if beaten is None else Decision(player, approved=False, reason=beaten)
+    return decision
 
 
 def _judge_against_median(player: int, roster: Roster, config: PromotionConfig) -> Decision:
@@ -381,19 +406,12 @@ def _judge_against_median(player: int, roster: Roster, config: PromotionConfig) 
 
 
 def _judge_against_commanders(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
-    floor = conservative(roster.ratings)
-    weakest = _weakest(commanders, roster)
-    compared = (
-        f"its conservative rating {floor[player]:.0f} against {floor[weakest]:.0f} of {roster.names[weakest]}, "
-        "the weakest commander,"
-    )
-    if floor[player] <= floor[weakest]:
-        return Decision(player, approved=False, reason=f"{compared} is not enough; all places are taken")
-    beaten = _beaten(player, commanders, roster, config)
-    if beaten is not None:
-        return Decision(player, approved=False, reason=beaten)
-    reason = f"{compared} wins it a place; no commander is known to hold it under {config.least_win_rate:g}"
-    return Decision(player, approved=True, reason=reason)
+    expected = float(roster.expected(player, commanders).mean())
+    deviation = roster.ratings.deviation
+    of_mean = math.sqrt(float(np.square(deviation[commanders]).sum())) / len(commanders)
+    chance = _probability_ahead(_lead(expected), math.hypot(float(deviation[player]), of_mean))
+    rival = f"the commanders, expected score {expected:.2f}"
+    return _judge_by_chance(player, rival, chance, config.superiority)
 
 
 def _beaten(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena.population.promotion import PromotionConfig, HeadToHead, Roster, succession
-from arena.ratings.glicko2 import Kind, Ratings, Results, rate_period
+from arena.ratings.glicko2 import Kind, Ratings, Results, expected_score, rate_period
 
 FloatArray = NDArray[np.float64]
 
@@ -89,14 +89,16 @@ def pairs(setup: Setup, rng: np.random.Generator) -> tuple[NDArray[np.int64], ND
 def lets_follow(rating: FloatArray, deviation: FloatArray, config: PromotionConfig) -> bool:
     """Ask the rule about one champion and one challenger."""
     both = np.ones(2, dtype=np.bool_)
+    ratings = Ratings(rating, deviation, np.full(2, START_VOLATILITY))
     roster = Roster(
         names=("champion", "challenger"),
-        ratings=Ratings(rating, deviation, np.full(2, START_VOLATILITY)),
+        ratings=ratings,
         games=np.full(2, config.least_games),
         candidate=~both,
         commander=both,
         champion=np.array([True, False]),
         baseline=~both,
+        expected=lambda player, others: expected_score(ratings, np.full(len(others), player), np.array(others)),
         record=lambda _, others: HeadToHead(np.full(len(others), 0.5), np.zeros(len(others))),
         gates={},
         title_gates={},

@@ -145,15 +145,21 @@ def _roster(
     every = population.ratings
     ratings = Ratings(*(column[indices] for column in (every.rating, every.deviation, every.volatility)))
     ids = [member.id for member in members]
+    places = np.array(indices, dtype=np.int64)
     candidates = {
         member for member in members if member.standing == "candidate" and (judged is None or member.id in judged)
     }
 
+    def expected(player: int, others: Sequence[int]) -> NDArray[np.float64]:
+        return population.expected(np.full(len(others), places[player]), places[list(others)])
+
     def record(player: int, others: Sequence[int]) -> HeadToHead:
         own = pair_records.of_player(session, ids[player])
         counts, _ = pair_records.against(own, ids[player], [ids[other] for other in others])
-        expected = expected_score(ratings, np.full(len(others), player), np.array(others))
-        return HeadToHead(arithmetic.win_rates(counts, expected), counts.games)
+        return HeadToHead(
+            arithmetic.win_rates(counts, expected_score(ratings, np.full(len(others), player), np.array(others))),
+            counts.games,
+        )
 
     return Roster(
         names=tuple(display_name(member) for member in members),
@@ -163,6 +169,7 @@ def _roster(
         commander=np.array([member.standing == "commander" for member in members], dtype=np.bool_),
         champion=np.array([member.id == champion for member in members], dtype=np.bool_),
         baseline=np.array([member.kind == "baseline" for member in members], dtype=np.bool_),
+        expected=expected,
         record=record,
         gates=_gates(session, settings, members, candidates),
         title_gates=_title_gates(session, settings, members, champion),

@@ -21,10 +21,12 @@ from arena.population.promotion import (
 from arena.ratings.glicko2 import Ratings, conservative
 
 
-def roster(players, *, win_rate=None, pair_games=None, gates=None, title_gates=None):
-    """Players are (rating, deviation, games, standing)."""
+def roster(players, *, cycle=None, win_rate=None, pair_games=None, gates=None, title_gates=None):
+    """Players are (rating, deviation, games, standing); a cycle adds points to the predicted leads of pairs."""
     rating, deviation, games, standing = zip(*players, strict=True)
     count = len(players)
+    lead = np.subtract.outer(rating, rating) + (np.zeros((count, count)) if cycle is None else cycle)
+    expected = 1.0 / (1.0 + 10.0 ** (-lead / 400.0))
     standing = np.array(standing)
     rates = np.full((count, count), 0.5) if win_rate is None else win_rate
     games_of_pairs = np.zeros((count, count)) if pair_games is None else pair_games
@@ -36,6 +38,7 @@ def roster(players, *, win_rate=None, pair_games=None, gates=None, title_gates=N
         commander=np.isin(standing, ["commander", "scripted commander", "champion"]),
         champion=standing == "champion",
         baseline=np.isin(standing, ["baseline", "scripted commander"]),
+        expected=lambda player, others: expected[player, others],
         record=lambda player, others: HeadToHead(rates[player, others], games_of_pairs[player, others]),
         gates=gates or {},
         title_gates=title_gates or {},
@@ -66,13 +69,44 @@ def test_superiority_is_the_normal_probability_of_a_higher_strength():
 
 
 @pytest.mark.parametrize(("rating", "takes_a_place"), [(1581, False), (1583, True)])
-def test_while_places_are_free_a_95_percent_chance_against_the_median_suffices(rating, takes_a_place):
+def test_first_commander_is_better_than_the_median_with_95_percent_probability(rating, takes_a_place):
     # the median of the others is 1500; 1500 + 1.645 * 50 = 1582.2
-    players = [(1400, 50, 99, "baseline"), (1500, 60, 30, "commander"), (1900, 60, 30, "retired")]
+    players = [(1400, 50, 99, "baseline"), (1500, 60, 30, "retired"), (1900, 60, 30, "retired")]
     decisions = promotions(roster([*players, (rating, 50, 25, "candidate")]), UNGATED)
     assert decisions[0].approved is takes_a_place
     assert "median frozen player at 1500" in decisions[0].reason
-    assert "1 of 20 places taken" in decisions[0].reason
+    assert "0 of 20 places taken" in decisions[0].reason
+
+
+@pytest.mark.parametrize(("rating", "takes_a_place"), [(1588, False), (1590, True)])
+def test_candidate_must_be_better_than_the_commanders_with_95_percent_probability(rating, takes_a_place):
+    # two equal commanders at 1500: 1500 + 1.645 * sqrt(50^2 + 30^2 / 2) = 1589.3
+    players = [(1900, 50, 99, "baseline"), *2 * [(1500, 30, 30, "commander")], (1900, 60, 30, "retired")]
+    (decision,) = promotions(roster([*players, (rating, 50, 25, "candidate")]), UNGATED)
+    assert decision.approved is takes_a_place
+    assert_names(decision.reason, "commanders", "2 of 20")
+
+
+@pytest.mark.parametrize(("lead", "takes_a_place"), [(-200, False), (0, True), (200, True)])
+def test_predicted_scores_decide_whether_a_candidate_is_better_than_the_commanders(lead, takes_a_place):
+    """Its rating is 100 points above them; the prediction adds the points of a cycle."""
+    cycle = np.zeros((3, 3))
+    cycle[2, :2], cycle[:2, 2] = lead, -lead
+    players = [*2 * [(1500, 30, 30, "commander")], (1600, 30, 90, "candidate")]
+    (decision,) = promotions(roster(players, cycle=cycle), UNGATED)
+    assert decision.approved is takes_a_place
+
+
+@pytest.mark.parametrize("capacity", [2, 20])
+def test_answer_to_the_champion_becomes_a_commander_without_a_higher_rating(capacity):
+    """The candidate loses to the other commander as clearly as it beats the champion, and is even on average."""
+    cycle = np.array([[0, 300, -300], [-300, 0, 300], [300, -300, 0]])
+    players = [(1500, 30, 90, "champion"), (1500, 30, 90, "commander"), (1500, 30, 90, "candidate")]
+    config = replace(UNGATED, capacity=capacity)
+    assert not promotions(roster(players), config)[0].approved
+    (decision,) = promotions(roster(players, cycle=cycle), config)
+    assert decision.approved
+    assert_names(decision.reason, "champion", f"2 of {capacity}")
 
 
 @pytest.mark.parametrize(("games", "takes_a_place"), [(19, False), (20, True)])
@@ -99,24 +133,16 @@ def test_the_median_leaves_the_candidate_itself_out():
 
 @pytest.mark.parametrize(("rating", "takes_a_place"), [(1611, False), (1612, True)])
 def test_clearly_better_candidate_takes_a_free_place_and_becomes_champion(rating, takes_a_place):
-    # nobody is above the median of 1620; 1500 + 2.326 * hypot(40, 26.75) = 1611.9
-    equals = [(1620, 30, 90, "candidate")] * 5
+    # no candidate is better than the commanders on average; 1500 + 2.326 * hypot(40, 26.75) = 1611.9
+    equals = [(1800, 30, 90, "commander")] * 5
     players = roster([(1500, 26.75, 200, "champion"), *equals, (rating, 40, 50, "candidate")])
-    decision = next(each for each in promotions(players, UNGATED) if each.player == 6)
+    (decision,) = promotions(players, UNGATED)
     assert decision.approved is takes_a_place
     if takes_a_place:
         assert decision.reason.startswith("P(better than the champion Player 0 at 1500) is 0.99")
         assert decision.reason.endswith("of 20 places taken")
     else:
-        assert "median frozen player at 1620" in decision.reason
-
-
-@pytest.mark.parametrize(("rating", "takes_a_place"), [(1480, False), (1481, True)])
-def test_beyond_capacity_the_conservative_rating_must_beat_the_weakest_commanders(rating, takes_a_place):
-    # the weakest commander's is 1500 - 80 = 1420; the candidate's is rating - 60
-    (decision,) = promotions(full_house((rating, 30, 50, "candidate")), THREE)
-    assert decision.approved is takes_a_place
-    assert "against 1420 of Player 0, the weakest commander" in decision.reason
+        assert "the commanders" in decision.reason
 
 
 @pytest.mark.parametrize(
@@ -155,7 +181,7 @@ def test_the_gate_decides(decision):
     assert "gate 7: so it is" in judged.reason
 
 
-@pytest.mark.parametrize("candidate", [(1470, 30, 50, "candidate"), (1800, 30, 19, "candidate")])
+@pytest.mark.parametrize("candidate", [(1600, 30, 50, "candidate"), (1800, 30, 19, "candidate")])
 def test_ineligible_candidate_gets_no_gate(candidate):
     (decision,) = promotions(full_house(candidate), GATED)
     assert not isinstance(decision, GateRequest)
@@ -209,7 +235,7 @@ def test_each_promotion_takes_a_place_from_the_next_in_line():
     decisions = promotions(roster(players), PromotionConfig(capacity=1, gate="off"))
     assert [decision.player for decision in decisions] == [2, 1]
     assert approved(decisions) == [2]
-    assert "against 1440 of Player 2, the weakest commander" in decisions[1].reason
+    assert_names(decisions[1].reason, "commanders", "1 of 1")
 
 
 def test_only_candidates_are_judged():
@@ -328,6 +354,23 @@ def test_champion_changes_only_by_a_gate(state):
     assert isinstance(decision, GateRequest) is (state is None)
     assert decision.approved is (state == "accept")
     assert (decision.rival == 0) if state is None else "gate 9" in decision.reason
+
+
+@pytest.mark.parametrize(("lead", "follows"), [(-500, False), (-100, True), (100, True)])
+def test_challenger_must_also_lead_in_the_predicted_score_of_the_pair(lead, follows):
+    players = [(1500, 30, 99, "champion"), (1900, 30, 99, "commander")]
+    cycle = np.array([[0, -lead], [lead, 0]])
+    assert succession(roster(players, cycle=cycle), UNGATED).approved is follows
+
+
+def test_three_commanders_in_a_circle_do_not_succeed_each_other():
+    """Each has won a gate against the next, and is predicted to win again. Their ratings are equal."""
+    cycle = np.array([[0, 300, -300], [-300, 0, 300], [300, -300, 0]])
+    for champion in range(3):
+        players = [(1500, 30, 99, "champion" if each == champion else "commander") for each in range(3)]
+        won = {(champion - 1) % 3: GateResult("accept", "gate 9")}
+        decision = succession(roster(players, cycle=cycle, title_gates=won), PromotionConfig())
+        assert not decision.approved
 
 
 def test_rejected_challenger_does_not_block_the_next_one():

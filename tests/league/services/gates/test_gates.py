@@ -288,7 +288,7 @@ def test_a_check_of_the_books_finds_verdicts_and_leases_that_are_wrong(
 # --- promotion by gate -----------------------------------------------------------------------------------------------
 
 
-CROWDED = {"capacity": 2, "least_games": 4, "max_interval": 2000.0, "gate_share": 1.0}
+CROWDED = {"capacity": 2, "superiority": 0.6, "least_games": 4, "max_interval": 2000.0, "gate_share": 1.0}
 
 
 @pytest.fixture

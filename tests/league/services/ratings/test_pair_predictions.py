@@ -1,23 +1,20 @@
 """Pair model in the league: fits between periods, predictions of populations, and their report."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 from league_history import play_periods
 from league_scene import Scene
+from pair_fits import NOW, store_fit
 
 from arena.ratings.glicko2 import SCALE, expected_score
 from league.background.pair_models import PairModelTask
 from league.db.engine import Database
-from league.db.models import PairModelFit
 from league.services.population.cache import Population, PopulationCache
-from league.services.ratings import pair_predictions
 from league.services.ratings.pair_predictions import calibration, rms_z
 from league.settings import Settings
-
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -29,18 +26,6 @@ def task(database: Database) -> PairModelTask:
 def population(scene: Scene, database: Database) -> Population:
     with database.read() as session:
         return PopulationCache().get(session, scene.environment)
-
-
-def store(scene: Scene, database: Database, rows: dict[int, list[float]]) -> None:
-    """Store a fit with one cyclic component: strength, u and v by player id."""
-    fitted = PairModelFit(
-        environment=scene.environment, period_id=None, matches=1, components=1,
-        players=np.array(list(rows), dtype="<i8").tobytes(),
-        parameters=np.array(list(rows.values()), dtype="<f8").tobytes(),
-        report={}, fitted_at=NOW,
-    )  # fmt: skip
-    with database.write() as session:
-        pair_predictions.store(session, fitted)
 
 
 def test_without_a_fit_glicko_predicts(scene: Scene, database: Database, time: Any) -> None:
@@ -72,7 +57,7 @@ def test_a_fit_is_repeated_only_after_enough_matches(scene: Scene, task: PairMod
 
 def test_cyclic_components_change_predictions(scene: Scene, database: Database) -> None:
     one, other = scene.publish(1), scene.publish(2)
-    store(scene, database, {one.id: [0.5, 1.0, 0.0], other.id: [0.0, 0.0, 2.0]})
+    store_fit(database, {one.id: [0.5, 1.0, 0.0], other.id: [0.0, 0.0, 2.0]})
     found = population(scene, database)
     pair = np.array([found.index(one.id)]), np.array([found.index(other.id)])
     assert found.expected(*pair) == pytest.approx(1.0 / (1.0 + np.exp(-2.5)))
@@ -83,7 +68,7 @@ def test_cyclic_components_change_predictions(scene: Scene, database: Database) 
 def test_new_snapshots_inherit_the_position_of_their_learner(scene: Scene, database: Database) -> None:
     old, rival = scene.publish(1), scene.publish(2)
     new = scene.publish(3)
-    store(scene, database, {old.id: [0.0, 1.0, 0.0], rival.id: [0.2, 0.0, 1.0]})
+    store_fit(database, {old.id: [0.0, 1.0, 0.0], rival.id: [0.2, 0.0, 1.0]})
     found = population(scene, database)
     ancestor, own, other = (found.index(each.id) for each in (rival, new, old))
     lead = 0.2 + (found.ratings.rating[own] - found.ratings.rating[ancestor]) / SCALE - 1.0
@@ -92,7 +77,7 @@ def test_new_snapshots_inherit_the_position_of_their_learner(scene: Scene, datab
 
 def test_players_outside_of_the_fit_are_predicted_by_glicko(scene: Scene, database: Database) -> None:
     one = scene.publish(1)
-    store(scene, database, {one.id: [3.0, 0.0, 0.0]})
+    store_fit(database, {one.id: [3.0, 0.0, 0.0]})
     found = population(scene, database)
     baseline = next(index for index, member in enumerate(found.members) if member.kind == "baseline")
     pair = np.array([found.index(one.id)]), np.array([baseline])

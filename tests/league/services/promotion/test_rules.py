@@ -1,0 +1,45 @@
+"""Promotion rules in the league: predicted scores decide who is superior, and who is known to lose."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from league_scene import Scene
+from pair_fits import store_fit
+from refused import assert_names
+
+from league import wire
+from league.client import LeagueClient
+from league.db.engine import Database
+
+ANY_GAMES = {"least_games": 0, "least_pair_games": 0.0, "max_interval": 2000.0, "gate": "off"}
+
+
+@pytest.fixture
+def league_of(serve: Callable[..., TestClient]) -> Callable[..., tuple[Scene, list[wire.Player]]]:
+    """A league of four snapshots with equal ratings, three of them commanders."""
+
+    def make(**settings: Any) -> tuple[Scene, list[wire.Player]]:
+        scene = Scene(LeagueClient(http=serve(promotion=ANY_GAMES | settings)))
+        players = [scene.publish(step) for step in range(4)]
+        for player in players[:3]:
+            scene.client.promote(player.id)
+        return scene, players
+
+    return make
+
+
+def last_reason(scene: Scene, player: wire.Player) -> str:
+    return scene.client.log(kind="promote", player_id=player.id).items[0].reason
+
+
+def test_candidate_predicted_to_beat_the_commanders_is_promoted(league_of: Any, database: Database) -> None:
+    scene, players = league_of()
+    scene.client.close_period()
+    assert scene.client.player(players[3].id).standing == "candidate"
+    rows = {player.id: [0.0, 0.0, 1.0] for player in players[:3]}
+    store_fit(database, rows | {players[3].id: [0.0, 4.0, 0.0]})
+    scene.client.close_period()
+    assert scene.client.player(players[3].id).standing == "commander"
+    assert_names(last_reason(scene, players[3]), "commanders", 0.98, "3 of 20")
