@@ -12,7 +12,7 @@ from arena.evaluation import payoff as arithmetic
 from arena.evaluation.sprt import SprtConfig
 from arena.population import promotion as rule
 from arena.population.promotion import Decision, GateRequest, GateResult, HeadToHead, Roster
-from arena.ratings.glicko2 import Ratings, expected_score
+from arena.ratings.glicko2 import Ratings
 from league import wire
 from league.player_names import display_name
 from league.services.audit.log import RULE, Cause
@@ -157,7 +157,7 @@ def _roster(
         own = pair_records.of_player(session, ids[player])
         counts, _ = pair_records.against(own, ids[player], [ids[other] for other in others])
         return HeadToHead(
-            arithmetic.win_rates(counts, expected_score(ratings, np.full(len(others), player), np.array(others))),
+            arithmetic.win_rates(counts, expected(player, others)),
             counts.games,
         )
 

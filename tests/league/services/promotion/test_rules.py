@@ -43,3 +43,15 @@ def test_candidate_predicted_to_beat_the_commanders_is_promoted(league_of: Any, 
     scene.client.close_period()
     assert scene.client.player(players[3].id).standing == "commander"
     assert_names(last_reason(scene, players[3]), "commanders", 0.98, "3 of 20")
+
+
+def test_prediction_stands_in_for_the_record_of_a_pair_without_games(league_of: Any, database: Database) -> None:
+    """The candidate is better than the commanders on average, but predicted to score 0.38 against the first."""
+    scene, players = league_of(capacity=3, superiority=0.6)
+    positions = zip(players, ([0.0, 0.0, -3.5], [0.0, 0.0, 3.0], [0.0, 0.0, 3.0], [3.0, 1.0, 0.0]), strict=True)
+    store_fit(database, {player.id: row for player, row in positions})
+    scene.client.close_period()
+    candidate = scene.client.player(players[3].id)
+    assert candidate.standing == "candidate"
+    assert candidate.promotion_status is not None
+    assert_names(candidate.promotion_status, 0.38, 0.45)
