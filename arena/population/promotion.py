@@ -4,15 +4,15 @@ Only players with enough games and a narrow interval of the rating are eligible.
 better than the commanders on average or than the champion, by its predicted scores against them. When all places are
 taken, it must not have a low win rate against any commander. As soon as there is a commander, a candidate must also
 pass a gate, a sequential test with its own matches (`arena.evaluation.sprt`). Predictions only decide who is tested.
-Afterwards the weakest commanders beyond the capacity retire. Scripted baselines, the champion and players with few
-games never retire. The champion is a commander. Another commander succeeds it if it is very probably better and wins a
-gate against it.
+Afterwards the commanders beyond the capacity whose loss costs least diversity retire. Scripted baselines, the champion
+and players with few games never retire. The champion is a commander. Another commander succeeds it if it is very
+probably better and wins a gate against it.
 
 Each rule takes a roster and returns decisions.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -236,32 +236,48 @@ def promotions(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]:
     return tuple(decisions)
 
 
-def retirements(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]:
-    """Choose commanders to retire while there are more than places, lowest conservative rating first.
+def retirements(roster: Roster, config: PromotionConfig, newcomers: Collection[int] = ()) -> tuple[Decision, ...]:
+    """Choose commanders to retire while there are more than places, those whose loss costs least diversity first.
 
-    Baselines, the champion and commanders with few games stay, so fewer may retire than exceed the capacity.
+    They have the least weight in the Nash average of the commanders' predicted scores. In a cycle of strategies, each
+    strategy has weight, and copies of a strategy share it. Without a cycle only the strongest has, so that the lowest
+    conservative rating decides among the others.
+
+    Baselines, the champion, newcomers and commanders with few games stay, so fewer may retire than exceed the capacity.
 
     Args:
         roster: The frozen players, with promotions and succession applied.
         config: The rules.
+        newcomers: Indices of the players that have just become commanders.
 
     Returns:
-        One approved decision per commander that retires, weakest first.
+        One approved decision per commander that retires, in the order in which they leave.
     """
-    surplus = int(roster.commander.sum()) - config.capacity
-    floor = conservative(roster.ratings)
+    commanders = np.flatnonzero(roster.commander).tolist()
     bound = roster.baseline | roster.champion | (roster.games < config.least_games)
-    may_leave = np.flatnonzero(roster.commander & ~bound)
-    leaving = may_leave[np.argsort(floor[may_leave], kind="stable")][: max(surplus, 0)]
-    return tuple(
-        Decision(
-            player=int(player),
-            approved=True,
-            reason=f"{config.capacity + surplus} commanders for {config.capacity} places, "
-            f"lowest conservative rating of those that may retire: {floor[player]:.0f}",
+    decisions = []
+    while len(commanders) > config.capacity:
+        may_leave = [player for player in commanders if not bound[player] and player not in newcomers]
+        if not may_leave:
+            break
+        weight = dict(zip(commanders, _nash_weights(commanders, roster), strict=True))
+        floor = conservative(roster.ratings)
+        leaving = min(may_leave, key=lambda player: (weight[player], float(floor[player])))
+        reason = (
+            f"{len(commanders)} commanders for {config.capacity} places; of those that may retire, it has the least "
+            f"Nash weight, {weight[leaving]:.2f}, and then the lowest conservative rating, {floor[leaving]:.0f}"
         )
-        for player in leaving
-    )
+        decisions.append(Decision(leaving, approved=True, reason=reason))
+        commanders.remove(leaving)
+    return tuple(decisions)
+
+
+def _nash_weights(players: Sequence[int], roster: Roster) -> list[float]:
+    """Return the weights of players in the Nash average of their predicted scores, rounded to 1 %."""
+    from arena.evaluation.nash_averaging import max_entropy_nash  # lazy import: scipy would delay every command
+
+    expected = np.array([roster.expected(player, players) for player in players])
+    return [round(weight, 2) for weight in max_entropy_nash(expected).tolist()]
 
 
 def succession(roster: Roster, config: PromotionConfig) -> Decision | None:

@@ -43,11 +43,13 @@ def apply(session: Session, settings: Settings, population: Population, now: dat
     for signature in sorted({*signatures}):
         indices = [index for index, own in zip(frozen, signatures, strict=True) if own == signature]
         ids = [population.members[index].id for index in indices]
-        roster = _promote(session, settings, _roster(session, settings, population, indices, champion), ids, now)
+        before = _roster(session, settings, population, indices, champion)
+        roster = _promote(session, settings, before, ids, now)
         # Players are ordered by id, so the last one has the newest signature.
         if signature == signatures[-1]:
             roster = _update_champion(session, settings, roster, ids, champion, now)
-        for decision in rule.retirements(roster, settings.promotion):
+        newcomers = np.flatnonzero(roster.commander & ~before.commander).tolist()
+        for decision in rule.retirements(roster, settings.promotion, newcomers):
             _change(session, settings, ids, "retire", decision, now)
 
 
@@ -156,10 +158,7 @@ def _roster(
     def record(player: int, others: Sequence[int]) -> HeadToHead:
         own = pair_records.of_player(session, ids[player])
         counts, _ = pair_records.against(own, ids[player], [ids[other] for other in others])
-        return HeadToHead(
-            arithmetic.win_rates(counts, expected(player, others)),
-            counts.games,
-        )
+        return HeadToHead(arithmetic.win_rates(counts, expected(player, others)), counts.games)
 
     return Roster(
         names=tuple(display_name(member) for member in members),

@@ -55,3 +55,15 @@ def test_prediction_stands_in_for_the_record_of_a_pair_without_games(league_of: 
     assert candidate.standing == "candidate"
     assert candidate.promotion_status is not None
     assert_names(candidate.promotion_status, 0.38, 0.45)
+
+
+def test_new_commander_replaces_one_that_a_mixture_of_the_others_makes_superfluous(
+    league_of: Any, database: Database
+) -> None:
+    """The candidate is even with the first commander and beats the others, so these have no Nash weight."""
+    scene, players = league_of(capacity=3, superiority=0.6)
+    positions = zip(players, ([0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 4.0, 0.0]), strict=True)
+    store_fit(database, {player.id: row for player, row in positions})
+    scene.client.close_period()
+    standings = [scene.client.player(player.id).standing for player in players]
+    assert standings == ["commander", "retired", "commander", "commander"]
