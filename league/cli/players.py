@@ -44,7 +44,8 @@ def standings(
 ) -> None:
     """Print the standings, now or after any past rating period.
 
-    Players are ranked by rating - 2 RD, a lower bound of their strength with a confidence of about 98 %.
+    A rating stands for the expected score against the current population. Players are ranked by rating - 2 RD, a lower
+    bound of their strength with a confidence of about 98 %.
     """
     with connect(url, token) as client:
         page = client.standings(environment, standing=standing, limit=limit, cursor=cursor, as_of=as_of)
@@ -219,6 +220,8 @@ def description(one: wire.Player) -> Table:
     """Return the description of one player."""
     strength = tables.interval(one.rating, one.deviation)
     strength += f"{' (provisional)' if one.provisional else ''}, volatility {one.volatility:.4f}"
+    if one.rating_misleads:
+        strength += "; it does not predict the results against single opponents"
     optional = {
         "role": one.role,
         "standing": one.standing,

@@ -1,6 +1,6 @@
 """Payoff page: heat map of win rates, cycles, and weights in the Nash mixture."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -13,7 +13,8 @@ from league import wire
 from league.api.dependencies import ID_LIMIT, Running
 from league.api.state import AppState
 from league.errors import UnknownPlayerError
-from league.services.leaderboard import payoff_matrix
+from league.services.leaderboard import deviations, payoff_matrix, predicted_cycle
+from league.services.leaderboard.deviations import Deviations, PairDeviation
 from league.services.leaderboard.payoff_matrix import PayoffMatrix, PayoffPlayer
 from league.services.rating_periods import queries as period_queries
 from league.services.ratings import pair_predictions
@@ -44,13 +45,17 @@ QueryParams = Annotated[PageQuery, Query()]
 
 @dataclass(frozen=True)
 class Against:
-    """A player's estimated score against an opponent with the 95 % interval of its results, all in [0, 1]."""
+    """A player's estimated score against an opponent with the 95 % interval of its results, all in [0, 1].
+
+    `disagreement` is given if the results deviate from the prediction.
+    """
 
     opponent: PayoffPlayer
     win_rate: float
     low: float
     high: float
     matches: int
+    disagreement: PairDeviation | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
     with league.database.read() as session:
         drawn = _drawn(session, league, visit, params)
         period = _last_period(session, visit.environment)
+        deviating = deviations.get_deviations(session, league.population, visit.environment)
+        predicted = predicted_cycle.get_predicted_cycle(session, league.population, visit.environment)
         model = pair_predictions.describe(session, visit.environment)
     return visit.page(
         "payoff.html",
@@ -77,6 +84,8 @@ def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
         period=period,
         model=model,
         cycles=[_edges(drawn, cycle.players) for cycle in drawn.cycles],
+        predicted_cycle=predicted,
+        misleading=deviating.players,
         asked=params,
         sizes=SIZES,
     )
@@ -86,10 +95,12 @@ def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
 def cells(league: Running, visit: Visiting, params: QueryParams) -> JSONResponse:
     """Return the cells above the diagonal, row by row, in thousandths from the row player's point of view.
 
-    Interval bounds are sent only for pairs with matches, in the same order, because most pairs have none.
+    Interval bounds are sent only for pairs with matches, in the same order, because most pairs have none. The predicted
+    score is sent only for pairs that deviate from it, by the index of their cell.
     """
     with league.database.read() as session:
         drawn = _drawn(session, league, visit, params)
+        deviating = deviations.get_deviations(session, league.population, visit.environment)
     # The matrix is antisymmetric around one half, so one triangle is enough.
     above = np.triu_indices(len(drawn.players), 1)
 
@@ -104,6 +115,7 @@ def cells(league: Running, visit: Visiting, params: QueryParams) -> JSONResponse
         "low": shares(drawn.low[above][matches > 0]),
         "high": shares(drawn.high[above][matches > 0]),
         "matches": matches.tolist(),
+        "predicted": _deviating_cells(drawn, deviating),
     }
     return JSONResponse(content, headers={"Cache-Control": "no-store"})
 
@@ -115,10 +127,15 @@ def against(
     """Show one row of the heat map as a table."""
     with league.database.read() as session:
         drawn = _drawn(session, league, visit, params)
+        deviating = deviations.get_deviations(session, league.population, visit.environment)
     places = [place for place, each in enumerate(drawn.players) if each.id == player]
     if not places:
         raise UnknownPlayerError(player, "the matrix does not show it", "show more of them")
-    row = [_against(drawn, places[0], place) for place in range(len(drawn.players)) if place != places[0]]
+    row = [
+        replace(_against(drawn, places[0], place), disagreement=deviating.find(player, opponent.id))
+        for place, opponent in enumerate(drawn.players)
+        if place != places[0]
+    ]
     return visit.part("_payoff_against.html", player=drawn.players[places[0]], row=row)
 
 
@@ -127,6 +144,19 @@ def _drawn(session: Session, league: AppState, visit: Visit, params: PageQuery) 
     return payoff_matrix.get_payoff_matrix(
         session, league.population, visit.environment, int(params.most), learners=learners
     )
+
+
+def _deviating_cells(drawn: PayoffMatrix, deviating: Deviations) -> dict[int, int]:
+    """Return the predicted scores of deviating pairs in thousandths, by the index of the cell above the diagonal."""
+    ranks, size = {player.id: rank for rank, player in enumerate(drawn.players)}, len(drawn.players)
+    cells = {}
+    for pair in deviating.pairs:
+        if ranks.keys() >= set(pair):
+            row, column = sorted(ranks[player] for player in pair)
+            found = deviating.find(drawn.players[row].id, drawn.players[column].id)
+            if found is not None:
+                cells[row * size - row * (row + 1) // 2 + column - row - 1] = round(_PER_MILLE * found.predicted)
+    return cells
 
 
 def _edges(drawn: PayoffMatrix, cycle: tuple[int, ...]) -> list[Edge]:

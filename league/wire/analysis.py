@@ -7,6 +7,21 @@ from league.wire.gates import Gate
 from league.wire.players import Player, PlayerName, Standing
 
 
+class PairScore(Answer):
+    """Score of a pair of frozen players up to the last rating period."""
+
+    player: PlayerName
+    """The player."""
+    opponent: PlayerName
+    """Its opponent."""
+    matches: int
+    """Number of matches."""
+    observed: float | None
+    """The player's mean score; null without matches."""
+    predicted: float
+    """Its predicted score."""
+
+
 class Payoff(Answer):
     """Payoff matrix: row i, column j is the result of player i against player j."""
 
@@ -26,6 +41,8 @@ class Payoff(Answer):
     """Share of the log-odds that ratings do not explain, in [0, 1]."""
     nash_weights: list[float | None] = []
     """Each player's weight in the Nash mixture; null if the solver found none."""
+    deviations: list[PairScore] = []
+    """Pairs of these players whose score differs from the prediction by at least 5 points, beyond chance."""
 
 
 class HeldOutLoss(Answer):
@@ -77,6 +94,8 @@ class PairModel(Answer):
     """Number of pairs with at least 40 games."""
     calibration: list[CalibrationBin]
     """Reliability diagram: predicted against observed scores."""
+    strongest_cycle: list[PairScore] = []
+    """The three wins of the cycle whose weakest predicted win is the strongest; empty without a cycle."""
 
 
 class Superiority(Answer):

@@ -129,6 +129,8 @@ class Player(Answer):
     """Ratings on each side of an asymmetric game."""
     promotion_status: str | None = None
     """Reason why a candidate is not promoted yet; only in the response for one player, null in lists."""
+    rating_misleads: bool | None = None
+    """Whether its results differ from those that ratings predict; only in current standings and for one player."""
 
 
 class PlayerReport(Answer):

@@ -1,5 +1,6 @@
 """Analysis endpoints for active players: payoffs, superiority, regressions and redundancy."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -10,7 +11,7 @@ from league.api.routes import ApiRoute
 from league.pagination import Page
 from league.player_names import display_name
 from league.services.environments import lookup as environments
-from league.services.leaderboard import payoff_matrix, regressions, superiority
+from league.services.leaderboard import deviations, payoff_matrix, predicted_cycle, regressions, superiority
 from league.services.promotion import redundancy
 from league.services.ratings import pair_predictions
 from league.wire import PREFIX
@@ -35,15 +36,22 @@ def get_payoff(
         matrix = payoff_matrix.get_payoff_matrix(
             session, league.population, chosen, limit, learners=learners, open_matches=True
         )
+        deviating = deviations.get_deviations(session, league.population, chosen)
+    names = {player.id: wire.PlayerName(player_id=player.id, name=player.name) for player in matrix.players}
     return wire.Payoff(
         environment=chosen,
         total=matrix.total,
-        players=[wire.PlayerName(player_id=player.id, name=player.name) for player in matrix.players],
+        players=list(names.values()),
         names=[display_name(player) for player in matrix.players],
         win_rates=matrix.win_rate.tolist(),
         counts=matrix.matches.tolist(),
         intransitivity=matrix.cyclic,
         nash_weights=[player.weight for player in matrix.players],
+        deviations=[
+            wire.PairScore(player=names[low], opponent=names[high], **asdict(pair))
+            for (low, high), pair in deviating.pairs.items()
+            if low in names and high in names
+        ],
     )
 
 
@@ -53,7 +61,9 @@ def get_pair_model(league: Running, _: Reader, environment: Filter = None) -> wi
     with league.database.read() as session:
         chosen = environment or environments.only(session)
         environments.require_known(session, chosen)
-        return pair_predictions.describe(session, chosen)
+        model = pair_predictions.describe(session, chosen)
+        cycle = predicted_cycle.get_predicted_cycle(session, league.population, chosen)
+    return model.model_copy(update={"strongest_cycle": predicted_cycle.to_wire(cycle)})
 
 
 @router.get("/superiority")

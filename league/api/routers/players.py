@@ -28,7 +28,7 @@ from league.pagination import Page
 from league.services.audit.log import Cause
 from league.services.auth import ownership
 from league.services.checkpoints import quotas
-from league.services.leaderboard import lineage, player_profile
+from league.services.leaderboard import deviations, lineage, player_profile
 from league.services.lifecycle import transitions
 from league.services.matches import queries as match_queries
 from league.services.matches.queries import MatchFilter, MatchRow
@@ -81,7 +81,8 @@ def get_player(player_id: Id, league: Running, _: Reader) -> wire.Player:
     with league.database.read() as session:
         player = rated_players.show(session, league.settings, player_id)
         reason = rules.explain_candidate(session, league.settings, league.population, player)
-    return player.model_copy(update={"promotion_status": reason})
+        found = deviations.get_deviations(session, league.population, player.environment)
+    return player.model_copy(update={"promotion_status": reason, "rating_misleads": player_id in found.players})
 
 
 @router.get("/{player_id}/ratings", response_model=wire.Page[wire.RatingPoint])

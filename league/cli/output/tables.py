@@ -18,8 +18,9 @@ NONE = "–"  # noqa: RUF001 - an en dash for missing values
 
 
 def rating(player: wire.Player) -> str:
-    """Format a player's rating ± 2 RD, its 95 % interval, with a question mark if it is provisional."""
-    return interval(player.rating, player.deviation) + ("?" if player.provisional else "")
+    """Format a player's rating ± 2 RD, its 95 % interval, with marks if it is provisional or misleads."""
+    marks = ("?" if player.provisional else "") + ("≠" if player.rating_misleads else "")
+    return interval(player.rating, player.deviation) + marks
 
 
 def interval(rating: float, deviation: float) -> str:
@@ -106,8 +107,11 @@ def _per_second(learner: wire.Learner) -> str:
 
 def explain_marks(players: Iterable[wire.Player]) -> list[str]:
     """Return the legend of the marks in a table of players, one line each."""
+    shown = list(players)
     provisional = "?: provisional, the interval is still too wide for a promotion; rating matches narrow it"
-    return [provisional] if any(player.provisional for player in players) else []
+    misleads = "≠: results against single opponents differ from those that ratings predict, beyond chance"
+    legend = [provisional] if any(player.provisional for player in shown) else []
+    return legend + ([misleads] if any(player.rating_misleads for player in shown) else [])
 
 
 def show_page(page: wire.Page[Any], as_json: bool, table: Grid, legend: Iterable[str] = ()) -> None:

@@ -13,6 +13,8 @@ from league.db.bulk_insert import among
 from league.db.models import Period, Player, Rating
 from league.pagination import Page, paginate
 from league.player_names import display_name
+from league.services.leaderboard import deviations
+from league.services.leaderboard.deviations import PairDeviation
 from league.services.matches import pair_records
 from league.services.population.cache import PopulationCache
 from league.services.ratings import rated_players
@@ -35,6 +37,7 @@ class Opponent:
         low: Lower end of the 95 % interval of the win rate.
         high: Upper end.
         expected: Win rate predicted by the pair model.
+        disagreement: The deviation of the results from the prediction; None if chance explains it.
     """
 
     id: int
@@ -48,6 +51,7 @@ class Opponent:
     low: float
     high: float
     expected: float
+    disagreement: PairDeviation | None
 
 
 def list_ratings(session: Session, player_id: int, limit: int, cursor: int = 0) -> Page[wire.RatingPoint]:
@@ -100,6 +104,7 @@ def list_opponents(session: Session, cache: PopulationCache, player_id: int, lim
     population = cache.of_player(session, player_id)
     indices = np.array([population.index(each) for each in chosen], dtype=np.int64)
     expected = population.expected(np.full(indices.size, population.index(player_id)), indices)
+    deviating = deviations.get_deviations(session, cache, population.environment)
     opponents = [
         Opponent(
             id=player.id,
@@ -113,6 +118,7 @@ def list_opponents(session: Session, cache: PopulationCache, player_id: int, lim
             low=float(low[index]),
             high=float(high[index]),
             expected=float(expected[index]),
+            disagreement=deviating.find(player_id, player.id),
         )
         for index, (player, rating) in enumerate(players[1:])
     ]

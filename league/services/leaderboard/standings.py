@@ -20,6 +20,7 @@ from league.db.models import Event, Learner, Period, Player, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
 from league.player_names import display_name
 from league.services.environments import lookup as environments
+from league.services.leaderboard import deviations
 from league.services.leaderboard.population_win_rate import population_win_rates
 from league.services.population.cache import PopulationCache
 from league.services.ratings import pair_predictions, rated_players, side_ratings
@@ -88,6 +89,7 @@ class StandingsRow:
         rating: On the Glicko scale, after the last period.
         deviation: Rating deviation (RD).
         provisional: Whether the interval is too wide for a promotion.
+        rating_misleads: Whether the player's results differ from those that ratings predict; None for past standings.
         games: Number of rated games.
         win_rate: Expected score against the current population, in [0, 1]; None for a player without games.
         home: Rating at home in asymmetric games; None without one.
@@ -110,6 +112,7 @@ class StandingsRow:
     rating: float
     deviation: float
     provisional: bool
+    rating_misleads: bool | None
     games: int
     win_rate: float | None
     home: OnSide | None
@@ -183,7 +186,12 @@ class Standings:
 
 def get_standings(session: Session, settings: Settings, cache: PopulationCache, environment: str) -> Standings:
     """Return the standings of an environment as of the session's snapshot."""
-    return cache.get(session, environment).cached("standings", lambda: _read(session, settings, environment))
+
+    def read() -> Standings:
+        misleading = deviations.get_deviations(session, cache, environment).players
+        return _read(session, settings, environment, misleading)
+
+    return cache.get(session, environment).cached("standings", read)
 
 
 def get_past_standings(session: Session, settings: Settings, environment: str, period_id: int) -> Standings:
@@ -199,7 +207,7 @@ def get_past_standings(session: Session, settings: Settings, environment: str, p
     if period.environment != environment:
         rule = f"it is a rating period of {period.environment}, not of {environment}"
         raise InvalidRequestError(f"as_of={period_id}", rule, "use a rating period of the same environment")
-    return _read(session, settings, environment, period)
+    return _read(session, settings, environment, None, period)
 
 
 def show(
@@ -215,6 +223,7 @@ def show(
             | {
                 "rank": ranks[row.id],
                 "win_rate": row.win_rate,
+                "rating_misleads": row.rating_misleads,
                 "sides": sides.get(row.id, []),
                 "standing": row.standing,
                 "call_sign": row.call_sign,
@@ -239,7 +248,14 @@ def list_lineages(session: Session, environment: str, limit: int, chosen: int | 
     return dict(session.execute(query).all())
 
 
-def _read(session: Session, settings: Settings, environment: str, past: Period | None = None) -> Standings:
+def _read(
+    session: Session,
+    settings: Settings,
+    environment: str,
+    misleading: frozenset[int] | None,
+    past: Period | None = None,
+) -> Standings:
+    """Read the standings, now or at a past period; `misleading` are the players whose rating misleads."""
     as_of = None if past is None else past.id
     query = rated_players.rated(as_of).where(Player.environment == environment)
     logged: tuple[SQLColumnExpression[str | None], ...] = Player.standing, Player.call_sign
@@ -266,7 +282,12 @@ def _read(session: Session, settings: Settings, environment: str, past: Period |
     named = query.with_only_columns(*columns).outerjoin(Learner, Learner.id == Player.learner_id)
     ranked = named.order_by(rated_players.conservative().desc(), Player.id)
     found = [
-        row._asdict() | {"place": place, "provisional": rated_players.is_provisional(row.kind, row.deviation, settings)}
+        row._asdict()
+        | {
+            "place": place,
+            "provisional": rated_players.is_provisional(row.kind, row.deviation, settings),
+            "rating_misleads": None if misleading is None else row.id in misleading,
+        }
         for place, row in enumerate(session.execute(ranked), start=1)
     ]
     sides = environments.sides(session, environment)

@@ -124,9 +124,10 @@ def _codes(players: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.
     return indices(players, low) * players.size + indices(players, high)
 
 
-def read(session: Session, environment: str) -> PairRecords:
-    """Read the records up to the last closed period."""
-    return _read(session, Payoff.environment == environment)
+def read(session: Session, environment: str, matches_min: int = 0) -> PairRecords:
+    """Read the records up to the last closed period, of pairs with at least `matches_min` matches."""
+    own = Payoff.environment == environment
+    return _read(session, own if matches_min == 0 else own & (Payoff.matches >= matches_min))
 
 
 def of_player(session: Session, player_id: int) -> PairRecords:

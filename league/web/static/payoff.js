@@ -9,6 +9,7 @@ const NUMBERED_FROM = 20; // below it every fifth column has its number
 const STRENGTH_POWER = 0.7; // below 1: small differences from even are seen as well
 const SURE_FROM = 30; // matches from which a cell has its full colour
 const FAINTEST = 0.3;
+const CORNER = 0.4; // of a cell, the triangle of a pair that deviates
 
 const canvas = document.getElementById("map");
 const readout = document.getElementById("cell");
@@ -36,14 +37,15 @@ function pair(row, column) {
   const matches = cells.matches[index];
   if (!matches) return { winRate, matches };
   const met = cells.met[index];
-  return { winRate, matches, low: view(cells[low][met]), high: view(cells[high][met]) };
+  const predicted = index in cells.predicted ? view(cells.predicted[index]) : null;
+  return { winRate, matches, low: view(cells[low][met]), high: view(cells[high][met]), predicted };
 }
 
 // --- drawing ---
 
 function colours() {
   const of = (selector) => getComputedStyle(document.querySelector(selector)).color;
-  return { wins: of(".key .wins"), losses: of(".key .losses"), ink: of(".map"), soft: of(".key") };
+  return { wins: of(".key .wins"), losses: of(".key .losses"), ink: of(".map"), soft: of(".key"), warn: of(".key .deviates") };
 }
 
 function layout() {
@@ -135,6 +137,7 @@ function paint(brush, palette, row, column) {
   brush.fillRect(x, y, side, side);
   brush.globalAlpha = 1;
   if (!told.matches) hatch(brush, palette.soft, x, y, side);
+  if (told.predicted != null) corner(brush, palette.warn, x, y, side);
   if (marked.has(`${row},${column}`)) outline(brush, palette.ink, row, column, 2);
 }
 
@@ -147,6 +150,16 @@ function hatch(brush, colour, x, y, side) {
   brush.lineTo(x + side, y);
   brush.stroke();
   brush.globalAlpha = 1;
+}
+
+// Marks the upper right corner of a cell.
+function corner(brush, colour, x, y, side) {
+  brush.fillStyle = colour;
+  brush.beginPath();
+  brush.moveTo(x + side * (1 - CORNER), y);
+  brush.lineTo(x + side, y);
+  brush.lineTo(x + side, y + side * CORNER);
+  brush.fill();
 }
 
 function outline(brush, colour, row, column, width) {
@@ -180,7 +193,9 @@ function words() {
   const link = document.createElement("a");
   link.href = matchesOf(one, other);
   link.textContent = `${told.matches.toLocaleString("en")} ${told.matches === 1 ? "match" : "matches"}`;
-  return [name, " in ", link, `, 95 % interval ${percent(told.low)} to ${percent(told.high)}.`];
+  const interval = `, 95 % interval ${percent(told.low)} to ${percent(told.high)}.`;
+  if (told.predicted == null) return [name, " in ", link, interval];
+  return [name, " in ", link, interval, ` Predicted: ${percent(told.predicted)}, and chance does not explain the difference.`];
 }
 
 function percent(share) {
