@@ -1,8 +1,9 @@
 """The table of environment checks, in the order of the report: each check's name, its rule and the remedy."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from arena.conformance.report import Finding, Verdict
+from arena.conformance.report import Finding, NotApplicableError, Verdict, ViolationError, describe
 
 
 @dataclass(frozen=True)
@@ -13,58 +14,59 @@ class Check:
         name: Name of its row in the report.
         rule: The requirement for every environment.
         remedy: How to repair an environment that breaks the rule.
+        severity: Verdict of a violation: a warning if a game may break the rule on purpose.
+        stops: Whether a violation ends the verification, because later results would be meaningless or matches would
+            not end.
     """
 
     name: str
     rule: str
     remedy: str
+    severity: Verdict = Verdict.FAILED
+    stops: bool = False
 
-    def passed(self, detail: str) -> Finding:
-        """Return that the environment keeps the rule."""
-        return Finding(self.name, Verdict.PASSED, detail)
+    def finding(self, verdict: Verdict, detail: str, where: str = "") -> Finding:
+        """Return the row of the report."""
+        explanation = (self.rule, self.remedy) if verdict in (Verdict.FAILED, Verdict.WARNING) else ()
+        return Finding(self.name, verdict, detail, where, *explanation)
 
-    def info(self, detail: str) -> Finding:
-        """Return information without a verdict."""
-        return Finding(self.name, Verdict.INFO, detail)
-
-    def failed(self, seen: str, where: str = "") -> Finding:
-        """Return that the environment breaks the rule."""
-        return Finding(self.name, Verdict.FAILED, seen, where, self.rule, self.remedy)
-
-    def warned(self, seen: str, where: str = "") -> Finding:
-        """Return that the environment may break the rule."""
-        return Finding(self.name, Verdict.WARNING, seen, where, self.rule, self.remedy)
-
-    def not_applicable(self, why: str) -> Finding:
-        """Return that the rule does not concern this environment."""
-        return Finding(self.name, Verdict.NOT_APPLICABLE, why)
-
-    def not_reached(self, why: str) -> Finding:
-        """Return that an earlier failure prevented the check."""
-        return Finding(self.name, Verdict.NOT_REACHED, why)
+    def run(self, check: Callable[[], str]) -> Finding:
+        """Run a check that returns details if the rule is kept; an error of the game breaks it."""
+        try:
+            return self.finding(Verdict.PASSED, check())
+        except NotApplicableError as reason:
+            return self.finding(Verdict.NOT_APPLICABLE, str(reason))
+        except ViolationError as violation:
+            return self.finding(violation.verdict or self.severity, violation.seen, violation.where)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a game raises
+            return self.finding(Verdict.FAILED, describe(error))
 
 
 SPECIFICATION = Check(
     "specification",
     "the spec of an environment is complete, consistent, and the same each time it is created",
     "correct the spec: arena/environments/spec.py describes each field",
+    stops=True,
 )
 SIGNATURE = Check(
     "signature",
     "two processes that create the environment get the same spec, because only its signature decides which "
     "players can meet",
     "declare nothing that depends on the process, such as the order of a set, a path, the time or a counter",
+    stops=True,
 )
 ANSWERS = Check(
     "responds",
     "another process can open matches and play decisions, each within the time limit",
     "fix the error in the traceback, and make everything that the game needs available where it is created",
+    stops=True,
 )
 LAYOUT = Check(
     "layout",
     "observations have the shapes of the spec: values are float32, masks and active are bool, all on the "
     "environment's device",
     "allocate them with spec.num_agents, spec.observation_size and the masked heads",
+    stops=True,
 )
 RANGES = Check(
     "ranges",
@@ -75,6 +77,7 @@ OPTIONS = Check(
     "legal options",
     "every active agent has at least one legal option of every categorical head",
     "allow an option without effect, or mark the agent as inactive (in a mask 1 is legal and 0 is not)",
+    stops=True,
 )
 ABSENT = Check(
     "inactive agents",
@@ -87,21 +90,25 @@ RETURNING = Check(
     "in games without turns, an inactive agent stays inactive until the episode ends, because its recurrent state"
     " is not reset",
     "give a new agent an index that is unused in this match, or declare turn_based if the agent only waits",
+    severity=Verdict.WARNING,
 )
 OWN_SIDE = Check(
     "own side",
     "if the sides differ, each agent can observe which side it plays",
     "add an entry to the observation that is 0 at home and 1 away, unless agents should play both sides alike",
+    severity=Verdict.WARNING,
 )
 ACCEPTED = Check(
     "legal actions",
     "step accepts every action that the masks allow, and the match continues or ends",
     "correct step, or forbid the action in the mask",
+    stops=True,
 )
 REWARDS = Check(
     "rewards",
     "rewards are finite float32 of shape (E, N)",
     "correct the reward: look for a division by zero or an overflow",
+    stops=True,
 )
 ZERO_SUM = Check(
     "zero-sum",
@@ -112,17 +119,20 @@ ENDS = Check(
     "ends",
     "a match ends within max_decisions, either terminated or truncated",
     "end it by the rules of the game or truncate it at the limit, never both, or declare a higher max_decisions",
+    stops=True,
 )
 OUTCOMES = Check(
     "outcomes",
     "the outcome of a finished match has a score of home in [0, 1] and a reason of the spec, other rows have 0.5 "
     "and reason 0",
     "write the outcome when a match ends, and only then",
+    stops=True,
 )
 LENGTHS = Check(
     "lengths",
     "an outcome counts the decisions of its match, including the last one",
     "count every step of a row since the start of its match, and restart with the next match",
+    stops=True,
 )
 FINAL = Check(
     "final observation",
@@ -195,6 +205,7 @@ STEP_LIMIT = Check(
     "unfinished in training",
     "let the game end matches (terminated), or raise its limit. If the limit is a rule of the game, terminate "
     "there or declare limit_decides=True. Nothing is wrong if only random players never finish",
+    severity=Verdict.WARNING,
 )
 SIDES = Check(
     "sides",
@@ -203,11 +214,13 @@ SIDES = Check(
     "if one side has an advantage by the rules, pass alike_sides=False to TwoSided or TensorGame, so that players"
     " are rated per side. Otherwise try more --matches and another --seed (one in twenty balanced games gets this"
     " warning by chance), then correct the game. Rated matches swap sides in any case",
+    severity=Verdict.WARNING,
 )
 SCORES = Check(
     "scores and rewards",
     "the winner earns more reward: players learn from rewards but are rated by scores",
     "check whether sides or signs are swapped, and whether the reward is for winning",
+    severity=Verdict.WARNING,
 )
 CONTAINED = Check(
     "side effects",
@@ -221,5 +234,3 @@ SPEED = Check("speed", "", "")
 TABLE = tuple(each for each in list(globals().values()) if isinstance(each, Check))
 PLAYED = TABLE[TABLE.index(LAYOUT) : TABLE.index(REPEATS)]
 """Checks of every decision while matches are played at random."""
-LATER = TABLE[TABLE.index(REPEATS) : TABLE.index(SPEED)]
-"""Checks that need an environment in which matches can be played to their end."""

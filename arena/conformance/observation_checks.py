@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from arena.conformance.transitions import Fault, ObservationBatch, Transition, first
+from arena.conformance.transitions import Fault, ObservationBatch, Transition, first, misshapen
 from arena.environments.spec import ChoiceBlock, EnvironmentSpec, HeadKind
 
 MAX_STORED_OBSERVATIONS = 4096
@@ -24,15 +24,8 @@ def misplaced(glance: ObservationBatch) -> Fault | None:
         "active": (seen.active, agents, torch.bool),
         **{f"mask {name!r}": (seen.masks[name], (*agents, size), torch.bool) for name, size in masked.items()},
     }
-    for name, (tensor, shape, kind) in expected.items():
-        if not isinstance(tensor, Tensor):
-            return Fault(f"{name} is a {type(tensor).__name__}: it must be a tensor")
-        if tuple(tensor.shape) != shape or tensor.dtype is not kind or tensor.device != glance.env.device:
-            return Fault(
-                f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}: {kind} of {shape} on "
-                f"{glance.env.device} is declared"
-            )
-    return None
+    faults = (misshapen(glance.env, name, *tensor) for name, tensor in expected.items())
+    return next(filter(None, faults), None)
 
 
 def out_of_range(glance: ObservationBatch) -> Fault | None:
@@ -82,12 +75,12 @@ class NoReactivation:
     """Checks that inactive agents stay inactive for the rest of an episode, unless the game is turn-based."""
 
     def __init__(self) -> None:
-        self._inactive: Tensor | None = None
+        self._inactive = torch.zeros((), dtype=torch.bool)
 
     def __call__(self, moment: Transition) -> Fault | None:
         """Check the agents that are active in the next decision."""
         active, ended = moment.step.observation.active, moment.step.ended[:, None]
-        before = ~moment.before.active if self._inactive is None else self._inactive
+        before = ~moment.before.active | self._inactive
         back = first(before & active & ~ended) if not moment.env.spec.turn_based else None
         self._inactive = torch.where(ended, ~active, before | ~active)
         return None if back is None else Fault("it is active again after it was inactive", *back)

@@ -10,8 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from arena.conformance import checks
-from arena.conformance.report import Finding
+from arena.conformance.report import ViolationError
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 HARMLESS = ("/dev/null", "/dev/zero", "/dev/urandom")
@@ -79,13 +78,13 @@ def waited_for() -> set[threading.Thread]:
     return {each for each in threading.enumerate() if not each.daemon and not each.name.startswith(EXECUTORS)}
 
 
-def report_side_effects(effects: list[str], threads: set[threading.Thread]) -> Finding:
-    """Return the finding for recorded side effects and for threads that are still running."""
+def report_side_effects(effects: list[str], threads: set[threading.Thread]) -> str:
+    """Check recorded side effects and the threads that are still running."""
     found = [*effects, *(f"leaves thread {each.name} behind" for each in sorted(threads, key=str))]
-    if not found:
-        return checks.CONTAINED.passed("no file, no pickle, no connection, no process (by Python code)")
-    others = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return checks.CONTAINED.failed(f"during a match it {found[0]}{others}")
+    if found:
+        others = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        raise ViolationError(f"during a match it {found[0]}{others}")
+    return "no file, no pickle, no connection, no process (by Python code)"
 
 
 def _writes(path: Any, mode: Any, flags: Any) -> bool:  # noqa: ANN401  whatever was opened

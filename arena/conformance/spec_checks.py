@@ -6,9 +6,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-from arena.conformance import checks
-from arena.conformance.report import Finding
+from arena.conformance.report import ViolationError
 from arena.environments.spec import EnvironmentSpec, HeadKind, MemberMask, ObservationBlock
 
 FRESH_LIMIT_S = 600.0
@@ -29,40 +30,33 @@ def faults_of(spec: EnvironmentSpec) -> list[str]:
     return [*_faults_of_agents(spec), *_faults_of_blocks(spec), *_faults_of_heads(spec), *_faults_of_ends(spec)]
 
 
-def compare_with_fresh_processes(spec: EnvironmentSpec) -> Finding:
+def compare_with_fresh_processes(spec: EnvironmentSpec) -> str:
     """Declare the environment in new processes and compare the signatures."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    started = [
-        subprocess.Popen(  # noqa: S603  this interpreter, and a line of this module
-            [sys.executable, "-c", DECLARE, spec.name],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+    with ThreadPoolExecutor(len(HASH_SEEDS)) as pool:
+        for signature in pool.map(partial(_declare_in_new_process, spec.name), HASH_SEEDS):
+            if signature != spec.signature:
+                raise ViolationError(f"it is {spec.signature} here and {signature} in a new process")
+    return f"{spec.signature}, in {len(HASH_SEEDS)} new processes too"
+
+
+def _declare_in_new_process(name: str, hash_seed: str) -> str:
+    """Return the signature of an environment in a new process."""
+    path = os.pathsep.join(filter(None, sys.path))
+    try:
+        process = subprocess.run(  # noqa: S603  this interpreter, and a line of this module
+            [sys.executable, "-c", DECLARE, name],
+            capture_output=True,
             text=True,
-            env={**environment, "PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": hash_seed},
+            timeout=FRESH_LIMIT_S,
+            check=False,
         )
-        for seed in HASH_SEEDS
-    ]
-    for process in started:
-        try:
-            detail, failed = process.communicate(timeout=FRESH_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            _end(started)
-            return checks.SIGNATURE.failed(f"a new process did not declare it within {FRESH_LIMIT_S:g} s")
-        if process.returncode != 0:
-            _end(started)
-            cause = (failed.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
-            return checks.SIGNATURE.failed(f"a new process cannot declare it: {cause}")
-        signature = detail.split()[-1]
-        if signature != spec.signature:
-            _end(started)
-            return checks.SIGNATURE.failed(f"it is {spec.signature} here and {signature} in a new process")
-    return checks.SIGNATURE.passed(f"{spec.signature}, in {len(started)} new processes too")
-
-
-def _end(processes: Sequence["subprocess.Popen[str]"]) -> None:
-    for process in processes:
-        process.kill()
-        process.communicate()
+    except subprocess.TimeoutExpired:
+        raise ViolationError(f"a new process did not declare it within {FRESH_LIMIT_S:g} s") from None
+    if process.returncode != 0:
+        cause = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        raise ViolationError(f"a new process cannot declare it: {cause}")
+    return process.stdout.split()[-1]
 
 
 def _faults_of_agents(spec: EnvironmentSpec) -> Iterator[str]:

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from arena.conformance.transitions import Fault, Transition, first, unlike
-from arena.environments.base import Observation, StepResult
+from arena.conformance.transitions import Fault, Transition, first, misshapen, paired, parts_of, tensors_of, unlike
 
 NOBODY_WINS = 0.5
 """Score of an unfinished match."""
@@ -12,15 +11,12 @@ NOBODY_WINS = 0.5
 ZERO_SUM_TOLERANCE = 1e-4
 """Relative tolerance for a sum of rewards of 0, because float32 rounds."""
 
-OBSERVATIONS = "observations: "
-"""Prefix of the names of a step's observations in `tensors_of`."""
-
 
 def wrong_rewards(moment: Transition) -> Fault | None:
     """Check that rewards are finite float32 of shape (E, N)."""
-    reward, shape = moment.step.reward, (moment.env.num_envs, moment.env.spec.num_agents)
-    if tuple(reward.shape) != shape or reward.dtype is not torch.float32:
-        return Fault(f"rewards are {reward.dtype} of shape {tuple(reward.shape)}: torch.float32 of {shape} is required")
+    env, reward = moment.env, moment.step.reward
+    if fault := misshapen(env, "reward", reward, (env.num_envs, env.spec.num_agents), torch.float32):
+        return fault
     place = first(~torch.isfinite(reward))
     return None if place is None else Fault(f"its reward is {float(reward[place])}", *place)
 
@@ -29,15 +25,13 @@ class UnequalSums:
     """Checks that the rewards of each match sum to 0 over all agents."""
 
     def __init__(self) -> None:
-        self._sum: Tensor | None = None
-        self._size: Tensor | None = None
+        self._sum = self._size = torch.zeros((), dtype=torch.float64)
 
     def __call__(self, moment: Transition) -> Fault | None:
         """Add the rewards and check the sums of finished matches."""
         reward, over = moment.step.reward.double(), moment.step.over
-        total, size = reward.sum(dim=1), reward.abs().sum(dim=1)
-        self._sum = total if self._sum is None else self._sum + total
-        self._size = size if self._size is None else self._size + size
+        self._sum = self._sum + reward.sum(dim=1)
+        self._size = self._size + reward.abs().sum(dim=1)
         place = first(over & (self._sum.abs() > ZERO_SUM_TOLERANCE * (1.0 + self._size)))
         fault = None if place is None else Fault(f"its rewards sum to {float(self._sum[place]):g}", *place)
         self._sum, self._size = self._sum.masked_fill(over, 0.0), self._size.masked_fill(over, 0.0)
@@ -46,10 +40,10 @@ class UnequalSums:
 
 def wrong_ends(moment: Transition) -> Fault | None:
     """Check that end flags are bool (E,), not both true, and that no match exceeds its limit."""
-    step, shape, limit = moment.step, (moment.env.num_envs,), moment.env.spec.max_decisions
+    env, step, limit = moment.env, moment.step, moment.env.spec.max_decisions
     for name, flag in (("terminated", step.terminated), ("truncated", step.truncated), ("over", step.over)):
-        if tuple(flag.shape) != shape or flag.dtype is not torch.bool:
-            return Fault(f"{name} is {flag.dtype} of shape {tuple(flag.shape)}: torch.bool of {shape} is required")
+        if fault := misshapen(env, name, flag, (env.num_envs,), torch.bool):
+            return fault
     if place := first(step.terminated & step.truncated):
         return Fault("it is both terminated and truncated", *place)
     if place := first(step.over & ~step.ended):
@@ -61,12 +55,11 @@ def wrong_ends(moment: Transition) -> Fault | None:
 
 def wrong_outcomes(moment: Transition) -> Fault | None:
     """Check that scores and reasons are in range, and neutral while a match continues."""
-    outcome, over, reasons = moment.step.outcome, moment.step.over, len(moment.env.spec.reasons)
-    score, reason, shape = outcome.score, outcome.reason, (moment.env.num_envs,)
-    kinds = ((("score", score), torch.float64), (("reason", reason), torch.int64))
-    for (name, tensor), kind in kinds:
-        if tuple(tensor.shape) != shape or tensor.dtype is not kind:
-            return Fault(f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}: {kind} of {shape} is required")
+    env, over, reasons = moment.env, moment.step.over, len(moment.env.spec.reasons)
+    score, reason = moment.step.outcome.score, moment.step.outcome.reason
+    for name, tensor, dtype in (("score", score, torch.float64), ("reason", reason, torch.int64)):
+        if fault := misshapen(env, name, tensor, (env.num_envs,), dtype):
+            return fault
     if place := first(over & ~((score >= 0.0) & (score <= 1.0))):
         return Fault(f"home's score is {float(score[place]):g}", *place)
     if place := first(over & ((reason < 0) | (reason >= reasons))):
@@ -78,15 +71,13 @@ def wrong_outcomes(moment: Transition) -> Fault | None:
 
 def wrong_lengths(moment: Transition) -> Fault | None:
     """Check that finished matches report their number of decisions."""
-    detail = moment.step.outcome.decisions
-    if tuple(detail.shape) != (moment.env.num_envs,) or detail.dtype is not torch.int64:
-        return Fault(
-            f"decisions are {detail.dtype} of shape {tuple(detail.shape)}: torch.int64 for each match is required"
-        )
-    place = first(moment.step.over & (detail != moment.lengths))
+    decisions = moment.step.outcome.decisions
+    if fault := misshapen(moment.env, "decisions", decisions, (moment.env.num_envs,), torch.int64):
+        return fault
+    place = first(moment.step.over & (decisions != moment.lengths))
     if place is None:
         return None
-    return Fault(f"it reports {int(detail[place])} decisions, but had {int(moment.lengths[place])}", *place)
+    return Fault(f"it reports {int(decisions[place])} decisions, but had {int(moment.lengths[place])}", *place)
 
 
 class FinalObservation:
@@ -104,7 +95,7 @@ class FinalObservation:
         """Compare the final observation with the next observation."""
         step = moment.step
         final, after = step.final_observation, step.observation
-        for name, one, other in _pairs(final, after):
+        for name, one, other in paired(parts_of(final), parts_of(after)):
             differs = unlike(one, other).flatten(1).any(dim=1) & ~step.ended
             if place := first(differs):
                 return Fault(f"the episode continues, but {name} differ from the observation", *place)
@@ -115,7 +106,7 @@ class FinalObservation:
 
     def _look_for_openings(self, moment: Transition) -> Fault | None:
         step = moment.step
-        pairs = _pairs(step.final_observation, step.observation)
+        pairs = paired(parts_of(step.final_observation), parts_of(step.observation))
         other = torch.stack([unlike(final, opening).flatten(1).any(dim=1) for _, final, opening in pairs]).any(dim=0)
         moved = unlike(moment.before.values, step.observation.values).flatten(1).any(dim=1)
         over = step.over
@@ -155,31 +146,3 @@ class NoAliasing:
                 return Fault(f"{name} of the previous decision have changed", place[0])
         self._last = [(name, tensor, tensor.clone()) for name, tensor in tensors_of(moment.step)]
         return None
-
-
-def tensors_of(step: StepResult) -> list[tuple[str, Tensor]]:
-    """Return all tensors of a step with their names; the leading axis of each is E."""
-    sights = ((OBSERVATIONS, step.observation), ("the final observation: ", step.final_observation))
-    return [
-        *((f"{whose}{name}", tensor) for whose, seen in sights for name, tensor in parts_of(seen)),
-        ("rewards", step.reward),
-        ("terminations", step.terminated),
-        ("truncations", step.truncated),
-        ("ends of matches", step.over),
-        ("scores", step.outcome.score),
-        ("reasons", step.outcome.reason),
-        ("lengths", step.outcome.decisions),
-    ]
-
-
-def parts_of(seen: Observation) -> list[tuple[str, Tensor]]:
-    """Return all tensors of an observation with their names."""
-    return [
-        ("values", seen.values),
-        ("active agents", seen.active),
-        *((f"masks of head {name!r}", mask) for name, mask in seen.masks.items()),
-    ]
-
-
-def _pairs(one: Observation, other: Observation) -> list[tuple[str, Tensor, Tensor]]:
-    return [(name, mine, theirs) for (name, mine), (_, theirs) in zip(parts_of(one), parts_of(other), strict=True)]

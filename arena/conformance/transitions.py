@@ -1,6 +1,6 @@
 """Inputs of the checks: batched observations and transitions, and the faults that the checks return."""
 
-import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,6 +10,9 @@ from torch import Tensor
 
 from arena.environments.base import Actions, Environment, Observation, StepResult
 from arena.policies.scripted import RandomPolicy
+
+OBSERVATIONS = "observations: "
+"""Prefix of the names of a step's observations in `tensors_of`."""
 
 
 class Fault(NamedTuple):
@@ -71,10 +74,35 @@ def draw(env: Environment, observation: Observation, rng: torch.Generator) -> Ac
     return {name: action.reshape(*rows, *action.shape[1:]) for name, action in actions.items()}
 
 
+def misshapen(env: Environment, name: str, tensor: object, shape: tuple[int, ...], dtype: torch.dtype) -> Fault | None:
+    """Check the shape, type and device of a tensor."""
+    if not isinstance(tensor, Tensor):
+        return Fault(f"{name} is a {type(tensor).__name__}: it must be a tensor")
+    if tuple(tensor.shape) == shape and tensor.dtype is dtype and tensor.device == env.device:
+        return None
+    seen = f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}"
+    return Fault(f"{seen}: {dtype} of {shape} on {env.device} is required")
+
+
+def choose(where: Bool[Tensor, "..."], ones: Actions, others: Actions) -> Actions:
+    """Return the first actions where a mask over the leading axes is true, and the others elsewhere."""
+    return {
+        name: torch.where(where.view(*where.shape, *(1,) * (action.dim() - where.dim())), action, others[name])
+        for name, action in ones.items()
+    }
+
+
 def first(broken: Tensor) -> tuple[int, ...] | None:
     """Return the index of the first true element of a bool tensor; None if all are false."""
     found = broken.nonzero()
     return tuple(found[0].tolist()) if len(found) else None
+
+
+def paired(
+    ones: Sequence[tuple[str, Tensor]], others: Sequence[tuple[str, Tensor]]
+) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Yield the tensors of the same name."""
+    return ((name, one, other) for (name, one), (_, other) in zip(ones, others, strict=True))
 
 
 def unlike(one: Tensor, other: Tensor) -> Tensor:
@@ -83,9 +111,25 @@ def unlike(one: Tensor, other: Tensor) -> Tensor:
     return differs & ~(one.isnan() & other.isnan()) if one.is_floating_point() else differs
 
 
-def describe(error: BaseException) -> str:
-    """Return an error in one line, with the line of code that raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    location = f" ({frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""
-    message = " ".join(str(error).split())
-    return f"{type(error).__name__}: {message}{location}" if message else f"{type(error).__name__}{location}"
+def tensors_of(step: StepResult) -> list[tuple[str, Tensor]]:
+    """Return all tensors of a step with their names; the leading axis of each is E."""
+    sights = ((OBSERVATIONS, step.observation), ("the final observation: ", step.final_observation))
+    return [
+        *((f"{whose}{name}", tensor) for whose, seen in sights for name, tensor in parts_of(seen)),
+        ("rewards", step.reward),
+        ("terminations", step.terminated),
+        ("truncations", step.truncated),
+        ("ends of matches", step.over),
+        ("scores", step.outcome.score),
+        ("reasons", step.outcome.reason),
+        ("lengths", step.outcome.decisions),
+    ]
+
+
+def parts_of(seen: Observation) -> list[tuple[str, Tensor]]:
+    """Return all tensors of an observation with their names."""
+    return [
+        ("values", seen.values),
+        ("active agents", seen.active),
+        *((f"masks of head {name!r}", mask) for name, mask in seen.masks.items()),
+    ]
