@@ -85,7 +85,9 @@ def _lease(explanation: wire.LeaseExplanation) -> Table:
 def _tables(account: wire.DrawAccount, limit: int) -> Sequence[Grid | str]:
     """Return the tables of an opponent distribution: its branches, filters and opponents."""
     drawn = sorted(account.items, key=lambda item: (-(item.propensity or 0.0), item.player_id))
-    parts: list[Grid | str] = [_branches(account), _filters(account), _opponents(drawn[:limit])]
+    shown = drawn[:limit]
+    parts: list[Grid | str] = [_branches(account), _filters(account), _opponents(shown)]
+    parts += tables.explain_provisional(shown)
     rest = drawn[limit:]
     if rest:
         together = None if rest[0].propensity is None else sum(item.propensity or 0.0 for item in rest)
@@ -121,7 +123,7 @@ def _opponents(items: Sequence[wire.OpponentChance]) -> Grid:
     rows = [
         [
             *(str(item.player_id), item.name, share(item.propensity), share(item.win_rate), str(item.games)),
-            f"{item.rating:.0f} ± {2 * item.deviation:.0f}",
+            tables.interval(item.rating, item.deviation) + ("?" if item.provisional else ""),
             *(_record(getattr(item, name)) for name in used),
         ]
         for item in items

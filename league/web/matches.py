@@ -94,7 +94,9 @@ def listing(request: Request, league: Running, visit: Visiting, params: QueryPar
     """Show matches; a script receives only the part below the filters."""
     with league.database.read() as session:
         log = Log(
-            found=match_queries.list_matches(session, params.wanted(visit.environment), PAGE, params.before or None),
+            found=match_queries.list_matches(
+                session, league.settings, params.wanted(visit.environment), PAGE, params.before or None
+            ),
             players=tuple(rated_players.show(session, league.settings, each) for each in params.players),
             usage=replays.usage(session),
         )
@@ -108,7 +110,7 @@ def listing(request: Request, league: Running, visit: Visiting, params: QueryPar
 def show(match_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     """Show one match, with its replay if it was recorded."""
     with league.database.read() as session:
-        match = match_queries.get_match(session, match_id)
+        match = match_queries.get_match(session, league.settings, match_id)
     return visit.of(match.environment).page("match.html", "matches", f"Match {match_id}", match=match)
 
 

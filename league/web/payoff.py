@@ -15,7 +15,7 @@ from league.api.state import AppState
 from league.errors import UnknownPlayerError
 from league.services.leaderboard import deviations, payoff_matrix, predicted_cycle
 from league.services.leaderboard.deviations import Deviations, PairDeviation
-from league.services.leaderboard.payoff_matrix import PayoffMatrix, PayoffPlayer
+from league.services.leaderboard.payoff_matrix import PayoffFilter, PayoffMatrix, PayoffPlayer
 from league.services.rating_periods import queries as period_queries
 from league.services.ratings import pair_predictions
 from league.web.layout import PageRoute, Visit, Visiting
@@ -140,10 +140,8 @@ def against(
 
 
 def _drawn(session: Session, league: AppState, visit: Visit, params: PageQuery) -> PayoffMatrix:
-    learners = params.who != "frozen"
-    return payoff_matrix.get_payoff_matrix(
-        session, league.population, visit.environment, int(params.most), learners=learners
-    )
+    wanted = PayoffFilter(int(params.most), learners=params.who != "frozen")
+    return payoff_matrix.get_payoff_matrix(session, league.settings, league.population, visit.environment, wanted)
 
 
 def _deviating_cells(drawn: PayoffMatrix, deviating: Deviations) -> dict[int, int]:

@@ -113,8 +113,12 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     with league.database.read() as session:
         profile = _profile(session, league, player_id)
         champion = champions.champion_id(session, profile.player.environment)
-        met, met_in_all = player_profile.list_opponents(session, league.population, player_id, OPPONENTS)
-        log = match_queries.list_matches(session, MatchFilter(None, players=(player_id,)), MATCHES).items
+        met, met_in_all = player_profile.list_opponents(
+            session, league.settings, league.population, player_id, OPPONENTS
+        )
+        log = match_queries.list_matches(
+            session, league.settings, MatchFilter(None, players=(player_id,)), MATCHES
+        ).items
         events = audit_log.list_events(session, AuditFilter(player_id=player_id), EVENTS).items
     visit = visit.of(profile.player.environment)
     return visit.page(
@@ -166,7 +170,7 @@ def opponents(
 ) -> HTMLResponse:
     """Return more of a player's opponents."""
     with league.database.read() as session:
-        met, met_in_all = player_profile.list_opponents(session, league.population, player_id, limit)
+        met, met_in_all = player_profile.list_opponents(session, league.settings, league.population, player_id, limit)
         player = rated_players.show(session, league.settings, player_id)
     return visit.part("_player_opponents.html", met=met, met_in_all=met_in_all, player=player)
 

@@ -35,6 +35,8 @@ class OpponentChance(Answer):
     """Rating on the Glicko scale."""
     deviation: float
     """Rating deviation (RD)."""
+    provisional: bool = False
+    """Whether its interval is too wide for a promotion."""
     among: Record | None = None
     """Its results against the other opponents."""
     earlier: Record | None = None

@@ -12,6 +12,7 @@ from league.pagination import Page
 from league.player_names import display_name
 from league.services.environments import lookup as environments
 from league.services.leaderboard import deviations, payoff_matrix, predicted_cycle, regressions, superiority
+from league.services.leaderboard.payoff_matrix import PayoffFilter
 from league.services.promotion import redundancy
 from league.services.ratings import pair_predictions
 from league.wire import PREFIX
@@ -33,9 +34,8 @@ def get_payoff(
     with league.database.read() as session:
         chosen = environment or environments.only(session)
         environments.require_known(session, chosen)
-        matrix = payoff_matrix.get_payoff_matrix(
-            session, league.population, chosen, limit, learners=learners, open_matches=True
-        )
+        wanted = PayoffFilter(limit, learners=learners, open_matches=True)
+        matrix = payoff_matrix.get_payoff_matrix(session, league.settings, league.population, chosen, wanted)
         deviating = deviations.get_deviations(session, league.population, chosen)
     names = {player.id: wire.PlayerName(player_id=player.id, name=player.name) for player in matrix.players}
     return wire.Payoff(

@@ -59,7 +59,7 @@ def _examine(league: AppState, caller: Principal, body: wire.ReleaseRequest) -> 
 def get_lease(lease_id: Word, league: Running, now: Now, _: Reader) -> wire.LeaseExplanation:
     """Return a lease, its outcome, and the distribution that it was drawn from."""
     with league.database.read() as session:
-        return leases.explain(session, lease_id, now)
+        return leases.explain(session, league.settings, lease_id, now)
 
 
 @preview_router.get("/matchmaking/preview")

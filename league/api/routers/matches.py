@@ -47,14 +47,18 @@ def list_matches(
             rated_players.require(session, each)
         if environment is None and not players:
             environment = environments.only(session)
-        return match_queries.list_matches(session, MatchFilter(environment, kind, players, recorded), limit, cursor)
+        return match_queries.list_matches(
+            session, league.settings, MatchFilter(environment, kind, players, recorded), limit, cursor
+        )
 
 
 @router.get("/{match_id}")
 def get_match(match_id: Id, league: Running, _: Reader) -> wire.PlayedMatch:
     """Return one match with the behaviour measures of both sides."""
     with league.database.read() as session:
-        match = wire.Match.model_validate(match_queries.get_match(session, match_id), from_attributes=True)
+        match = wire.Match.model_validate(
+            match_queries.get_match(session, league.settings, match_id), from_attributes=True
+        )
         return wire.PlayedMatch(**dict(match), behaviour=behaviours.of_match(session, match_id))
 
 

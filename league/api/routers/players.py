@@ -125,7 +125,9 @@ def list_player_matches(
     """List a player's matches, newest first."""
     with league.database.read() as session:
         rated_players.require(session, player_id)
-        return match_queries.list_matches(session, MatchFilter(None, players=(player_id,)), limit, cursor)
+        return match_queries.list_matches(
+            session, league.settings, MatchFilter(None, players=(player_id,)), limit, cursor
+        )
 
 
 @router.get("/{player_id}/reports", response_model=wire.Page[wire.PlayerReport])

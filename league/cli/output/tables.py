@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 from pydantic_core import to_json
@@ -15,6 +15,14 @@ PIPED_WIDTH = 100_000
 """Width without a terminal, large enough that lines never wrap."""
 
 NONE = "–"  # noqa: RUF001 - an en dash for missing values
+
+
+class Provisional(Protocol):
+    """A row with a rating that may be provisional."""
+
+    @property
+    def provisional(self) -> bool:
+        """Whether its interval is too wide for a promotion."""
 
 
 def rating(player: wire.Player) -> str:
@@ -105,13 +113,17 @@ def _per_second(learner: wire.Learner) -> str:
     return NONE if speed is None else f"{speed:,.0f}"
 
 
+def explain_provisional(rows: Iterable[Provisional]) -> list[str]:
+    """Return the legend of question marks in a table, if it has any."""
+    provisional = "?: provisional, the interval is still too wide for a promotion; rating matches narrow it"
+    return [provisional] if any(row.provisional for row in rows) else []
+
+
 def explain_marks(players: Iterable[wire.Player]) -> list[str]:
     """Return the legend of the marks in a table of players, one line each."""
     shown = list(players)
-    provisional = "?: provisional, the interval is still too wide for a promotion; rating matches narrow it"
     misleads = "≠: results against single opponents differ from those that ratings predict, beyond chance"
-    legend = [provisional] if any(player.provisional for player in shown) else []
-    return legend + ([misleads] if any(player.rating_misleads for player in shown) else [])
+    return explain_provisional(shown) + ([misleads] if any(player.rating_misleads for player in shown) else [])
 
 
 def show_page(page: wire.Page[Any], as_json: bool, table: Grid, legend: Iterable[str] = ()) -> None:

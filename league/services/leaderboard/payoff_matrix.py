@@ -11,14 +11,31 @@ from sqlalchemy.orm import Session
 from arena.evaluation import payoff as arithmetic
 from arena.evaluation.intransitivity import significant_cycles
 from arena.ratings.glicko2 import Ratings, conservative
+from league.provisional import is_provisional
 from league.services.matches import pair_records
 from league.services.matches.pair_records import PairRecords
 from league.services.population.cache import Population, PopulationCache
 from league.services.ratings import rated_players
+from league.settings import Settings
 
 FloatArray = NDArray[np.float64]
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PayoffFilter:
+    """Players and matches of a matrix.
+
+    Attributes:
+        limit: Maximum number of players.
+        learners: Whether to include learners, which never play each other.
+        open_matches: Whether matches after the last period count; such a matrix is not cached.
+    """
+
+    limit: int
+    learners: bool = True
+    open_matches: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,7 @@ class PayoffPlayer:
         rating: On the Glicko scale.
         deviation: Rating deviation (RD).
         games: Number of rated games.
+        provisional: Whether its interval is too wide for a promotion.
         weight: Weight in the Nash mixture of the matrix, in [0, 1]; None if the solver found none.
         tangled: Whether it is part of a cycle.
     """
@@ -44,6 +62,7 @@ class PayoffPlayer:
     rating: float
     deviation: float
     games: int
+    provisional: bool
     weight: float | None
     tangled: bool
 
@@ -89,42 +108,35 @@ class PayoffMatrix:
 
 
 def get_payoff_matrix(
-    session: Session,
-    cache: PopulationCache,
-    environment: str,
-    limit: int,
-    *,
-    learners: bool = True,
-    open_matches: bool = False,
+    session: Session, settings: Settings, cache: PopulationCache, environment: str, wanted: PayoffFilter
 ) -> PayoffMatrix:
     """Return the payoff matrix of an environment's strongest active players.
 
     Args:
         session: A transaction.
+        settings: Settings with the width of a provisional interval.
         cache: Cached populations, with the matrix after the last period.
         environment: Name of the environment.
-        limit: Maximum number of players.
-        learners: Whether to include learners, which never play each other.
-        open_matches: Whether matches after the last period count; such a matrix is not cached.
+        wanted: Players and matches.
     """
     population = cache.get(session, environment)
-    if open_matches:
-        return _compute(population, pair_records.current(session, environment), limit, learners=learners)
+    if wanted.open_matches:
+        return _compute(settings, population, pair_records.current(session, environment), wanted)
     return population.cached(
-        ("payoff matrix", limit, learners),
-        lambda: _compute(population, pair_records.read(session, environment), limit, learners=learners),
+        ("payoff matrix", wanted),
+        lambda: _compute(settings, population, pair_records.read(session, environment), wanted),
     )
 
 
-def _compute(population: Population, records: PairRecords, limit: int, *, learners: bool) -> PayoffMatrix:
+def _compute(settings: Settings, population: Population, records: PairRecords, wanted: PayoffFilter) -> PayoffMatrix:
     in_play = [
         index
         for index, member in enumerate(population.members)
-        if member.standing not in rated_players.OUT_OF_PLAY and (learners or member.kind != "learner")
+        if member.standing not in rated_players.OUT_OF_PLAY and (wanted.learners or member.kind != "learner")
     ]
     ratings = population.ratings
     bound = conservative(ratings)
-    shown = sorted(in_play, key=lambda index: (-bound[index], population.members[index].id))[:limit]
+    shown = sorted(in_play, key=lambda index: (-bound[index], population.members[index].id))[: wanted.limit]
     counts, matches = pair_records.matrix(records, [population.members[index].id for index in shown])
     chosen = Ratings(ratings.rating[shown], ratings.deviation[shown], ratings.volatility[shown])
     predicted = population.expected_matrix(np.array(shown, dtype=np.int64))
@@ -134,7 +146,7 @@ def _compute(population: Population, records: PairRecords, limit: int, *, learne
     weights = _nash(joined.win_rate)
     return PayoffMatrix(
         players=[
-            _player(population, index, weight, tangled=rank in tangled)
+            _player(settings, population, index, weight, tangled=rank in tangled)
             for rank, (index, weight) in enumerate(zip(shown, weights, strict=True))
         ],
         total=len(in_play),
@@ -160,16 +172,20 @@ def _nash(win_rate: FloatArray) -> Sequence[float | None]:
     return weights
 
 
-def _player(population: Population, index: int, weight: float | None, *, tangled: bool) -> PayoffPlayer:
+def _player(
+    settings: Settings, population: Population, index: int, weight: float | None, *, tangled: bool
+) -> PayoffPlayer:
     member = population.members[index]
+    deviation = float(population.ratings.deviation[index])
     return PayoffPlayer(
         id=member.id,
         name=member.name,
         call_sign=member.call_sign,
         kind=member.kind,
         rating=float(population.ratings.rating[index]),
-        deviation=float(population.ratings.deviation[index]),
+        deviation=deviation,
         games=int(population.games[index]),
+        provisional=is_provisional(member.kind, deviation, settings),
         weight=weight,
         tangled=tangled,
     )

@@ -13,12 +13,14 @@ from league.db.bulk_insert import among
 from league.db.models import Period, Player, Rating
 from league.pagination import Page, paginate
 from league.player_names import display_name
+from league.provisional import is_provisional
 from league.services.leaderboard import deviations
 from league.services.leaderboard.deviations import PairDeviation
 from league.services.matches import pair_records
 from league.services.population.cache import PopulationCache
 from league.services.ratings import rated_players
 from league.services.ratings.period import RatingConfig
+from league.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Opponent:
         standing: Its standing, for snapshots.
         rating: Its rating.
         deviation: Its rating deviation (RD).
+        provisional: Whether its interval is too wide for a promotion.
         matches: Number of matches.
         win_rate: Mean score, in [0, 1]; a learner's older matches are discounted.
         low: Lower end of the 95 % interval of the win rate.
@@ -46,6 +49,7 @@ class Opponent:
     standing: str | None
     rating: float
     deviation: float
+    provisional: bool
     matches: int
     win_rate: float
     low: float
@@ -85,7 +89,9 @@ def get_rating_curve(session: Session, player_id: int, max_points: int) -> list[
     return _points(session, query.where((numbered.c.number - 1) % step == 0).order_by(Rating.period_id))
 
 
-def list_opponents(session: Session, cache: PopulationCache, player_id: int, limit: int) -> tuple[list[Opponent], int]:
+def list_opponents(
+    session: Session, settings: Settings, cache: PopulationCache, player_id: int, limit: int
+) -> tuple[list[Opponent], int]:
     """Return a player's opponents, most matches first, and their total number.
 
     Raises:
@@ -105,14 +111,16 @@ def list_opponents(session: Session, cache: PopulationCache, player_id: int, lim
     indices = np.array([population.index(each) for each in chosen], dtype=np.int64)
     expected = population.expected(np.full(indices.size, population.index(player_id)), indices)
     deviating = deviations.get_deviations(session, cache, population.environment)
+    ratings = rated_players.ratings(players[1:])
     opponents = [
         Opponent(
             id=player.id,
             name=display_name(player),
             kind=player.kind,
             standing=player.standing,
-            rating=player.start_rating if rating is None else rating.rating,
-            deviation=player.start_deviation if rating is None else rating.deviation,
+            rating=float(ratings.rating[index]),
+            deviation=float(ratings.deviation[index]),
+            provisional=is_provisional(player.kind, float(ratings.deviation[index]), settings),
             matches=int(matches[index]),
             win_rate=float(counts.points[index] / counts.games[index]),
             low=float(low[index]),
@@ -120,7 +128,7 @@ def list_opponents(session: Session, cache: PopulationCache, player_id: int, lim
             expected=float(expected[index]),
             disagreement=deviating.find(player_id, player.id),
         )
-        for index, (player, rating) in enumerate(players[1:])
+        for index, (player, _) in enumerate(players[1:])
     ]
     return opponents, len(records)
 

@@ -19,6 +19,7 @@ from league import wire
 from league.db.models import Event, Learner, Period, Player, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
 from league.player_names import display_name
+from league.provisional import is_provisional
 from league.services.environments import lookup as environments
 from league.services.leaderboard import deviations
 from league.services.leaderboard.population_win_rate import population_win_rates
@@ -285,7 +286,7 @@ def _read(
         row._asdict()
         | {
             "place": place,
-            "provisional": rated_players.is_provisional(row.kind, row.deviation, settings),
+            "provisional": is_provisional(row.kind, row.deviation, settings),
             "rating_misleads": None if misleading is None else row.id in misleading,
         }
         for place, row in enumerate(session.execute(ranked), start=1)

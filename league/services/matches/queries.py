@@ -11,8 +11,10 @@ from league import wire
 from league.db.models import Match, Period, Player, Rating, Replay
 from league.errors import UnknownMatchError
 from league.pagination import Page
+from league.provisional import is_provisional
 from league.services.matches import counting
 from league.services.matches import log as match_log
+from league.settings import Settings
 
 SEARCHED = 100_000
 """Number of ids that one page searches for matches of a kind, so that a rare kind does not scan the whole log."""
@@ -31,6 +33,7 @@ class MatchPlayer:
     call_sign: str | None
     rating: float
     deviation: float
+    provisional: bool
 
 
 @dataclass(frozen=True)
@@ -87,19 +90,21 @@ class MatchFilter:
     recorded: bool = False
 
 
-def get_match(session: Session, match_id: int) -> MatchRow:
+def get_match(session: Session, settings: Settings, match_id: int) -> MatchRow:
     """Return the match with an id.
 
     Raises:
         UnknownMatchError: There is no such match.
     """
-    found = _read(session, [match_id])
+    found = _read(session, settings, [match_id])
     if not found:
         raise UnknownMatchError(match_id, "no match has this id", "list matches with GET /matches")
     return found[0]
 
 
-def list_matches(session: Session, wanted: MatchFilter, limit: int, cursor: int | None = None) -> Page[MatchRow]:
+def list_matches(
+    session: Session, settings: Settings, wanted: MatchFilter, limit: int, cursor: int | None = None
+) -> Page[MatchRow]:
     """List matches newest first, before the cursor.
 
     For all players and one kind, a page searches the last `SEARCHED` ids and may therefore have fewer than `limit`
@@ -112,7 +117,7 @@ def list_matches(session: Session, wanted: MatchFilter, limit: int, cursor: int 
     ids = sorted(session.scalars(last_ids(wanted, floor, end, limit + 1)), reverse=True)
     page = Page.cut(ids, limit, int)
     further = page.next_cursor or (str(floor) if floor > 1 else None)
-    return Page(_read(session, page.items), further)
+    return Page(_read(session, settings, page.items), further)
 
 
 def last_ids(wanted: MatchFilter, floor: int, end: int, limit: int) -> Select[int]:
@@ -155,7 +160,7 @@ def _seats(players: tuple[int, ...]) -> list[list[ColumnElement[bool]]]:
     return [[side == player for side, player in zip(way, players, strict=False)] for way in ways]
 
 
-def _read(session: Session, ids: Iterable[int]) -> list[MatchRow]:
+def _read(session: Session, settings: Settings, ids: Iterable[int]) -> list[MatchRow]:
     wanted = list(ids)
     recorded = select(Replay.match_id).where(Replay.match_id == Match.id).exists()
     entities = Match, _HOME, _AWAY, _HOME_RATING, _AWAY_RATING
@@ -170,8 +175,8 @@ def _read(session: Session, ids: Iterable[int]) -> list[MatchRow]:
             sequence=match.sequence,
             environment=match.environment,
             kind=match.kind,
-            home=_seat(home, home_rating),
-            away=_seat(away, away_rating),
+            home=_seat(home, home_rating, settings),
+            away=_seat(away, away_rating, settings),
             score=match.score,
             reason=match.reason,
             decisions=match.decisions,
@@ -205,11 +210,13 @@ def _last_rating(player: InstrumentedAttribute[int]) -> ScalarSelect[int]:
     return rated.order_by(Rating.period_id.desc()).limit(1).correlate(Match).scalar_subquery()
 
 
-def _seat(player: Player, rating: Rating | None) -> MatchPlayer:
+def _seat(player: Player, rating: Rating | None, settings: Settings) -> MatchPlayer:
+    deviation = player.start_deviation if rating is None else rating.deviation
     return MatchPlayer(
         player_id=player.id,
         name=player.name,
         call_sign=player.call_sign,
         rating=player.start_rating if rating is None else rating.rating,
-        deviation=player.start_deviation if rating is None else rating.deviation,
+        deviation=deviation,
+        provisional=is_provisional(player.kind, deviation, settings),
     )

@@ -15,7 +15,9 @@ from sqlalchemy.orm import Session
 from league.db.bulk_insert import among
 from league.db.models import Draw, Player
 from league.db.upsert import insert_into
+from league.provisional import is_provisional
 from league.services.population.cache import Filter
+from league.settings import Settings
 
 _PRUNED_AT = select(Draw.pruned_at).where(Draw.id == bindparam("id")).with_for_update(read=True)
 _HASH_DIGITS = 32
@@ -63,16 +65,18 @@ def load(session: Session, distribution_id: str) -> DistributionRecord:
     return DistributionRecord(distribution_id, content)
 
 
-def to_wire(session: Session, record: DistributionRecord) -> dict[str, Any]:
+def to_wire(session: Session, settings: Settings, record: DistributionRecord) -> dict[str, Any]:
     """Return the response fields of a distribution."""
     # Stored by columns: a distribution over thousands of players takes a fraction of the space of one object each.
     columns = record.content["items"]
     ids = columns["player_id"]
-    names = dict(session.execute(select(Player.id, Player.name).where(among(session, Player.id, ids))).all())
+    query = select(Player.id, Player.name, Player.kind).where(among(session, Player.id, ids))
+    players = {player_id: (name, kind) for player_id, name, kind in session.execute(query)}
     plain = {name: values for name, values in columns.items() if name != "weights"}
     rows = [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]
     for index, row in enumerate(rows):
-        row["name"] = names[row["player_id"]]
+        row["name"], kind = players[row["player_id"]]
+        row["provisional"] = is_provisional(kind, row["deviation"], settings)
         row["weights"] = {branch: weights[index] for branch, weights in columns["weights"].items()}
     return {**record.content, "items": rows}
 

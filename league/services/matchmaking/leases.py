@@ -132,7 +132,11 @@ class LeaseService:
         population = self.population.of_player(session, player_id)
         record = distribution_of(session, population, self.settings, player_id).record
         return wire.Preview.model_validate(
-            {"player_id": player_id, "environment": population.environment, **explanations.to_wire(session, record)}
+            {
+                "player_id": player_id,
+                "environment": population.environment,
+                **explanations.to_wire(session, self.settings, record),
+            }
         )
 
     def _plan_training(self, request: wire.TrainingLeases, now: datetime, rng: np.random.Generator) -> _Plan:
@@ -298,7 +302,7 @@ def _key(player_id: int, *, self_play: bool, unplayable: frozenset[int]) -> Hash
     return "distribution", player_id, self_play, unplayable
 
 
-def explain(session: Session, lease_id: str, now: datetime) -> wire.LeaseExplanation:
+def explain(session: Session, settings: Settings, lease_id: str, now: datetime) -> wire.LeaseExplanation:
     """Return a lease, its results and the distribution that it was drawn from.
 
     Raises:
@@ -311,7 +315,7 @@ def explain(session: Session, lease_id: str, now: datetime) -> wire.LeaseExplana
     matches = session.scalar(select(func.count()).where(Match.lease_id == lease_id)) or 0
     record = explanations.load(session, lease.draw_id)
     return wire.LeaseExplanation.model_validate(
-        explanations.to_wire(session, record)
+        explanations.to_wire(session, settings, record)
         | {
             "lease": _body(lease, {player.id: _seat(player) for player in players}, record.rule(lease.branch)),
             "worker_id": lease.worker_id,

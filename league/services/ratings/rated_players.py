@@ -12,6 +12,7 @@ from arena.ratings.glicko2 import Ratings
 from league import wire
 from league.db.models import Event, Player, Rating
 from league.errors import UnknownPlayerError
+from league.provisional import is_provisional
 from league.services.ratings import side_ratings
 from league.services.ratings.period import PlayerRating
 from league.settings import Settings
@@ -96,14 +97,6 @@ def fields(player: Player, rating: Rating | None, settings: Settings) -> dict[st
         "metadata": player.card,
         "created_at": player.created_at,
     }
-
-
-def is_provisional(kind: str, deviation: float, settings: Settings) -> bool:
-    """Return True if a player's rating is too uncertain for the promotion rule.
-
-    Learners never settle and the ratings of baselines are fixed, so only snapshots and external players can be.
-    """
-    return kind in ("snapshot", "external") and deviation > settings.promotion.max_deviation
 
 
 def conservative() -> ColumnElement[float]:

@@ -19,6 +19,7 @@ from league.client import LeagueClient
 from league.db.engine import Database
 from league.services.matches import queries as match_queries
 from league.services.matches.queries import MatchFilter
+from league.settings import Settings
 from league.web.cookies import COOKIE
 
 PAGE = {"Accept": "text/html"}
@@ -104,7 +105,7 @@ def test_a_rare_kind_is_looked_for_among_so_many_matches_at_once(
     wanted, found, before, pages = MatchFilter(played.environment, "training", (), recorded=False), [], None, 0
     with database.read() as session:
         while pages == 0 or before is not None:
-            page = match_queries.list_matches(session, wanted, 50, None if before is None else int(before))
+            page = match_queries.list_matches(session, Settings(), wanted, 50, None if before is None else int(before))
             found += [match.id for match in page.items]
             before, pages = page.next_cursor, pages + 1
     assert found == [each for each in every_match(played) if played.client.match(each).kind == "training"]
@@ -137,7 +138,7 @@ def test_matches_of_a_player_use_an_index(database: Database, players: tuple[int
 def test_ratings_are_those_before_the_match(played: Scene, database: Database) -> None:
     with database.read() as session:
         wanted = MatchFilter(played.environment, None, (), recorded=False)
-        matches = match_queries.list_matches(session, wanted, 100).items
+        matches = match_queries.list_matches(session, Settings(), wanted, 100).items
     (period,) = played.client.periods().items
     checked = 0
     for match in matches:

@@ -9,8 +9,9 @@ from league_scene import Scene, result
 from league import wire
 from league.db.engine import Database
 from league.services.leaderboard import payoff_matrix
-from league.services.leaderboard.payoff_matrix import PayoffMatrix
+from league.services.leaderboard.payoff_matrix import PayoffFilter, PayoffMatrix
 from league.services.population.cache import PopulationCache
+from league.settings import Settings
 
 
 @pytest.fixture
@@ -41,7 +42,8 @@ def trio(scene: Scene) -> Sequence[wire.Player]:
 
 def drawn(database: Database, most: int = 50) -> PayoffMatrix:
     with database.read() as session:
-        return payoff_matrix.get_payoff_matrix(session, PopulationCache(), "rps", most)
+        wanted = PayoffFilter(most)
+        return payoff_matrix.get_payoff_matrix(session, Settings(), PopulationCache(), "rps", wanted)
 
 
 def test_a_circle_is_found_and_its_players_are_marked(trio: Sequence[wire.Player], database: Database) -> None:

@@ -170,7 +170,9 @@ def test_unknown_learner_or_period_is_named(scene: Scene, database: Database) ->
         for look in (
             lambda _, player_id: whole(database).find(player_id),
             lambda *given: player_profile.get_rating_curve(*given, 10),
-            lambda session, player_id: player_profile.list_opponents(session, PopulationCache(), player_id, 1),
+            lambda session, player_id: player_profile.list_opponents(
+                session, Settings(), PopulationCache(), player_id, 1
+            ),
         ):
             with refused("unknown-player", 999):
                 look(session, 999)
@@ -180,8 +182,8 @@ def test_opponents_add_up_to_the_matches_that_were_rated(played: Scene, database
     cache = PopulationCache()
     for player in table(database, EVERYBODY):
         with database.read() as session:
-            met, in_all = player_profile.list_opponents(session, cache, player.id, 100)
-            first, still_in_all = player_profile.list_opponents(session, cache, player.id, 1)
+            met, in_all = player_profile.list_opponents(session, Settings(), cache, player.id, 100)
+            first, still_in_all = player_profile.list_opponents(session, Settings(), cache, player.id, 1)
         assert len(met) == in_all == still_in_all
         assert first == met[:1]
         assert [one.matches for one in met] == sorted((one.matches for one in met), reverse=True)
@@ -191,7 +193,7 @@ def test_opponents_add_up_to_the_matches_that_were_rated(played: Scene, database
             with database.read() as session:
                 back = next(
                     each
-                    for each in player_profile.list_opponents(session, cache, one.id, 100)[0]
+                    for each in player_profile.list_opponents(session, Settings(), cache, one.id, 100)[0]
                     if each.id == player.id
                 )
             assert back.matches == one.matches
