@@ -33,7 +33,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from arena.arrays import FloatArray, IntArray
+from arena.arrays import BoolArray, FloatArray, IntArray
 from arena.ratings.cholesky import solution
 from arena.ratings.covariance import EXACT, Covariance
 from arena.ratings.low_rank_logistic import LowRankLogistic, polynomials
@@ -53,6 +53,10 @@ class PairCounts:
     high: IntArray
     games: FloatArray
     points: FloatArray
+
+    def subset(self, chosen: BoolArray | IntArray) -> "PairCounts":
+        """Return the chosen pairs."""
+        return PairCounts(self.low[chosen], self.high[chosen], self.games[chosen], self.points[chosen])
 
 
 def round_robin_ratings(

@@ -10,16 +10,18 @@ every player, and the signed area between two positions to the log-odds of the p
 * The number of components is chosen by cross-validation over pairs: one more is accepted if it lowers the log-loss of
   held-out pairs by at least 1 % and by more than a standard error. Whole pairs are held out, because a pair's own
   record predicts its further games even where no component generalizes to pairs that have not met.
-* Games of one pair are correlated beyond the model by rho, as in `arena.ratings.bradley_terry`. `expected` therefore
-  moves from the model towards the pair's own record as the pair plays more (best linear unbiased prediction).
-* Intervals follow from Laplace's approximation with the Fisher information as the curvature.
+* Each pair has a random effect besides (`arena.ratings.pair_effects`). Ten games of one pair therefore tell less of its
+  players than ten games of ten pairs. The effect moves a prediction towards the pair's own record, and gives pairs that
+  have not met an honest uncertainty.
+* Intervals add the variances of the effect and of the parameters. The latter follows from Laplace's approximation with
+  the Fisher information as the curvature.
 
 The fit starts from fixed points and uses fixed random probes, and linear algebra runs on one thread: the same history
 gives the same bits in every process.
 
 Source: Balduzzi, Tuyls, Perolat and Graepel, "Re-evaluating evaluation" (2018), for mElo; Balduzzi et al., "Open-ended
 learning in symmetric zero-sum games" (2019), for disc games; Dempster, Laird and Rubin (1977) for the variances;
-Hutchinson (1990) for traces; Robinson, "That BLUP is a good thing" (1991).
+Hutchinson (1990) for traces.
 """
 
 from collections.abc import Sequence
@@ -30,17 +32,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, xlogy
 
-from arena.arrays import BoolArray, FloatArray, IntArray
+from arena.arrays import FloatArray, IntArray
 from arena.ratings.bradley_terry import pair_counts, require_history
 from arena.ratings.covariance import SparseSystem
 from arena.ratings.expected_score import PairCounts
 from arena.ratings.glicko2 import SCALE, Results
 from arena.ratings.one_thread import one_thread
+from arena.ratings.pair_effects import Effects, effect_posterior, mean_score
 from arena.ratings.pair_posterior import (
     FINE_STEP,
-    WEIGHT_FLOOR,
     LearnedModel,
-    Posterior,
     Priors,
     learn,
     log_odds,
@@ -90,62 +91,82 @@ class PairModel:
     Attributes:
         rating: (P,) the transitive part r, in points; anchors have theirs.
         components: (k, P, 2) positions (u, v) in each cyclic component, in the order in which they were added.
-        correlation: rho of the games of one pair beyond the model, in [0, 0.9].
+        effect_variance: tau^2, prior variance of the effects of pairs on their log-odds.
+        played: Games and points of the K pairs that played.
+        effects: Posterior of their effects.
         held_out: The comparison that chose k; empty if k was given or there were too few pairs.
     """
 
     rating: FloatArray
     components: FloatArray
-    correlation: float
+    effect_variance: float
+    played: PairCounts
+    effects: Effects
     held_out: tuple[HeldOut, ...]
-    _posterior: "Posterior"
-    _parameters: FloatArray
-    _played: PairCounts
+    _learned: LearnedModel
 
     def expected(self, i: ArrayLike, j: ArrayLike) -> FloatArray:
         """Return the expected scores of players `i` against players `j`, (K,) each, in [0, 1]."""
-        one, other = _indices(i, j, self.rating.size)
-        return _with_record(self._played, self.correlation, one, other, self._model(one, other))[0]
-
-    def predicted(self, i: ArrayLike, j: ArrayLike) -> FloatArray:
-        """Return the expected scores by ratings and components alone, without the pairs' own records, (K,) each."""
-        return self._model(*_indices(i, j, self.rating.size))
+        log_odds, variance, _ = self._predicted_log_odds(*_indices(i, j, self.rating.size))
+        return mean_score(log_odds, variance)
 
     def interval(self, i: ArrayLike, j: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the bounds of 95 % intervals of the expected scores of `i` against `j`, (K,) each, in [0, 1]."""
+        log_odds, variance = self.log_odds(i, j)
+        half = _Z_95 * np.sqrt(variance)
+        return expit(log_odds - half), expit(log_odds + half)
+
+    def log_odds(self, i: ArrayLike, j: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances of the log-odds of `i` against `j`, (K,) each.
+
+        The variance includes that of the parameters, which takes a solution of a linear system per pair.
+        """
         one, other = _indices(i, j, self.rating.size)
-        chance = self._model(one, other)
-        mean, share = _with_record(self._played, self.correlation, one, other, chance)
-        slope = np.maximum(chance * (1.0 - chance), WEIGHT_FLOOR)
-        variance = (1.0 - share) ** 2 * slope**2 * self._log_odds_variance(one, other)
-        variance += (1.0 - share) * self.correlation * slope
-        mean = np.clip(mean, WEIGHT_FLOOR, 1.0 - WEIGHT_FLOOR)
-        center = np.log(mean) - np.log1p(-mean)
-        half = _Z_95 * np.sqrt(variance) / (mean * (1.0 - mean))
-        return expit(center - half), expit(center + half)
+        mean, variance, shrinkage = self._predicted_log_odds(one, other)
+        return mean, variance + np.square(shrinkage) * self._model_variance(one, other)
 
     def win_rates(self) -> FloatArray:
         """Return the (P, P) matrix of expected scores; 0.5 on the diagonal."""
         rows, columns = np.indices((self.rating.size, self.rating.size)).reshape(2, -1)
         return self.expected(rows, columns).reshape(self.rating.size, self.rating.size)
 
-    def _model(self, one: IntArray, other: IntArray) -> FloatArray:
-        return np.asarray(expit(log_odds(self._parameters, one, other)))
+    def refitted(self, pairs: PairCounts, priors: Priors) -> "PairModel":
+        """Return the fit of other games with the same number of components; the search starts here."""
+        with one_thread():
+            learned = learn(pairs, priors, self._learned)
+        return _model(pairs, priors, learned, self.held_out)
 
-    def _log_odds_variance(self, one: IntArray, other: IntArray) -> FloatArray:
-        """Return the variances of the log-odds of K pairs, g' C g with g their gradients."""
+    def _predicted_log_odds(self, one: IntArray, other: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return mean and variance of the log-odds given the parameters, and the model's weight in the mean, (K,)."""
+        mean = log_odds(self._learned.parameters, one, other)
+        variance = np.full(one.size, self.effect_variance)
+        if self.effect_variance == 0.0:
+            return mean, variance, np.ones(one.size)
+        low, high = np.minimum(one, other), np.maximum(one, other)
+        code = self.played.low * self.rating.size + self.played.high
+        wanted = low * self.rating.size + high
+        found = np.minimum(np.searchsorted(code, wanted), code.size - 1)
+        known = code[found] == wanted
+        mean[known] += (np.where(one <= other, 1.0, -1.0) * self.effects.mean[found])[known]
+        variance[known] = self.effects.variance[found[known]]
+        return mean, variance, variance / self.effect_variance
+
+    def _model_variance(self, one: IntArray, other: IntArray) -> FloatArray:
+        """Return the variances of m of K pairs, g' C g with g their gradients."""
+        parameters, posterior = self._learned.parameters, self._learned.posterior
         variance = np.zeros(one.size)
         with one_thread():
             for first in range(0, one.size, _BLOCK):
                 block = slice(first, first + _BLOCK)
-                gradient = self._posterior.gradients(self._parameters, one[block], other[block]).toarray().T
+                gradient = posterior.gradients(parameters, one[block], other[block]).toarray().T
                 solved = self._system.solution(gradient, _INTERVAL_TOLERANCE)
                 variance[block] = np.einsum("ij,ij->j", gradient, solved)
         return variance
 
     @cached_property
     def _system(self) -> SparseSystem:
-        return sparse_system(self._posterior.information(self._parameters))
+        posterior = self._learned.posterior
+        return sparse_system(posterior.information(posterior.at(self._learned.parameters)))
 
 
 def fit(results: Results, priors: Priors, *, components: int | None = None) -> PairModel:
@@ -173,11 +194,24 @@ def fit(results: Results, priors: Priors, *, components: int | None = None) -> P
             for _ in range(components):  # a component starts from the residuals of the ones before
                 best = learn(pairs, priors, with_component(pairs, best))
         learned = learn(pairs, priors, best, FINE_STEP)
+    return _model(pairs, priors, learned, held_out)
+
+
+def _model(pairs: PairCounts, priors: Priors, learned: LearnedModel, held_out: Sequence[HeldOut]) -> PairModel:
+    """Add the effects of pairs to learned ratings and components."""
     parameters = learned.parameters
-    rating = np.where(priors.anchor, priors.start, SCALE * parameters[:, 0])
+    predicted = log_odds(parameters, pairs.low, pairs.high)
+    variance = learned.posterior.prior.effect
     count = (parameters.shape[1] - 1) // 2
-    positions = parameters[:, 1:].reshape(len(parameters), count, 2).transpose(1, 0, 2)
-    return PairModel(rating, positions, learned.correlation, tuple(held_out), learned.posterior, parameters, pairs)
+    return PairModel(
+        rating=np.where(priors.anchor, priors.start, SCALE * parameters[:, 0]),
+        components=parameters[:, 1:].reshape(len(parameters), count, 2).transpose(1, 0, 2),
+        effect_variance=variance,
+        played=pairs,
+        effects=effect_posterior(pairs, predicted, variance),
+        held_out=tuple(held_out),
+        _learned=learned,
+    )
 
 
 def _indices(i: ArrayLike, j: ArrayLike, players: int) -> tuple[IntArray, IntArray]:
@@ -188,23 +222,6 @@ def _indices(i: ArrayLike, j: ArrayLike, players: int) -> tuple[IntArray, IntArr
         if wrong.any():
             raise ValueError(f"player index {indices[wrong][0]}: there are {players} players, counted from 0")
     return one, other
-
-
-def _with_record(
-    played: PairCounts, correlation: float, one: IntArray, other: IntArray, chance: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return predictions that take in the pairs' own records, and the weights of the records, (K,) each."""
-    if correlation == 0.0 or not played.low.size:
-        return chance, np.zeros_like(chance)
-    players = int(max(played.high.max(), one.max(initial=0), other.max(initial=0))) + 1
-    code, wanted = played.low * players + played.high, np.minimum(one, other) * players + np.maximum(one, other)
-    found = np.minimum(np.searchsorted(code, wanted), code.size - 1)
-    known = code[found] == wanted
-    games = np.where(known, played.games[found], 0.0)
-    low_score = played.points[found] / played.games[found]
-    score = np.where(one <= other, low_score, 1.0 - low_score)
-    share = games * correlation / (1.0 + (games - 1.0) * correlation)
-    return np.where(known, chance + share * (score - chance), chance), share
 
 
 def _choose(pairs: PairCounts, priors: Priors, start: FloatArray) -> tuple[FloatArray | LearnedModel, list[HeldOut]]:
@@ -231,20 +248,17 @@ def _choose(pairs: PairCounts, priors: Priors, start: FloatArray) -> tuple[Float
 def _losses(folds: Sequence[Fold], fitted: Sequence[LearnedModel]) -> FloatArray:
     """Return the negative log-likelihood of each held-out pair's games under the model alone."""
     losses = []
-    for (_, pairs), learned in zip(folds, fitted, strict=True):
-        chance = np.clip(expit(log_odds(learned.parameters, pairs.low, pairs.high)), _CHANCE_MIN, 1.0 - _CHANCE_MIN)
-        losses.append(-xlogy(pairs.points, chance) - xlogy(pairs.games - pairs.points, 1.0 - chance))
+    for (_, test), learned in zip(folds, fitted, strict=True):
+        chance = mean_score(log_odds(learned.parameters, test.low, test.high), learned.posterior.prior.effect)
+        chance = np.clip(chance, _CHANCE_MIN, 1.0 - _CHANCE_MIN)
+        losses.append(-xlogy(test.points, chance) - xlogy(test.games - test.points, 1.0 - chance))
     return np.concatenate(losses)
 
 
 def _folds(pairs: PairCounts) -> list[Fold]:
     """Split the pairs at random; return the training and the held-out part of each fold, without empty ones."""
     drawn = np.random.default_rng(0).integers(_FOLDS, size=pairs.low.size)  # the same in every process
-    folds = [(_subset(pairs, drawn != fold), _subset(pairs, drawn == fold)) for fold in range(_FOLDS)]
+    folds = [(pairs.subset(drawn != fold), pairs.subset(drawn == fold)) for fold in range(_FOLDS)]
     if pairs.low.size > _FOLDED_MAX:
         folds = folds[:1]
     return [(train, test) for train, test in folds if train.low.size and test.low.size]
-
-
-def _subset(pairs: PairCounts, chosen: BoolArray) -> PairCounts:
-    return PairCounts(pairs.low[chosen], pairs.high[chosen], pairs.games[chosen], pairs.points[chosen])

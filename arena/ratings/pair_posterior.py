@@ -9,11 +9,12 @@ from scipy.sparse import csr_array, linalg, vstack
 from scipy.special import expit
 
 from arena.arrays import BoolArray, FloatArray, IntArray
-from arena.ratings.bradley_terry import NO_PARENT, effective_counts, pair_correlation, require_history
+from arena.ratings.bradley_terry import NO_PARENT, require_history
 from arena.ratings.bradley_terry_config import RefitConfig
 from arena.ratings.covariance import SparseSystem
 from arena.ratings.expected_score import PairCounts
 from arena.ratings.glicko2 import SCALE, START_RATING, Results
+from arena.ratings.pair_effects import effect_modes, learned_variance
 
 ROUGH_STEP, FINE_STEP = 0.02, 1e-4
 """Last steps of a search, in units of 173.7178 points: 3 points to compare models, 0.02 points for the result."""
@@ -22,7 +23,8 @@ WEIGHT_FLOOR = 1e-6
 """Least information of a game: a pair that always wins still bends the likelihood."""
 
 _SPREAD_START, _SPREAD_MIN, _SPREAD_MAX = 0.5, 0.02, 4.0  # of u and v; 0.02 moves no score by 0.1 %
-_ROUNDS, _ROUND_TOLERANCE = 6, 0.05
+_EFFECT_MIN = 0.02  # change that counts; moves no score by 0.5 %
+_ROUNDS, _ROUND_TOLERANCE = 8, 0.05
 _STEPS, _STEPS_PER_ROUND, _STEP_MAX, _HALVINGS = 60, 3, 4.0, 30
 _SOLVER_TOLERANCE = 0.01  # Fisher scoring corrects the rest in its next step
 _PROBES = 4
@@ -65,19 +67,42 @@ def log_odds(parameters: FloatArray, one: IntArray, other: IntArray) -> FloatArr
 
 @dataclass(frozen=True, eq=False)
 class Variances:
-    """Prior of parameters that is learned: steps from parent to child, and the spread of u and v of each component."""
+    """Learned part of the prior.
+
+    Attributes:
+        step_mean: Mean step of r from parent to child.
+        step_variance: Its variance.
+        spread: (k,) standard deviations of u and v of each component.
+        effect: Variance of the effects of pairs.
+    """
 
     step_mean: float
     step_variance: float
-    spread: FloatArray  # (k,) standard deviations
+    spread: FloatArray
+    effect: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Parameters with the most likely effects of the K pairs at them.
+
+    Attributes:
+        parameters: (P, 1 + 2k).
+        effect: (K,) modes of the effects.
+        log_odds: (K,) log-odds of the pairs, effects included.
+    """
+
+    parameters: FloatArray
+    effect: FloatArray
+    log_odds: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The log-posterior of (P, 1 + 2k) parameters as a function.
+    """The log-posterior of (P, 1 + 2k) parameters as a function, with the effects of pairs at their modes.
 
     Attributes:
-        pairs: Games and points that count, (K,).
+        pairs: Games and points, (K,).
         free: (P,) true for players whose rating moves.
         precision: (P,) of the prior of r around 1500; 0 for children.
         child: (C,) players with a parent.
@@ -92,19 +117,28 @@ class Posterior:
     parent: IntArray
     prior: Variances
 
-    def height(self, parameters: FloatArray) -> float:
-        """Return the log-posterior, up to a constant."""
+    def at(self, parameters: FloatArray) -> Point:
+        """Return the point with these parameters."""
         found = log_odds(parameters, self.pairs.low, self.pairs.high)
-        likelihood = self.pairs.points * found - self.pairs.games * np.logaddexp(0.0, found)
+        effect = effect_modes(self.pairs, found, self.prior.effect)
+        return Point(parameters, effect, found + effect)
+
+    def height(self, point: Point) -> float:
+        """Return the log-posterior, up to a constant."""
+        parameters = point.parameters
+        likelihood = self.pairs.points * point.log_odds - self.pairs.games * np.logaddexp(0.0, point.log_odds)
+        if self.prior.effect > 0.0:
+            likelihood -= 0.5 * np.square(point.effect) / self.prior.effect
         prior = self.precision * np.square(parameters[:, 0] - START_RATING / SCALE)
         descent = np.square(self._surplus(parameters)) / self.prior.step_variance
         positions = np.square(parameters[:, 1:]) * self._position_precision()
         return float(likelihood.sum() - 0.5 * (prior.sum() + descent.sum() + positions.sum()))
 
-    def slope(self, parameters: FloatArray) -> FloatArray:
+    def slope(self, point: Point) -> FloatArray:
         """Return the (P, 1 + 2k) first derivatives; 0 for the ratings of anchors."""
+        parameters = point.parameters
         low, high, size = self.pairs.low, self.pairs.high, len(parameters)
-        surprise = self.pairs.points - self.pairs.games * expit(log_odds(parameters, low, high))
+        surprise = self.pairs.points - self.pairs.games * expit(point.log_odds)
         found = np.empty_like(parameters)
         for column, (of_low, of_high) in enumerate(_pair_gradients(parameters, low, high)):
             found[:, column] = np.bincount(low, surprise * of_low, size) + np.bincount(high, surprise * of_high, size)
@@ -115,12 +149,12 @@ class Posterior:
         found[~self.free, 0] = 0.0
         return found
 
-    def information(self, parameters: FloatArray) -> "Information":
+    def information(self, point: Point) -> "Information":
         """Return the Fisher information plus the prior's precision, (P (1 + 2k))^2; anchors' ratings are held."""
-        low, high = self.pairs.low, self.pairs.high
-        chance = expit(log_odds(parameters, low, high))
+        parameters, chance = point.parameters, expit(point.log_odds)
         weight = self.pairs.games * np.maximum(chance * (1.0 - chance), WEIGHT_FLOOR)
-        gradients = self.gradients(parameters, low, high)
+        weight /= 1.0 + self.prior.effect * weight
+        gradients = self.gradients(parameters, self.pairs.low, self.pairs.high)
         gradients.data *= np.repeat(np.sqrt(weight), 2 * parameters.shape[1])
         own = np.empty_like(parameters)
         own[:, 0] = np.where(self.free, self.precision, 1.0)
@@ -196,11 +230,15 @@ def _pair_gradients(
 
 @dataclass(frozen=True, eq=False)
 class LearnedModel:
-    """Parameters at the mode, with the posterior that they are the mode of."""
+    """Parameters at the mode, with the posterior that they are the mode of.
+
+    Attributes:
+        parameters: (P, 1 + 2k).
+        posterior: The log-posterior with the learned variances.
+    """
 
     parameters: FloatArray
     posterior: Posterior
-    correlation: float
 
 
 def sparse_system(information: Information) -> SparseSystem:
@@ -223,50 +261,48 @@ def learn(
     child = np.flatnonzero(free & (priors.parent != NO_PARENT))
     precision = np.where(free & (priors.parent == NO_PARENT), (SCALE / priors.config.prior_deviation) ** 2, 0.0)
     if isinstance(start, LearnedModel):
-        parameters, variances, correlation = start.parameters.copy(), start.posterior.prior, start.correlation
+        parameters, variances = start.parameters.copy(), start.posterior.prior
     else:
         components = (start.shape[1] - 1) // 2
         variances = Variances(0.0, 4.0 / priors.config.parent_draws, np.full(components, _SPREAD_START))
-        parameters, correlation = start.copy(), 0.0
-    counts = effective_counts(pairs, correlation)
-    posterior = Posterior(counts, free, precision, child, priors.parent[child], variances)
+        parameters = start.copy()
+    posterior = Posterior(pairs, free, precision, child, priors.parent[child], variances)
     probes = Probes.of(child.size, parameters.shape)
     for _ in range(_ROUNDS):
         parameters, moved = _climb(posterior, parameters, ROUGH_STEP, _STEPS_PER_ROUND)
         before = variances
-        variances, fitted = _learned_variances(posterior, parameters, probes, priors.config)
-        seemed = correlation
-        if priors.config.pair_correlation and pairs.low.size:
-            chance = expit(log_odds(parameters, pairs.low, pairs.high))
-            correlation = pair_correlation(pairs, chance, fitted)
-        posterior = replace(posterior, pairs=effective_counts(pairs, correlation), prior=variances)
-        settled = _near(before, variances) and abs(correlation - seemed) < _ROUND_TOLERANCE
-        if settled and moved < _ROUND_TOLERANCE:
+        variances, determined = _learned_variances(posterior, parameters, probes, priors.config)
+        if priors.config.pair_correlation:
+            found = log_odds(parameters, pairs.low, pairs.high)
+            variances = replace(variances, effect=learned_variance(pairs, found, determined, before.effect))
+        posterior = replace(posterior, prior=variances)
+        if _near(before, variances) and moved < _ROUND_TOLERANCE:
             break
     parameters, _ = _climb(posterior, parameters, tolerance, _STEPS)
-    return LearnedModel(parameters, posterior, correlation)
+    return LearnedModel(parameters, posterior)
 
 
 def _climb(posterior: Posterior, parameters: FloatArray, tolerance: float, steps: int) -> tuple[FloatArray, float]:
     """Move towards the nearest mode by Fisher scoring with halved steps; return where to, and the last step's size."""
-    height, moved = posterior.height(parameters), 0.0
+    point = posterior.at(parameters)
+    height, moved = posterior.height(point), 0.0
     for _ in range(steps):
-        slope = posterior.slope(parameters).reshape(-1, 1)
-        system = sparse_system(posterior.information(parameters))
+        slope = posterior.slope(point).reshape(-1, 1)
+        system = sparse_system(posterior.information(point))
         step = system.solution(slope, _SOLVER_TOLERANCE).reshape(parameters.shape)
         step *= _STEP_MAX / max(np.abs(step).max(), _STEP_MAX)
         for _ in range(_HALVINGS):
-            tried = parameters + step
+            tried = posterior.at(point.parameters + step)
             risen = posterior.height(tried)
             if risen >= height:
                 break
             step *= 0.5
         else:
-            return parameters, 0.0
-        parameters, height, moved = tried, risen, float(np.abs(step).max())
+            return point.parameters, 0.0
+        point, height, moved = tried, risen, float(np.abs(step).max())
         if moved < tolerance:
             break
-    return parameters, moved
+    return point.parameters, moved
 
 
 def _learned_variances(
@@ -283,7 +319,8 @@ def _learned_variances(
     spread = np.sqrt((of_component + of_positions) / (2 * players))
     determined = float(posterior.free.sum()) - of_steps / posterior.prior.step_variance
     determined += float((2.0 * players - of_positions / np.square(posterior.prior.spread)).sum())
-    variances = Variances(mean, squares / (steps.size + weight), np.clip(spread, _SPREAD_MIN, _SPREAD_MAX))
+    spread = np.clip(spread, _SPREAD_MIN, _SPREAD_MAX)
+    variances = Variances(mean, squares / (steps.size + weight), spread, posterior.prior.effect)
     return variances, max(determined, 0.0)
 
 
@@ -314,7 +351,7 @@ class Probes:
         """Estimate the summed variances of all steps, and of the positions of each component, (k,)."""
         of_steps = posterior.step_probes(parameters.shape, self.steps)
         probes = np.hstack((of_steps, self.positions)) if parameters.shape[1] > 1 else of_steps
-        system = sparse_system(posterior.information(parameters))
+        system = sparse_system(posterior.information(posterior.at(parameters)))
         self.solution = system.solution(probes, _SOLVER_TOLERANCE, self.solution)
         products = probes * self.solution
         by_column = products[:, _PROBES:].reshape(*parameters.shape, -1).sum(axis=(0, 2)) / _PROBES
@@ -325,7 +362,8 @@ def _near(one: Variances, other: Variances) -> bool:
     apart = abs(one.step_mean - other.step_mean) / one.step_variance**0.5
     of_steps = abs(1.0 - other.step_variance / one.step_variance)
     of_positions = np.abs(1.0 - other.spread / one.spread).max(initial=0.0)
-    return bool(max(apart, of_steps, of_positions) < _ROUND_TOLERANCE)
+    of_effects = abs(other.effect - one.effect) / max(one.effect, _EFFECT_MIN)
+    return bool(max(apart, of_steps, of_positions, of_effects) < _ROUND_TOLERANCE)
 
 
 def with_component(pairs: PairCounts, learned: LearnedModel) -> LearnedModel:
@@ -336,9 +374,11 @@ def with_component(pairs: PairCounts, learned: LearnedModel) -> LearnedModel:
     """
     parameters, prior = learned.parameters, learned.posterior.prior
     players = len(parameters)
-    posterior = replace(learned.posterior, prior=replace(prior, spread=np.append(prior.spread, _SPREAD_START)))
+    # The effects of pairs start at 0, or they would explain everything that the component could.
+    prior = replace(prior, spread=np.append(prior.spread, _SPREAD_START), effect=0.0)
+    posterior = replace(learned.posterior, prior=prior)
     if players < 3 or not pairs.low.size:
-        return replace(learned, parameters=np.hstack((parameters, np.zeros((players, 2)))), posterior=posterior)
+        return LearnedModel(np.hstack((parameters, np.zeros((players, 2)))), posterior)
     chance = expit(log_odds(parameters, pairs.low, pairs.high))
     residual = (pairs.points - pairs.games * chance) / np.sqrt(pairs.games * 0.25 + 1.0)
     rows, columns = np.concatenate((pairs.low, pairs.high)), np.concatenate((pairs.high, pairs.low))
@@ -353,4 +393,4 @@ def with_component(pairs: PairCounts, learned: LearnedModel) -> LearnedModel:
     length = float(np.linalg.norm(v))
     v = v / length if length > 0.0 else v
     parameters = np.hstack((parameters, size * u[:, None], size * v[:, None]))
-    return replace(learned, parameters=parameters, posterior=posterior)
+    return LearnedModel(parameters, posterior)

@@ -59,7 +59,7 @@ class HeldOutLoss(Answer):
 
 
 class CalibrationBin(Answer):
-    """Games of all pairs whose predicted score lies in one tenth of [0, 1]."""
+    """Held-out games of all pairs whose predicted score lies in one tenth of [0, 1]."""
 
     predicted: float
     """Mean predicted score."""
@@ -72,8 +72,9 @@ class CalibrationBin(Answer):
 class PairModel(Answer):
     """Model that predicts the score of a pair, and how well it does.
 
-    z is the difference of a pair's observed and predicted score in standard errors. Its root mean square is 1 if only
-    chance is left.
+    A second fit to 70 % of each pair's games predicts the other 30 %. z is the difference of their observed and
+    predicted score in standard errors, which include the uncertainty of the prediction. The root mean square of z is 1
+    if that uncertainty is as large as it should be. The compared ratings know all games.
     """
 
     environment: str
@@ -86,6 +87,12 @@ class PairModel(Answer):
     """Number of cyclic components that the held-out pairs chose."""
     held_out: list[HeldOutLoss]
     """The compared numbers of components."""
+    effect_deviation: float
+    """Standard deviation of the effect that a pair has of its own, in rating points."""
+    log_loss: float | None
+    """Mean negative log-likelihood of the held-out games, in nats; null without one."""
+    log_loss_of_ratings: float | None
+    """The same if the ratings alone predict."""
     rms_z: float | None
     """Root mean square of z of the model; null without a pair of 40 games."""
     rms_z_of_ratings: float | None
@@ -93,7 +100,7 @@ class PairModel(Answer):
     pairs: int
     """Number of pairs with at least 40 games."""
     calibration: list[CalibrationBin]
-    """Reliability diagram: predicted against observed scores."""
+    """Reliability diagram: predicted against observed scores of the held-out games."""
     strongest_cycle: list[PairScore] = []
     """The three wins of the cycle whose weakest predicted win is the strongest; empty without a cycle."""
 

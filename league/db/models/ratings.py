@@ -70,8 +70,10 @@ Index("uq_ratings_side", Rating.player_id, Rating.side, Rating.period_id, unique
 class PairModelFit(Base):
     """Newest fit of an environment's pair model, which predicts scores; see `arena.ratings.pair_model`.
 
-    `players` holds int64 ids and `parameters` float64 rows of (strength, u, v, ...), both little-endian. `matches` is
-    the number of matches of all periods at the time of the fit. `report` compares predictions with results.
+    `players` holds int64 ids and `parameters` float64 rows of (strength, u, v, ...). `effects` holds a row for each
+    pair that has played: int32 indices of its players, then float64 mean and variance of its effect on the log-odds of
+    the first one. All are little-endian. `matches` is the number of matches of all periods at the time of the fit.
+    `report` compares predictions with results.
     """
 
     __tablename__ = "pair_models"
@@ -82,6 +84,8 @@ class PairModelFit(Base):
     components: Mapped[int]
     players: Mapped[bytes]
     parameters: Mapped[bytes]
+    effect_variance: Mapped[float]
+    effects: Mapped[bytes]
     report: Mapped[dict[str, Any]]
     fitted_at: Mapped[datetime]
 

@@ -152,9 +152,13 @@ class Population:
         return pair_predictions.expected(self.predictor, self.ratings, one, other)
 
     def expected_matrix(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the (K, K) predicted scores among the players at K indices; 0.5 on the diagonal."""
-        row, column = (each.ravel() for each in np.indices((indices.size, indices.size)))
-        return self.expected(indices[row], indices[column]).reshape(indices.size, indices.size)
+        """Return the (K, K) predicted scores among the players at K indices; 0.5 on the diagonal.
+
+        They leave out the pairs' own records, which `arena.evaluation.payoff.win_rates` adds.
+        """
+        row, column = (indices[each.ravel()] for each in np.indices((indices.size, indices.size)))
+        predicted = pair_predictions.expected(self.predictor, self.ratings, row, column, with_records=False)
+        return predicted.reshape(indices.size, indices.size)
 
     def opponents(self, signature: str, unplayable: frozenset[int]) -> tuple[NDArray[np.int64], tuple[Filter, ...]]:
         """Return the indices of the eligible opponents under a signature, and the filters that removed the others.

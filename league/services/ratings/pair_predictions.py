@@ -1,4 +1,6 @@
-"""Predicted scores of pairs by the pair model (Bradley-Terry with cyclic components), fitted between rating periods.
+"""Predicted scores of pairs by the pair model, fitted between rating periods.
+
+The model is Bradley-Terry with cyclic components and an effect of each pair; see `arena.ratings.pair_model`.
 
 The newest fit of each environment is stored as a row of `pair_models`. It predicts scores and does not change ratings,
 which are those of `league.services.ratings.period`. A process that loads a population loads the fit with it.
@@ -7,7 +9,7 @@ which are those of `league.services.ratings.period`. A process that loads a popu
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +26,7 @@ from league.services.ratings import history_fit, rated_players
 from league.services.ratings.history_fit import History
 
 if TYPE_CHECKING:
-    from arena.ratings.pair_model import PairModel
+    from arena.ratings.pair_model import PairModel, Priors
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -33,8 +35,11 @@ GAMES_MIN = 40
 """Games of a pair from which its observed score is compared with the prediction."""
 
 _BINS = 10
-_FLOOR = 1e-3  # variance of a game's score; a pair that always wins must not suggest an infinite z
+_CHANCE_MIN = 1e-4  # of a held-out game: one upset must not outweigh all others
+_LOADED = ("components", "players", "parameters", "effect_variance", "effects")
 _FLOAT, _INT = np.dtype("<f8"), np.dtype("<i8")
+EFFECT = np.dtype([("low", "<i4"), ("high", "<i4"), ("mean", "<f8"), ("variance", "<f8")])
+"""Row of a stored effect: indices of the players among those of the fit, mean and variance."""
 
 
 class Ancestry(NamedTuple):
@@ -51,28 +56,82 @@ class Ancestry(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class PairEffects:
+    """Effects of the K pairs that had played at the fit on the log-odds of the player with the lower index.
+
+    Attributes:
+        code: (K,) low * P + high of indices in the population, ascending.
+        mean: (K,) means.
+        variance: (K,) variances.
+        prior: Variance of the effect of any other pair.
+    """
+
+    code: IntArray
+    mean: FloatArray
+    variance: FloatArray
+    prior: float
+
+    @classmethod
+    def of(cls, stored: NDArray[np.void], indices: IntArray, players: int, prior: float) -> Self:
+        """Return the effects among P players, given the index of each fitted one; -1 for those that are not shown."""
+        low, high = indices[stored["low"]], indices[stored["high"]]
+        mean = np.where(low < high, stored["mean"], -stored["mean"])
+        code = np.minimum(low, high) * players + np.maximum(low, high)
+        order = np.argsort(code, kind="stable")
+        order = order[(np.minimum(low, high) >= 0)[order]]
+        return cls(code[order], mean[order], stored["variance"][order], prior)
+
+    def between(self, one: IntArray, other: IntArray, players: int) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances of the effects on the log-odds of `one`, (K,) each."""
+        mean, variance = np.zeros(one.size), np.full(one.size, self.prior)
+        if self.code.size:
+            wanted = np.minimum(one, other) * players + np.maximum(one, other)
+            found = np.minimum(np.searchsorted(self.code, wanted), self.code.size - 1)
+            known = np.flatnonzero(self.code[found] == wanted)
+            mean[known] = np.where(one < other, 1.0, -1.0)[known] * self.mean[found[known]]
+            variance[known] = self.variance[found[known]]
+        return mean, variance
+
+
+@dataclass(frozen=True, eq=False)
 class PairPredictor:
     """Predictions for P players of a population.
 
     Attributes:
         parameters: (P, 1 + 2k) strength in units of 173.7178 points, then u and v of each cyclic component. NaN for
             players that the fit cannot predict.
+        effects: Effects of single pairs.
     """
 
     parameters: FloatArray
+    effects: PairEffects
 
 
-def expected(predictor: PairPredictor | None, ratings: Ratings, one: IntArray, other: IntArray) -> FloatArray:
+def expected(
+    predictor: PairPredictor | None, ratings: Ratings, one: IntArray, other: IntArray, *, with_records: bool = True
+) -> FloatArray:
     """Return the expected scores of K pairs, (K,) in [0, 1].
 
     Glicko-2 predicts before the first fit (None), and pairs of which the fit lacks a player.
+
+    Args:
+        predictor: The newest fit.
+        ratings: Of all P players.
+        one: (K,) indices of players.
+        other: (K,) indices of their opponents.
+        with_records: Use the games that a pair has played against each other. False for callers that add them.
     """
     if predictor is None:
         return expected_score(ratings, one, other)
-    from arena.ratings.pair_posterior import log_odds  # loads scipy
+    from arena.ratings.pair_effects import mean_score  # loads scipy
+    from arena.ratings.pair_posterior import log_odds
 
-    with np.errstate(over="ignore"):
-        predicted = 1.0 / (1.0 + np.exp(-log_odds(predictor.parameters, one, other)))
+    predicted = log_odds(predictor.parameters, one, other)
+    if with_records:
+        mean, variance = predictor.effects.between(one, other, len(predictor.parameters))
+        predicted = mean_score(predicted + mean, variance)
+    else:
+        predicted = mean_score(predicted, predictor.effects.prior)
     unknown = np.isnan(predicted)
     predicted[unknown] = expected_score(ratings, one[unknown], other[unknown])
     return predicted
@@ -83,14 +142,15 @@ def describe(session: Session, environment: str) -> wire.PairModel:
     fitted = session.get(PairModelFit, environment)
     if fitted is None:
         return wire.PairModel(
-            environment=environment, period_id=None, fitted_at=None, components=0, held_out=[],
-            rms_z=None, rms_z_of_ratings=None, pairs=0, calibration=[],
+            environment=environment, period_id=None, fitted_at=None, components=0, held_out=[], effect_deviation=0.0,
+            log_loss=None, log_loss_of_ratings=None, rms_z=None, rms_z_of_ratings=None, pairs=0, calibration=[],
         )  # fmt: skip
     return wire.PairModel(
         environment=environment,
         period_id=fitted.period_id,
         fitted_at=fitted.fitted_at,
         components=fitted.components,
+        effect_deviation=SCALE * fitted.effect_variance**0.5,
         **fitted.report,
     )
 
@@ -143,6 +203,9 @@ def fit(given: FitInput, config: RefitConfig, now: datetime) -> PairModelFit:
     model = pair_model.fit(history.results, priors)
     strength = model.rating[:, None] / SCALE
     positions = model.components.transpose(1, 0, 2).reshape(model.rating.size, -1)
+    effects = np.empty(model.played.low.size, EFFECT)
+    effects["low"], effects["high"] = model.played.low, model.played.high
+    effects["mean"], effects["variance"] = model.effects.mean, model.effects.variance
     return PairModelFit(
         environment=given.environment,
         period_id=given.period_id,
@@ -150,7 +213,9 @@ def fit(given: FitInput, config: RefitConfig, now: datetime) -> PairModelFit:
         components=len(model.components),
         players=np.array(history.ids).astype(_INT).tobytes(),
         parameters=np.hstack((strength, positions)).astype(_FLOAT).tobytes(),
-        report=_report(model, history),
+        effect_variance=model.effect_variance,
+        effects=effects.tobytes(),
+        report=_report(model, priors, history),
         fitted_at=now,
     )
 
@@ -167,7 +232,7 @@ def load(session: Session, environment: str, players: Sequence[Ancestry], rating
     """Return the predictor of a population, or None before the first fit.
 
     A learner, and a snapshot of it since the fit, has the position of the learner's newest fitted snapshot. Its
-    strength differs from that snapshot's as their ratings do.
+    strength differs from that snapshot's as their ratings do. It has no record against anyone yet.
 
     Args:
         session: A transaction.
@@ -175,18 +240,20 @@ def load(session: Session, environment: str, players: Sequence[Ancestry], rating
         players: The P players.
         rating: (P,) their ratings in points.
     """
-    columns = PairModelFit.components, PairModelFit.players, PairModelFit.parameters
+    columns = (getattr(PairModelFit, name) for name in _LOADED)
     row = session.execute(select(*columns).where(PairModelFit.environment == environment)).one_or_none()
     if row is None:
         return None
-    components, ids, content = row
+    components, ids, content, prior, effects = row
     fitted = np.frombuffer(content, _FLOAT).reshape(-1, 1 + 2 * components)
     rows = {player_id: index for index, player_id in enumerate(np.frombuffer(ids, _INT).tolist())}
     parameters = np.full((len(players), fitted.shape[1]), np.nan)
     newest: dict[int, tuple[int, int]] = {}  # step and index of each learner's newest fitted snapshot
+    indices = np.full(len(fitted), -1)
     for index, player in enumerate(players):
         if player.player_id in rows:
             parameters[index] = fitted[rows[player.player_id]]
+            indices[rows[player.player_id]] = index
             if player.learner_id is not None:
                 newest[player.learner_id] = max(newest.get(player.learner_id, (-1, -1)), (player.step, index))
     for index, player in enumerate(players):
@@ -194,38 +261,44 @@ def load(session: Session, environment: str, players: Sequence[Ancestry], rating
             _, ancestor = newest[player.learner_id]
             parameters[index] = parameters[ancestor]
             parameters[index, 0] += (rating[index] - rating[ancestor]) / SCALE
-    return PairPredictor(parameters)
+    return PairPredictor(parameters, PairEffects.of(np.frombuffer(effects, EFFECT), indices, len(players), prior))
 
 
-def _report(model: "PairModel", history: History) -> dict[str, Any]:
-    """Return how well the model predicts: held-out log-loss, root mean square of z, and calibration bins."""
-    from arena.ratings.bradley_terry import pair_counts  # loads scipy
+def _report(model: "PairModel", priors: "Priors", history: History) -> dict[str, Any]:
+    """Return how well the model predicts held-out games: log-loss, root mean square of z, and calibration bins."""
+    from arena.ratings import pair_holdout  # loads scipy
+    from arena.ratings.pair_effects import score_moments
 
-    played = pair_counts(history.results, np.zeros(history.start.size, dtype=np.bool_))
-    observed = played.points / played.games
-    predicted = model.predicted(played.low, played.high)
-    by_ratings = expected_score(
-        Ratings(history.start, history.deviation, np.zeros_like(history.start)), played.low, played.high
+    held_out = pair_holdout.predict_held_out(model, priors, GAMES_MIN)
+    played, expected = held_out.pairs, held_out.expected
+    rating, variance = history.start / SCALE, np.square(history.deviation / SCALE)
+    by_ratings, uncertainty = score_moments(
+        rating[played.low] - rating[played.high], variance[played.low] + variance[played.high]
     )
+    z_of_ratings = pair_holdout.z_scores(played, by_ratings, uncertainty)[held_out.enough]
     return {
         "held_out": [asdict(each) for each in model.held_out],
-        "rms_z": rms_z(predicted, observed, played.games),
-        "rms_z_of_ratings": rms_z(by_ratings, observed, played.games),
-        "pairs": int((played.games >= GAMES_MIN).sum()),
-        "calibration": calibration(predicted, observed, played.games),
+        "log_loss": log_loss(expected, played.points, played.games),
+        "log_loss_of_ratings": log_loss(by_ratings, played.points, played.games),
+        "rms_z": root_mean_square(held_out.z),
+        "rms_z_of_ratings": root_mean_square(z_of_ratings),
+        "pairs": held_out.enough.size,
+        "calibration": calibration(expected, played.points / played.games, played.games),
     }
 
 
-def rms_z(predicted: FloatArray, observed: FloatArray, games: FloatArray) -> float | None:
-    """Return the root mean square of z over pairs with at least `GAMES_MIN` games; 1 if only chance is left.
+def root_mean_square(values: FloatArray) -> float | None:
+    """Return the root mean square of (K,) values; None without one."""
+    return float(np.sqrt(np.mean(np.square(values)))) if values.size else None
 
-    z is the difference of observed and predicted score in standard errors. None without such pairs.
-    """
-    enough = games >= GAMES_MIN
-    if not enough.any():
+
+def log_loss(predicted: FloatArray, points: FloatArray, games: FloatArray) -> float | None:
+    """Return the mean negative log-likelihood of the games of K pairs in nats, with predictions clipped to 0.0001."""
+    if not games.size:
         return None
-    variance = np.maximum(predicted * (1.0 - predicted), _FLOOR)[enough] / games[enough]
-    return float(np.sqrt(np.mean(np.square((observed - predicted)[enough]) / variance)))
+    chance = np.clip(predicted, _CHANCE_MIN, 1.0 - _CHANCE_MIN)
+    losses = points * np.log(chance) + (games - points) * np.log1p(-chance)
+    return float(-losses.sum() / games.sum())
 
 
 def calibration(predicted: FloatArray, observed: FloatArray, games: FloatArray) -> list[dict[str, float]]:

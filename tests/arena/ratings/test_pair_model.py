@@ -24,11 +24,15 @@ def priors(players: int) -> Priors:
 
 
 class League:
-    """A simulated league with known ratings and positions."""
+    """A simulated league with known ratings, positions, and effects of single pairs."""
 
-    def __init__(self, rng: np.random.Generator, spread: float, games: int = 20, opponents: int = 8) -> None:
+    def __init__(
+        self, rng: np.random.Generator, spread: float, games: int = 20, opponents: int = 8, effect: float = 0.0
+    ) -> None:
         self.rating = np.concatenate(([0.0], rng.normal(0.0, 1.0, PLAYERS - 1)))
         self.u, self.v = rng.normal(0.0, spread, (2, PLAYERS))
+        own = np.triu(rng.normal(0.0, effect, (PLAYERS, PLAYERS)), 1)
+        self.effect = own - own.T
         home = np.repeat(np.arange(PLAYERS), opponents)
         away = (home + rng.integers(1, PLAYERS, home.size)) % PLAYERS
         score = rng.binomial(games, self.chance(home, away)) / games
@@ -36,7 +40,7 @@ class League:
 
     def chance(self, home: np.ndarray, away: np.ndarray) -> np.ndarray:
         area = self.u[home] * self.v[away] - self.v[home] * self.u[away]
-        return expit(self.rating[home] - self.rating[away] + area)
+        return expit(self.rating[home] - self.rating[away] + area + self.effect[home, away])
 
 
 def all_pairs() -> tuple[np.ndarray, np.ndarray]:
@@ -64,25 +68,35 @@ def test_cyclic_results_get_a_component_that_predicts_better(rng: np.random.Gene
 
 
 def test_effects_of_single_pairs_get_no_component(rng: np.random.Generator) -> None:
-    league = League(rng, spread=0.0)
-    home, away = league.results.home, league.results.away
-    effect = rng.normal(0.0, 1.5, (PLAYERS, PLAYERS))
-    odds = league.rating[home] - league.rating[away] + effect[home, away] - effect[away, home]
-    results = Results(home, away, rng.binomial(20, expit(odds)) / 20, np.full(home.size, 20))
-    model = pair_model.fit(results, priors(PLAYERS))
+    league = League(rng, spread=0.0, effect=1.5)
+    model = pair_model.fit(league.results, priors(PLAYERS))
     assert len(model.components) == 0
-    assert model.correlation > 0.1
+    assert model.effect_variance == pytest.approx(1.5**2, rel=0.3)
 
 
-def test_intervals_cover_the_true_win_rates(rng: np.random.Generator) -> None:
+def test_pairs_without_effects_get_none(rng: np.random.Generator) -> None:
+    assert pair_model.fit(League(rng, spread=0.0).results, priors(PLAYERS)).effect_variance < 0.05
+
+
+def test_a_pair_is_predicted_by_its_own_record(rng: np.random.Generator) -> None:
+    league = League(rng, spread=0.0, games=200, effect=1.5)
+    model = pair_model.fit(league.results, priors(PLAYERS), components=0)
+    met = model.played.low, model.played.high
+    np.testing.assert_allclose(model.expected(*met), league.chance(*met), atol=0.12)
+    np.testing.assert_allclose(model.expected(*met[::-1]), 1.0 - model.expected(*met))
+
+
+@pytest.mark.parametrize(("spread", "effect"), [(1.0, 0.0), (0.0, 0.8)])
+def test_intervals_cover_the_true_win_rates(rng: np.random.Generator, spread: float, effect: float) -> None:
     inside = []
     for _ in range(4):
-        league = League(rng, spread=1.0)
-        low, high = pair_model.fit(league.results, priors(PLAYERS), components=1).interval(*all_pairs())
+        league = League(rng, spread=spread, effect=effect)
+        model = pair_model.fit(league.results, priors(PLAYERS), components=int(spread > 0.0))
+        low, high = model.interval(*all_pairs())
         truth = league.chance(*all_pairs())
         assert ((low >= 0.0) & (low <= high) & (high <= 1.0)).all()
         inside.append(((low <= truth) & (truth <= high)).mean())
-    assert 0.88 < np.mean(inside) < 0.99
+    assert 0.9 < np.mean(inside) < 0.99
 
 
 def test_a_single_pair_is_fitted() -> None:
@@ -126,14 +140,15 @@ def test_same_history_gives_the_same_bits(rng: np.random.Generator) -> None:
 
 
 def test_slope_is_the_derivative_of_the_posterior(rng: np.random.Generator) -> None:
-    model = pair_model.fit(League(rng, spread=1.0).results, priors(PLAYERS), components=2)
-    posterior, at = model._posterior, rng.normal(0.0, 1.0, (PLAYERS, 5))
-    slope = posterior.slope(at)
+    model = pair_model.fit(League(rng, spread=1.0, effect=1.0).results, priors(PLAYERS), components=2)
+    posterior, values = model._learned.posterior, rng.normal(0.0, 1.0, (PLAYERS, 5))
+    assert posterior.prior.effect > 0.0
+    slope = posterior.slope(posterior.at(values))
     for player, column in ((1, 0), (5, 1), (9, 2), (13, 3), (17, 4)):
-        step = np.zeros_like(at)
+        step = np.zeros_like(values)
         step[player, column] = 1e-5
-        numeric = (posterior.height(at + step) - posterior.height(at - step)) / 2e-5
-        assert slope[player, column] == pytest.approx(numeric, rel=1e-4, abs=1e-4)
+        rise = posterior.height(posterior.at(values + step)) - posterior.height(posterior.at(values - step))
+        assert slope[player, column] == pytest.approx(rise / 2e-5, rel=1e-4, abs=1e-4)
 
 
 def test_no_games_leave_players_at_their_priors() -> None:

@@ -17,7 +17,15 @@ from league.services.matches import pair_records
 from league.services.population.cache import PopulationCache
 from league.services.ratings import pair_predictions
 
-REPORT = {"held_out": [], "rms_z": None, "rms_z_of_ratings": None, "pairs": 0, "calibration": []}
+REPORT = {
+    "held_out": [],
+    "log_loss": None,
+    "log_loss_of_ratings": None,
+    "rms_z": None,
+    "rms_z_of_ratings": None,
+    "pairs": 0,
+    "calibration": [],
+}
 
 
 @pytest.fixture
@@ -42,7 +50,8 @@ def fit_cycle(scene: Scene, database: Database, trio: Sequence[wire.Player], siz
     fitted = PairModelFit(
         environment=scene.environment, period_id=None, matches=1, components=1,
         players=np.array([player.id for player in trio], dtype="<i8").tobytes(),
-        parameters=parameters.astype("<f8").tobytes(), report=REPORT, fitted_at=datetime(2030, 1, 1, tzinfo=UTC),
+        parameters=parameters.astype("<f8").tobytes(), effect_variance=0.0, effects=b"",
+        report=REPORT, fitted_at=datetime(2030, 1, 1, tzinfo=UTC),
     )  # fmt: skip
     with database.write() as session:
         pair_predictions.store(session, fitted)

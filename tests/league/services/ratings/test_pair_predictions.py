@@ -13,7 +13,7 @@ from arena.ratings.glicko2 import SCALE, expected_score
 from league.background.pair_models import PairModelTask
 from league.db.engine import Database
 from league.services.population.cache import Population, PopulationCache
-from league.services.ratings.pair_predictions import calibration, rms_z
+from league.services.ratings.pair_predictions import calibration, log_loss
 from league.settings import Settings
 
 
@@ -43,6 +43,7 @@ def test_a_fit_follows_a_rating_period(scene: Scene, task: PairModelTask, time: 
     assert model.period_id == scene.client.periods().items[0].id
     assert model.fitted_at == NOW
     assert sum(each.games for each in model.calibration) > 0
+    assert model.log_loss is not None
 
 
 def test_a_fit_is_repeated_only_after_enough_matches(scene: Scene, task: PairModelTask, time: Any) -> None:
@@ -84,10 +85,22 @@ def test_players_outside_of_the_fit_are_predicted_by_glicko(scene: Scene, databa
     assert found.expected(*pair) == pytest.approx(expected_score(found.ratings, *pair))
 
 
-def test_rms_z_is_1_if_scores_deviate_by_one_standard_error() -> None:
-    predicted, games = np.array([0.5, 0.5, 0.5]), np.array([100.0, 100.0, 10.0])
-    assert rms_z(predicted, np.array([0.55, 0.45, 1.0]), games) == pytest.approx(1.0)
-    assert rms_z(predicted, predicted, np.full(3, 39.0)) is None
+def test_the_record_of_a_pair_changes_its_prediction(scene: Scene, database: Database) -> None:
+    one, other = scene.publish(1), scene.publish(2)
+    rows = {other.id: [0.0, 0.0, 0.0], one.id: [0.5, 0.0, 0.0]}
+    store_fit(database, rows, variance=8.0 / np.pi, effects=[(0, 1, -1.5, 0.0)])  # seen from row 0, which is `other`
+    found = population(scene, database)
+    pair = np.array([found.index(one.id)]), np.array([found.index(other.id)])
+    assert found.expected(*pair) == pytest.approx(1.0 / (1.0 + np.exp(-2.0)))
+    assert found.expected(*pair[::-1]) == pytest.approx(1.0 / (1.0 + np.exp(2.0)))
+    alone = found.expected_matrix(np.concatenate(pair))[0, 1]
+    assert alone == pytest.approx(1.0 / (1.0 + np.exp(-0.5 / np.sqrt(2.0))))
+
+
+def test_log_loss_is_a_mean_over_games() -> None:
+    found = log_loss(np.array([0.5, 0.9]), np.array([1.0, 9.0]), np.array([2.0, 10.0]))
+    assert found == pytest.approx(-(2 * np.log(0.5) + 9 * np.log(0.9) + np.log(0.1)) / 12)
+    assert log_loss(np.empty(0), np.empty(0), np.empty(0)) is None
 
 
 def test_calibration_weights_pairs_by_their_games() -> None:
