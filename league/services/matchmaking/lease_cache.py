@@ -17,7 +17,7 @@ CACHE_SIZE = 2**16
 """Maximum number of cached leases per process; about 20 MB."""
 
 
-class LeaseTerms(NamedTuple):
+class LeaseRecord(NamedTuple):
     """Columns of a lease that its results are validated and stored with; `signature` is that of its players."""
 
     lease_id: str
@@ -38,13 +38,13 @@ class LeaseCache:
 
     def __init__(self, size: int = CACHE_SIZE) -> None:
         self._lock = threading.Lock()
-        self._terms: FIFOCache[str, LeaseTerms] = FIFOCache(size)
+        self._records: FIFOCache[str, LeaseRecord] = FIFOCache(size)
         self._limits: dict[str, int] = {}
 
-    def terms(self, session: Session, lease_ids: Collection[str]) -> Mapping[str, LeaseTerms]:
+    def get(self, session: Session, lease_ids: Collection[str]) -> Mapping[str, LeaseRecord]:
         """Return the leases that exist, by id."""
         with self._lock:
-            known = {each: self._terms[each] for each in lease_ids if each in self._terms}
+            known = {each: self._records[each] for each in lease_ids if each in self._records}
         missing = [each for each in lease_ids if each not in known]
         # Leases granted by another process, or before a restart.
         if missing:
@@ -53,16 +53,16 @@ class LeaseCache:
             self.remember(read)
         return known
 
-    def remember(self, terms: Mapping[str, LeaseTerms]) -> None:
+    def remember(self, records: Mapping[str, LeaseRecord]) -> None:
         """Cache committed leases by id."""
         with self._lock:
-            self._terms.update(terms)
+            self._records.update(records)
 
     def forget(self, lease_ids: Collection[str]) -> None:
         """Evict leases, so that they are read again."""
         with self._lock:
             for each in lease_ids:
-                self._terms.pop(each, None)
+                self._records.pop(each, None)
 
     def limits(self, session: Session, environments: Collection[str]) -> Mapping[str, int]:
         """Return the declared maximum match length of each environment that has one."""
@@ -88,14 +88,14 @@ _COLUMNS: tuple[InstrumentedAttribute[Any], ...] = (
 )
 
 
-def _read(session: Session, lease_ids: Collection[str]) -> dict[str, LeaseTerms]:
+def _read(session: Session, lease_ids: Collection[str]) -> dict[str, LeaseRecord]:
     query = select(*_COLUMNS).join(Player, Player.id == Lease.home_id).where(among(session, Lease.id, lease_ids))
-    return {row.id: _terms(row) for row in session.connection().execute(query)}
+    return {row.id: _to_record(row) for row in session.connection().execute(query)}
 
 
-def _terms(row: Row[*tuple[Any, ...]]) -> LeaseTerms:
+def _to_record(row: Row[*tuple[Any, ...]]) -> LeaseRecord:
     """Intern text that many leases share, which would otherwise take a third of the cache."""
-    return LeaseTerms(
+    return LeaseRecord(
         lease_id=row.id,
         worker_id=intern(row.worker_id),
         kind=intern(row.kind),

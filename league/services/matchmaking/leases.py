@@ -30,7 +30,7 @@ from league.services.gates.sprt import GateEvaluator
 from league.services.matches import counting
 from league.services.matchmaking import explanations, pfsp, rating_pairs, unplayable
 from league.services.matchmaking.explanations import DistributionRecord
-from league.services.matchmaking.lease_cache import LeaseCache, LeaseTerms
+from league.services.matchmaking.lease_cache import LeaseCache, LeaseRecord
 from league.services.matchmaking.pfsp import OpponentDistribution
 from league.services.matchmaking.rating_pairs import Evaluator
 from league.services.population import external_players
@@ -119,7 +119,7 @@ class LeaseService:
         except IntegrityError as error:
             raise _deleted(plan.population.environment) from error
         plan.population.note_stored(plan.record.id, plan.rows[0].expires_at)
-        self.cache.remember({row.id: _terms(plan.population, row) for row in plan.rows})
+        self.cache.remember({row.id: _to_record(plan.population, row) for row in plan.rows})
         return _answer(plan)
 
     def preview(self, session: Session, player_id: int) -> wire.Preview:
@@ -393,8 +393,8 @@ def _insert(session: Session, requests: Sequence[Sequence[LeaseRow]]) -> Sequenc
     return [None] * len(requests)
 
 
-def _terms(population: Population, row: LeaseRow) -> LeaseTerms:
-    return LeaseTerms(
+def _to_record(population: Population, row: LeaseRow) -> LeaseRecord:
+    return LeaseRecord(
         lease_id=row.id,
         worker_id=row.worker_id,
         kind=row.kind,

@@ -29,7 +29,7 @@ from league.db.models import Base, Match, Refusal, Worker
 from league.services.auth import ownership
 from league.services.matches import behaviours
 from league.services.matches.behaviours import Packed
-from league.services.matchmaking.lease_cache import LeaseCache, LeaseTerms
+from league.services.matchmaking.lease_cache import LeaseCache, LeaseRecord
 from league.services.results import validation
 from league.services.results.validation import Reporter, Submission
 from league.services.workers import service as workers
@@ -115,7 +115,7 @@ def _submit(
         ownership.require_worker(session, caller, batch.worker_id)
         reporter, has_refusals = _reporter(session, batch.worker_id)
         lease_ids = {result.lease_id for result in batch.results if wire.storable_lease_id(result.lease_id)}
-        leases = cache.terms(session, lease_ids)
+        leases = cache.get(session, lease_ids)
         refusals = _stored_refusals(session, reporter.worker_id, lease_ids) if has_refusals else {}
         limits = cache.limits(session, {each.environment for each in leases.values()})
         submission = Submission(reporter, now, settings.lease_grace_s)
@@ -137,7 +137,7 @@ def _submit(
 
 def _classify(
     results: Sequence[wire.Result | wire.UnreadableResult],
-    leases: Mapping[str, LeaseTerms],
+    leases: Mapping[str, LeaseRecord],
     refusals: Mapping[bytes, Verdict],
     limits: Mapping[str, int],
     submission: Submission,
@@ -163,7 +163,7 @@ def _classify(
     return classified
 
 
-def _seeds(results: Sequence[wire.Result | wire.UnreadableResult], leases: Mapping[str, LeaseTerms]) -> dict[int, int]:
+def _seeds(results: Sequence[wire.Result | wire.UnreadableResult], leases: Mapping[str, LeaseRecord]) -> dict[int, int]:
     """Derive the match seeds for all results in one vectorised call, by index; out-of-range sequences have none."""
     known = [
         (index, lease.seed, result.sequence)
@@ -311,24 +311,24 @@ def _store_behaviours(session: Session, results: ValidResults, accepted: Mapping
         behaviours.store_behaviours(session, reported)
 
 
-def _row(result: wire.Result, terms: LeaseTerms, now: datetime) -> Row:
+def _row(result: wire.Result, lease: LeaseRecord, now: datetime) -> Row:
     return {
-        "lease_id": terms.lease_id,
+        "lease_id": lease.lease_id,
         "sequence": result.sequence,
-        "kind": terms.kind,
-        "environment": terms.environment,
-        "home_id": terms.home_id,
-        "away_id": terms.away_id,
+        "kind": lease.kind,
+        "environment": lease.environment,
+        "home_id": lease.home_id,
+        "away_id": lease.away_id,
         "score": result.score,
         "decisions": result.decisions,
         "reason": result.reason,
         "seed": result.seed,
         "learner_step": result.learner_step,
-        "late": now > terms.expires_at,
+        "late": now > lease.expires_at,
         "payload_hash": _payload_hash(result),
-        "worker_id": terms.worker_id,
+        "worker_id": lease.worker_id,
         # The clock of the server may have been set back since the lease was granted.
-        "reported_at": max(now, terms.granted_at),  # also where the clock was set back meanwhile
+        "reported_at": max(now, lease.granted_at),  # also where the clock was set back meanwhile
     }
 
 

@@ -19,7 +19,7 @@ def test_a_process_remembers_leases_that_it_granted_as_the_database_has_them(
     remembered: LeaseCache = http.app.state.league.lease_cache  # type: ignore[attr-defined]
     nowhere = Session()  # whoever reads from it fails
     with database.read() as session:
-        assert remembered.terms(nowhere, ids) == LeaseCache().terms(session, ids)
+        assert remembered.get(nowhere, ids) == LeaseCache().get(session, ids)
 
 
 def test_a_process_remembers_leases_and_forgets_the_oldest(scene: Scene, database: Database) -> None:
@@ -33,15 +33,15 @@ def test_a_process_remembers_leases_and_forgets_the_oldest(scene: Scene, databas
     cache = LeaseCache(size=2)
     event.listen(database.engine, "before_cursor_execute", count)
     with database.read() as session:
-        assert set(cache.terms(session, ids[:1])) == {ids[0]}
-        assert set(cache.terms(session, [ids[1], "elsewhere"])) == {ids[1]}
+        assert set(cache.get(session, ids[:1])) == {ids[0]}
+        assert set(cache.get(session, [ids[1], "elsewhere"])) == {ids[1]}
         before = reads
-        cache.terms(session, ids[:2])
+        cache.get(session, ids[:2])
         assert reads == before
-        cache.terms(session, ids[2:])
+        cache.get(session, ids[2:])
         assert reads == before + 1
-        cache.terms(session, ids[1:])
+        cache.get(session, ids[1:])
         assert reads == before + 1
-        assert cache.terms(session, ids[:1])[ids[0]].worker_id == scene.trainer.id
+        assert cache.get(session, ids[:1])[ids[0]].worker_id == scene.trainer.id
         assert reads == before + 2
     event.remove(database.engine, "before_cursor_execute", count)
