@@ -147,9 +147,9 @@ def _grid(steps: _Scale, ratings: _Scale) -> str:
 def _levels(ratings: _Scale) -> list[float]:
     """Return four to eight round ratings for grid lines."""
     span = ratings.high - ratings.low
-    apart = next((each for each in (10, 20, 50, 100, 200, 500, 1000) if span / each <= 8), 5000)
-    first = int(-(-ratings.low // apart))
-    return [float(each * apart) for each in range(first, int(ratings.high // apart) + 1)]
+    spacing = next((each for each in (10, 20, 50, 100, 200, 500, 1000) if span / each <= 8), 5000)
+    first = int(-(-ratings.low // spacing))
+    return [float(each * spacing) for each in range(first, int(ratings.high // spacing) + 1)]
 
 
 def _resets(resets: Iterable[int], steps: _Scale) -> str:

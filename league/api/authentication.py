@@ -80,7 +80,7 @@ def _authenticate(league: AppState, secret: str | None, now: datetime) -> Princi
     """Authenticate with the database, and record the use of the token now and then."""
     with league.database.autocommit_read() as session:
         principal = tokens.authenticate(session.connection(), league.settings, secret, now)
-    if principal is not OPEN and league.tokens.is_note_due(principal.name, now):
+    if principal is not OPEN and league.tokens.should_record_use(principal.name, now):
         with league.database.write() as session:
             tokens.note_use(session, principal.name, now)
     return principal

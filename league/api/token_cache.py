@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from league.auth import Principal
 
-NOTE_EVERY = timedelta(minutes=10)
+USE_RECORD_INTERVAL = timedelta(minutes=10)
 
 
 class TokenCache:
@@ -23,36 +23,37 @@ class TokenCache:
 
     def __init__(self, memory_s: float) -> None:
         self._memory = timedelta(seconds=memory_s)
-        self._known: dict[str | None, tuple[Principal, datetime, datetime]] = {}
+        self._principals: dict[str | None, tuple[Principal, datetime, datetime]] = {}
         self._pending: dict[str | None, asyncio.Future[Principal]] = {}
-        self._noted: dict[str, datetime] = {}
+        self._recorded_at: dict[str, datetime] = {}
         self._lock = threading.Lock()
 
-    async def find(self, digest: str | None, now: datetime, ask: Callable[[], Awaitable[Principal]]) -> Principal:
+    async def find(self, digest: str | None, now: datetime, query: Callable[[], Awaitable[Principal]]) -> Principal:
         """Return the cached principal of a token, or query it; concurrent calls share one query."""
-        principal, since, until = self._known.get(digest, (None, now, now))
+        principal, since, until = self._principals.get(digest, (None, now, now))
         if principal is not None and since <= now < until:  # the clock may have been set back
             return principal
-        principal = await (self._ask_once(digest, ask) if self._memory else ask())
+        principal = await (self._query_once(digest, query) if self._memory else query())
         until = now + self._memory
         # A cached token must not outlive its expiry.
         until = until if principal.expires_at is None else min(until, principal.expires_at)
-        self._known[digest] = principal, now, until
+        self._principals[digest] = principal, now, until
         return principal
 
-    def is_note_due(self, token: str, now: datetime) -> bool:
-        """Return True if the use of a token is to be recorded, which happens every `NOTE_EVERY`."""
+    def should_record_use(self, token: str, now: datetime) -> bool:
+        """Return True if the use of a token is to be recorded, which happens every `USE_RECORD_INTERVAL`."""
         with self._lock:
-            noted = self._noted.get(token)
-            due = noted is None or not timedelta(0) <= now - noted < NOTE_EVERY  # the clock may have been set back
+            recorded_at = self._recorded_at.get(token)
+            # A negative age means that the clock was set back.
+            due = recorded_at is None or not timedelta(0) <= now - recorded_at < USE_RECORD_INTERVAL
             if due:
-                self._noted[token] = now
+                self._recorded_at[token] = now
         return due
 
-    async def _ask_once(self, digest: str | None, ask: Callable[[], Awaitable[Principal]]) -> Principal:
+    async def _query_once(self, digest: str | None, query: Callable[[], Awaitable[Principal]]) -> Principal:
         """Share a pending query: otherwise all concurrent calls would query whenever an entry expires."""
         pending = self._pending.get(digest)
         if pending is None:
-            pending = self._pending[digest] = asyncio.ensure_future(ask())
+            pending = self._pending[digest] = asyncio.ensure_future(query())
             pending.add_done_callback(lambda _: self._pending.pop(digest))
         return await asyncio.shield(pending)  # a cancelled caller does not cancel the query for the others

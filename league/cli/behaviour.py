@@ -83,7 +83,7 @@ def side_by_side(one: wire.Fingerprint, two: wire.Fingerprint) -> Grid:
     return Grid(
         [["measure"], [], [one.player.name, "± 2 se", two.player.name, "± 2 se", "sd apart"]],
         [
-            [name, *_value(mine.get(name)), *_value(others.get(name)), _apart(mine.get(name), others.get(name))]
+            [name, *_value(mine.get(name)), *_value(others.get(name)), _z_difference(mine.get(name), others.get(name))]
             for name in sorted(mine.keys() | others.keys())
         ],
         _NOT_MEASURED,
@@ -104,7 +104,7 @@ def _value(row: wire.MeasuredBehaviour | None) -> tuple[str, str]:
     return (tables.NONE, tables.NONE) if row is None else (_number(row.mean), _twice(row.error))
 
 
-def _apart(one: wire.MeasuredBehaviour | None, two: wire.MeasuredBehaviour | None) -> str:
+def _z_difference(one: wire.MeasuredBehaviour | None, two: wire.MeasuredBehaviour | None) -> str:
     """Format how many standard deviations the second value is above the first."""
     if one is None or two is None or one.z_score is None or two.z_score is None:
         return tables.NONE

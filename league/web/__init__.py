@@ -43,7 +43,7 @@ def install(app: FastAPI) -> None:
     elsewhere = app.exception_handlers[HTTPException]
 
     async def answer(request: Request, error: HTTPException) -> Response:
-        if not _wants_page(request):
+        if not _accepts_html(request):
             return await elsewhere(request, error)  # type: ignore[no-any-return,misc]
         return refusal(request, UnknownRouteError(request.url.path, "there is no such page", "begin at /"))
 
@@ -52,14 +52,14 @@ def install(app: FastAPI) -> None:
 
 def refusal(request: Request, error: LeagueError) -> Response:
     """Answer a request without a route: an error page for browsers, a problem document for programs."""
-    if not _wants_page(request):
+    if not _accepts_html(request):
         return api_errors.response(error)
     response = error_page(request, error)
     response.headers.update(HEADERS)
     return response
 
 
-def _wants_page(request: Request) -> bool:
+def _accepts_html(request: Request) -> bool:
     """Return whether a browser requests a page or a part of one, rather than an API call."""
     if request.url.path.startswith(PREFIX):
         return False

@@ -44,7 +44,7 @@ HEADERS = {
 """Security headers of every page and file."""
 
 SIGN_IN = "/sign-in"
-GOAL_MAX = 2000
+DESTINATION_MAX = 2000
 """Maximum length of the URL to return to after signing in, in characters."""
 
 OFFERED_MAX = 50
@@ -189,7 +189,7 @@ def _page_of(request: Request) -> tuple[str, str]:
 def _sign_in_for(path: str, question: str) -> str:
     """Return the URL of the sign-in form that leads to a page afterwards."""
     place = f"{path}?{question}" if question else path
-    return f"{SIGN_IN}?next={quote(place)}" if place not in ("", "/") and len(place) <= GOAL_MAX else SIGN_IN
+    return f"{SIGN_IN}?next={quote(place)}" if place not in ("", "/") and len(place) <= DESTINATION_MAX else SIGN_IN
 
 
 def error_page(request: Request, error: LeagueError) -> HTMLResponse:

@@ -113,7 +113,7 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
     with league.database.read() as session:
         profile = _profile(session, league, player_id)
         champion = champions.champion_id(session, profile.player.environment)
-        met, met_in_all = player_profile.list_opponents(
+        listed, opponent_count = player_profile.list_opponents(
             session, league.settings, league.population, player_id, OPPONENTS
         )
         log = match_queries.list_matches(
@@ -127,8 +127,8 @@ def show(player_id: Id, league: Running, visit: Visiting) -> HTMLResponse:
         display_name(profile.player),
         profile=profile,
         player=profile.player,
-        met=met,
-        met_in_all=met_in_all,
+        listed=listed,
+        opponent_count=opponent_count,
         matches=log,
         events=events,
         offers=_offers(profile) if visit.may_act else (),
@@ -170,9 +170,11 @@ def opponents(
 ) -> HTMLResponse:
     """Return more of a player's opponents."""
     with league.database.read() as session:
-        met, met_in_all = player_profile.list_opponents(session, league.settings, league.population, player_id, limit)
+        listed, opponent_count = player_profile.list_opponents(
+            session, league.settings, league.population, player_id, limit
+        )
         player = rated_players.show(session, league.settings, player_id)
-    return visit.part("_player_opponents.html", met=met, met_in_all=met_in_all, player=player)
+    return visit.part("_player_opponents.html", listed=listed, opponent_count=opponent_count, player=player)
 
 
 @router.get("/players/{player_id}/descent")

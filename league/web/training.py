@@ -30,10 +30,10 @@ OPPONENTS_SHOWN = 12
 POINTS = 600
 """Points of a chart in the first response."""
 
-QUIET = timedelta(minutes=1)
-MISSED_BEATS = 3
-"""Missed heartbeats, and at least `QUIET`, after which a trainer counts as silent. Trainers send a heartbeat every ten
-seconds, or less often in a large league.
+MIN_SILENCE = timedelta(minutes=1)
+MISSED_HEARTBEATS = 3
+"""A trainer counts as silent after this many missed heartbeats, and not before `MIN_SILENCE`. Trainers send a heartbeat
+every ten seconds, or less often in a large league.
 """
 
 _HEALTH, _WORST = "health/", "health/worst"
@@ -90,7 +90,7 @@ def show(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLRespon
         learnings = _learnings(session, league, visit)
         chosen = _chosen(learnings, learner)
         snapshot = _snapshot(session, league, chosen)
-        met = _opposition(session, league, chosen)
+        opposition = _opposition(session, league, chosen)
     return visit.page(
         "training.html",
         "training",
@@ -99,7 +99,7 @@ def show(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLRespon
         chosen=chosen,
         snapshot=snapshot,
         charts=CHARTS,
-        opposition=met,
+        opposition=opposition,
     )
 
 
@@ -118,8 +118,8 @@ def opponents(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLR
     """Return a learner's current opponents."""
     with league.database.read() as session:
         chosen = _chosen(_learnings(session, league, visit), learner)
-        met = _opposition(session, league, chosen)
-    return visit.part("_training_opposition.html", chosen=chosen, opposition=met)
+        opposition = _opposition(session, league, chosen)
+    return visit.part("_training_opposition.html", chosen=chosen, opposition=opposition)
 
 
 @router.get("/training/{learner_id}/curves")
@@ -154,12 +154,13 @@ def _learnings(session: Session, league: AppState, visit: Visit) -> list[Learnin
     found = learners.list_learners(session, league.settings, visit.environment, LEARNERS_MAX).items
     alarms = regressions.list_regressions(session, visit.environment)
     # Large leagues ask for fewer heartbeats, so the limit follows the interval that the server itself requests.
-    beats = timedelta(seconds=polling.longest_heartbeat_s(league.settings, league.worker_count.present))
+    heartbeat_interval = timedelta(seconds=polling.longest_heartbeat_s(league.settings, league.worker_count.present))
     order = list(get_args(wire.Role))
     return [
         Learning(
             learner=learner,
-            silent=learner.metrics_at is None or visit.now - learner.metrics_at > max(QUIET, MISSED_BEATS * beats),
+            silent=learner.metrics_at is None
+            or visit.now - learner.metrics_at > max(MIN_SILENCE, MISSED_HEARTBEATS * heartbeat_interval),
             alarms=[alarm for alarm in alarms if alarm.learner.player_id == learner.player_id],
         )
         for learner in sorted(found, key=lambda each: order.index(each.role))

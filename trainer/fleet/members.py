@@ -179,8 +179,8 @@ def check_nodes(surveys: Mapping[str, NodeSurvey], version: str, league: str) ->
 
 def describe(members: Sequence[Member]) -> str:
     """Describe the resources of members, such as `2 x trainer (1 CPU, 1 GPU)`."""
-    alike = Counter((member.kind, member.resources) for member in members)
-    return ", ".join(f"{count} x {kind} ({resources})" for (kind, resources), count in alike.items())
+    identical = Counter((member.kind, member.resources) for member in members)
+    return ", ".join(f"{count} x {kind} ({resources})" for (kind, resources), count in identical.items())
 
 
 def _check(spec: FleetSpec) -> None:

@@ -108,9 +108,9 @@ def _widths(columns: Sequence[_Column], width: int) -> list[int] | None:
     spare = width - sum(widths) - _GAP * len(columns)
     if spare < 0:
         return None
-    wants = sorted((column.wanted_width - column.min_width, number) for number, column in enumerate(columns))
-    for served, (want, number) in enumerate(wants):
-        grant = min(want, spare // (len(columns) - served))
+    missing_widths = sorted((column.wanted_width - column.min_width, number) for number, column in enumerate(columns))
+    for served, (missing, number) in enumerate(missing_widths):
+        grant = min(missing, spare // (len(columns) - served))
         widths[number] += grant
         spare -= grant
     return widths

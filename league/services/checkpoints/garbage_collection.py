@@ -132,10 +132,10 @@ def _remove(database: Database, store: CheckpointStore, sha256: str, before: dat
         locks.acquire(session, Lock.COLLECTION)
         if session.scalar(select(Player.id).where(Player.checkpoint == sha256).limit(1)) is not None:
             return False
-        gone = store.remove(sha256, before)
-        if gone:
+        removed = store.remove(sha256, before)
+        if removed:
             quotas.forget(session, sha256)
-        return gone
+        return removed
 
 
 def _forget_lost(database: Database, store: CheckpointStore, sha256: str, before: datetime) -> None:

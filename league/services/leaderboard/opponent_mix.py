@@ -44,14 +44,14 @@ class BranchShare:
         name: Name of the branch.
         rule: Its rule in words; empty for self-play and branches that no longer exist.
         now: Share of the next draw, in [0, 1].
-        met: Its recent matches.
+        recent: Its recent matches.
         share: Share of recent matches, in [0, 1]; None without any.
     """
 
     name: str
     rule: str
     now: float
-    met: Played
+    recent: Played
     share: float | None
 
 
@@ -64,7 +64,7 @@ class OpponentShare:
         name: Its call-sign, or its name.
         now: Probability in the next draw, in [0, 1].
         win_rate: Win rate that matchmaking uses; None for opponents that are no longer eligible.
-        met: Recent matches against it.
+        recent: Recent matches against it.
         share: Share of recent matches, in [0, 1]; None without any.
     """
 
@@ -72,7 +72,7 @@ class OpponentShare:
     name: str
     now: float
     win_rate: float | None
-    met: Played
+    recent: Played
     share: float | None
 
 
@@ -128,22 +128,22 @@ def get_opponent_mix(
     win_rates = dict(zip(items["player_id"], items["win_rate"], strict=True))
     now = dict(zip(items["player_id"], items["propensity"], strict=True)) | {player_id: content["self_play"]}
 
-    def share(met: Played) -> float | None:
-        return met.matches / len(played) if played else None
+    def share(recent: Played) -> float | None:
+        return recent.matches / len(played) if played else None
 
     def relevance(opponent: int) -> tuple[float, int]:
         return now.get(opponent, 0.0), by_opponent.get(opponent, _NONE).matches
 
     branches = []
     for name in dict.fromkeys([*shares, *by_branch]):
-        met = by_branch.get(name, _NONE)
-        if met.matches or shares.get(name):
-            branches.append(BranchShare(name, rules.get(name, ""), shares.get(name, 0.0), met, share(met)))
+        recent = by_branch.get(name, _NONE)
+        if recent.matches or shares.get(name):
+            branches.append(BranchShare(name, rules.get(name, ""), shares.get(name, 0.0), recent, share(recent)))
     relevant = [each for each in dict.fromkeys([*now, *by_opponent]) if now.get(each) or each in by_opponent]
     opponents = []
     for each in nlargest(limit, relevant, key=relevance):
-        met, name = by_opponent.get(each, _NONE), display_name(population.members[population.index(each)])
-        opponents.append(OpponentShare(each, name, now.get(each, 0.0), win_rates.get(each), met, share(met)))
+        recent, name = by_opponent.get(each, _NONE), display_name(population.members[population.index(each)])
+        opponents.append(OpponentShare(each, name, now.get(each, 0.0), win_rates.get(each), recent, share(recent)))
     return Opposition(branches, opponents, len(relevant), len(played))
 
 

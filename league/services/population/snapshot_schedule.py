@@ -91,7 +91,7 @@ def inconsistent(session: Session, environment: str) -> list[int]:
     """Return the event ids of decisions that their own evidence does not support."""
     query = select(Event, SnapshotDecision).join(SnapshotDecision, SnapshotDecision.event_id == Event.id)
     rows = session.execute(query.where(Event.environment == environment).order_by(Event.id))
-    return [event.id for event, row in rows if not _follows(row.reset, event.details)]
+    return [event.id for event, row in rows if not _is_supported(row.reset, event.details)]
 
 
 def _decide_once(
@@ -108,7 +108,7 @@ def _decide_once(
         decided = session.get(SnapshotDecision, key)
         if decided is not None:
             return _to_wire(session, decided) if progress.step >= decided.step else None
-        verdict = _judge(session, settings, cache, key, progress.step)
+        verdict = _reach_verdict(session, settings, cache, key, progress.step)
     if verdict is None:
         return None
     with database.write() as session:
@@ -117,7 +117,7 @@ def _decide_once(
         return _write(session, verdict, now) if decided is None else _to_wire(session, decided)
 
 
-def _judge(
+def _reach_verdict(
     session: Session, settings: Settings, cache: PopulationCache, key: tuple[int, int], step: int
 ) -> Verdict | None:
     learner_id, since_step = key
@@ -168,7 +168,7 @@ def _evidence(population: Population, inputs: LearnerInputs, since_step: int, st
     }
 
 
-def _follows(reset: bool, evidence: Mapping[str, Any]) -> bool:
+def _is_supported(reset: bool, evidence: Mapping[str, Any]) -> bool:
     """Return whether the evidence supports a decision."""
     decided = _decide(evidence)
     return decided is not None and decided[0] == reset

@@ -34,7 +34,7 @@ from league.services.lifecycle import champions
 from league.settings import ReplayConfig
 from league.storage.recordings import RecordingStore, new_key
 
-KEPT_SHARE = 0.99
+RETAINED_SHARE = 0.99
 """If recordings exceed a limit, they are deleted down to this share of it, so that the next uploads need no search.
 
 A search of 20,000 rows takes 30 ms of CPU, and a deleted file 1 to 4 ms, so few are deleted at a time.
@@ -259,7 +259,7 @@ def surplus(stored: Sequence[StoredReplay], config: ReplayConfig) -> list[int]:
     Returns:
         Ids of their matches.
     """
-    most = Usage(ceil(KEPT_SHARE * config.keep_max), ceil(KEPT_SHARE * config.keep_max_bytes))
+    most = Usage(ceil(RETAINED_SHARE * config.keep_max), ceil(RETAINED_SHARE * config.keep_max_bytes))
     half = Usage(ceil(most.count / 2), ceil(most.size_bytes / 2))
     notable, rest = ([each for each in stored if each.notable is which] for which in (True, False))
     dropped = _oldest_beyond(notable, half)

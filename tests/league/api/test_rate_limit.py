@@ -117,4 +117,4 @@ def test_guessing_tokens_is_rate_limited_but_valid_tokens_are_not(
 def test_uses_of_a_token_are_noted_every_ten_minutes_also_where_the_clock_was_set_back() -> None:
     cache = TokenCache(memory_s=0.0)
     moments = [NOW + timedelta(minutes=minutes) for minutes in (0, 9, 10, -1430, -1429)]
-    assert [cache.is_note_due("ann", moment) for moment in moments] == [True, False, True, True, False]
+    assert [cache.should_record_use("ann", moment) for moment in moments] == [True, False, True, True, False]

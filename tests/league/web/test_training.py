@@ -142,9 +142,9 @@ def test_training_page_shows_played_beside_planned_shares(scene: Scene, database
         met = opponent_mix.get_opponent_mix(session, settings, PopulationCache(), scene.learner.player_id, 100)
     assert met.matches == 6
     assert sum(each.now for each in met.opponents) == pytest.approx(1.0)
-    assert sum(each.met.matches for each in met.opponents) == 6
+    assert sum(each.recent.matches for each in met.opponents) == 6
     assert sum(each.share or 0.0 for each in met.branches) == pytest.approx(1.0)
-    assert {each.met.score for each in met.opponents if each.met.matches} == {0.25}
+    assert {each.recent.score for each in met.opponents if each.recent.matches} == {0.25}
     assert [each.now for each in met.opponents] == sorted((each.now for each in met.opponents), reverse=True)
 
 

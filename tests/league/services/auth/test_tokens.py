@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE
 from refused import refused
 
-from league.api.token_cache import NOTE_EVERY
+from league.api.token_cache import USE_RECORD_INTERVAL
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import (
@@ -73,8 +73,8 @@ def test_the_last_use_of_a_token_is_noted_now_and_then(connect: Connect, databas
         client.players()
         with database.read() as session:
             seen.append(tokens.listing(session)[0].used_at)
-        time.advance(NOTE_EVERY.total_seconds() / 2)
-    assert seen == [NOW, NOW, NOW + NOTE_EVERY, NOW + NOTE_EVERY]
+        time.advance(USE_RECORD_INTERVAL.total_seconds() / 2)
+    assert seen == [NOW, NOW, NOW + USE_RECORD_INTERVAL, NOW + USE_RECORD_INTERVAL]
 
 
 def test_every_change_of_a_token_is_in_the_audit_log(database: Database) -> None:
