@@ -41,7 +41,7 @@ def close_period(
     if as_json:
         tables.show_json(period)
     else:
-        tables.show(f"{period.environment}: closed {tables.period_line(period)}")
+        tables.show(f"{period.environment}: {tables.period_line(period)}")
 
 
 @app.command(epilog="Example: league rebuild --config new.toml --dry-run --environment mech-duel")

@@ -55,7 +55,8 @@ def period_line(period: wire.RatingPeriod) -> str:
     """Return a rating period as one line."""
     counts = f"{period.matches} matches, {period.players} players"
     name = f"{period.number}" if period.id == period.number else f"{period.number} (id {period.id})"
-    return f"rating period {name}: {counts}, at {period.closed_at.astimezone():%H:%M:%S} ({period.reason})"
+    reason = period.reason.removeprefix("closed: ")
+    return f"rating period {name} closed at {period.closed_at.astimezone():%H:%M:%S}: {counts} ({reason})"
 
 
 def standings(rows: Iterable[wire.StandingsItem], title: str | None = None) -> Grid:

@@ -98,7 +98,7 @@ def changes(before: Overview, after: Overview) -> list[str]:
         if newest is not None and (last is None or last.id != newest.id):
             lines.append(f"newest snapshot: {display_name(newest)}, rating {rating(newest)}")
     if after.period is not None and before.period is None:
-        lines.append(f"closed {period_line(after.period)}")
+        lines.append(period_line(after.period))
     return lines + _alarm_changes(_alarms(before), _alarms(after))
 
 

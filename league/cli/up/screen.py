@@ -193,7 +193,7 @@ def paint(view: View, rows: int = _MAX_ROWS) -> RenderableType:
     else:
         pieces += [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in view.tail]
     if view.overview.period is not None:
-        pieces.append(Text(tables.period_line(view.overview.period)))
+        pieces.append(Text(tables.period_line(view.overview.period), no_wrap=True, overflow="ellipsis"))
     return Group(*pieces)
 
 

@@ -51,7 +51,7 @@ def period(number: int) -> wire.RatingPeriod:
         config={},
         refitted=False,
         closed_at=NOON,
-        reason="games",
+        reason="closed: game threshold reached",
     )
 
 
@@ -127,7 +127,7 @@ def test_the_learner_is_shown_with_the_metrics_it_reported_and_no_others(
     ):
         assert shown in text
     assert "entropy" not in text
-    assert "rating period 3: 240 matches, 6 players" in text
+    assert "240 matches, 6 players (game threshold reached)" in text
     assert "trainer restarting (restarted 2x)" in text
 
 
@@ -239,10 +239,10 @@ def test_plain_progress_is_printed_once_per_interval(view: View, console: Consol
 
 def test_news_are_the_first_metrics_every_new_snapshot_and_the_first_period(full: Overview) -> None:
     lines = changes(EMPTY, full)
-    assert [line.split(":")[0] for line in lines] == [
-        "learner main at step 123,456",
+    assert [line.split(":")[0].partition(" at ")[0] for line in lines] == [
+        "learner main",
         "newest snapshot",
-        "closed rating period 3",
+        "rating period 3 closed",
     ]
     assert changes(full, full) == []
     after = replace(full, newest={1: line_of_table(id=8, name="main@1000000", call_sign=None)}, period=period(4))
