@@ -112,6 +112,7 @@ class Fit:
             return np.asarray(product - (weight * product).sum(axis=0))
 
         with one_thread():
+            # Variance of r_i - m, with m the mean of the K players: V_ii - 2 Cov(r_i, m) + Var m.
             shared = self._times(weight)[:, 0]
         variance = self.deviation**2 - 2.0 * shared + float(shared[players].mean())
         return Fit(self.rating, np.sqrt(np.maximum(variance, 0.0)), times)
@@ -131,6 +132,7 @@ class Fit:
         lead = rating[:, None] - rating[None, :]
         variance = covariance.diagonal()
         spread = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 0.0))
+        # Two anchors have no variance: 0 / 0 would be NaN, although their order is known.
         certain = np.where(lead == 0.0, 0.0, np.copysign(np.inf, lead))
         return np.asarray(ndtr(np.divide(lead, spread, out=certain, where=spread > 0.0)))
 
@@ -286,6 +288,7 @@ class _Posterior:
     def curvature(self, theta: FloatArray) -> csr_array:
         """Return the (F, F) negative Hessian, sparse and positive definite."""
         lead = theta[self.pairs.low] - theta[self.pairs.high]
+        # expit(-lead) and not 1 - expit(lead), which is 0 for leads above 37 (6,400 points).
         weight = self.pairs.games * np.maximum(expit(lead) * expit(-lead), _CURVATURE_FLOOR)
         weight = np.concatenate((weight, np.full(self.child.size, 1.0 / self.step.variance)))
         return self.pattern.matrix(weight, self.precision)
@@ -319,6 +322,7 @@ def pair_counts(results: Results, anchor: BoolArray) -> PairCounts:
     home, away, games = results.home[tells], results.away[tells], results.games[tells].astype(np.float64)
     points = games * results.score[tells]
     low, high = np.minimum(home, away), np.maximum(home, away)
+    # One code per pair, so that rows of both directions and of several periods are summed.
     code, place = np.unique(low * anchor.size + high, return_inverse=True)
     return PairCounts(
         low=code // anchor.size,
@@ -344,8 +348,10 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
         posterior = _Posterior(
             effective_counts(pairs, correlation), pattern, free, precision, child, parent[child], step
         )
+        # A rough mode is enough, because the next round changes the prior. Only the ascent after the loop is exact.
         _newton_ascent(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGH_TOLERANCE)
         solution = solver.solved(posterior.curvature(theta), probes, _PROBE_TOLERANCE, solution)
+        # E-step: without the uncertainty of the steps, their variance would be underestimated.
         unsure = float((probes * solution).sum())
         before, step = step, _usual_step(posterior, theta, unsure, known, config.parent_weight)
         previous_correlation = correlation
@@ -357,6 +363,7 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
     _newton_ascent(posterior, theta, _STEP_TOLERANCE, solver, _SOLVER_TOLERANCE)
     lineage = pattern.edges(child, parent[child])
     covariance = Covariance.of_curvature(posterior.curvature(theta), *lineage, solver.basis)
+    # The last ascent used this correlation, not the estimate that followed it.
     if previous_correlation > 0.0:
         hold = (SCALE / config.prior_deviation) ** 2
         theta[:], covariance = round_robin.round_robin_ratings(
@@ -420,6 +427,7 @@ def pair_correlation(pairs: PairCounts, chance: FloatArray, fitted: float) -> fl
     variance = pairs.games * np.maximum(chance * (1.0 - chance), _VARIANCE_FLOOR)
     again = pairs.games > 1.0
     surprise = (np.square(pairs.points - pairs.games * chance) / variance)[again]
+    # A single game of a pair tells nothing about correlation, so degrees of freedom shrink in proportion.
     freedom = max(again.size - fitted, 1.0) * surprise.size / max(again.size, 1)
 
     def excess(correlation: float) -> float:

@@ -25,6 +25,7 @@ def _routine(name: str, *arguments: type) -> "ctypes._FuncPointer":
     signature.restype, signature.argtypes = ctypes.c_char_p, [ctypes.py_object]
     address = ctypes.pythonapi.PyCapsule_GetPointer
     address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    # CFUNCTYPE releases the GIL during the call, PYFUNCTYPE would hold it.
     routine = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *arguments, _Integer)
     return routine(address(capsule, signature(capsule)))
 
@@ -44,6 +45,7 @@ def inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         size, failed = ctypes.c_int(len(columns)), ctypes.c_int()
         routine(_LOWER, size, columns.ctypes.data, size, failed)
         _require_definite(failed.value)
+    # dpotri fills only the lower triangle.
     for place in range(len(columns)):
         columns[place, place + 1 :] = columns[place + 1 :, place]
     return columns.T

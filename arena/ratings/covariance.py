@@ -68,6 +68,7 @@ class SparseSystem:
         """Build the system; without a `basis` from a similar matrix, compute one."""
         if basis is None:
             size = matrix.shape[0]
+            # Solving for random columns is inverse iteration: it amplifies the directions of small eigenvalues.
             start = np.random.default_rng(0).standard_normal((size, min(_RANK, size)))
             basis = np.linalg.qr(cls.of(matrix, np.empty((size, 0))).solution(start, _ROUGHLY))[0]
         image = matrix @ basis
@@ -91,6 +92,7 @@ class SparseSystem:
         """Iterate `found` in place to the solution and return it."""
         scale = 1.0 / self.matrix.diagonal()[:, None]
         residual = right - self.matrix @ found
+        # Solve within the basis first: the iteration then never meets its small eigenvalues.
         shared = self.core @ (self.basis.T @ residual)
         found += self.basis @ shared
         residual -= self.image @ shared
@@ -103,6 +105,7 @@ class SparseSystem:
             product = _dots(residual, scaled)
             direction *= product / np.maximum(before, _TINY)
             direction += scaled
+            # Conjugate to the basis, or the small eigenvalues would return and slow the iteration down.
             direction -= self.basis @ (self.core @ (self.image.T @ scaled))
             image = self.matrix @ direction
             length = product / np.maximum(_dots(direction, image), _TINY)
@@ -211,6 +214,7 @@ def _diagonal(times: Times, near: Sparse) -> FloatArray:
         unit = np.zeros((size, chosen.size))
         unit[chosen, own] = 1.0
         variance[chosen] = times(unit, _NEARLY)[chosen, own]
+    # Estimates from probes can be slightly negative.
     return np.asarray(np.maximum(variance, 0.0))
 
 
@@ -219,6 +223,7 @@ def _nystrom(times: Times, basis: FloatArray) -> FloatArray:
     orthogonal = np.linalg.qr(basis)[0]
     image = times(orthogonal, _NEARLY)
     core: FloatArray = orthogonal.T @ image
+    # Products with a tolerance are slightly asymmetric.
     lower = np.linalg.cholesky(0.5 * (core + core.T))
     factor: FloatArray = solve_triangular(lower, image.T, lower=True).T
     return factor
@@ -233,6 +238,7 @@ def _of_forest(curvature: csr_array, child: IntArray, parent: IntArray) -> tuple
     forest = csr_array((np.concatenate((edge, edge)), places), shape=(size, size))
     own = curvature.diagonal()
     matrix = (forest + diags_array(own)).tocsc()
+    # The matrix is positive definite and needs no pivoting; a forest in minimum-degree order has no fill-in.
     factors = splu(matrix, "MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     return _diagonal_of_forest(own, child, parent, edge), lambda right, _: np.asarray(factors.solve(right))
 
@@ -247,6 +253,7 @@ def _diagonal_of_forest(own: FloatArray, child: IntArray, parent: IntArray, edge
         depth[known] += depth[ancestor[known]]
         ancestor[known] = ancestor[ancestor[known]]
     order = np.argsort(-depth[child], kind="stable")
+    # Each step needs the one before, and reading single items of lists is faster than of arrays.
     links = list(zip(child[order].tolist(), parent[order].tolist(), edge[order].tolist(), strict=True))
     pivot = own.tolist()
     for one, other, weight in links:

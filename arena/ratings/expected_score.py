@@ -96,6 +96,7 @@ def _rate_few(
     unknown = _laplacian(open_share * chance * (1.0 - chance))[np.ix_(free, free)]
     both = _Matrix.of(rating, free, hold)
     held = unknown + hold * np.eye(free.size)
+    # L^-1 M L^-1 by two solutions, since L and M are symmetric.
     half = both.solution(held @ covariance.times(held, EXACT) + correlation * unknown)
     spread = both.solution(half.T)
     return rating, Covariance.of_matrix(0.5 * (spread + spread.T))
@@ -178,6 +179,7 @@ def _ratings_for_scores(
         expected = scores_at(rating)
         shortfall = score - expected.score - hold * (rating - theta)
         step = expected.solution(shortfall[free, None])[:, 0]
+        # Far from all others the slope is almost 0, and a full step would leave the range in which the model is linear.
         step *= _STEP_MAX / max(np.abs(step).max(), _STEP_MAX)
         rating[free] += step
         if np.abs(step).max() < _TOLERANCE:
@@ -187,6 +189,7 @@ def _ratings_for_scores(
 
 def _laplacian(weights: FloatArray) -> FloatArray:
     """Return the graph Laplacian of symmetric (P, P) weights, in place."""
+    # The diagonal is a player against itself, which no rating change affects.
     np.fill_diagonal(weights, 0.0)
     total = weights.sum(axis=1)
     np.negative(weights, out=weights)

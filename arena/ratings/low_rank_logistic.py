@@ -56,7 +56,9 @@ class LowRankLogistic:
         basis = chebvander((strengths - middle) / width, count - 1)
         total = basis.sum(axis=0)
         of_score, of_slope = _coefficients(expit, width, count), _coefficients(_slope, width, count)
+        # eigh reads one triangle only, and rounding makes q slightly asymmetric.
         values, vectors = np.linalg.eigh(0.5 * (of_slope + of_slope.T))
+        # Eigenvalues below rounding may be negative, and their square roots NaN.
         significant = values > _ERROR * values[-1]
         own = (basis @ (of_slope @ total))[free] + added
         factor = basis[free] @ (vectors[:, significant] * np.sqrt(values[significant]))
@@ -97,5 +99,6 @@ def _coefficients(function: Callable[[FloatArray], FloatArray], width: float, co
     """Return the (n, n) Chebyshev coefficients q of f(x - y) for x and y in [-width, width]."""
     points = chebpts1(count)
     transform = 2.0 / count * chebvander(points, count - 1).T
+    # The constant term counts half in a discrete Chebyshev transform.
     transform[0] *= 0.5
     return np.asarray(transform @ function(width * (points[:, None] - points)) @ transform.T)

@@ -24,6 +24,7 @@ class _OneThread:
     def leave(self) -> None:
         with self._lock:
             self._fits -= 1
+            # Fits may overlap in threads: the last one to end restores the limit.
             if self._fits == 0 and self._limit is not None:
                 self._limit.restore_original_limits()
 

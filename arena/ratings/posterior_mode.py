@@ -50,6 +50,7 @@ class PairRecords:
         if moving.any():
             lead = fixed_point(self._pair_slope, lead, self.opponent_variance)
         gradient, information = self._pair_slope(lead)
+        # An opponent that moves too absorbs its part of the surprise: its variance adds to that of the result.
         information = information / (1.0 + self.opponent_variance * information)
         return tuple(np.bincount(self.player, each, step.size) for each in (gradient, information))  # type: ignore[return-value]
 
@@ -113,6 +114,7 @@ def rate_bursts(
         sigma[moving] = np.minimum(prior.sigma[moving] * np.exp(0.5 * change), min(volatility_cap, _MAGNITUDE_MAX))
         step = fixed_point(records.slope_at, still, prior.variance(sigma))
         _, information = records.slope_at(step)
+    # A prior variance of 0 gives 1 / inf: the strength stays known exactly.
     with np.errstate(divide="ignore"):
         deviation = 1.0 / np.hypot(1.0 / np.sqrt(prior.variance(sigma)), np.sqrt(information))
     return step, deviation, sigma
@@ -145,6 +147,7 @@ def fixed_point(
         steady = (low <= newton) & (newton <= high) & (2.0 * np.abs(newton - x) <= before)
         after = np.where(steady, newton, _middle(low, high, start))
         before = np.abs(after - x)
+        # Converged entries stay, so the bits of a player do not depend on the others in the call.
         x = np.where(open_, after, x)
         open_ &= before > _TOLERANCE * np.maximum(1.0, np.abs(after))
         if not open_.any():
