@@ -95,15 +95,18 @@ class TorchProcessGroup(ProcessGroup):
 
     def all_reduce_sum(self, values: Float[Tensor, "..."]) -> Tensor:
         """See `ProcessGroup`."""
+        # A collective overwrites its input, which callers keep.
         result = values.clone(memory_format=torch.contiguous_format)
         self._call(lambda: dist.all_reduce(result))
         return result
 
     def all_gather_bytes(self, message: bytes) -> list[bytes]:
         """See `ProcessGroup`."""
+        # Collectives need equal shapes: lengths first, then messages padded to the longest.
         lengths = [int(each) for each in self._gather(torch.tensor(len(message)), self._messages)]
         own = torch.zeros(max(lengths), dtype=torch.uint8)
         own[: len(message)] = _tensor(message)
+        # All ranks know the lengths, so all of them skip the empty exchange, or none.
         messages = self._gather(own, self._messages) if len(own) else [own] * self.world_size
         return [each[:length].numpy().tobytes() for each, length in zip(messages, lengths, strict=True)]
 
@@ -125,6 +128,7 @@ class TorchProcessGroup(ProcessGroup):
         try:
             return call()
         except RuntimeError as error:
+            # torch's errors span many lines, with a C++ stack.
             reason = SOURCE_PREFIX.sub("", str(error).strip()).partition("\n")[0].partition(". ")[0]
             raise RankLostError(
                 f"rank {self.rank} cannot continue: {self._name_lost_ranks()}. Saved state and delivered results are "
@@ -159,6 +163,7 @@ def find_silent_ranks(store: Store, rank: int, world_size: int, report_s: float 
     """
     silent: list[int] = [0] if rank else []
 
+    # Ranks that failed report it; the one that is silent is the one to name.
     def query() -> None:
         deadline = time.monotonic() + report_s
         try:

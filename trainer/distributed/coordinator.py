@@ -118,8 +118,10 @@ def _merge_metric(name: str, parts: Sequence[tuple[int, Metrics]]) -> float | No
     known = [(count, value, metrics) for count, metrics in parts if (value := metrics.get(name)) is not None]
     values = [value for _, value, _ in known]
     weight = sum(count for count, _, _ in known)
+    # fsum, here and below: the sum does not depend on the order of ranks.
     if values and name.endswith(COUNTS):
         return math.fsum(values)
+    # Values that are equal on all ranks, such as the KL stop, would be off by a rounding error as means.
     if not weight or len(set(values)) <= 1:
         return values[0] if values else None
     means = [metrics.get(name.removesuffix("_std") + "_mean") for _, _, metrics in known]

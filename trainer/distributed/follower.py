@@ -110,6 +110,7 @@ class Follower:
         self._leases = self._make_lease_scheduler(
             config, spec, cache, LeagueSession(client, config.league, spec, version), seed
         )
+        # In the order of `Coordinator.begin` and its first `receive`: every message is a collective call.
         self._receive_initial_state()
         self._send_report()
         self._collector = RolloutCollector(
@@ -137,6 +138,7 @@ class Follower:
                 self._curriculum.advance(command.matches, self._collector.current_matches)
             unrated = self._leases.unrated_matches
             complete = self._collector.collect(buffer, self._run_context.stopping)
+            # A rollout used up its leases. They are requested only between rollouts, so ask for more at a time.
             if self._leases.unrated_matches > unrated:
                 self._leases.lease_rounds = min(2 * self._leases.lease_rounds, MAX_LEASE_ROUNDS)
             metrics = self._learner.learn(buffer, self._run_context.stopping) if complete else {}
@@ -170,6 +172,7 @@ class Follower:
         self._receive_weights(start.steps, start.updates, start.began_step)
         if self._curriculum is not None:
             self._curriculum.advance(start.lesson_began, ())
+        # A rank without a saved state was added since, or the states were dropped: it begins with new matches.
         if self._ranks.rank <= len(start.states):
             own = start.states[self._ranks.rank - 1]
             self._leases.restore(own["leases"], start.written)
@@ -203,6 +206,7 @@ class Follower:
         """Queue a match for the next report; one that a curriculum made easier counts as unrated."""
         assignment = match.assignment
         if self._curriculum is not None and not self._curriculum.is_full_game(assignment):
+            # Without its lease, the match is not reported: easier games must not count for ratings.
             match = replace(match, assignment=replace(assignment, lease=None))
         self._finished.append(MatchMessage.of(match))
 

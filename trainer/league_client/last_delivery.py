@@ -69,6 +69,7 @@ class LastCalls:
         attempts = count()
 
         def send(results: list[Result]) -> ResultBatchAnswer | None:
+            # At least one attempt, even if saving took the whole grace.
             answer = None if next(attempts) and self._grace_over else report(results)
             if answer is not None:
                 self._progress_s = self._run_context.clock()

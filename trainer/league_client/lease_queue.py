@@ -78,6 +78,7 @@ class LeaseQueue:
         while self._leases and len(taken) < count:
             lease = self._leases[0]
             if lease.expires_at > now:
+                # A gate stops as soon as it has a verdict, so its pairs are not mixed with others in a round.
                 if taken and lease.gate_id != taken[0].gate_id:
                     break
                 taken.append(lease)

@@ -103,6 +103,7 @@ class LeaseScheduler:
     def refill(self) -> None:
         """Release unplayable leases, request new ones and load their opponents. Call it between rollouts."""
         self._offline_opponents = None
+        # Released here and not at once: a call per lease would stall the environments in the middle of a rollout.
         if lease_ids := list(self._unplayable)[:LEASES_PER_CALL]:
             named = {each.player_id: each for lease_id in lease_ids for each in self._unplayable.pop(lease_id)}
             self._release(lease_ids, list(named.values()))
@@ -145,6 +146,7 @@ class LeaseScheduler:
             lease = Lease.model_validate(each["lease"]) if each["lease"] else None
             sequence: int = each["sequence"]
             self_play_match: bool = each["both_sides"]
+            # The settings of self-play rows have changed since the state was saved.
             if self_play_match != (row in self._self_play):
                 continue
             opponent = self._try_resolve(each["opponent"], each["name"])
@@ -153,6 +155,7 @@ class LeaseScheduler:
             if lease:
                 unused = self._first_unused(lease)
                 self._open_leases[row] = _OpenLease(lease, opponent, max(sequence + 1, unused))
+                # This match is in the spool already: it ended after the state was saved.
                 if sequence < unused:
                     continue
             resumed.append(MatchAssignment(opponent, each["away"], each["seed"], lease, sequence, self_play_match))
@@ -191,6 +194,7 @@ class LeaseScheduler:
         if answer is None:
             return
         self._queue.extend(answer.items)
+        # Without leases, the league says when to ask again. Until then rows play unrated matches.
         self._retry_at = None if answer.items else self._now() + timedelta(seconds=answer.next_poll_s)
 
     def _prefetch(self) -> None:

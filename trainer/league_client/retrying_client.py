@@ -135,6 +135,7 @@ class RetryingClient:
             with self._call_context():
                 answer = call(self._client)
         except CallCutShortError:
+            # A signal ended the call. Nothing else is sent before `reset_backoff`, which begins the shutdown.
             self._outage.until = float("inf")
             return None
         except BusyError as error:
@@ -144,6 +145,7 @@ class RetryingClient:
             return None
         except LeagueError as error:
             if error.status < SERVER_FAULT:
+                # Any other rejection is an answer: the league is there.
                 if not isinstance(error, UnauthenticatedError):
                     self._mark_reachable()
                 raise
@@ -151,6 +153,7 @@ class RetryingClient:
             return None
         self._mark_reachable()
         self._mark_success(kind)
+        # Four times the last duration, so that a slow but healthy league is not timed out.
         self._timeouts_s[kind] = max(FIRST_TIMEOUT_S, 4.0 * (self._clock() - began))
         return answer
 
@@ -204,6 +207,7 @@ class RetryingClient:
         """Start or extend a back-off: of this kind of call, or of all kinds if the league is unreachable."""
         if isinstance(error, LeagueUnreachable):
             self._unanswered_calls += 1
+            # The league may be slower than the timeout allows, and would then never be reached.
             self._timeouts_s[kind] = 2.0 * self._timeout_s(kind)
             unreachable = self._unanswered_calls >= UNREACHABLE_AFTER
         else:
@@ -227,6 +231,7 @@ class RetryingClient:
         backoff.logged = True
 
     def _extend(self, backoff: _Backoff) -> None:
+        # 2**30 bounds the power, which would overflow after a thousand failures.
         longest = min(self._backoff_max_s, FIRST_BACKOFF_S * 2.0 ** min(backoff.failures, 30))
         backoff.failures += 1
         backoff.until = self._clock() + longest * self._rng.random()

@@ -27,6 +27,7 @@ RATIO_RANGE = (0.1, 5.0)
 def masked_mean(values: Float[Tensor, "n ..."], mask: Bool[Tensor, "n ..."]) -> Float[Tensor, "..."]:
     """Mean of masked-in entries over the first axis; 0 if there are none."""
     count = mask.sum(dim=0).clamp(min=1)
+    # Not a product with the mask: 0 * NaN of a masked entry would be NaN.
     return values.masked_fill(~mask, 0.0).sum(dim=0) / count
 
 
@@ -90,6 +91,7 @@ def approx_kl(log_ratio: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 
     Source: Schulman, "Approximating KL divergence" (2020), estimator k3.
     """
+    # Rounding can make the difference slightly negative.
     return (torch.expm1(log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)) - log_ratio).clamp(min=0.0)
 
 
@@ -114,6 +116,7 @@ def explained_variance(predicted: Float[Tensor, " n"], actual: Float[Tensor, " n
     if not actual.numel():
         return None
     variance, scale = actual.double().var(correction=0), actual.double().square().mean()
+    # Relative to the mean square: equal returns of large magnitude still differ by rounding.
     if float(variance) <= 1e-12 * float(scale) or float(variance) == 0.0:
         return None
     return 1.0 - float((actual - predicted).double().var(correction=0) / variance)

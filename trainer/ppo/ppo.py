@@ -186,12 +186,14 @@ class PPO:
         metrics: MetricAccumulator,
     ) -> bool:
         """Run all epochs; return whether the KL stop ended them early."""
+        # All ranks need the same number of minibatches, because each one ends in a collective call.
         sizes = [int(each) for each in self._ranks.all_gather(torch.tensor(len(sequences), device=self._device))]
         num_minibatches = min([self._settings.num_minibatches, *(size for size in sizes if size)])
         loss_decisions = sequences.sum_per_sequence(self._loss_mask(targets, sequences))
         for _ in range(self._settings.update_epochs if any(sizes) else 0):
             for chosen in shuffle_minibatches(loss_decisions, num_minibatches, self._rng):
                 stop = should_stop()
+                # With other ranks the flag goes into the all-reduce of the minibatch, so that all stop together.
                 if stop and self._ranks.world_size == 1:
                     return False
                 minibatch = sequences.take(chosen)
@@ -225,6 +227,7 @@ class PPO:
         weights = self.loss.weights(coefficients, self.under_floor)
         result = self._forward_backward(rollout, targets, micro_batches, counts / count, weights)
         means = self._average_over_ranks(result, count, stop=stop)
+        # One transfer from the device for everything that decides what comes next.
         decisions, kl, stops = torch.stack([means.decisions, means.kl, means.stop]).tolist()
         if stops or not decisions:
             self.optimizer.zero_grad()
@@ -263,6 +266,7 @@ class PPO:
             extra = [each.module(batch, network_output) for each in self.extra_losses]
             for each, value in zip(self.extra_losses, extra, strict=True):
                 loss = loss + each.coefficient * value
+            # At once for each part: its activations are freed before the next one needs memory.
             torch.autograd.backward(loss * share)
             losses.append(loss.detach() * share)
             parts.append(output.metrics)
@@ -291,10 +295,12 @@ class PPO:
         stops = count.new_full((), float(stop))
         if self._ranks.world_size == 1:
             return MinibatchMeans(count, kl, loss, samples, entropy, stops)
+        # Sums, not means: ranks have different numbers of decisions.
         gradient = self.optimizer.flat_gradient
         entropy_sums = torch.where(samples > 0, samples * entropy, 0.0)
         own = [gradient * count, count, kl * count, loss * count, samples, entropy_sums, stops]
         gradients, count, kl, loss, samples, entropy_sums, stops = all_reduce_packed(self._ranks, own)
+        # Without a decision on any rank, 0 / 0 would turn the gradient into NaN.
         weight = count.clamp(min=torch.finfo(count.dtype).tiny)
         gradient.copy_(gradients / weight)
         return MinibatchMeans(count, kl / weight, loss / weight, samples, entropy_sums / samples, stops)
@@ -404,6 +410,7 @@ class PPO:
 
     def _record(self, result: MinibatchResult, metrics: MetricAccumulator) -> None:
         """Add the metrics of one minibatch to those of the update."""
+        # Only the first minibatch sees the weights that acted: its ratios are 1, up to rounding.
         if not len(metrics):
             metrics.add("losses/first_ratio_error", result.metrics.single("ratio_error"))
         for each, value in zip(self.extra_losses, result.extra, strict=True):

@@ -75,6 +75,7 @@ class FlatAdamW:
         self._named = dict(named)
         self._views = unflatten(self.flat_parameters, named) if self._flat else {}
         for name, view in self._views.items():
+            # The parameter keeps its identity and moves its data, so that references to it stay valid.
             view.copy_(named[name].detach())
             named[name].data = view
         self._gradients = unflatten(self.flat_gradient, named)
@@ -103,6 +104,7 @@ class FlatAdamW:
             by_name = (named, *(unflatten(buffer, named) for buffer in buffers))
             lists = [[each for each in own.values() if each.numel()] for own in by_name]
         parameters, gradients, exp_avgs, exp_avg_sqs = lists
+        # On the device: a fused step reads its count there, without a transfer.
         steps = [self.flat_gradient.new_zeros(()) for _ in parameters]
         return ParameterGroup(parameters, gradients, exp_avgs, exp_avg_sqs, steps, weight_decay, lr_scale)
 
@@ -113,6 +115,7 @@ class FlatAdamW:
     def clip_gradient(self) -> Float[Tensor, ""]:
         """Clip the norm of the gradient to `optimizer.max_grad_norm`; return the norm before clipping."""
         norm: Tensor = torch.linalg.vector_norm(self.flat_gradient)
+        # Always multiplied, by 1 if the norm is small: a condition would wait for the device.
         self.flat_gradient.mul_((self._max_norm / (norm + CLIP_EPS)).clamp(max=1.0))
         return norm
 
@@ -193,6 +196,7 @@ def trainable_parameters(network: ActorCritic, extra_losses: Sequence[WeightedLo
     for each in extra_losses:
         if each.parameters is not None:
             named |= each.parameters.named_parameters(prefix=f"{EXTRA_PREFIX}.{each.name}")
+    # The groups are slices of the flat storage, so the critic's parameters have to be contiguous.
     return dict(sorted(named.items(), key=lambda each: each[0].startswith(CRITIC_PREFIX)))
 
 

@@ -71,9 +71,11 @@ class TargetBuilder:
         """Add a rollout to the reward scale; return its transitions with scaled rewards and values."""
         transitions = self.transitions(rollout)
         if self._spec.turn_based:
+            # The same on all ranks, so that each excludes the same positions.
             self._longest_wait = torch.stack(self._ranks.all_gather(transitions.longest_wait)).max()
         divisor = self.rewards.divisor
         self.rewards.update(transitions.reward, transitions.known, transitions.valid, transitions.episode_end)
+        # The unit of scaled rewards has changed. Every statistic in that unit has to follow.
         factor = divisor / self.rewards.divisor
         self.values.rescale(factor)
         self.dead_agent_value.rescale(factor)
@@ -116,6 +118,7 @@ class TargetBuilder:
         targets = Targets(
             advantage=self.normalise_advantages(transitions.restore(advantage), restored, advantage_penalty),
             returns=transitions.restore(self.values.normalise(returns)),
+            # In the critic's new units. Otherwise the clip of the value loss would compare numbers of two units.
             old_value=rescaling.rescale_values(rollout.value),
             valid=restored,
         )

@@ -99,6 +99,7 @@ class DeadAgentValue:
 
     @property
     def _coefficients(self) -> Float[Tensor, "2"]:
+        # Keeps the system solvable before any agent has died.
         ridge = RIDGE * torch.eye(2, dtype=torch.float64, device=self.gram.device)
         coefficients: Tensor = torch.linalg.solve(self.gram + ridge, self.cross)
         return coefficients
@@ -115,6 +116,7 @@ class DeadAgentValue:
     def _dead(self, active: Bool[Tensor, "T R"], episode_start: Bool[Tensor, "T R"]) -> Bool[Tensor, "T R"]:
         """Find agents that are out of a match in which they have acted, in this rollout or an earlier one."""
         times = torch.arange(1, len(active) + 1, device=active.device).unsqueeze(1)
+        # Running maxima find the last action and the last start before each step without a loop over time.
         last_action, last_start = ((times * flags).cummax(dim=0).values for flags in (active, episode_start))
         has_acted = torch.where(last_start > 0, last_action >= last_start, self._has_acted | (last_action > 0))
         self._has_acted = has_acted[-1]

@@ -44,6 +44,7 @@ def gae(
     Source: Schulman et al., "High-Dimensional Continuous Control Using Generalized Advantage Estimation" (2016),
     equations 11-16.
     """
+    # Truncation keeps the bootstrap value and only cuts the recursion. Merging the two flags would bias the critic.
     deltas = rewards + gamma * next_values.masked_fill(terminated, 0.0) - values
     carry = (gamma * lam) * (~episode_end).to(deltas.dtype)
     advantage, advantages = torch.zeros_like(deltas[0]), []
@@ -144,6 +145,7 @@ def agent_transitions(
             reward=reward,
             value=value,
             next_value=torch.where(ended, final_value, torch.cat([value[1:], last_value.unsqueeze(0)])),
+            # A limit that decides the match is one of its rules: no state follows to bootstrap from.
             terminated=ended if limit_decides else terminated,
             episode_end=ended,
             known=torch.ones_like(active),
@@ -172,6 +174,7 @@ def agent_transitions(
     reward_sums, values, next_values, games_over, episode_ends, knowns = (
         torch.stack(column[::-1]).gather(0, order) for column in zip(*columns, strict=True)
     )
+    # The cap keeps one very long wait from excluding the whole rollout.
     settled = knowns & (order < len(active) - wait.clamp(max=int(MAX_EXCLUDED_SHARE * len(active))))
     return AgentTransitions(
         order=order,

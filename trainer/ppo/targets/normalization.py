@@ -47,6 +47,7 @@ class RunningMoments:
         """Return the moments with n more samples."""
         moments = self
         for part in torch.split(batch, _slice_length(batch)) if len(batch) else ():
+            # Deviations from the mean of the slice, because E[x^2] - E[x]^2 cancels for features far from 0.
             mean = part.mean(dim=0)
             squares = (part - mean).square().sum(dim=0).double()
             moments = moments.merge(RunningMoments(self.count.new_tensor(len(part)), mean.double(), squares))
@@ -72,9 +73,11 @@ class RunningMoments:
             ranks: The process group.
             decay: Factor on the weight of earlier samples, unless the batches of all ranks are empty.
         """
+        # Gathered and merged in the order of ranks: an all-reduce could add in another order, with other bits, on each.
         batches = ranks.all_gather(torch.cat([batch.count.reshape(1), batch.mean.flatten(), batch.squares.flatten()]))
         moments, size = self, self.mean.numel()
         if decay < 1.0:
+            # Arithmetic and no branch, which would wait for the device.
             weight = 1.0 - (1.0 - decay) * (torch.stack(batches)[:, 0].sum() > 0).double()
             moments = RunningMoments(self.count * weight, self.mean, self.squares * weight)
         for each in batches:
@@ -160,6 +163,7 @@ class ObservationNormalizer:
 
     def write_to(self, network: ActorCritic) -> None:
         """Copy the statistics into the network, which normalises its inputs by them."""
+        # All columns first: the shared scale of a set's members then replaces that of its columns.
         self._write(network, slice(None), self.moments)
         for layout, moments in zip(self._sets, self.members, strict=True):
             blocks = moments.split([length for _, length in layout.blocks])
@@ -235,6 +239,7 @@ class ReturnBasedRewardScaler:
         trace[t] = gamma trace[t-1] (1 - episode_end[t-1]) + r[t]
         """
         rewards = reward.double().masked_fill(~known, 0.0)
+        # Padding adds no reward and passes the trace on undiscounted.
         factors = torch.full_like(rewards, self._gamma).masked_fill_(~known, 1.0)
         factors[1:].masked_fill_(known[:-1] & episode_end[:-1], 0.0)
         traces = [self._trace]
@@ -244,6 +249,7 @@ class ReturnBasedRewardScaler:
         samples = torch.stack(traces[1:])[valid]
         moments = _moments_of(samples)
         if self._decay < 1.0:
+            # Without any reward the count is 0, so the rollout does not decay earlier samples.
             moments = replace(moments, count=moments.count * samples.any())
         self.moments = self.moments.merge_across_ranks(moments, self._ranks, decay=self._decay)
 
@@ -278,6 +284,7 @@ class PopArtRescaling(NamedTuple):
     @torch.no_grad()
     def rescale_layer(self, layer: nn.Linear) -> None:
         """Make the critic's output layer predict in the new units."""
+        # In place, because the optimizer refers to these tensors.
         layer.weight.mul_(self.factor)
         layer.bias.mul_(self.factor).add_(self.shift)
 
@@ -354,6 +361,7 @@ def normalise_advantages_by_role(
         ranks: The process group.
     """
     result = normalise_advantages(advantages, valid, std_floor, ranks)
+    # Every rank visits every role, also without samples of it, because merging is a collective call.
     for number in range(int(role.max()) + 1):
         own = valid & (role == number)
         moments = RunningMoments.empty((), advantages.device).merge_across_ranks(_moments_of(advantages[own]), ranks)
