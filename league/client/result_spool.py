@@ -141,6 +141,7 @@ class ResultSpool:
             refused: list[Result] = []
             if results and not self._send(results, report, refused):
                 return
+            # In this order: rejected results are durable before the position moves past them, so a crash only resends.
             self._write_refused(refused)
             self._delivered = end
             self._remove_delivered()
@@ -153,6 +154,7 @@ class ResultSpool:
         except LeagueError as error:
             if len(results) > 1:
                 middle = len(results) // 2
+                # `all` stops at the first half without an answer, so results are delivered in order.
                 return all(self._send(half, report, refused) for half in (results[:middle], results[middle:]))
             refused += results
             self._log_refusal(results[0], "refused", str(error))

@@ -82,6 +82,7 @@ class GroupCommit:
         If the work of a request raises, only this request is rolled back, and the others may run twice. If the database
         fails, all requests of the batch fail.
         """
+        # A lock as a one-shot signal: its second `acquire` waits until the leader releases it.
         turn = threading.Lock()
         turn.acquire()
         own = _Call(work, request, turn.release, turn.release)
@@ -136,6 +137,7 @@ class GroupCommit:
         # The next batch starts before the callers of this one wake up, so the database is not idle meanwhile.
         self._pass_on()
         for call in batch:
+            # The outcome is complete before `done`, and `done` before the caller wakes up.
             call.done = True
             call.finish()
 
@@ -152,6 +154,7 @@ class GroupCommit:
         """
         try:
             with self._write() as session:
+                # Only now, within the transaction: calls that arrived while it waited for its turn join this batch.
                 self._take(own, batch)
                 _do_all(session, batch)
         except _DATABASE_ERRORS:
