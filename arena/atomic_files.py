@@ -20,18 +20,19 @@ def write_atomically(path: Path, data: bytes, *, durably: bool = True) -> None:
         path: The file.
         data: Its whole content.
         durably: Wait for the disk. Otherwise the content survives a crash of this process, but after a crash of the
-        machine
-            the file may be empty.
+            machine the file may be empty.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{secrets.token_hex(ASIDE_BYTES)}")
     try:
+        # O_EXCL: the random name belongs to this write alone.
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, READABLE), "wb") as file:
             file.write(data)
             if durably:
                 file.flush()
                 os.fsync(file.fileno())
         aside.replace(path)
+    # Also after Ctrl-C: a leftover of a large file could fill the disk.
     except BaseException:
         aside.unlink(missing_ok=True)
         raise

@@ -42,8 +42,10 @@ class AppendFile:
             if durably:
                 os.fsync(self._file.fileno())
         except OSError:
+            # Part of the data may be on the disk. Without this, the retry would append it a second time.
             self._file.truncate(self.end)
             raise
+        # Only now: a failed write or sync leaves every record in the queue.
         self.end += len(data)
         self._waiting.clear()
 

@@ -41,6 +41,7 @@ def derive_on_device(seed: Int[Tensor, "..."], *keys: int | Int[Tensor, "..."]) 
 
 def uniform(derived: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Map derived seeds to float32 numbers in [0, 1), with 24 bits of resolution."""
+    # The highest 24 bits: float32 has no more, and rounding up could give 1.
     return (derived >> (63 - _MANTISSA_BITS)).to(torch.float32) * 2.0**-_MANTISSA_BITS
 
 

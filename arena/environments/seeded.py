@@ -42,6 +42,7 @@ class SeededBatch:
         self._row_seeds = randomness.derive(
             torch.full_like(self.seeds, derive(seed, "environment")), torch.arange(num_envs, device=self.device)
         )
+        # In place, here and below: callers and recorded graphs hold this tensor.
         self.next_seeds.copy_(randomness.derive(self._row_seeds, self._episodes))
         self._opened = False
 
@@ -62,6 +63,7 @@ class SeededBatch:
         """Advance `rows` to their next seed and derive the one after it."""
         self.seeds.copy_(torch.where(rows, self.next_seeds, self.seeds))
         self._episodes += rows
+        # Computed for all rows and then selected: a mask of rows would wait for a GPU.
         drawn = randomness.derive(self._row_seeds, self._episodes)
         self.next_seeds.copy_(torch.where(rows, drawn, self.next_seeds))
 

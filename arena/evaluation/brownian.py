@@ -64,6 +64,7 @@ class BoundedBrownianMotion:
         squares = k**2 + g**2
         weight = np.exp(g * (above - start) - 0.5 * squares * self.variance * time) * np.sin(k * start) / squares
         waves = float(np.sum(weight * (k * np.cos(k * above) - g * np.sin(k * above))))
+        # expm1 keeps the precision of small drifts.
         ever = math.expm1(2.0 * g * self.upper) / math.expm1(2.0 * g * height) if g else self.upper / height
         return ever - 2.0 / height * waves
 
@@ -73,6 +74,7 @@ class BoundedBrownianMotion:
 
         spread = math.sqrt(self.variance * time)
         g, mean = self.drift / self.variance, self.drift * time
+        # In logarithms, because one factor overflows where the other underflows.
         stopped_low = math.exp(2.0 * g * self.lower + log_ndtr((2.0 * self.lower - place + mean) / spread))
         stopped_high = math.exp(2.0 * g * self.upper + log_ndtr((place - mean - 2.0 * self.upper) / spread))
         return float(ndtr((place - mean) / spread)) + stopped_low - stopped_high

@@ -101,6 +101,7 @@ def _most_even(lead: FloatArray, known: FloatArray) -> FloatArray:
     solution = solver.solve()
     if solution.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
         return np.asarray(known / known.sum())
+    # The solver's probabilities may be negative by its tolerance.
     mixture = np.maximum(solution.x[:size], 0.0)
     return np.asarray(mixture / mixture.sum())
 

@@ -157,8 +157,10 @@ def stop(scores: ArrayLike, config: SprtConfig, *, paired: bool = True) -> SprtS
         return SprtState("continue", 0, (0.0,) * cells, 0.0, config.lower, config.upper)
     games = games_each * np.arange(1, len(counts) + 1)
     llr = log_likelihood_ratio(counts, config.elo0, config.elo1)
+    # A walk in steps passes a bound by part of a step. Without this correction, errors would be rarer than agreed.
     lower, upper = config.lower + _overshoot(-llr), config.upper - _overshoot(llr)
     accepted, rejected = llr > upper, llr < lower
+    # The ratio estimates the distribution from the same games, and a few games do not determine it.
     over = np.flatnonzero((accepted | rejected) & (games >= config.least_games))
     last = int(over[0]) if over.size else len(counts) - 1
     decision: Decision = "continue"

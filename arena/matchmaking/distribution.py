@@ -235,6 +235,7 @@ def draw(distribution: Distribution, count: int, rng: np.random.Generator) -> Op
     points = np.minimum((np.arange(count) + rng.random()) / count, np.nextafter(1.0, 0.0))
     taken = rng.permutation(np.searchsorted(edges / edges[-1], points, side="right"))
 
+    # Interval 0 is self-play, and each branch adds K more.
     chosen = np.where(taken == 0, SELF, (taken - 1) % max(opponents, 1))
     propensity = np.append(distribution.probabilities, distribution.self_play)[chosen]
     names = [SELF_PLAY, *(branch.name for branch in distribution.branches)]
@@ -264,6 +265,7 @@ def _rule_branches(candidates: Candidates, config: MatchmakingConfig) -> tuple[B
     weights = [rule.weights(candidates) for rule in rules]
     shares = np.array([share for _, share in config.parts])
     proposes = np.array([each.sum() >= WEIGHT_FLOOR for each in weights])
+    # If no rule proposes an opponent, all keep their shares and `normalize` makes them uniform.
     shares = np.where(proposes | ~proposes.any(), shares, 0.0)
     shares *= (1.0 - config.self_play_share) / shares.sum()
     lineage_sizes, suffix = np.ones(candidates.ratings.size, dtype=np.int64), ""
@@ -289,6 +291,7 @@ def _in_words(rule: Rule, config: MatchmakingConfig) -> str:
 
 def _mixed(weights: FloatArray, lineage_sizes: IntArray, uniform_share: float) -> FloatArray:
     """Divide each weight by the size of its lineage and mix in the uniform share, divided likewise; the sum is 1."""
+    # Normalised first, because user-defined rules may return weights of any scale.
     preferred = normalize(normalize(weights) / lineage_sizes)
     return (1.0 - uniform_share) * preferred + uniform_share * normalize(1.0 / lineage_sizes)
 

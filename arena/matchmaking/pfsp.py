@@ -85,6 +85,7 @@ def rating_kernel(rating: float, ratings: ArrayLike, sigma: float = 200.0) -> Fl
     with np.errstate(over="ignore"):
         distance = np.minimum(np.abs(opponents - rating) / sigma, _DISTANCE_MAX)
     nearest = distance.min(initial=_DISTANCE_MAX)
+    # d^2 - d_min^2 as a product: the difference of two large squares would lose all digits.
     return normalize(np.exp(-0.5 * (distance - nearest) * (distance + nearest)))
 
 

@@ -364,8 +364,10 @@ def _mixed(against: OpponentTable, branches: list[Branch]) -> Distribution:
     found = tuple(branch for branch in branches if branch.share > 0.0 and branch.weights.any())
     probabilities = np.sum([branch.share * branch.weights for branch in found], axis=0)
     return Distribution(
+        # Rounding can make the shares of branches exceed 1.
         self_play=max(0.0, 1.0 - sum(branch.share for branch in found)) if found else 1.0,
         branches=found,
+        # Without branches the sum is a scalar 0.
         probabilities=np.broadcast_to(probabilities, against.win_rates.shape).astype(np.float64),
     )
 

@@ -91,6 +91,7 @@ class Launch:
         Memory at the addresses must stay alive meanwhile.
         """
         with self._lock:
+            # The launch is recorded once with these two arrays, so a call only has to fill them.
             self._numbers[:], self._places[:] = sizes, addresses
             self._launch.launch()
             left: list[int] = self._numbers.tolist()
@@ -142,6 +143,7 @@ def _teamwork(file: str) -> tuple[int, ...] | None:
     except OSError:
         return None
     names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+    # A library of Intel or LLVM may lack GNU's entry point.
     if not all(hasattr(library, name) for name in names):
         return None
     found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]

@@ -122,6 +122,7 @@ def play(
     """
     if not seeds:
         return []
+    # As few rows as matches, because surplus rows would be stepped for nothing.
     env = make(environment, num_envs=min(len(seeds), max_envs), processes=processes)
     sides = [home] * env.num_envs, [away] * env.num_envs
     return _play(env, sides, seeds, rng, on_finished, watcher)
@@ -210,6 +211,7 @@ def _play(
             require_finite(env, step.observation, step)
             watcher.stepped(actions, step)
             on_finished(schedule.record(step) + forfeited)
+            # `ended` and not `over`: in a match of several rounds, each round is an episode with a fresh memory.
             observation, episode_start = step.observation, step.ended
     return schedule.results
 

@@ -204,6 +204,7 @@ def rate_period(
     played = information > 0.0
     updated = learner | ((kind == Kind.FROZEN) & played)
 
+    # Larger values would overflow when they are squared.
     phi = np.minimum(ratings.deviation / SCALE, _MAGNITUDE_MAX)
     sigma = np.minimum(ratings.volatility, _MAGNITUDE_MAX)
     moving = learner & played & (sigma > 0.0)
@@ -214,6 +215,7 @@ def rate_period(
     volatility[learner] = np.minimum(volatility[learner], volatility_cap)
 
     phi_star = np.hypot(phi, np.where(learner, np.minimum(volatility, _MAGNITUDE_MAX), 0.0))
+    # A deviation of 0 gives 1 / inf: an exactly known rating stays.
     with np.errstate(divide="ignore", over="ignore"):
         posterior = np.where(played, 1.0 / np.hypot(1.0 / phi_star, np.sqrt(information)), phi_star)
     step = posterior * posterior * gradient
@@ -349,6 +351,7 @@ def _distinct(results: Results) -> Rows:
     pair = np.stack((results.home[between_two], results.away[between_two]))
     score, games = results.score[between_two], results.games[between_two].astype(np.float64)
     cell, cells = _cells(pair, results.score[between_two])
+    # Merging pays only if the table of all pairs is small beside the rows.
     if cells > _ROOM_PER_ROW * games.size or games.max(initial=1.0) > 1.0:
         return pair, score, games, np.ones(games.size)
     times, row = np.bincount(cell), np.empty(cells, dtype=np.int64)

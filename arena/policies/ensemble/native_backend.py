@@ -79,7 +79,9 @@ class NativeBackend:
         units = 0 if shapes.gates is None else architecture.recurrent_size
         self._observed, self._units, self._columns = widths[0], units, len(shapes.readout.bias)
         self.weights = torch.zeros(slots, len(_pack(shapes)))
+        # Two buffers of the widest layer, which alternate as input and output, and one panel.
         self._scratch = torch.empty(1, CHUNK * (PANEL + 2 * (max(widths) + units)))
+        # The kernel takes the number of leading layers that end in LayerNorm and ReLU; all others end in tanh.
         rectified = sum(layer.norm is not None for layer in shapes.hidden)
         shape = [*self.weights.shape, units, self._columns, 1, self._scratch.shape[1]]
         shape += [rectified, len(widths) - 1, *widths]

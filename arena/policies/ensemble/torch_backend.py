@@ -57,6 +57,7 @@ class RowLayout:
     def of(cls, slot_of_row: Int[Tensor, " R"], slots: int, device: torch.device) -> "RowLayout":
         """Lay out rows by slot; `slot_of_row` is on the host."""
         counts = torch.bincount(slot_of_row, minlength=slots)
+        # One crowded slot would pad all others to its size, so its excess gets a segment of its own.
         width = _padded_width(counts)
         excess = (counts - width).clamp(min=0)
         excess_end = slots * width + excess.cumsum(0)

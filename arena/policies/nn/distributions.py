@@ -202,6 +202,7 @@ class ActionDistribution:
         match part.head.kind:
             case HeadKind.GAUSSIAN:
                 log_std = self.log_std[..., part.log_std]
+                # A product with exp(-log_std) needs no guard against a division by 0.
                 z = (raw - parameters) * torch.exp(-log_std)
                 each = -0.5 * z * z - log_std - HALF_LOG_2_PI - log_squash_slope(raw)
             case HeadKind.BERNOULLI:
@@ -310,6 +311,7 @@ def _environment_action(kind: HeadKind, raw: Tensor) -> Tensor:
 def _raw_action(kind: HeadKind, action: Tensor) -> Tensor:
     match kind:
         case HeadKind.GAUSSIAN:
+            # atanh(1) is infinite.
             return torch.atanh(action.float().clamp(-MAX_TANH, MAX_TANH))
         case HeadKind.BERNOULLI:
             return action.float()

@@ -50,6 +50,7 @@ class CudaEngine:
         state, hulls, arms, terrain, field = structs.shared
         commands, report = structs.commands.warp, structs.report.warp
         self._launch(staging.admit, self._mech, state, hulls, field, commands)
+        # A thread for each match: clouds take slots of their side in the order of mechs.
         self._launch(staging.smoke, self._match, state, hulls, terrain, commands)
         for tick_offset in range(TICKS_PER_DECISION):
             self._launch(staging.integrate, self._mech, state, hulls, terrain, field, commands)
@@ -57,6 +58,7 @@ class CudaEngine:
             self._launch(staging.sense, self._mech, state, hulls, arms, commands, tick_offset)
             self._launch(staging.fire, self._mech, state, hulls, arms, terrain, field, tick_offset)
             self._launch(staging.resolve, self._mech, state, hulls, arms, tick_offset)
+        # Whole matches, not mechs: the score needs all mechs of both sides.
         self._launch(staging.score, self._match, state, hulls, terrain, field, report)
         self._launch(staging.earn, self._mech, state, hulls, terrain, field, report)
         self._launch(staging.share, self._mech, state, hulls, field, report)

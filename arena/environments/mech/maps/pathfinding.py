@@ -78,6 +78,7 @@ def find_routes(widest: Walker, narrowest: Walker, material: Grid, free_radius: 
     distance = np.hypot(places[..., 0], places[..., 1])
     free = distance <= free_radius
     weight = _weights(narrowest.ground, material)
+    # Exact lengths in the free centre, and infinity elsewhere: the search spreads from the centre outwards.
     lengths = np.where(free, np.round(1000.0 * distance), FAR).astype(np.int32)
     costs, on_foot = _measure(lengths, _stages(widest, narrowest, weight))
     steps = _head(places, _first_steps(lengths, costs, free), _is_tricky(weight, costs))
@@ -128,6 +129,7 @@ def _walks(ground: Grid, room: Mask, deepest: int, weight: Grid) -> Lengths:
         free[way] = (rise <= 1) & (rise >= -deepest) & room & _seen(room, way, fill=False)
     for row, column in DIAGONAL:
         along, up = (0, column), (row, 0)
+        # A diagonal needs both ways around the corner, or a mech's box would hit it.
         round_corners = _seen(free[up], along, fill=False) & _seen(free[along], up, fill=False)
         free[row, column] &= free[along] & free[up] & round_corners
     halves = [HALF_STRAIGHT] * len(STRAIGHT) + [HALF_DIAGONAL] * len(DIAGONAL)
@@ -152,6 +154,7 @@ def _measure(lengths: Lengths, stages: Sequence[Lengths]) -> tuple[Lengths, Mask
     _relax(lengths, costs)
     found = lengths < FAR
     for stage in stages[1:]:
+        # Cells with a path keep the costs of their stage, so that a detour for small mechs never replaces it.
         costs = np.where(lengths < FAR, costs, stage)
         _relax(lengths, costs)
     return costs, found
@@ -183,6 +186,7 @@ def _first_steps(lengths: Lengths, costs: Lengths, free: Mask) -> NDArray[np.int
     offsets = np.array([row * size + column for row, column in NEIGHBOURS])
     own = np.arange(size * size)
     following = np.where(free.ravel(), own, own + offsets[offers.argmin(axis=0)].ravel())
+    # Ties are broken by order, which half a turn reverses. So one half is computed and the other one mirrored.
     half = len(own) // 2
     return np.concatenate([following[:half], len(own) - 1 - following[:half][::-1]])
 
@@ -201,5 +205,6 @@ def _head(places: NDArray[np.float64], following: NDArray[np.int64], tricky: Mas
         same_side = ((flat[beyond] - flat) * first >= first**2).all(axis=1)
         aim = np.where(same_side & ~tricky.ravel(), beyond, aim)
     ways = flat[aim] - flat
+    # Where the path is straight the way is 0, and `find_routes` writes its step.
     lengths = np.hypot(ways[:, 0], ways[:, 1])
     return (ways / np.maximum(lengths, 1.0)[:, None]).reshape(places.shape)
