@@ -80,10 +80,12 @@ class ShutdownSignals:
     @contextmanager
     def entered(self) -> Iterator[RunContext]:
         """Handle the signals within the block, and restore the previous handlers after it."""
+        # Under `nohup` SIGHUP is ignored, and a handler would undo that.
         hangup_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         self._handled = [number for number in SIGNALS if not (hangup_ignored and number is signal.SIGHUP)]
         before = {number: signal.signal(number, self._stop) for number in self._handled}
         receiver, sender = socket.socketpair()
+        # `set_wakeup_fd` requires it: a full buffer must not block a signal.
         sender.setblocking(False)
         wakeup_fd_before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         threading.Thread(target=_exit_in_time, args=(receiver,), daemon=True).start()
@@ -116,6 +118,7 @@ class ShutdownSignals:
         self._requested.set()
         outlive_parent()  # the parent's death would otherwise send a second signal
         for each in self._handled:
+            # The default action makes a second SIGINT or SIGTERM end the process at once.
             signal.signal(each, signal.SIG_IGN if each is signal.SIGHUP else signal.SIG_DFL)
         self._log(f"{signal.Signals(number).name}: saving before exit; send it again to exit at once")
         if self._in_call:
@@ -129,6 +132,7 @@ class ShutdownSignals:
 def _exit_in_time(receiver: socket.socket) -> None:
     """Exit `LEAVE_WITHIN_S` after SIGTERM, in a thread: the main one may be in a call that delays its handlers."""
     with receiver:
+        # The interpreter writes the number of each signal here even while the main thread is in native code.
         while (number := receiver.recv(1)) and number[0] != signal.SIGTERM:
             pass
         if not number:
@@ -140,4 +144,5 @@ def _exit_in_time(receiver: socket.socket) -> None:
         except TimeoutError:
             sys.stderr.write("trainer: still busy after SIGTERM, so exiting now; the last saved state is complete\n")
             sys.stderr.flush()
+            # Not `sys.exit`, which would wait for the main thread.
             os._exit(ENDED_BY_SIGTERM)

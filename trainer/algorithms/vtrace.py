@@ -133,6 +133,7 @@ class VTrace(Learner):
             if epoch:
                 targets = self._corrected_targets(rollout, transitions, targets, penalty)
             epochs.append(self.ppo.update(rollout, targets, coefficients, should_stop))
+            # The policy has moved too far already, and another epoch would start from there.
             if epochs[-1]["losses/kl_stop"]:
                 break
         return metrics | magnet_metrics | _average(epochs)
@@ -143,6 +144,7 @@ class VTrace(Learner):
         """Compute advantages and returns again, with the current policy and critic."""
         ratio, value = self._evaluate(rollout, targets)
         value = torch.where(transitions.valid, value.gather(0, transitions.order), transitions.value)
+        # The successor's value is the current critic's as well. The last one was predicted after the rollout.
         following = torch.cat([value[1:], transitions.next_value[-1:]])
         current = replace(
             transitions,

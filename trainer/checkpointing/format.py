@@ -41,6 +41,7 @@ def save(path: Path, tensors: Mapping[str, Tensor], counters: Mapping[str, Any])
     Raises:
         OSError: The file cannot be written.
     """
+    # A copy on the CPU, because the digest and the file need the same bytes while training goes on.
     plain = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     encoded = json.dumps(counters)
     metadata = {

@@ -72,6 +72,7 @@ class StateSaver:
             rank_states: States of the other ranks.
         """
         learner, counters = self._components.learner, self._counters(pending) | {"ranks": list(rank_states)}
+        # Results first: a state that counts results which are not on disk would lose them in a crash.
         saved = self.save_results() and self._disk.write(
             "the run's state", lambda: state_format.save(self._folder.state, learner.tensors(), counters)
         )
@@ -79,6 +80,7 @@ class StateSaver:
         if saved:
             self.step = self._components.outbox.saved_step = learner.steps
             self._disk.write("the policy", lambda: save_policy(self._folder.policy, learner.published, self._spec))
+            # After the state: a restart from it needs no sequences of earlier files.
             self._disk.write("a new file of results", self._components.spool.rotate)
         return saved
 

@@ -33,8 +33,10 @@ class CompiledOrEager(Generic[P, R]):
         # Imported here, because it takes longer than all other imports of a trainer.
         import torch._dynamo
 
+        # dynamo rejects `nn.LSTM` by default, with a graph break that `fullgraph` makes an error.
         torch._dynamo.config.allow_rnn = True
         torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MAX_GRAPHS)
+        # They ask the processor, which a graph cannot trace. The answers do not change in a process.
         for constant in (has_native_lstm, has_bfloat16_lstm):
             torch.compiler.assume_constant_result(constant)  # type: ignore[no-untyped-call]
         self.fell_back = False

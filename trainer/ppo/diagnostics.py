@@ -77,6 +77,7 @@ def _hidden_after_chunk(network: ActorCritic, rollout: RolloutBuffer, chunk: int
     before, cell = rollout.hidden[chunk : chunk + 1], rollout.cell[chunk : chunk + 1]
     times = torch.arange(1, len(active) + 1, device=active.device).unsqueeze(1)
     last_action, last_start = ((times * flags).amax(dim=0) for flags in (active, episode_start))
+    # A row without a decision since its episode began still has the zero state.
     hidden = before[0].masked_fill((last_start > 0).unsqueeze(1), 0.0)
     sequences = split_into_sequences(episode_start, active, before, cell)
     if not len(sequences):

@@ -58,6 +58,7 @@ class Sequences:
 
     def take(self, selected: Int[Tensor, " s"]) -> "Sequences":
         """Return some of the sequences, the longest first."""
+        # The longest first: the recurrent core steps the runs that are still going on as one block.
         selected = selected[self.lengths[selected].argsort(descending=True, stable=True)]
         index = self.index.index_select(1, selected)
         state = RecurrentState(*(part.index_select(0, selected) for part in self.state))
@@ -72,6 +73,7 @@ class Sequences:
 
     def sum_per_sequence(self, flags: Bool[Tensor, " N"]) -> Float[Tensor, " S"]:
         """Count the true flags in each sequence."""
+        # Scatter the flags back to (L, S): decisions are packed without padding.
         padded = self.step_mask.clone()
         padded[self.step_mask] = flags
         return padded.sum(dim=0).float()
@@ -118,6 +120,7 @@ def split_into_sequences(
     chunk_row = (first // rows // length) * rows + first % rows
     states = (part.flatten(0, 1)[chunk_row].masked_fill(starts_episode.unsqueeze(1), 0.0) for part in (hidden, cell))
     sequences = Sequences(index, sizes, RecurrentState(*states), starts_episode)
+    # A row that was inactive for a whole chunk has no decisions, and its state did not change.
     return sequences.take(sizes.nonzero().squeeze(1))
 
 
@@ -215,6 +218,7 @@ class SequenceBatch:
     ) -> "SequenceBatch":
         """Gather whole sequences from a rollout and its targets."""
         flat_index = sequences.flat_index
+        # Selecting all rows would copy them.
         loss_index = None if bool(loss_mask.all()) else loss_mask.nonzero().squeeze(1)
         index = flat_index if loss_index is None else flat_index.index_select(0, loss_index)
         return cls(
