@@ -21,7 +21,7 @@ class EventFeed:
     """Cache of recent reads, for streams that ask with the same cursor at about the same time.
 
     Args:
-        lasts_s: Lifetime of an entry in seconds, >= 0; shorter than the poll interval of a stream.
+        ttl_s: Lifetime of an entry in seconds, >= 0; shorter than the poll interval of a stream.
         clock: Monotonic seconds.
     """
 

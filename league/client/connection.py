@@ -114,6 +114,7 @@ class Connection:
             encoded = body.model_dump_json(exclude_unset=True)  # an older server rejects unknown fields
             content, headers["Content-Type"] = encoded.encode(), "application/json"
         params = {key: value for key, value in (query or {}).items() if value is not None}
+        # The deadline covers all attempts of the call together.
         kind, until = request_class(method, path), self._patience.begin()
         start = 0 if content is None or isinstance(content, bytes) else content.tell()
         while True:

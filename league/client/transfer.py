@@ -80,6 +80,7 @@ class Fetch:
                     raise _refusal(url, response)
                 self._read(response)
         except httpx2.TransportError as error:
+            # With progress the caller resumes. Without any, another attempt would fail in the same way.
             if self.received <= before:
                 raise _unreachable(url, error) from error
             raise

@@ -49,6 +49,7 @@ class BodyLimitMiddleware:
                 refusals.require_size(declared or 0, self._checkpoint_max_bytes)
                 messages: list[Message] = []
             else:
+                # A declared size is checked before the first byte is read.
                 self._require_room(scope, declared or 0)
                 messages = await self._read(scope, self._with_timeout(scope, receive))
         except LeagueError as refusal:

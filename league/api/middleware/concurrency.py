@@ -46,6 +46,7 @@ class QueueLimiter:
 
     async def enter(self, wait_s: float) -> bool:
         """Wait for a turn; False if the queue is full or the wait times out. A call that has entered must leave."""
+        # No queued call is overtaken: `_pass_on` frees a slot only when the queue is empty.
         if self._free:
             self._free -= 1
             return True
@@ -56,6 +57,7 @@ class QueueLimiter:
         try:
             async with asyncio.timeout(wait_s):
                 await turn
+        # The turn may have come in the same iteration of the event loop as the timeout.
         except TimeoutError:
             return self._has_turn(turn)
         except asyncio.CancelledError:

@@ -83,6 +83,7 @@ class Background(threading.Thread):
             if self._failures == 1:
                 logger.warning("the session retries after an error: %s", error)
             self._fail(error)
+            # Full jitter: clients that failed together must not come back together.
             return self._rng.random() * min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self._failures, 16))
         self._failures = 0
         self._fail(None)

@@ -129,6 +129,7 @@ def _delete(database: Database, store: CheckpointStore, one: Unused, before: dat
 def _remove(database: Database, store: CheckpointStore, sha256: str, before: datetime) -> bool:
     """Delete a checkpoint unless a player references it, under a lock against concurrent publishing."""
     with database.write() as session:
+        # Publishing holds it shared, so no player can refer to the checkpoint between this check and the deletion.
         locks.acquire(session, Lock.COLLECTION)
         if session.scalar(select(Player.id).where(Player.checkpoint == sha256).limit(1)) is not None:
             return False

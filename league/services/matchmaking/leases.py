@@ -144,6 +144,7 @@ class LeaseService:
         population, opponents = self._distribution(request, now)
         player_id, count = request.player_id, request.count
         drawn = draw(opponents.distribution, count, rng)
+        # A random first side. Otherwise a learner that leases one by one would always be at home.
         learner_at_home = bool(rng.integers(2))
         new_row = self._row_factory(request, population.environment, opponents.record, now)
         choices, propensities = drawn.opponents.tolist(), drawn.propensities.tolist()
@@ -203,6 +204,7 @@ class LeaseService:
             evaluator = Evaluator(worker.signatures, unplayable_ids, external)
             decided, share = self.gates.decided(session, now), self.settings.promotion.gate_share
             gate = rating_pairs.choose_gate(session, population, evaluator, decided, share, rng)
+            # Rounded up, because half a pair would leave the sides unbalanced.
             count = (request.count + 1) // 2
             if gate is None:
                 planned = rating_pairs.plan_pairs(session, population, evaluator, count, rng)
@@ -215,6 +217,7 @@ class LeaseService:
         for number, (one, other) in enumerate(planned.pairs):
             (first_id, seed), (second_id, _) = ids_and_seeds[2 * number : 2 * number + 2]
             members = population.members[one], population.members[other]
+            # One seed for both, so that luck cancels within a pair.
             for lease_id, (home, away) in ((first_id, members), (second_id, members[::-1])):
                 row = new_row(
                     id=lease_id,
@@ -369,6 +372,7 @@ def sweep(session: Session, now: datetime, limit: int) -> Counter[str]:
 
 def _ids_and_seeds(count: int, now: datetime, rng: np.random.Generator) -> list[tuple[str, int]]:
     """Return ids, which sort by time, and match seeds."""
+    # Time first: new ids go to the end of the primary key's index and not to random pages.
     prefix, digits = f"{int(now.timestamp() * 1000):011x}", rng.bytes(_RANDOM_DIGITS // 2 * count).hex()
     seeds: list[int] = rng.integers(_SEED_LIMIT, size=count).tolist()
     return [

@@ -95,6 +95,7 @@ def export(
     """
     revision = schema.revision(database)
     with _atomic_file(path) as file, ArchiveWriter(file) as archive:
+        # One snapshot of all tables. Checkpoints follow outside of it, because they never change.
         with database.read() as session:
             chosen = options.view(session)
             rows, recorded = _write_tables(session.connection(), chosen, archive, progress)

@@ -140,6 +140,7 @@ def cut_at(session: Session, period_id: int) -> Cut:
     period = session.get(Period, period_id)
     if period is None:
         raise UnknownPeriodError(period_id, "no rating period has this id", "list them with GET /rating-periods")
+    # Both conditions: the clock may have been set back between two periods.
     existing = Period.id <= period_id, Period.closed_at <= period.closed_at
     last = select(Period.environment, func.max(Period.last_match_id)).where(*existing).group_by(Period.environment)
     matches = dict(iter(session.execute(last))) | {period.environment: period.last_match_id}

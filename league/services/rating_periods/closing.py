@@ -98,6 +98,7 @@ def close_if_due(database: Database, settings: Settings, environment: str, now: 
 
     Returns None if it is not due, or if another process closed it first.
     """
+    # Before the read transaction, whose snapshot then contains every match up to the watermark.
     watermark = _watermark(database, environment)
     with database.read() as session:
         reason = _due(session, settings, environment, now, watermark)

@@ -175,6 +175,7 @@ class ReplayService:
 
         If the transaction fails, the bytes stay: its commit may have succeeded nevertheless.
         """
+        # Bytes before the row: a crash in between leaves bytes without a row, which garbage collection finds.
         key = new_key(replay.match_id)
         self.store.put(key, data)
         with self.database.write() as session:
@@ -230,6 +231,7 @@ def find_damaged(database: Database, store: RecordingStore) -> Iterator[ReplayFi
     with database.read() as session:
         files = [ReplayFile(*row) for row in session.execute(_files().order_by(Replay.match_id))]
     for file in files:
+        # Read again after a miss: retention may have deleted the recording since the list was read.
         if file.read(store) is None and exists(database, file):
             yield file
 
@@ -260,6 +262,7 @@ def surplus(stored: Sequence[StoredReplay], config: ReplayConfig) -> list[int]:
         Ids of their matches.
     """
     most = Usage(ceil(RETAINED_SHARE * config.keep_max), ceil(RETAINED_SHARE * config.keep_max_bytes))
+    # Notable recordings take at most half, or old gates would crowd out all recent matches.
     half = Usage(ceil(most.count / 2), ceil(most.size_bytes / 2))
     notable, rest = ([each for each in stored if each.notable is which] for which in (True, False))
     dropped = _oldest_beyond(notable, half)

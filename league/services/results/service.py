@@ -157,6 +157,7 @@ def _classify(
             seed, max_decisions = seeds.get(index, lease.seed), limits.get(lease.environment)
             reason = validation.refusal(result, lease, seed, max_decisions, submission)
             if reason is None:
+                # The first of equal keys in a batch is inserted. The others are compared with it afterwards.
                 classified.new.setdefault(_key(result), index)
             else:
                 classified.rejected[index] = reason
@@ -328,7 +329,7 @@ def _row(result: wire.Result, lease: LeaseRecord, now: datetime) -> Row:
         "payload_hash": _payload_hash(result),
         "worker_id": lease.worker_id,
         # The clock of the server may have been set back since the lease was granted.
-        "reported_at": max(now, lease.granted_at),  # also where the clock was set back meanwhile
+        "reported_at": max(now, lease.granted_at),
     }
 
 
@@ -349,6 +350,7 @@ def _store_refusals(
         {
             "worker_id": worker_id,
             "digest": digest,
+            # The digest alone recognises a report whose lease id the column cannot store.
             "lease_id": lease_id if wire.storable_lease_id(lease_id) else "",
             "status": verdict.status,
             "match_id": verdict.match_id,
@@ -399,7 +401,7 @@ def payload_hash(
     """Hash the reported content of a match: an equal hash makes a repeated report a duplicate, another a conflict."""
     played = () if behaviour is None else (behaviour.measure_set_id, behaviour.home, behaviour.away)
     # Adding 0.0 turns -0.0 into 0.0, which compare equal but have different representations.
-    return _hash(score + 0.0, decisions, reason, seed, learner_step, *played)  # -0.0 is 0.0
+    return _hash(score + 0.0, decisions, reason, seed, learner_step, *played)
 
 
 def _digest(result: wire.Result | wire.UnreadableResult) -> bytes:

@@ -67,7 +67,7 @@ def refusal(
 
 def _bad_outcome(result: wire.Result) -> str | None:
     # Written so that NaN fails as well.
-    if not 0 <= result.score <= 1:  # NaN too
+    if not 0 <= result.score <= 1:
         return f"score {result.score}: home's score must be in [0, 1]; report a win as 1, a draw as 0.5, a loss as 0"
     if len(result.reason) > REASON_MAX_LENGTH or "\0" in result.reason:
         rule = f"it has at most {REASON_MAX_LENGTH} characters, none of them NUL"

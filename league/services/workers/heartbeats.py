@@ -134,7 +134,7 @@ def _accept(session: Session, heartbeat: Heartbeat, found: Sequence[Any] | None)
         raise workers.unknown(heartbeat.worker_id)
     command, owner, quarantined = found
     # The batch may have updated the row for a heartbeat of the owner, so the caller is checked again.
-    if not ownership.may_write(heartbeat.caller, owner):  # its owner sent a heartbeat at the same time
+    if not ownership.may_write(heartbeat.caller, owner):
         ownership.require_worker(session, heartbeat.caller, heartbeat.worker_id)
     for progress in heartbeat.learners:
         ownership.require_learner(session, heartbeat.caller, progress.learner_id)

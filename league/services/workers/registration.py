@@ -54,6 +54,7 @@ def register(session: Session, registrations: Sequence[Registration]) -> list[Co
     rows: dict[str, Columns] = {}
     for worker_id, each in zip(ids, registrations, strict=True):
         previous = rows.get(worker_id) or known.get(worker_id)
+        # One row per worker, because PostgreSQL rejects an upsert that changes a row twice.
         rows[worker_id] = _row(worker_id, each, previous)
     _name_new_workers(session, [row for worker_id, row in rows.items() if worker_id not in known])
     session.connection().execute(_upsert(session.get_bind().dialect.name), list(rows.values()))
@@ -90,6 +91,7 @@ def _row(worker_id: str, registration: Registration, previous: Columns | None) -
         "kind": request.kind,
         "version": request.version,
         "signatures": request.signatures,
+        # A command such as `drain` was for the process before.
         "command": "continue",
         "owner": ownership.owner(caller) or (None if previous is None else previous["owner"]),
         "registered_at": now if previous is None else previous["registered_at"],
