@@ -184,6 +184,7 @@ def assert_same_config(ranks: ProcessGroup, config: TrainerConfig, version: str)
         for section, keys in config.model_dump(mode="json").items()
         for key, value in keys.items()
     }
+    # Ranks have different GPUs, but all have one or none.
     settings["run.device"] = torch.device(config.run.device).type
     settings |= {"version": version, "torch": torch.__version__}
     first, *others = (json.loads(each) for each in ranks.all_gather_bytes(json.dumps(settings).encode()))

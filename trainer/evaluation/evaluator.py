@@ -137,6 +137,7 @@ class EvaluationWorker:
                 play_s = 0.0 if self._stopping else self._play_round()
                 self._rest(self._budget.rest_s(play_s) if play_s else self._idle_s())
         except BaseException as error:
+            # Not after Ctrl-C: a second signal asks to leave at once.
             if self._sync_spool() and isinstance(error, Exception):
                 self._shut_down()
             self._disk.write("results", self._spool.close)
@@ -163,6 +164,7 @@ class EvaluationWorker:
         Args:
             wait_s: Seconds until the next round.
         """
+        # Every other call needs the worker's id.
         if not self._session.register():
             return
         self._send_heartbeat()
@@ -215,6 +217,7 @@ class EvaluationWorker:
         calls = LastCalls(self._session.client, self._run_context)
         delivery = calls.deliver(self._spool, self._deliver, self._report_registered)
         self._replays.deliver(self._session.upload_replay)
+        # Returned, so that others can play these pairs before the leases expire.
         lease_ids = [lease_id for queue in self._queues.values() for lease_id in queue.clear()]
         if lease_ids and not self._run_context.past_grace():
             self._session.release(lease_ids, [])
@@ -287,6 +290,7 @@ class EvaluationWorker:
             except UnusableOpponentError as error:
                 missing.append((seat, error))
         if self._should_wait(missing):
+            # All of them, also those with loaded players: rounds of few matches would waste the time of a full one.
             queue.put_back(leases)
             return []
         for seat, reason in missing:
@@ -318,12 +322,14 @@ class EvaluationWorker:
         """Play all matches at once and write their results to the spool."""
         entries = [(each, number) for each in loaded for number in range(each.lease.budget)]
         seeds = [match_seed(each.lease.seed, number) for each, number in entries]
+        # From the leases and not from the clock: the same leases give the same matches.
         rng = torch.Generator().manual_seed(derive(seeds[0], "policies", loaded[0].lease.lease_id))
         watcher, recorder = BehaviourCallback(len(seeds)), self._replays.start_recording(environment)
         pairs = [(each.home.policy, each.away.policy) for each, _ in entries]
         seen_by = watcher if recorder is None else CallbackList(watcher, recorder)
         env = self._env_cache.open(environment, len(seeds))
         results = play_pairs_in(env, pairs, seeds, rng, watcher=seen_by)
+        # A forfeited match goes on without a result, so its recording would show another end.
         if recorder is not None and results[0].reason != FORFEIT:
             first, number = entries[0]
             self._replays.add((first.lease.lease_id, number), recorder.finish((first.home.name, first.away.name)))

@@ -56,6 +56,7 @@ class ReplayUploader:
         """Note the ids of accepted matches, and drop the replays of all others."""
         for answer in answers:
             key = (answer.lease_id, answer.sequence)
+            # Only a stored match can have a recording, and after a conflict another match is stored.
             data, _ = self._waiting.pop(key, (None, None))
             if data is not None and answer.status in ("accepted", "duplicate"):
                 self._waiting[key] = data, answer.match_id

@@ -74,6 +74,7 @@ class RayCluster:
             num_gpus=resources.gpus,
             max_restarts=MAX_RESTARTS,
             max_task_retries=MAX_RESTARTS,
+            # One call runs the member, and another one stops it.
             max_concurrency=2,
             scheduling_strategy=strategy,
             runtime_env={"env_vars": KEEP_CHILDREN},
@@ -118,6 +119,7 @@ class SupervisorActor(Supervisor):
             return exit_status
         echo(f"ended with {describe_exit(exit_status)}; Ray restarts it, at most {MAX_RESTARTS} times")
         if not self._stop.wait(RESTART_DELAY_S):
+            # Ray restarts an actor that dies, but not one whose call returns.
             ray.kill(context.current_actor, no_restart=False)
             threading.Event().wait()  # Ray ends this process
         return exit_status

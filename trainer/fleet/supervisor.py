@@ -92,12 +92,14 @@ class Supervisor:
             output.seek(0, os.SEEK_END)
             self._process = process = subprocess.Popen(  # noqa: S603 - our own commands
                 (*linked, sys.executable, "-P", "-m", *launch.member.command),
+                # The node's own variables override the common ones, and those of the launch override both.
                 env={**common, **os.environ, **launch.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+            # `stop` may have come before there was a process to terminate.
             if self._stop.is_set():
                 process.terminate()
             while process.poll() is None:

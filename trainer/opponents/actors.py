@@ -100,7 +100,9 @@ class StackedActor:
             if key not in self._slots:
                 self._slots[key] = self._free_slot(current)
                 self._copy_weights(opponent)
+            # The order of the dictionary is the order of eviction.
             self._slots.move_to_end(key)
+        # The live weights keep their slot between matches against it, so they must be refreshed then, too.
         self._live = current.get(SELF, self._live)
         slots = np.fromiter(map(self._slots.__getitem__, keys), dtype=np.int64, count=len(keys))
         self._binding = self._bind(torch.from_numpy(slots.repeat(rows_each)))

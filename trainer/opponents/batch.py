@@ -110,6 +110,7 @@ class OpponentBatch:
             staying = group.opponents.keys() & opponents.keys()
             source, target = (self._rows_in(each, staying) for each in (group.opponents, opponents))
             group.state = _map_state(
+                # New rows start from zeros, and staying rows move with their state, bit for bit.
                 lambda new, old: new.index_copy(0, target.to(new.device), old[source.to(old.device)]),
                 group.actor.initial_state(len(opponents) * agents.agents_per_side),
                 group.state,

@@ -123,6 +123,7 @@ class OpponentPool:
         try:
             policy = decode_for(self._spec, data, device=self._device, source=sha256, modules=self._modules)
         except ArenaError as error:
+            # The file may be damaged, and the next attempt should download it again.
             self._cache.drop(sha256)
             raise UnusableOpponentError(str(error)) from error
         return policy, len(data)
@@ -152,5 +153,6 @@ class OpponentPool:
 
     def _store(self, checkpoint: str, policy: Policy, size: int) -> None:
         self._loaded[checkpoint] = (policy, size)
+        # The newest stays even if it is larger than the limit, because it is about to play.
         while self.loaded_bytes > self._memory_limit_bytes and len(self._loaded) > 1:
             self._loaded.popitem(last=False)

@@ -51,6 +51,7 @@ class RolloutActor:
     @torch.inference_mode()
     def begin_chunk(self, buffer: RolloutBuffer, chunk: int, rng: torch.Generator) -> None:
         """Store the recurrent state before a chunk and draw the chunk's action noise."""
+        # Before the first step: the update starts the chunk's sequences from this state.
         buffer.hidden[chunk], buffer.cell[chunk] = self.state
         self._noise = self._network.layout.draw_noise((buffer.bptt_horizon, len(self.state.hidden)), rng)
         self._step_buffers = buffer.step_buffers(chunk)
@@ -123,5 +124,6 @@ class RolloutActor:
         active: Bool[Tensor, " r"],
     ) -> Float[Tensor, " r"]:
         """Return V of some rows' observations without advancing `state`."""
+        # A step for the usual rows exists already, and binding another one costs more than running it.
         step = self._step if len(observation) == len(self.state.hidden) else self._live.step_for(len(observation))
         return step(observation, state, episode_start, active).value

@@ -57,6 +57,7 @@ class CurriculumSchedule:
         if lesson != self._lesson:
             for environment in self._environments:
                 environment.teach(lesson)
+            # Matches that began under another lesson end under it, and must not count as full games.
             self._started_before = {id(match): match for match in running}
 
     def is_full_game(self, match: MatchAssignment) -> bool:

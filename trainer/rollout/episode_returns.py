@@ -36,6 +36,7 @@ class EpisodeReturns:
     def add(self, reward: Float[Tensor, " R"]) -> None:
         """Add one step's rewards of the learner's rows, and their components."""
         rows = self._agents.single_side_rows
+        # Without the away rows of self-play, which come after these: a match has the return of one side.
         self._total += reward[:rows, None]
         if self._itemised:
             self._components += self._agents.learner.gather_rewards(self._itemised.components)[:rows]

@@ -38,6 +38,7 @@ class ThreadTeam:
         try:
             work(0)
         finally:
+            # Wait for all threads even if one fails: they write to buffers that the caller may free.
             errors = [future.exception() for future in futures]
         for error in errors:
             if error is not None:

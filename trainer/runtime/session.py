@@ -138,6 +138,7 @@ class TrainingSession:
         self.provenance = self._begin_provenance(spec)
         leased_self_play = not environment.self_play_rows
         self.coordinator = Coordinator(ranks, self.learner, self._league_session, self_play=leased_self_play)
+        # In this order on every rank: each of these calls is collective.
         self.coordinator.begin(
             0 if self.curriculum is None else self.curriculum.taught_at,
             [] if saved is None else saved.counters["ranks"],
@@ -252,6 +253,7 @@ class TrainingSession:
     def _resume(self, saved: SavedState) -> None:
         self.saver.restore(saved)
         for record in read_recent(self.folder.path):
+            # Later records are of updates that the saved state does not have: they will be made again.
             if record.update <= self.learner.updates:
                 self.monitor.update(record.update, record.metrics)
         self.console.print(f"resumed at step {self.learner.steps:,}")

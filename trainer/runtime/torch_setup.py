@@ -95,6 +95,7 @@ def check_device(device: str) -> None:
     if not DEVICE.fullmatch(device):
         raise ConfigError(f"run.device is {device!r}: give cpu, cuda or cuda:INDEX")
     try:
+        # `is_available` is true for a GPU that a driver or another process makes unusable.
         torch.zeros((), device=device).item()
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
