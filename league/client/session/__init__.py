@@ -1,4 +1,4 @@
-"""Session of an own trainer with a league: `Session` for the training loop, and the threads and files beneath it.
+"""Session of a custom trainer with a league: `Session` for the training loop, and the threads and files beneath it.
 
 Our own trainer has a session of its own, which also plays while the league is away.
 """

@@ -1,4 +1,4 @@
-"""Attach a worker to a league."""
+"""Calls that attach a worker to a league and start its session."""
 
 from pathlib import Path
 

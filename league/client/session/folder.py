@@ -42,7 +42,7 @@ class SessionFolder:
         return self.path / "results"
 
     def instance(self) -> str:
-        """Return the secret id by which the league recognizes this worker after a restart."""
+        """Return the secret id by which the league recognises this worker after a restart."""
         file = self.path / "instance"
         if not file.exists():
             write_atomically(file, secrets.token_urlsafe(24).encode())

@@ -1,4 +1,4 @@
-"""Session of an own trainer with a league: registration, heartbeats, leases, results and snapshots."""
+"""Session of a custom trainer with a league: registration, heartbeats, leases, results and snapshots."""
 
 import hashlib
 import logging

@@ -106,7 +106,7 @@ class CyclicMatchSource:
 
 
 class Bench:
-    """A learner with its environments and rollout buffer, without a league.
+    """Benchmark harness: a learner with its environments and rollout buffer, without a league.
 
     Args:
         config: Settings. In the environment `synthetic` the away side never acts, so there is no self-play.
