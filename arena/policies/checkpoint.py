@@ -56,6 +56,7 @@ def encode(network: ActorCritic, spec: EnvironmentSpec) -> bytes:
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
     architecture, version = _fields_of(network.architecture), FORMAT_VERSION
     if all(architecture[name] == default for name, default in VERSION_2_DEFAULTS.items()):
+        # Written as the older version where possible, so that older programs can read it.
         architecture, version = {key: architecture[key] for key in architecture.keys() - VERSION_2_DEFAULTS.keys()}, 2
     metadata = {
         "format": FORMAT,
@@ -114,6 +115,7 @@ def _rebuild(data: bytes, device: str, source: str, modules: Collection[str]) ->
     if architecture.module is not None:
         require_allowed(architecture.module.path, modules, source)
     _require_tensors_for(architecture, tensors, source)
+    # Everything is checked before memory is allocated: a header may declare a network of any size.
     network = _build_skeleton(architecture, source)
     _require_fit(network, tensors, source)
     if architecture.module is None:
@@ -259,6 +261,7 @@ def _require_usable_weights(network: ActorCritic, source: str) -> None:
     The check uses the network's precision, since a double may be too large for a float.
     """
     floats = {name: tensor for name, tensor in network.state_dict().items() if tensor.numel()}
+    # One transfer for all tensors. NaN survives the norm, and infinity is its own.
     norms = [torch.linalg.vector_norm(tensor.float(), torch.inf) for tensor in floats.values()]
     largest = dict(zip(floats, torch.stack(norms).tolist(), strict=True))
     if not math.isfinite(sum(largest.values())):
@@ -308,6 +311,7 @@ def _parse_architecture(metadata: Mapping[str, str], source: str) -> Architectur
         raise _unreadable(source, reason) from error
     except (TypeError, ValueError, RecursionError) as error:  # the last: deeply nested JSON
         raise _unreadable(source, error) from error
+    # Validation drops unknown fields and converts types, which would silently build another network.
     written = _fields_of(architecture)
     # as text, in which 4.0 is not 4 and true is not 1
     texts = {name: json.dumps(value, sort_keys=True) for name, value in written.items()}

@@ -112,11 +112,13 @@ class Rounds(SeededBatch):
 
     def _counted(self, step: StepResult) -> RoundResult:
         """Convert the game's result of a decision to that of the matches."""
+        # Into fixed tensors: the launches are recorded with their addresses.
         self._round["ended"].copy_(step.over)
         self._round["score"].copy_(step.outcome.score)
         self._round["decisions"].copy_(step.outcome.decisions)
         self._count()
-        match = {name: said.clone() for name, said in self._match.items()}
+        # Copies, because the next decision overwrites these tensors.
+        match = {name: value.clone() for name, value in self._match.items()}
         return RoundResult(
             observation=step.observation,
             reward=step.reward,

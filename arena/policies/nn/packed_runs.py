@@ -32,6 +32,7 @@ class PackedRuns(NamedTuple):
     @classmethod
     def of(cls, lengths: Int[Tensor, " S"], steps: int) -> "PackedRuns":
         """Pack runs of the given lengths, sorted longest first, none longer than `steps`."""
+        # Sorted lengths make the runs that reach a step its first ones, so a count per step is enough.
         inside = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
         first = F.pad(inside.sum(dim=1).cumsum(0), (1, 0)).int()
         return cls(first, inside.flatten().nonzero().squeeze(1))

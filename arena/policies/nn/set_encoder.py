@@ -96,6 +96,7 @@ class SetLayout:
             normalised[..., place].reshape(*shape, length)
             for place, (_, length) in zip(self.slices[1:], self.blocks, strict=True)
         ]
+        # `where` and not a product: 0 times infinity is NaN.
         return torch.cat(blocks, dim=-1).where(present_mask, 0.0)
 
     def summary(
@@ -103,6 +104,7 @@ class SetLayout:
     ) -> Float[Tensor, "... S"]:
         """Pool members into their maximum, their mean and the fraction present; all 0 for an empty set."""
         count = present_mask.sum(dim=-2)
+        # The maximum of no members is -inf, which becomes 0.
         largest = members.masked_fill(~present_mask, -torch.inf).amax(dim=-2).masked_fill(count == 0, 0.0)
         mean = members.masked_fill(~present_mask, 0.0).sum(dim=-2) / count.clamp(min=1)
         return torch.cat([largest, mean, count / self.members], dim=-1)

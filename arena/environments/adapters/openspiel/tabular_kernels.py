@@ -77,6 +77,7 @@ class Report:
 @device_function
 def draw(game: Game, move: int, seed: wp.int64, decisions: wp.int64) -> int:
     """Sample the successor of a move, from the match's seed and the number of decisions."""
+    # In steps of 2^-24, like all random numbers of kernels.
     chance = wp.float64(derive(seed, decisions) >> wp.int64(39)) * wp.float64(wp.static(2.0**-24))
     target = wp.float64(move) + chance
     low, high = wp.int32(0), game.edge.shape[0]

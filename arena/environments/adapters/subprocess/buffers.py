@@ -56,6 +56,7 @@ class Buffers:
         for name, (kind, shape) in _layout(spec, num_envs).items():
             array: NDArray[Any] = np.frombuffer(memory, kind, math.prod(shape), offset)
             arrays[name] = array.reshape(shape)
+            # Each array starts at a cache line, so that processes do not share the lines of two arrays.
             offset += _aligned(array.nbytes)
         masked = [head.name for head in spec.heads if head.masked]
         seen, final = (

@@ -128,8 +128,10 @@ class SyncBatch(SeededBatch):
 
     def _result(self, lost: BoolArray, over: BoolArray) -> RoundResult:
         buffers = self._buffers
+        # Copies, because the next decision overwrites the shared arrays while callers still hold the results.
         seen, final = buffers.seen.copy(), self._final(lost, over)
         self._remember(seen, over | lost)
+        # A lost match is truncated for learning, so that its returns bootstrap, but it has no result.
         truncated = (buffers.ending == TRUNCATED) | lost
         if over.any():
             self._open_episodes(self._tensor(over))
@@ -161,6 +163,7 @@ class SyncBatch(SeededBatch):
     def _remember(self, seen: ObservationBuffer, opened: BoolArray) -> None:
         """Store the latest observations for matches that may be lost; in turn-based games the latest of each agent."""
         if not self.spec.turn_based:
+            # Every agent is shown at every decision, so the newest observation of all is the last of each.
             self._recent = seen
             return
         if opened.any():
@@ -174,6 +177,7 @@ class SyncBatch(SeededBatch):
             legal = (chosen >= 0) & (chosen < head.size)
             if head.masked:
                 options = self._buffers.seen.masks[head.name]
+                # Choices out of range look up option 0, which cannot raise, and stay illegal.
                 legal &= np.take_along_axis(options, np.where(legal, chosen, 0)[..., None], axis=-1)[..., 0]
             if not (legal | ~active).all():
                 row, agent = np.argwhere(active & ~legal)[0].tolist()
@@ -229,6 +233,7 @@ class SubprocessBatch(SyncBatch):
 
     def halves(self) -> "list[SubprocessBatch]":
         """Split into even and odd rows (see `AwaitedEnvironment.halves`)."""
+        # A half cannot be halved again: its rows have no two parts of their own.
         if self._part is not Part.ALL or self.num_envs == 1:
             return [self]
         return [

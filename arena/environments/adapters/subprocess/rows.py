@@ -53,9 +53,11 @@ class Rows:
     def step(self, part: Part) -> None:
         """Play one decision of every row of a part, and open the next match in rows that ended."""
         places, buffers = self._shares[part]
+        # The count of a match that has ended stays visible until the next decision.
         buffers.decisions[:] *= buffers.ending == GOING_ON
         buffers.decisions[:] += 1
         _forget(buffers)
+        # Only the agent that moves writes its observation.
         if self._in_turns:
             buffers.seen.clear()
         for row, place, match in places:

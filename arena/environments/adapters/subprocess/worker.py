@@ -73,6 +73,7 @@ def find_hosted(opener: str, name: str) -> SingleMatchGame:
 
 def main(descriptor: int) -> None:
     """Execute commands from a socket until its other end is closed."""
+    # Prints the stack when the parent aborts this process because of a time limit.
     faulthandler.enable()
     threading.Thread(target=_leave_with_parent, args=(descriptor,), daemon=True).start()
     with contextlib.suppress(EOFError, ConnectionError), Connection(descriptor) as orders:
@@ -107,6 +108,7 @@ def _make_rows(task: Task) -> Rows:
             "was asked for: let it declare the same in every process"
         )
     memory = memoryview(mmap.mmap(task.memory, 0))
+    # The mapping keeps the memory alive without the descriptor.
     os.close(task.memory)
     return Rows(game, Buffers.over(game.spec, task.num_envs, memory), task.first, task.last)
 
