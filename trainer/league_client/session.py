@@ -83,6 +83,7 @@ class WorkerSession:
 
     def _register(self, client: LeagueClient) -> wire.Worker:
         worker = client.register_worker(self._worker)
+        # Before `worker_id`, which enables all other calls.
         self._register_player(client, worker)
         self.worker_id = worker.id
         self.heartbeat_s = self._own_heartbeat_s = min(self._heartbeat_max_s, worker.heartbeat_s)

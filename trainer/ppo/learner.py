@@ -102,9 +102,11 @@ class Learner:
         Raises:
             NonFiniteLossError: That happened too often in a row.
         """
+        # Also for a rejected rollout: its matches were played, and schedules follow the steps.
         self.steps += self.env_steps_per_update
         self.updates += 1
         nonfinite = rollout.nonfinite_fields
+        # All ranks skip it together, or they would wait for each other in the update.
         if any_of(self._ranks, bool(nonfinite), self.network.observation_mean.device):
             where = ", ".join(nonfinite) or "the rollout of another rank"
             logger.warning("update %d skipped: NaN or infinity in %s", self.updates, where)
@@ -113,6 +115,7 @@ class Learner:
         coefficients = self.coefficients()
         metrics = self.update(rollout, coefficients, should_stop)
         metrics |= continuous_heads(self.network, rollout)
+        # After the update: until then, the statistics must be those that the rollout was acted with.
         self._observations.update(rollout.observation, rollout.active)
         self._observations.write_to(self.network)
         average = {}
@@ -201,6 +204,7 @@ class Learner:
             start: Weights to start from, which keep the observation statistics; None for fresh weights.
         """
         own = self.tensors()
+        # A new instance gives all fresh tensors, also those of subclasses.
         tensors = type(self)(self.config, self._spec, self._ranks, **self.config.algorithm.options).tensors()
         preserved: tuple[str, ...] = ("rng.", "longest_wait")
         if start is not None:
@@ -265,6 +269,7 @@ def build_network(settings: NetworkSettings, spec: EnvironmentSpec, seed: int) -
     )
     if settings.member_size and not architecture.sets:
         raise ConfigError(f"network.member_size is {settings.member_size}, but {spec.name} shows no sets: set it to 0")
+    # Initialisers use the global generator, which belongs to the user's program.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "weights"))
         if architecture.module is not None:
