@@ -1,5 +1,7 @@
 """`arena tournament`."""
 
+from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,12 +32,17 @@ def tournament(
     seed: Seed = 0,
     answer_s: AnswerSeconds = ANSWER_S,
     modules: Modules = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="FILE", help="Write all results into this file, which `arena report` reads."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Play a round robin and print the score of each pair, and Glicko-2 ratings.
 
     All players start at 1500. Each round of side-swapped pairs is one rating period.
     """
+    from arena.evaluation import results_file
     from arena.play.series import open_players
     from arena.play.tournament import play_tournament
 
@@ -48,6 +55,9 @@ def tournament(
         policies = dict(zip(players, found, strict=True))
         with progress("tournament", total) as on:
             played = play_tournament(environment, policies, matches=matches, seed=seed, on_finished=on)
+    if file is not None:
+        source = {"command": "arena tournament", "matches": matches, "seed": seed, "version": version("echelon-league")}
+        results_file.write(file, played.results(environment, matches, source))
     ratings = played.ratings
     if as_json:
         items = [

@@ -3,15 +3,18 @@
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from arena.arrays import FloatArray
 from arena.errors import InputError
+from arena.evaluation.results_file import PairResults
 from arena.play.runner import ignore_progress
 from arena.play.series import MatchSeries, play_series
 from arena.policies.protocol import Policy
-from arena.ratings.glicko2 import Ratings, Results, newcomers, rate_period
+from arena.ratings.bradley_terry import NO_PARENT
+from arena.ratings.glicko2 import START_RATING, Ratings, Results, newcomers, rate_period
 from arena.seeding import derive
 
 
@@ -30,6 +33,26 @@ class Tournament:
     payoff: FloatArray
     points: FloatArray
     ratings: Ratings
+
+    def results(self, environment: str, matches: int, source: Mapping[str, Any]) -> PairResults:
+        """Return games and points of all pairs, from which `arena.evaluation.report` computes a report.
+
+        Args:
+            environment: Name of the environment.
+            matches: Matches between every two players.
+            source: Origin of the results.
+        """
+        players = len(self.names)
+        first, second = np.triu_indices(players, 1)
+        return PairResults(
+            environment=environment,
+            names=self.names,
+            start=np.full(players, START_RATING),
+            anchor=np.zeros(players, dtype=np.bool_),
+            parent=np.full(players, NO_PARENT),
+            games=Results(first, second, self.payoff[first, second], np.full(first.size, matches)),
+            source=source,
+        )
 
     @property
     def order(self) -> list[int]:

@@ -14,6 +14,7 @@ from arena.environments import make, names
 from arena.policies import ActorCritic, Architecture, CoreKind, save
 
 LONG = "a" * 300
+THROWS = ((0, "rock"), (1, "paper"), (2, "scissors"))
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -262,6 +263,43 @@ def test_tournament_prints_ratings_and_scores(capsys: pytest.CaptureFixture[str]
     assert first["scores"][second["player"]] == pytest.approx(1.0 - second["scores"][first["player"]])
     assert first["points"] + second["points"] == pytest.approx(6.0)
     assert "rating ± 2 RD" in table
+
+
+def test_report_of_a_tournament_comes_from_its_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    throws = [f"def {name}(batch): return dict(choice=[{action}] * len(batch.observation))" for action, name in THROWS]
+    (tmp_path / "throws.py").write_text("\n".join(throws))
+    monkeypatch.syspath_prepend(tmp_path)
+    file, plot = tmp_path / "results.json", tmp_path / "components.svg"
+    players = ("random", *(f"throws:{name}" for _, name in THROWS))
+    game = ("--environment", "rps", "--matches", "20", "--output", str(file), "--json")
+    played = json.loads(run(capsys, "tournament", *players, *game)[1])
+    reported = json.loads(run(capsys, "report", str(file), "--components", "1", "--plot", str(plot), "--json")[1])
+
+    assert reported["players"] == list(players)
+    scores = {item["player"]: item["scores"] for item in played["items"]}
+    for one, row in zip(players, reported["scores"], strict=True):
+        met = [score for score in row if score is not None]
+        assert met == pytest.approx([scores[one][other] for other in players if other != one])
+    assert reported["source"]["matches"] == 20
+    assert reported["strongest_cycle"]["players"] == ["throws:rock", "throws:scissors", "throws:paper"]
+    assert plot.read_text().startswith("<svg")
+
+    code, table, _ = run(capsys, "report", str(file), "--limit", "3")
+    assert code == 0
+    assert "95 % interval" in table
+    assert "3 of 4 players; --limit 4 shows all" in table
+    assert "strongest predicted cycle: throws:rock beats with" in table
+
+
+def test_report_of_another_file_is_refused_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    (tmp_path / "results.json").write_text("{}")
+    for name, code in (("results.json", 1), ("gone.json", 1)):
+        found, _, err = run(capsys, "report", str(tmp_path / name))
+        assert found == code
+        assert_names(err, name)
+        assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
