@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.progress import Progress as Bars
 from rich.progress import TaskID
 
+from arena.evaluation import results_file
 from league.cli.maintenance import database
 from league.cli.maintenance.database import DatabaseUrl, Home
 from league.errors import ConfigurationError
 from league.services.operations import export as operations_export
-from league.services.operations import import_
+from league.services.operations import export_results, import_
 from league.services.operations.archive import ArchiveReader, Manifest, Progress
 from league.settings import Settings
 from league.storage.factory import open_store
@@ -34,6 +35,16 @@ def export(
         typer.Option("--allow-missing", help="Omit missing and damaged checkpoints and recordings, and list them."),
     ] = False,
     without_replays: Annotated[bool, typer.Option("--without-replays", help="Omit recordings of matches.")] = False,
+    results: Annotated[
+        bool,
+        typer.Option(
+            "--results", help="Export only the results of one environment's rating matches, as JSON for `arena report`."
+        ),
+    ] = False,
+    environment: Annotated[
+        str | None,
+        typer.Option("--environment", help="Environment of --results. Optional if the league has only one."),
+    ] = None,
     home: Home = None,
     database_url: DatabaseUrl = None,
 ) -> None:
@@ -44,6 +55,11 @@ def export(
     version is exported unchanged, so you can make a backup before an upgrade. The server may run.
     """
     settings = Settings.load(home=home, database_url=database_url)
+    if results:
+        _export_results(settings, file, environment)
+        return
+    if environment is not None:
+        raise typer.BadParameter("--environment requires --results, because an archive contains the whole league")
     with database.existing(settings) as connection, shown_progress() as progress:
         manifest = operations_export.export(
             connection,
@@ -61,6 +77,16 @@ def export(
         typer.echo(f"omitted checkpoint {sha256}: missing or damaged in the store", err=True)
     for match_id in manifest.missing_recordings:
         typer.echo(f"omitted the recording of match {match_id}: missing or damaged in the store", err=True)
+
+
+def _export_results(settings: Settings, file: Path, environment: str | None) -> None:
+    if file.exists():
+        raise ConfigurationError(f"file {file}", "it exists", "remove it or choose another name")
+    with database.current(settings) as connection, connection.read() as session:
+        found = export_results.read_results(session, settings, environment)
+    results_file.write(file, found)
+    games = int(found.games.games.sum())
+    typer.echo(f"{file}: {games:,} rating matches of {len(found.names):,} players of {found.environment}")
 
 
 @app.command("import", epilog="Example: league import league.zip --home /srv/league")

@@ -7,6 +7,8 @@ from league_command import Run
 from league_scene import Scene
 from refused import assert_names
 
+from arena.evaluation import results_file
+from arena.evaluation.report import evaluate
 from league import wire
 
 
@@ -50,3 +52,17 @@ def test_a_checkpoint_that_is_left_out_is_named(command: Run, snapshot: wire.Pla
     allowed = command("export", tmp_path / "league.zip", "--allow-missing", "--home", tmp_path)
     assert allowed.code == 0
     assert f"omitted checkpoint {snapshot.checkpoint}" in allowed.err
+
+
+def test_results_of_an_environment_are_exported_for_a_report(command: Run, exported: Path, tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    outcome = command("export", file, "--results", "--home", tmp_path)
+    assert (outcome.code, outcome.err) == (0, "")
+    found = results_file.read(file)
+    assert f"{found.games.games.sum()} rating matches of {len(found.names)} players of rps" in outcome.out
+    report = evaluate(found)
+    assert [name for name, fixed in zip(found.names, found.anchor, strict=True) if fixed]
+    assert (report.rating[found.anchor] == found.start[found.anchor]).all()
+    again = command("export", file, "--results", "--home", tmp_path)
+    assert_names(again.one_line_error, file)
+    assert command("export", tmp_path / "league.zip", "--environment", "rps", "--home", tmp_path).code == 2
