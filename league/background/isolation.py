@@ -28,6 +28,7 @@ class Isolation:
         """Run the action unless the environment is in back-off; return False if it fails."""
         pause_s, due = self._pauses.get(environment, (0.0, float("-inf")))
         if self._monotonic() < due:
+            # Not a new failure: the caller has already reacted to the last one, for example by releasing its lease.
             return True
         try:
             action()

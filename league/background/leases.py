@@ -33,5 +33,6 @@ class ExpireLeasesTask(PeriodicTask):
                 settled = leases.sweep(session, self._clock(), LEASES_PER_TRANSACTION)
             for state, count in settled.items():
                 self._metrics.settled.labels(state).inc(count)
+            # A full batch may have left expired leases behind.
             if settled.total() < LEASES_PER_TRANSACTION:
                 return

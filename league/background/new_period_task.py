@@ -48,6 +48,7 @@ class NewPeriodTask(PeriodicTask):
 
     def _process_once(self, environment: str, period_id: int) -> None:
         self.process(environment)
+        # Only after success, so that a failure is retried. After a restart the newest periods are processed once more.
         self._processed[environment] = period_id
 
     @abstractmethod

@@ -74,6 +74,7 @@ class BackgroundProcess(PeriodicTask):
         self.state = "ok"
         log.debug("started background process %d", self._process.pid)
         began_s = time.monotonic()
+        # Waits without the lock, because `stop` acquires it to find the process that it terminates.
         with self._process as process:
             status = process.wait()
         lasted_s = time.monotonic() - began_s
@@ -127,6 +128,7 @@ def main() -> None:
     settings = Settings.load()
     logs.configure(settings.log_level, settings.log_format)
     keep_freed_memory()
+    # Callbacks run in reverse order: all tasks have stopped before the database is closed.
     with ExitStack() as stack:
         database = Database(settings.database_address, settings.database_connections)
         stack.callback(database.close)
@@ -180,6 +182,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
     try:
         process.wait(_STOP_GRACE_S)
     except subprocess.TimeoutExpired:
+        # A hanging task must not keep the server from stopping; the database rolls back its transaction.
         process.kill()
 
 

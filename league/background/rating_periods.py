@@ -52,6 +52,7 @@ class RatingPeriodTask(PeriodicTask):
     def stop(self) -> None:
         """Stop after the period that is being closed, and release all leader leases."""
         super().stop()
+        # After the thread has ended, because it could acquire another lease.
         self._release()
 
     def run_once(self) -> None:
@@ -87,6 +88,7 @@ class RatingPeriodTask(PeriodicTask):
         with self._database.write() as session:
             term_s = self._settings.aggregation_term_s
             elected = leader_election.acquire(session, _task_name(environment), self._candidate, now, term_s)
+        # Stays set if one environment is lost, so that `stop` releases the leases of the others.
         self._is_leader |= elected
         return elected
 

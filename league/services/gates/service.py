@@ -51,6 +51,7 @@ def find_or_open(session: Session, request: wire.GateCreate, actor: str, now: da
         UnknownPlayerError: There is no such player.
         InvalidRequestError: The two cannot play each other, or the settings are invalid.
     """
+    # Acquired before the look-up, so that two callers cannot both find no gate and open one each.
     locks.acquire(session, Lock.EVENTS)
     _require_test(request)
     candidate, champion = (_frozen(session, each) for each in (request.candidate_id, request.champion_id))

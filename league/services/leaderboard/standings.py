@@ -340,6 +340,7 @@ def _sorted(rows: Iterable[StandingsRow], wanted: StandingsFilter) -> list[Stand
     """Sort rows given in order of rank. Inactive players and rows without a value come last in either direction."""
     if wanted.sort in ("age", "conservative"):
         key = attrgetter("place") if wanted.sort == "conservative" else attrgetter("created_at", "id")
+        # A place or a time of creation grows in the opposite direction to the rating or the age that it stands for.
         return sorted(rows, key=key, reverse=not wanted.descending)
     value: Callable[[StandingsRow], Any] = _VALUES.get(wanted.sort, attrgetter(wanted.sort))
     known = [row for row in rows if value(row) is not None]

@@ -25,6 +25,7 @@ def indices(ordered: IntArray, values: IntArray) -> IntArray:
     first, cells = _span(ordered[[0, -1]]) if ordered.size else (0, 0)
     if cells * np.dtype(np.int64).itemsize > _BYTES_PER_VALUE * values.size:
         return np.searchsorted(ordered, values)
+    # Uninitialised cells are never read, because all values are in `ordered`.
     table = np.empty(cells, dtype=np.int64)
     table[ordered - first] = np.arange(ordered.size)
     return np.asarray(table[values - first])

@@ -166,6 +166,7 @@ def against(
     others = np.where(low, records.high, records.low)
     order = np.argsort(others)
     opponent_ids = np.array(opponents, dtype=np.int64)
+    # An id above all others is found one past the end, so the index is clamped and the ids are compared.
     index = np.minimum(np.searchsorted(others, opponent_ids, sorter=order), max(len(records) - 1, 0))
     met = others[order][index] == opponent_ids if len(records) else np.zeros(opponent_ids.size, dtype=np.bool_)
     found = order[index[met]]

@@ -209,6 +209,7 @@ def _prepare(session: Session, settings: Settings, environment: str, watermark: 
     before, rule = input_version.read(session, environment), rule_of(session, settings, environment)
     last = newest(session, environment)
     version, start, number = (last.version, last.last_match_id, last.number) if last else (1, 0, 0)
+    # Another process may have closed a period past the watermark since it was read.
     end = max(watermark, start)
     games = match_log.read(session, environment, start, end)
     state = _load_state(session, environment, version)

@@ -130,6 +130,7 @@ def _replay(
         after = before.after(closing)
         starts = initial_ratings.starts(inheritances, after.entries, roster.newcomers)
         yield Step(before, games, closing, after, starts)
+        # A corrected rating also changes the initial ratings of snapshots that inherit from it in later periods.
         before, start, roster = after, last_match_id, roster.starting(starts)
 
 
@@ -153,6 +154,7 @@ def _audit(session: Session, environment: str) -> _Audit:
         initial_ratings.inheritances(session, environment),
     )
     changed_starts: dict[int, PlayerRating] = {}
+    # Every version rates the log from its first match on, so the state after the last version is the current one.
     for stored in _versions(session, environment):
         cuts = [
             (each.last_match_id, RatingConfig.restored(each.rule), inheritances.get(each.id, ())) for each in stored

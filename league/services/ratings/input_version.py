@@ -51,6 +51,7 @@ def read(session: Session, environment: str) -> InputVersion:
 
 def unchanged(session: Session, environment: str, before: InputVersion) -> bool:
     """Return True if no period or audit event was added since `before`; lock both until the transaction ends."""
+    # Acquired before the versions are read, so that neither can change between this check and the commit.
     locks.acquire(session, Lock.PERIOD, environment)
     locks.acquire(session, Lock.EVENTS)
     return read(session, environment) == before

@@ -103,6 +103,7 @@ def _rate(database: Database, pending: ColumnElement[bool], now: datetime) -> No
         seen = session.execute(select(Quarantine.id, Quarantine.pending_since).where(pending)).all()
     if not seen:
         return
+    # Long, so it runs outside of the transaction of the change; the mark remains if it fails.
     rebuild.rebuild(database, now)
     gate_sprt.reevaluate_decided(database, now)
     with database.write() as session:
