@@ -62,6 +62,7 @@ async def identify(request: Request, league: AppState, secret: str | None, now: 
     if principal is OPEN:
         _refuse_foreign_page(request)
     kind = request_class(request.method, request.scope["path"])
+    # Per token where there is one, because workers behind one router share an address.
     league.rate_limiter.admit(address if principal is OPEN else f"token {principal.name!r}", kind, now)
     return principal
 

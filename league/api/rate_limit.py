@@ -67,6 +67,7 @@ class RateLimiter:
     def _filled(self, count: _Count, now: datetime) -> _Bucket:
         bucket = self._buckets.get(count)
         if bucket is None:
+            # Only when a bucket is added, so that usual calls do not pay for it.
             self._forget_idle(now)
             bucket = self._buckets[count] = _Bucket(self._burst, now)
         self._fill(bucket, now)

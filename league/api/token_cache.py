@@ -37,6 +37,7 @@ class TokenCache:
         until = now + self._memory
         # A cached token must not outlive its expiry.
         until = until if principal.expires_at is None else min(until, principal.expires_at)
+        # Only valid tokens reach this line, so guessed ones cannot fill the cache.
         self._principals[digest] = principal, now, until
         return principal
 

@@ -212,6 +212,7 @@ class ArchiveReader:
                 content = json.load(member)
             if content["format"] > FORMAT:
                 rule = f"it has format {content['format']}, this version reads formats up to {FORMAT}"
+                # Checked before validation, which would reject the unknown fields of a newer manifest as damage.
                 raise NewerArchiveError(self.path, rule, f"import it with version {content['version']} or newer")
             return Manifest.model_validate(content)
         except (ValueError, KeyError, TypeError) as error:
@@ -231,6 +232,7 @@ def _encoded(row: WrittenRow) -> Row:
 
 def _encode(value: Any) -> Any:  # noqa: ANN401 - whatever the columns hold
     if isinstance(value, datetime):
+        # SQLite returns times without a zone; the league stores all of them in UTC.
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         return aware.astimezone(UTC).isoformat()
     return value.hex() if isinstance(value, bytes) else value

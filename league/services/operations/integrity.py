@@ -59,6 +59,7 @@ def check(
         for each in environments.names(session) if environment is None else [environment]:
             found += [*_players(session, each), *_champion(session, each), *_gates(session, each)]
             in_log = list(_matches(session, each))
+            # Payoffs and ratings are computed from the match log, so they cannot be judged by a wrong one.
             found += in_log or [*_payoffs(session, each), *_ratings(session, each)]
     return [*found, *_replays(database, store), *_checkpoints(database, store, unpublished_before)]
 

@@ -174,6 +174,7 @@ class Population:
 
         `make` may use other keys, but no cycle of keys.
         """
+        # `setdefault` is atomic, so concurrent threads share one value and its lock.
         value: T = self._values.setdefault(key, _Value()).get(make)
         return value
 
@@ -256,6 +257,7 @@ class PopulationCache:
         present = version(session)
         with self._lock:
             entry = self._entries.get(environment)
+            # The load below keeps the lock: concurrent requests wait for it instead of each reading all players.
             if entry is not None and entry.version == present:
                 return entry.population
             if entry is not None and _is_earlier(present, entry.version):

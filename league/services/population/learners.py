@@ -166,6 +166,7 @@ def _create(
 def _store_declarations(session: Session, request: wire.LearnerCreate) -> None:
     """Store the learner's declarations about its environment: the longest match and the latest names of sides."""
     environment = session.get_one(Environment, request.environment)
+    # The longest declaration counts, because trainers of one environment may run it with different limits.
     if request.max_decisions is not None and request.max_decisions > (environment.max_decisions or 0):
         environment.max_decisions = request.max_decisions
     if request.sides is not None and request.sides != tuple(environment.sides or ()):

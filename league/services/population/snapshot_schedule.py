@@ -145,10 +145,12 @@ def _evidence(population: Population, inputs: LearnerInputs, since_step: int, st
     matchups = population.cached(
         ("matchups", own.member.id), lambda: roles.matchups(population, own, inputs.records, indices)
     )
+    # Derived from names and the step instead of ids, which differ in a copy of the league.
     against, chance = matchups.against, derive(0, population.environment, own.name, "reset", since_step) / _SEED_LIMIT
     return {
         "learner": own.name,
         "role": role_of(own.rules),
+        # Stored with the evidence, because the settings may change before the decision is checked.
         "rule": asdict(own.rules.snapshots),
         "since_step": since_step,
         "step": step,

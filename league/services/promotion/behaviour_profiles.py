@@ -104,6 +104,7 @@ def _sums(
     for measures, (ids, packed) in by_measures.items():
         values, player_rows = behaviours.unpack(packed), np.array([rows[player] for player in ids])
         known = ~np.isnan(values)
+        # A missing measure adds zero to the sums, and `known` keeps it out of the number of matches.
         values = np.where(known, values, 0.0)
         for name, *columns in zip(measures, known.T, values.T, np.square(values).T, strict=True):
             if name in names:

@@ -185,6 +185,7 @@ def _read_log(session: Session, environment: str, limit: int) -> _Log | None:
         home=np.array(home, dtype=np.int64),
         away=np.array(away, dtype=np.int64),
         score=np.array(score, dtype=np.float64),
+        # The test of lengths takes logarithms.
         decisions=np.maximum(np.array(decisions, dtype=np.int64), 1),
         external=np.isin(home, external) | np.isin(away, external),
     )
@@ -211,12 +212,14 @@ def _strata(session: Session, environment: str, log: _Log) -> IntArray:
     """
     current = Period.environment == environment, Period.current_version(), Period.last_match_id >= int(log.ids[0])
     ends = session.scalars(select(Period.last_match_id).where(*current).order_by(Period.number)).all()
+    # Matches after the last period get the next number: a stratum of their own.
     period = np.searchsorted(np.array(ends, dtype=np.int64), log.ids)
     return _group_numbers(log.home, log.away, np.where(log.training, period, -1))
 
 
 def _group_numbers(*columns: IntArray) -> IntArray:
     """Number the rows so that equal rows get equal numbers."""
+    # With `axis`, NumPy 2.0 returns the inverse in two dimensions and other releases in one.
     _, number = np.unique(np.stack(columns), axis=1, return_inverse=True)
     return number.reshape(-1)
 
