@@ -209,6 +209,7 @@ def _trainer(spec: FleetSpec, name: str, role: Role, index: int) -> Member:
     name, ranks = f"{spec.prefix}{name}", spec.resources.ranks
     settings = [*spec.overrides, *_derived_settings(spec, index)]
     config = resolve(spec.environment, None, [*settings, f"league.learner={name}", f"league.role={role}"])
+    # Only for its checks: a batch that cannot be split among the ranks is reported before anything starts.
     shard_config(config, RankInfo(0, ranks, 0, ranks))
     launch = ("torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m", "--") if ranks > 1 else ()
     folder = run_folder(spec.runs, spec.environment, name)

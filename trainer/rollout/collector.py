@@ -147,6 +147,7 @@ class RolloutCollector:
                 if chunk_start:
                     self._seed_worker_rngs()
                 step(buffers, t)
+            # The value after the last step needs its observation.
             self._drain_pipeline(buffers, len(buffer.reward))
             self._for_each_worker(partial(self._finish_rollout, buffers))
         return True
@@ -247,6 +248,7 @@ class RolloutCollector:
         seeds = {}
         for row in rows:
             match = self._match_source.next_match(worker.first + row)
+            # One match ahead, because environments reset by themselves at an end and need the next seed before.
             self._matches[worker.first + row].append(match)
             seeds[row] = match.seed
         worker.set_next_seeds(seeds)

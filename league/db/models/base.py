@@ -47,6 +47,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 def _vocabulary(name: str, words: object) -> Enum:
     """Return the type of a text column with a CHECK constraint on its values."""
+    # A CHECK constraint, because SQLite has no enumerations and PostgreSQL cannot remove a value from a native one.
     return Enum(*get_args(words), name=name, native_enum=False, create_constraint=True, length=None)
 
 
@@ -67,6 +68,7 @@ class Base(DeclarativeBase):
         str: String(),
         datetime: UtcDateTime(),
         bytes: LargeBinary(),
+        # None becomes SQL's NULL instead of the JSON value null, so that `IS NULL` finds it.
         dict[str, Any]: JSON(none_as_null=True),
         list[str]: JSON(),
         list[dict[str, Any]]: JSON(none_as_null=True),

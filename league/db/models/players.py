@@ -50,6 +50,7 @@ class Player(Base):
     created_at: Mapped[datetime]
 
 
+# Partial unique index: a learner has many snapshots, but one player that stands for its current weights.
 Index("uq_players_learner", Player.learner_id, unique=True, sqlite_where=Player.kind == "learner",
       postgresql_where=Player.kind == "learner")  # fmt: skip
 

@@ -36,6 +36,7 @@ class Period(Base):
     def current_version(cls) -> ColumnElement[bool]:
         """Return the condition that a period belongs to the newest version of its environment."""
         other = aliased(cls)
+        # Correlated by the environment, so that one query may cover several environments with different versions.
         newest = select(func.max(other.version)).where(other.environment == cls.environment)
         return cls.version == newest.correlate(cls).scalar_subquery()
 

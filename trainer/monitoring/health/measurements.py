@@ -67,6 +67,7 @@ def frozen_policy(history: History, window: int) -> Measurement | None:
     evidence = {name: value for name, value in named.items() if value is not None}
     if rate == 0.0:
         return Measurement(0.0, evidence, "no_rate")
+    # KL is a noisy estimate near 0, so any other sign of a change rules a frozen policy out.
     changes = (clipped or 0.0) > 1e-3 or deviation > 0.01 or entropy_range > 0.05 * max(1.0, abs(median(entropy)))
     if kl is None or changes or history.setup.optimizer_steps == 1:
         return None
@@ -277,5 +278,6 @@ def rejected_updates(history: History, window: int) -> Measurement | None:
     if not counts:
         return None
     rejected = sum(max(0.0, later - earlier) for earlier, later in pairwise(counts))
+    # `pairwise` misses the rejections before the first value, which belong to the window if it covers the whole run.
     rejected += counts[0] if len(counts) == history.seen else 0.0
     return Measurement(rejected, {"rejected updates": rejected})

@@ -80,6 +80,7 @@ def unroll(name: str, game: "Game", *, max_nodes: int = MAX_NODES, max_floats: i
         TooLargeForTablesError: It has more histories or floats than allowed.
     """
     nodes, known = _Nodes(), _InformationStates(game)
+    # An explicit stack, because deep games would exceed Python's recursion limit.
     ahead = [_Visit(game.new_initial_state(), NONE, 1.0, (NONE, NONE), 0)]
     while ahead:
         visit = ahead.pop()
@@ -191,6 +192,7 @@ class _InformationStates:
 
     def number(self, state: "State", side: int) -> int:
         key = (side, state.information_state_string(side))
+        # The side is part of the key, because both players may have a state of the same name.
         number = self._numbers.setdefault(key, len(self._numbers))
         if number == len(self._options):
             self._options.append(state.legal_actions(side))

@@ -130,6 +130,7 @@ def heads_for(factors: Mapping[str, Sequence[Factor]], *, masked: bool) -> tuple
     heads = []
     for column in zip(*factors.values(), strict=True):
         sizes, kind = {factor.size for factor in column}, column[0].kind
+        # Agents with fewer options share the head of the largest one, so the rest of its options must be masked.
         is_masked = (masked and kind is not HeadKind.GAUSSIAN) or len(sizes) > 1
         heads.append(ActionHead(column[0].name, kind, max(sizes), masked=is_masked))
     return tuple(heads)
@@ -301,6 +302,7 @@ def _single_reader(agent: int, space: spaces.Space[Any], name: str) -> Callable[
         case spaces.MultiBinary():
             return lambda choices: choices[name][agent].astype(space.dtype).reshape(space.shape)
         case spaces.Box():
+            # Policies act in [-1, 1]; the clip removes rounding errors at the bounds, which games may reject.
             middle, reach = (space.high + space.low) / 2.0, (space.high - space.low) / 2.0
             return lambda choices: np.clip(
                 middle + reach * choices[name][agent].reshape(space.shape), space.low, space.high

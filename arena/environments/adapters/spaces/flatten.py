@@ -87,6 +87,7 @@ def lay_out(kinds: Mapping[str, Sequence[Part]]) -> tuple[tuple[ObservationBlock
     Returns:
         Blocks of the vector, and every role's parts with their positions.
     """
+    # Roles with different observations get separate blocks, so that one input never has two meanings.
     alike = len({tuple(parts) for parts in kinds.values()}) == 1
     blocks: list[ObservationBlock] = []
     placed: dict[str, list[Part]] = {}
@@ -134,6 +135,7 @@ def _parts(space: spaces.Space[Any], path: tuple[Any, ...], agent: str, channels
 
 def _box(space: spaces.Box, name: str, channels: Mapping[str, Channels]) -> ObservationBlock:
     """Return an image block if the Box is declared as or looks like one, else a plain block."""
+    # The bounds include 0, because inactive agents observe zeros.
     shape, low, high = space.shape or (1,), min(0.0, float(space.low.min())), max(0.0, float(space.high.max()))
     if name in channels:
         return ImageBlock(name, shape, low, high, channels[name])

@@ -48,7 +48,7 @@ class _DiedError(Exception):
 
     Attributes:
         cause: Reason, in one line.
-        told: Its last message, such as a traceback; may be empty.
+        output: Its last message, such as a traceback; may be empty.
     """
 
     def __init__(self, cause: str, output: str) -> None:
@@ -80,6 +80,7 @@ class _Worker:
         """Start the process; `ready` waits until it accepts commands."""
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", __name__.replace("pool", "worker"), str(theirs.fileno())]
+        # Closes the parent's copy of the child's end; otherwise a dead child would not end the stream.
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  this interpreter, and a module of this package
                 command,
@@ -111,6 +112,7 @@ class _Worker:
         self.ready()
         self._restarted |= {*self._under_way}
         self._lost = {*Part} - self._restarted
+        # The rows of other parts are opened by their next step: nobody waits for them now.
         for part in self._under_way:
             self._send(OPEN, part)
 
@@ -167,6 +169,7 @@ class _Worker:
 
     def _abort(self, limit_s: float) -> _DiedError:
         """Abort a process that does not answer; faulthandler prints its stack to standard error."""
+        # Not SIGKILL, which would leave no stack of the hanging game.
         self._process.send_signal(signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LEAVING_S)
@@ -210,6 +213,7 @@ class Workers:
         memory = shared_memory.create(size_bytes)
         self.buffers = Buffers.over(spec, num_envs, memoryview(mmap.mmap(memory, size_bytes)))
         task = Task(opener, spec.name, spec.signature, num_envs, 0, num_envs, memory)
+        # Contiguous and of nearly equal size: no worker waits for another with more matches.
         borders = [number * num_envs // count for number in range(count + 1)]
         self.each = [_Worker(replace(task, first=a, last=b)) for a, b in itertools.pairwise(borders)]
         weakref.finalize(self, _stop, self.each, memory)  # also runs at garbage collection and at interpreter exit
@@ -237,6 +241,7 @@ class Workers:
         for worker in self.each:
             own = part.within(worker.rows.start, worker.rows.stop)
             if self._survives(worker, part):
+                # A match that ended shows that the game works, so a later death does not continue the series.
                 worker.deaths *= not (self.buffers.ending[own] != GOING_ON).any()
             else:
                 lost[own] = True

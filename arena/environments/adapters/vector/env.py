@@ -74,6 +74,7 @@ class TensorMatches(SeededBatch):
         """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
         asked = self._autoreset is Autoreset.DISABLED
+        # With autoreset the game accepts a single seed, which must differ between batches of environments.
         together = derive(int(self.seeds[0]), "tensor game", int(self.seeds[-1])) & LARGEST_SEED
         result = self._game.reset(seed=self._give(self.seeds) if asked else together)
         self._decisions.zero_()
@@ -95,11 +96,13 @@ class TensorMatches(SeededBatch):
         returned = unpack(self.spec.name, "step", self._game.step(self._give(taken)), STEP)
         observation, rewards, terminated, truncated, raw_info = returned
         info = info_of(self.spec.name, "step", raw_info)
+        # With next-step autoreset the game ignores the actions of rows that have just ended and resets them instead.
         plays = ~self._held.rows
         reward = self._take(rewards, "rewards", self._shape, torch.float32) * plays.unsqueeze(1)
         self._decisions += plays
         self._returns += reward
         over = self._take(terminated, "terminated", self._shape[:1], torch.bool) & plays
+        # A game may report both; an end by the rules takes precedence, because it has no future return to bootstrap.
         cut = self._take(truncated, "truncated", self._shape[:1], torch.bool) & plays & ~over
         seen = self._see(observation, info)
         cut = cut | self._beyond_the_limit(plays & ~over & ~cut)
@@ -158,6 +161,7 @@ class TensorMatches(SeededBatch):
                 raise GameError(
                     f"{self.spec.name} truncates a match without a final observation: return it in info[{FINAL!r}]"
                 )
+        # An agent that is not to move has a value too, and truncation bootstraps from it.
         if self._declared.game.turn_based:
             active_mask = torch.ones_like(active_mask)
         shown = Observation(values, {name: torch.ones_like(mask) for name, mask in seen.masks.items()}, active_mask)
@@ -227,6 +231,7 @@ class TensorMatches(SeededBatch):
         taken = self._tensor(given, what)
         if taken.shape != shape:
             raise GameError(f"{self.spec.name} returns {what} of shape {tuple(taken.shape)}: give {shape}")
+        # A copy, because games may reuse their buffers in the next step.
         return taken.to(kind, copy=True)
 
     def _truths(self, mask: Any, shape: tuple[int, ...]) -> Bool[Tensor, "E N K"]:  # noqa: ANN401  any value
