@@ -1,9 +1,10 @@
 """Folder of an attached worker, from which the next start resumes."""
 
-import fcntl
 import json
 import secrets
+import sys
 from pathlib import Path
+from typing import IO
 
 from arena.atomic_files import write_atomically
 from league.errors import ConfigurationError
@@ -17,7 +18,7 @@ class SessionFolder:
     """Instance id, open leases and waiting snapshots of one worker. One process at a time may use it.
 
     Raises:
-        ConfigurationError: Another process uses the folder.
+        ConfigurationError: Another process uses the folder, or the system is Windows.
     """
 
     def __init__(self, path: Path) -> None:
@@ -26,11 +27,10 @@ class SessionFolder:
         self._snapshots.mkdir(parents=True, exist_ok=True)
         self._lock = (path / "lock").open("ab")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            _lock(self._lock, path)
+        except BaseException:
             self._lock.close()
-            rule = "another process is attached with this folder"
-            raise ConfigurationError(path, rule, "stop it, or attach with another `worker` name") from None
+            raise
 
     def close(self) -> None:
         """Let other processes use the folder."""
@@ -67,6 +67,21 @@ class SessionFolder:
     def waiting_snapshots(self) -> list[Path]:
         """Return the files of the waiting snapshots, earliest step first."""
         return sorted(self._snapshots.glob(f"*{SUFFIX}"))
+
+
+def _lock(file: IO[bytes], path: Path) -> None:
+    """Lock a file until this process closes it or ends."""
+    try:
+        import fcntl  # here, so that the other calls of the client also work on Windows
+    except ImportError:
+        rule = f"the lock and the durable files of a session need POSIX, and this system is {sys.platform}"
+        way_out = "attach on Linux, on macOS or in WSL; `LeagueClient` works here for all other calls"
+        raise ConfigurationError(path, rule, way_out) from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        rule = "another process is attached with this folder"
+        raise ConfigurationError(path, rule, "stop it, or attach with another `worker` name") from None
 
 
 def steps_of(file: Path) -> tuple[int, int | None]:

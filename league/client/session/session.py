@@ -182,7 +182,8 @@ class Session:
 
         Raises:
             InvalidRequestError: The match was reported before, or a value is out of range.
-            OSError: The disk failed. Report the match again.
+            OSError: The disk failed or is full. The result waits in memory and is written with the next report or when
+                the session ends, so do not report the match again.
         """
         if not 0.0 <= score <= 1.0:
             raise InvalidRequestError(f"score={score}", "a score is in [0, 1]", "report the learner's share of the win")

@@ -120,6 +120,36 @@ def test_match_is_reported_once(start: Callable[..., Session]) -> None:
             session.report(match, score=0.5, decisions=1)
 
 
+def test_failed_sync_loses_no_result_and_doubles_none(
+    start: Callable[..., Session], scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError("disk full")
+
+    with start() as session:
+        first, second = session.next_match(), session.next_match()
+        assert first is not None
+        assert second is not None
+        with monkeypatch.context() as disk:
+            disk.setattr("arena.durable_log.os.fsync", fail)
+            with refused(OSError, "disk full"):
+                session.report(first, score=1.0, decisions=1)
+        with refused("invalid-request", first.lease.lease_id):
+            session.report(first, score=1.0, decisions=1)
+        session.report(second, score=1.0, decisions=1)
+    reported = {(each.lease.lease_id, each.sequence) for each in (first, second)}
+    assert sorted((each.lease_id, each.sequence) for each in played(scene)) == sorted(reported)
+
+
+def test_system_without_fcntl_imports_the_client_but_rejects_sessions(
+    start: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run([sys.executable, "-c", "import sys; sys.modules['fcntl'] = None; import league.client"], check=True)
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with refused("configuration", "POSIX"):
+        start()
+
+
 def test_two_processes_cannot_attach_with_one_folder(start: Callable[..., Session]) -> None:
     with start(), refused("configuration", "gpu-3"):
         start()
