@@ -19,12 +19,12 @@ from pathlib import Path
 
 from league import wire
 from league.client.address import DEFAULT_URL, Address, find_league
+from league.client.calls.gates import GateCalls
+from league.client.calls.replays import ReplayCalls
+from league.client.calls.standings import StandingsCalls
 from league.client.connection import patience_of
-from league.client.gates import GateCalls
-from league.client.replays import ReplayCalls
 from league.client.session import Match, Session, SessionSettings
-from league.client.session.calls import AttachCalls
-from league.client.standings import StandingsCalls
+from league.client.session.attach import AttachCalls
 
 __all__ = [
     "DEFAULT_URL",

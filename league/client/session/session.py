@@ -14,14 +14,14 @@ from types import TracebackType
 from typing import Self
 
 from league import wire
-from league.client.checkpoints import CheckpointCalls
-from league.client.leases import LeaseCalls
-from league.client.players import PlayerCalls
+from league.client.calls.checkpoints import CheckpointCalls
+from league.client.calls.leases import LeaseCalls
+from league.client.calls.players import PlayerCalls
+from league.client.calls.workers import WorkerCalls
 from league.client.result_spool import ResultSpool
 from league.client.session.background import Background, is_transient, may_succeed_later
 from league.client.session.folder import REFUSED, SessionFolder, steps_of
 from league.client.session.match import Match, MatchQueue
-from league.client.workers import WorkerCalls
 from league.errors import InvalidRequestError, LeagueError, UnknownCheckpointError, WorkerQuarantinedError
 
 POLL_S = 1.0

@@ -1,0 +1,1 @@
+"""Calls of the HTTP API by resource, as mixins of `LeagueClient`."""
