@@ -19,16 +19,22 @@ from pathlib import Path
 
 from league import wire
 from league.client.address import DEFAULT_URL, Address, find_league
+from league.client.async_connection import AsyncConnection
+from league.client.backoff import patience_of
+from league.client.calls.checkpoints import CheckpointCalls
 from league.client.calls.gates import GateCalls
+from league.client.calls.leases import LeaseCalls
+from league.client.calls.players import PlayerCalls
 from league.client.calls.replays import ReplayCalls
 from league.client.calls.standings import StandingsCalls
-from league.client.connection import patience_of
+from league.client.calls.workers import WorkerCalls
 from league.client.session import Match, Session, SessionSettings
 from league.client.session.attach import AttachCalls
 
 __all__ = [
     "DEFAULT_URL",
     "Address",
+    "AsyncLeagueClient",
     "LeagueClient",
     "Match",
     "Session",
@@ -54,6 +60,16 @@ class LeagueClient(AttachCalls, GateCalls, StandingsCalls, ReplayCalls):
     Raises:
         ConfigurationError: The URL is not an HTTP URL.
         UnauthenticatedError: The token is malformed.
+    """
+
+
+class AsyncLeagueClient(
+    AsyncConnection, GateCalls, StandingsCalls, ReplayCalls, WorkerCalls, CheckpointCalls, PlayerCalls, LeaseCalls
+):
+    """Client of one league server for asyncio, with the methods and the arguments of `LeagueClient` except `attach`.
+
+    async with AsyncLeagueClient() as league:
+        duel, tug = await asyncio.gather(league.standings("mech-duel"), league.standings("tug"))
     """
 
 

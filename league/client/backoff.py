@@ -2,6 +2,7 @@
 
 import math
 import random
+import time
 from collections.abc import Callable
 
 from league.errors import LeagueError, from_problem
@@ -40,21 +41,30 @@ class RetryGate:
         wait_s = max(_MIN_WAIT_S, refusal.retry_after_s or 0.0) * (1.0 + _JITTER * self._rng.random())
         self._refused[request_class] = self._clock() + wait_s, refusal
 
-    def await_turn(self, request_class: str | None, until: float) -> None:
-        """Sleep until calls of this request class are allowed.
+    def wait_s(self, request_class: str | None, until: float) -> float:
+        """Return the seconds until calls of this request class are allowed.
 
         Raises:
             LeagueError: The last rejection, if the wait would exceed the deadline.
         """
         if request_class not in self._refused:
-            return
+            return 0.0
         due, refusal = self._refused[request_class]
-        wait_s = due - self._clock()
-        if wait_s <= 0.0:
-            return
+        wait_s = max(0.0, due - self._clock())
         # Fail at once instead of sleeping until a deadline at which the call could not succeed.
-        if due > until:
+        if wait_s > 0.0 and due > until:
             error = from_problem(refusal.problem())
             error.retry_after_s = math.ceil(wait_s)
             raise error
-        self._pause(wait_s)
+        return wait_s
+
+    def await_turn(self, request_class: str | None, until: float) -> None:
+        """Sleep until calls of this request class are allowed; see `wait_s`."""
+        wait_s = self.wait_s(request_class, until)
+        if wait_s > 0.0:
+            self._pause(wait_s)
+
+
+def patience_of(seconds: float) -> RetryGate:
+    """Return a back-off with a maximum wait per call in seconds; 0 never waits."""
+    return RetryGate(seconds, time.monotonic, time.sleep, random.Random())  # noqa: S311 - jitter

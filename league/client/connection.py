@@ -1,42 +1,24 @@
-"""HTTP connection to a league server: requests, back-off, responses and errors."""
+"""Blocking HTTP connection to a league server."""
 
-import json
-import random
-import time
-from collections.abc import Mapping, Sequence
+from contextlib import closing
 from types import TracebackType
-from typing import IO, Self, TypeVar
-from urllib.parse import quote
+from typing import Any, ClassVar, Self, TypeVar
 
 import httpx2
-from pydantic import BaseModel, ValidationError
 
-from league.client.address import Address, find_league
 from league.client.backoff import RetryGate
-from league.errors import (
-    BusyError,
-    LeagueError,
-    LeagueUnreachable,
-    UnauthenticatedError,
-    from_problem,
-)
+from league.client.endpoint import Endpoint, file_of
+from league.client.operation import Call, Steps
+from league.client.responses import Received, retriable_rejection
 from league.request_class import request_class
-from league.wire import PREFIX, PROTOCOL, PROTOCOL_HEADER
 
-_TOO_MANY_REQUESTS = 429
-_PATIENCE_S = 30.0
-
-ResponseT = TypeVar("ResponseT", bound=BaseModel)
-Query = Mapping[str, str | int | Sequence[str] | None]
+T = TypeVar("T")
 
 
-def segment(name: str) -> str:
-    """Escape an id as one path segment."""
-    return quote(name, safe="")
+class Connection(Endpoint):
+    """Runs operations with blocking calls; see `LeagueClient`."""
 
-
-class Connection:
-    """Base of the calls of all resources; see `LeagueClient`."""
+    is_async: ClassVar = False
 
     def __init__(
         self,
@@ -46,21 +28,8 @@ class Connection:
         timeout_s: float = 30.0,
         patience: RetryGate | None = None,
     ) -> None:
-        self._address = find_league(url) if http is None else Address(str(http.base_url))
-        if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
-            rule = "a token is one word of ASCII characters"
-            raise UnauthenticatedError("with an unusable token", rule, "use the output of `league token create`")
-        self._owned = http is None
-        self._timeout_s = timeout_s
-        self._patience = patience_of(_PATIENCE_S) if patience is None else patience
-        self._http = (
-            httpx2.Client(base_url=str(self._address), timeout=timeout_s, follow_redirects=True)
-            if http is None
-            else http
-        )
-        self._headers = {PROTOCOL_HEADER: str(PROTOCOL)}
-        if token is not None:
-            self._headers["Authorization"] = f"Bearer {token}"
+        super().__init__(url, token, http, timeout_s, patience)
+        self._http = http or httpx2.Client(base_url=str(self._address), timeout=timeout_s, follow_redirects=True)
 
     def __enter__(self) -> Self:
         return self
@@ -75,116 +44,65 @@ class Connection:
         if self._owned:
             self._http.close()
 
-    @property
-    def address(self) -> Address:
-        """URL of the server and its source."""
-        return self._address
-
-    @property
-    def timeout_s(self) -> float:
-        """Timeout for the connection and between two chunks of a response, in seconds."""
-        return self._timeout_s
-
     def set_timeout(self, timeout_s: float) -> None:
         """Set the timeout from the next call on; an HTTP client of the caller keeps its own."""
         self._timeout_s = timeout_s
         if self._owned:
             self._http.timeout = timeout_s
 
-    def _get(self, path: str, kind: type[ResponseT], query: Query | None = None) -> ResponseT:
-        response = self._send("GET", PREFIX + path, query=query)
-        raise_for_problem(response)
-        return read(response, kind)
+    def run(self, steps: Steps[T]) -> T:
+        """Make the calls of an operation and return its result."""
+        with closing(steps):
+            try:
+                call = next(steps)
+                while True:
+                    call = steps.send(self._send(call))
+            except StopIteration as end:
+                result: T = end.value
+                return result
 
-    def _post(self, path: str, body: BaseModel, kind: type[ResponseT]) -> ResponseT:
-        response = self._send("POST", PREFIX + path, body)
-        raise_for_problem(response)
-        return read(response, kind)
-
-    def _send(
-        self,
-        method: str,
-        path: str,
-        body: BaseModel | None = None,
-        query: Query | None = None,
-        content: bytes | IO[bytes] | None = None,
-    ) -> httpx2.Response:
-        headers = dict(self._headers)
-        if body is not None:
-            encoded = body.model_dump_json(exclude_unset=True)  # an older server rejects unknown fields
-            content, headers["Content-Type"] = encoded.encode(), "application/json"
-        params = {key: value for key, value in (query or {}).items() if value is not None}
+    def _send(self, call: Call) -> Received:
+        """Make a call; wait and repeat it while the server is busy."""
+        if call.to_store:
+            with httpx2.Client(timeout=self._timeout_s) as store:
+                return self._exchange(store, call)
         # The deadline covers all attempts of the call together.
-        kind, until = request_class(method, path), self._patience.begin()
-        start = 0 if content is None or isinstance(content, bytes) else content.tell()
+        kind, until = request_class(call.method, call.path), self._patience.begin()
+        file = file_of(call)
+        start = 0 if file is None else file.tell()
         while True:
             self._patience.await_turn(kind, until)
-            try:
-                response = self._http.request(method, path, content=content, params=params, headers=headers)
-            except httpx2.TransportError as error:
-                raise self._unreachable(error) from error
-            refusal = retriable_rejection(response)
+            received = self._exchange(self._http, call)
+            refusal = retriable_rejection(received)
             if refusal is None:
-                return response
+                return received
             self._patience.record(kind, refusal)
-            if not (content is None or isinstance(content, bytes)):
-                # A rejected attempt may have consumed part of the stream.
-                content.seek(start)
+            if file is not None:
+                file.seek(start)  # the rejected attempt may have consumed a part
 
-    def _unreachable(self, error: httpx2.TransportError) -> LeagueUnreachable:
-        cause = str(error) or type(error).__name__
-        return LeagueUnreachable(self._http.base_url, f"no response ({cause})", self._address.way_out)
+    def _exchange(self, http: httpx2.Client, call: Call) -> Received:
+        request, file = self._request(call), file_of(call)
+        if file is not None:
+            request["content"] = file
+        if call.partial:
+            return self._stream(http, call, request)
+        try:
+            response = http.request(**request)
+        except httpx2.TransportError as error:
+            raise self._unreachable(call, error) from error
+        return Received(response.url, response.status_code, response.headers, response.content)
 
+    def _stream(self, http: httpx2.Client, call: Call, request: dict[str, Any]) -> Received:
+        url, status, headers, content = http.base_url, 0, httpx2.Headers(), bytearray()
+        broken = None
+        try:
+            with http.stream(**request) as response:
+                url, status, headers = response.url, response.status_code, response.headers
+                for chunk in response.iter_bytes():
+                    content += chunk
+        except httpx2.TransportError as error:
+            broken = self._unreachable(call, error)
+        return Received(url, status, headers, bytes(content), broken)
 
-def patience_of(seconds: float) -> RetryGate:
-    """Return a back-off with a maximum wait per call in seconds; 0 never waits."""
-    return RetryGate(seconds, time.monotonic, time.sleep, random.Random())  # noqa: S311 - jitter
-
-
-def retriable_rejection(response: httpx2.Response) -> LeagueError | None:
-    """Return the error of a 429 or 503 with Retry-After, which had no side effect; None for other responses."""
-    if response.status_code not in (BusyError.status, _TOO_MANY_REQUESTS):
-        return None
-    error = _problem(response)
-    # Rejected before any work, so the call can be repeated. Another 503 may come from a commit with unknown outcome.
-    early = isinstance(error, BusyError) or response.status_code == _TOO_MANY_REQUESTS
-    return error if early and error is not None and error.retry_after_s is not None else None
-
-
-def _problem(response: httpx2.Response) -> LeagueError | None:
-    """Return the error of a problem response, or None."""
-    try:
-        problem = response.json()
-    except json.JSONDecodeError:
-        return None
-    if not (isinstance(problem, dict) and "type" in problem):
-        return None
-    error = from_problem(problem)
-    seconds = response.headers.get("Retry-After", "")
-    error.retry_after_s = int(seconds) if seconds.isdecimal() else None
-    return error
-
-
-def raise_for_problem(response: httpx2.Response) -> None:
-    """Raise the error of an unsuccessful response."""
-    if response.is_success:
-        return
-    raise _problem(response) or _unexpected(response, f"it returned {response.status_code}")
-
-
-def read(response: httpx2.Response, kind: type[ResponseT]) -> ResponseT:
-    """Parse a response.
-
-    Raises:
-        LeagueError: The response is not from a league server of this version.
-    """
-    try:
-        return kind.model_validate_json(response.content)
-    except ValidationError as error:
-        raise _unexpected(
-            response, f"its response is not a {kind.__name__} ({error.error_count()} fields differ)"
-        ) from error
-
-
-def _unexpected(response: httpx2.Response, rule: str) -> LeagueError:
-    return LeagueError(response.url, rule, "check that a league server of this version listens there")
+    def _base_url(self) -> httpx2.URL:
+        return self._http.base_url

@@ -1,6 +1,6 @@
 """Transfer of checkpoints from and to the server or its object store.
 
-Requests to the object store use presigned URLs, without the league's token.
+Calls to the object store use presigned URLs, without the league's token.
 """
 
 import re
@@ -9,6 +9,8 @@ from typing import IO
 
 import httpx2
 
+from league.client.operation import Call, Steps
+from league.client.responses import Received, raise_for_problem
 from league.errors import HashMismatchError, LeagueError, LeagueUnreachable, StoreUnavailableError
 
 _PARTIAL, _PRECONDITION_FAILED = 206, 412
@@ -16,7 +18,7 @@ _BAD_DIGEST = {"BadDigest", "InvalidDigest", "XAmzContentChecksumMismatch", "XAm
 _ERROR_START_BYTES = 4096
 
 
-def send(url: str, headers: Mapping[str, str], content: bytes | IO[bytes], size_bytes: int, timeout_s: float) -> None:
+def send(url: str, headers: Mapping[str, str], content: bytes | IO[bytes], size_bytes: int) -> Steps[None]:
     """Upload a checkpoint to a presigned URL.
 
     Raises:
@@ -26,82 +28,51 @@ def send(url: str, headers: Mapping[str, str], content: bytes | IO[bytes], size_
     """
     # Without a length the client would send chunks, which presigned URLs do not accept.
     all_headers = {**headers, "Content-Length": str(size_bytes)}
-    try:
-        response = httpx2.put(url, content=content, headers=all_headers, timeout=timeout_s)
-    except httpx2.TransportError as error:
-        raise _unreachable(url, error) from error
+    received = yield Call("PUT", url, content=content, headers=all_headers)
     # 412: the store already has the bytes from an attempt whose response was lost
-    if not response.is_success and response.status_code != _PRECONDITION_FAILED:
-        raise _refusal(url, response)
+    if not received.is_success and received.status != _PRECONDITION_FAILED:
+        raise _refusal(url, received)
 
 
-class Fetch:
-    """Resumable download."""
+def fetch(path: str) -> Steps[bytes]:
+    """Download a file from the server, or from the object store to which it redirects; a broken transfer resumes.
 
-    def __init__(self, timeout_s: float) -> None:
-        self.complete = False
-        self._timeout_s = timeout_s
-        self._data = bytearray()
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Range header of the remaining bytes."""
-        return {"Range": f"bytes={len(self._data)}-"} if self._data else {}
-
-    @property
-    def received(self) -> int:
-        """Number of received bytes."""
-        return len(self._data)
-
-    def take(self, response: httpx2.Response) -> None:
-        """Read the server's response, or follow its redirect to the object store.
-
-        Raises:
-            StoreUnavailableError: The store rejects the request.
-            LeagueUnreachable: The store does not respond.
-            TransportError: The connection broke.
-        """
-        if response.has_redirect_location:
-            self._follow(str(response.url.join(response.headers["location"])))
-        else:
-            self._read(response)
-        self.complete = True
-
-    def content(self) -> bytes:
-        """Return the received bytes."""
-        return bytes(self._data)
-
-    def _follow(self, url: str) -> None:
-        before = self.received
-        try:
-            with httpx2.stream("GET", url, headers=self.headers, timeout=self._timeout_s) as response:
-                if not response.is_success:
-                    response.read()
-                    raise _refusal(url, response)
-                self._read(response)
-        except httpx2.TransportError as error:
-            # With progress the caller resumes. Without any, another attempt would fail in the same way.
-            if self.received <= before:
-                raise _unreachable(url, error) from error
-            raise
-
-    def _read(self, response: httpx2.Response) -> None:
-        # A server that ignores the range sends the whole file again.
-        if response.status_code != _PARTIAL:
-            self._data.clear()
-        for chunk in response.iter_bytes():
-            self._data += chunk
+    Raises:
+        StoreUnavailableError: The store rejects the request.
+        LeagueUnreachable: The server or the store does not respond, or the connection breaks without progress.
+    """
+    data = bytearray()
+    while True:
+        before = len(data)
+        headers = {"Range": f"bytes={before}-"} if data else {}
+        received = yield Call("GET", path, headers=headers, partial=True)
+        store = received.location
+        if store is not None:
+            received = yield Call("GET", store, headers=headers, partial=True)
+        if received.is_success:
+            # A server that ignores the range sends the whole file again.
+            data[:] = (data if received.status == _PARTIAL else b"") + received.content
+            if received.broken is None:
+                return bytes(data)
+        elif received.broken is None:
+            if store is not None:
+                raise _refusal(store, received)
+            raise_for_problem(received)
+        # Without progress, another attempt would only repeat the failure.
+        if received.broken is not None and len(data) <= before:
+            raise received.broken
 
 
-def _unreachable(url: str, error: httpx2.TransportError) -> LeagueUnreachable:
+def store_unreachable(url: str, error: httpx2.TransportError) -> LeagueUnreachable:
+    """Return the error of an object store that does not respond."""
     cause = str(error) or type(error).__name__
     way_out = "check the network and the server's LEAGUE_STORE_PUBLIC_URL"
     return LeagueUnreachable(f"with its store {_bare(url)}", f"no response ({cause})", way_out)
 
 
-def _refusal(url: str, response: httpx2.Response) -> LeagueError:
-    found = re.search(rb"<Code>(\w+)</Code>", response.content[:_ERROR_START_BYTES])
-    code = found[1].decode() if found else f"status {response.status_code}"
+def _refusal(url: str, received: Received) -> LeagueError:
+    found = re.search(rb"<Code>(\w+)</Code>", received.content[:_ERROR_START_BYTES])
+    code = found[1].decode() if found else f"status {received.status}"
     if code in _BAD_DIGEST:
         rule = f"the store returned {code}: it received other bytes"
         return HashMismatchError(_bare(url), rule, "send the whole file under its own SHA-256")

@@ -1,34 +1,40 @@
 """Calls for matchmaking: leases, results and opponent distributions."""
 
 from league import wire
-from league.client.connection import Connection, raise_for_problem, read, segment
+from league.client.operation import Call, Steps, get, operation, post, segment
+from league.client.responses import raise_for_problem, read
 from league.wire import PREFIX
 
 _CONFLICT = 409
 
 
-class LeaseCalls(Connection):
+class LeaseCalls:
     """Request leases, report results and inspect opponent distributions."""
 
-    def lease(self, request: wire.TrainingLeases | wire.RatingLeases) -> wire.LeaseAnswer:
+    @operation
+    def lease(self, request: wire.TrainingLeases | wire.RatingLeases) -> Steps[wire.LeaseAnswer]:
         """Request leases for a learner, or for pairs of frozen players."""
-        return self._post("/leases", request, wire.LeaseAnswer)
+        return post("/leases", request, wire.LeaseAnswer)
 
-    def release(self, request: wire.ReleaseRequest) -> wire.ReleaseAnswer:
+    @operation
+    def release(self, request: wire.ReleaseRequest) -> Steps[wire.ReleaseAnswer]:
         """Release leases."""
-        return self._post("/leases/release", request, wire.ReleaseAnswer)
+        return post("/leases/release", request, wire.ReleaseAnswer)
 
-    def explain_lease(self, lease_id: str) -> wire.LeaseExplanation:
+    @operation
+    def explain_lease(self, lease_id: str) -> Steps[wire.LeaseExplanation]:
         """Return the distribution that a lease's opponent was drawn from."""
-        return self._get(f"/leases/{segment(lease_id)}", wire.LeaseExplanation)
+        return get(f"/leases/{segment(lease_id)}", wire.LeaseExplanation)
 
-    def report(self, batch: wire.ResultBatch) -> wire.ResultBatchAnswer:
+    @operation
+    def report(self, batch: wire.ResultBatch) -> Steps[wire.ResultBatchAnswer]:
         """Report finished matches; idempotent."""
-        response = self._send("POST", f"{PREFIX}/results", batch)
-        if response.status_code != _CONFLICT:
-            raise_for_problem(response)
-        return read(response, wire.ResultBatchAnswer)
+        received = yield Call("POST", f"{PREFIX}/results", batch)
+        if received.status != _CONFLICT:
+            raise_for_problem(received)
+        return read(received, wire.ResultBatchAnswer)
 
-    def preview(self, player_id: int) -> wire.Preview:
+    @operation
+    def preview(self, player_id: int) -> Steps[wire.Preview]:
         """Return the opponent distribution of the learner's next lease."""
-        return self._get("/matchmaking/preview", wire.Preview, {"player": player_id})
+        return get("/matchmaking/preview", wire.Preview, {"player": player_id})

@@ -3,30 +3,33 @@
 import gzip
 
 from league import wire
-from league.client.connection import Connection, raise_for_problem, read
+from league.client.operation import Call, Steps, operation
+from league.client.responses import raise_for_problem, read
 from league.wire import PREFIX
 
 
-class ReplayCalls(Connection):
+class ReplayCalls:
     """Upload and download recordings."""
 
-    def upload_replay(self, match_id: int, recording: bytes) -> wire.Replay:
+    @operation
+    def upload_replay(self, match_id: int, recording: bytes) -> Steps[wire.Replay]:
         """Upload the recording of a match, a file of `arena.replay`; idempotent.
 
         Raises:
             RefusedReplayError: The bytes are not a recording, or belong to another match.
             ReplayConflictError: The match has another recording.
         """
-        response = self._send("PUT", f"{PREFIX}/matches/{match_id}/replay", content=recording)
-        raise_for_problem(response)
-        return read(response, wire.Replay)
+        received = yield Call("PUT", f"{PREFIX}/matches/{match_id}/replay", content=recording)
+        raise_for_problem(received)
+        return read(received, wire.Replay)
 
-    def replay(self, match_id: int) -> bytes:
+    @operation
+    def replay(self, match_id: int) -> Steps[bytes]:
         """Download the recording of a match as a file for `arena replay`.
 
         Raises:
             UnknownReplayError: The match has no recording.
         """
-        response = self._send("GET", f"{PREFIX}/matches/{match_id}/replay")
-        raise_for_problem(response)
-        return gzip.compress(response.content, compresslevel=9, mtime=0)  # the HTTP client decompressed it
+        received = yield Call("GET", f"{PREFIX}/matches/{match_id}/replay")
+        raise_for_problem(received)
+        return gzip.compress(received.content, compresslevel=9, mtime=0)  # the HTTP client decompressed it

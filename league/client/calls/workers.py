@@ -3,40 +3,44 @@
 from datetime import datetime
 
 from league import wire
-from league.client.connection import Connection, segment
+from league.client.operation import Steps, get, operation, post, segment
 
 
-class WorkerCalls(Connection):
+class WorkerCalls:
     """Register workers, send heartbeats, quarantine and reinstate workers."""
 
-    def register_worker(self, worker: wire.WorkerCreate) -> wire.Worker:
+    @operation
+    def register_worker(self, worker: wire.WorkerCreate) -> Steps[wire.Worker]:
         """Register a worker; the same instance, or the same name, kind and token, is the same worker."""
-        return self._post("/workers", worker, wire.Worker)
+        return post("/workers", worker, wire.Worker)
 
-    def heartbeat(self, worker_id: str, heartbeat: wire.Heartbeat | None = None) -> wire.HeartbeatAnswer:
+    @operation
+    def heartbeat(self, worker_id: str, heartbeat: wire.Heartbeat | None = None) -> Steps[wire.HeartbeatAnswer]:
         """Send a heartbeat with progress; the response has the worker's command."""
-        return self._post(
-            f"/workers/{segment(worker_id)}/heartbeat", heartbeat or wire.Heartbeat(), wire.HeartbeatAnswer
-        )
+        return post(f"/workers/{segment(worker_id)}/heartbeat", heartbeat or wire.Heartbeat(), wire.HeartbeatAnswer)
 
+    @operation
     def workers(
         self, name: str | None = None, limit: int = 100, cursor: str | None = None
-    ) -> wire.Page[wire.ListedWorker]:
+    ) -> Steps[wire.Page[wire.ListedWorker]]:
         """List workers by id, all or those with a name, with the checks of their recent results."""
         query = {"name": name, "limit": limit, "cursor": cursor}
-        return self._get("/workers", wire.Page[wire.ListedWorker], query)
+        return get("/workers", wire.Page[wire.ListedWorker], query)
 
-    def command_worker(self, worker_id: str, command: wire.Command, reason: str = "") -> wire.Worker:
+    @operation
+    def command_worker(self, worker_id: str, command: wire.Command, reason: str = "") -> Steps[wire.Worker]:
         """Send a command to a worker with its next heartbeat."""
         request = wire.CommandRequest(command=command, reason=reason)
-        return self._post(f"/workers/{segment(worker_id)}/command", request, wire.Worker)
+        return post(f"/workers/{segment(worker_id)}/command", request, wire.Worker)
 
-    def quarantine_worker(self, worker_id: str, since: datetime, reason: str) -> wire.Quarantine:
+    @operation
+    def quarantine_worker(self, worker_id: str, since: datetime, reason: str) -> Steps[wire.Quarantine]:
         """Quarantine a worker from a time on and recompute all ratings before the response."""
         request = wire.WorkerQuarantine(since=since, reason=reason)
-        return self._post(f"/workers/{segment(worker_id)}/quarantine", request, wire.Quarantine)
+        return post(f"/workers/{segment(worker_id)}/quarantine", request, wire.Quarantine)
 
-    def reinstate_worker(self, worker_id: str, reason: str = "", *, restore: bool = False) -> wire.Quarantine:
+    @operation
+    def reinstate_worker(self, worker_id: str, reason: str = "", *, restore: bool = False) -> Steps[wire.Quarantine]:
         """Lift a worker's quarantine; with `restore` its excluded results count again."""
         request = wire.WorkerReinstatement(reason=reason, restore=restore)
-        return self._post(f"/workers/{segment(worker_id)}/reinstate", request, wire.Quarantine)
+        return post(f"/workers/{segment(worker_id)}/reinstate", request, wire.Quarantine)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from league import wire
+from league.client.operation import get
 from league.client.session.session import Session, SessionCalls, SessionSettings
 from league.errors import ConfigurationError
 from league.home import attached_folder, home_folder
@@ -28,7 +29,7 @@ class AttachCalls(SessionCalls):
 
     def _main_of(self, name: str, environment: str | None) -> wire.LearnerCreate:
         """Return the registration of a main learner in an environment that the league knows."""
-        known = self._get("/environments", wire.Page[wire.Environment], {"limit": 1000}).items
+        known = self.run(get("/environments", wire.Page[wire.Environment], {"limit": 1000})).items
         found = [each for each in known if each.signature and environment in (None, each.name)]
         if len(found) != 1 or found[0].signature is None:
             rule = f"the league has {len(found)} environments of this name with a signature"

@@ -18,6 +18,7 @@ from league.client.calls.checkpoints import CheckpointCalls
 from league.client.calls.leases import LeaseCalls
 from league.client.calls.players import PlayerCalls
 from league.client.calls.workers import WorkerCalls
+from league.client.connection import Connection
 from league.client.result_spool import ResultSpool
 from league.client.session.background import Background, is_transient, may_succeed_later
 from league.client.session.folder import REFUSED, SessionFolder, steps_of
@@ -34,7 +35,7 @@ RETRY_S = 0.1
 logger = logging.getLogger(__name__)
 
 
-class SessionCalls(WorkerCalls, CheckpointCalls, PlayerCalls, LeaseCalls):
+class SessionCalls(Connection, WorkerCalls, CheckpointCalls, PlayerCalls, LeaseCalls):
     """Calls of a worker that trains a learner."""
 
 

@@ -11,6 +11,7 @@ from refused import refused
 from league import wire
 from league.client import LeagueClient
 from league.client.backoff import RetryGate
+from league.client.operation import Call
 from league.errors import BusyError, DatabaseUnavailableError, LeagueError
 
 BUSY = BusyError("for POST /api/v1/leases", "2 calls run already", "send it again in 4 s")
@@ -115,7 +116,7 @@ def test_other_lanes_are_called_meanwhile() -> None:
 def test_a_refused_upload_is_sent_again_from_its_start() -> None:
     hours = Hours()
     client, seen = caller(hours, iter([refusal(), httpx2.Response(200, json=GRANTED)]))
-    client._send("PUT", "/api/v1/checkpoints/x", content=io.BytesIO(b"weights"))
+    client._send(Call("PUT", "/api/v1/checkpoints/x", content=io.BytesIO(b"weights")))
     assert [request.content for request in seen] == [b"weights", b"weights"]
 
 

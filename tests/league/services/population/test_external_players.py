@@ -10,6 +10,7 @@ from refused import refused
 
 from league import wire
 from league.client import LeagueClient
+from league.client.operation import post
 from league.db.engine import Database
 from league.errors import (
     NameTakenError,
@@ -96,7 +97,7 @@ def test_invalid_external_player_is_rejected(scene, changes, code, value):
     scene.publish(1)
     body = {"name": "stone", "environment": ENVIRONMENT, "signature": SIGNATURE} | changes
     with refused(code, value):
-        scene.client._post("/externals", wire.ExternalCreate.model_construct(**body), wire.Player)
+        scene.client.run(post("/externals", wire.ExternalCreate.model_construct(**body), wire.Player))
 
 
 @ON_SQLITE
