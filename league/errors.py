@@ -126,6 +126,12 @@ class UnknownRouteError(LeagueError):
     type, title, status = "unknown-route", "unknown route", 404
 
 
+class AmbiguousNameError(LeagueError):
+    """Several players, learners or workers have this name."""
+
+    type, title, status = "ambiguous-name", "ambiguous name", 409
+
+
 class LearnerMismatchError(LeagueError):
     """A learner of this name exists with another role or signature."""
 

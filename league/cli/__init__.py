@@ -24,17 +24,21 @@ from league.errors import (
     OpenServerError,
     StoreUnavailableError,
     UnknownGateError,
+    UnknownLearnerError,
     UnknownLeaseError,
     UnknownPeriodError,
     UnknownPlayerError,
+    UnknownWorkerError,
 )
 
 _REMEDIES: dict[type[LeagueError], str] = {
     ChampionConflictError: "check `league environment champion` and try again",
     UnknownGateError: "`league gate list` lists them all",
+    UnknownLearnerError: "`league learner list` lists them all",
     UnknownLeaseError: "`league show PLAYER --json` names the leases of its latest matches",
     UnknownPeriodError: "`league admin log --periods` lists them",
     UnknownPlayerError: "`league players` lists them all",
+    UnknownWorkerError: "`league worker list` lists them all",
 }
 """Remedies as commands, for errors whose `way_out` names an HTTP call."""
 

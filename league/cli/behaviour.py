@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from league import wire
-from league.cli.connection import AsJson, PlayerArgument, Token, Url, connect, find_player
+from league.cli.connection import AsJson, PlayerArgument, Token, Url, connect
 from league.cli.output import tables
 from league.cli.output.grid import Grid
 from league.client import DEFAULT_URL
@@ -32,11 +32,11 @@ def compare(
     sampling noise. It is empty if the difference is not significant.
     """
     with connect(url, token) as client:
-        first = find_player(client, player).id
+        first = client.player(player).id
         if other is None:
             one, two = client.fingerprint(first, limit), None
         else:
-            second = find_player(client, other).id
+            second = client.player(other).id
             one, two = client.fingerprint(first, other=second), client.fingerprint(second, other=first)
     if as_json:
         tables.show_json(one if two is None else {"player": one, "other": two})

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from league import wire
-from league.cli.connection import AsJson, Cursor, Environment, Token, Url, connect, find_player
+from league.cli.connection import AsJson, Cursor, Environment, Token, Url, connect
 from league.cli.output import tables
 from league.cli.output.gate_progress import await_verdict, described, lead
 from league.cli.output.grid import Grid
@@ -58,8 +58,8 @@ def open_gate(
     `league gate cancel` ends it without a verdict.
     """
     with connect(url, token) as client:
-        one = find_player(client, candidate)
-        other = client.champion(one.environment).player if champion is None else find_player(client, champion)
+        one = client.player(candidate)
+        other = client.champion(one.environment).player if champion is None else client.player(champion)
         request = wire.GateCreate(
             candidate_id=one.id,
             champion_id=other.id,
@@ -93,7 +93,7 @@ def list_gates(
 ) -> None:
     """List gates with their states, newest first."""
     with connect(url, token) as client:
-        player_id = None if player is None else find_player(client, player).id
+        player_id = None if player is None else client.player(player).id
         page = client.gates(environment, state, player_id, limit=limit, cursor=cursor)
     tables.show_page(page, as_json, grid(page.items))
 

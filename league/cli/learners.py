@@ -6,12 +6,10 @@ from typing import Annotated
 import typer
 
 from league import wire
-from league.cli.connection import AsJson, Cursor, Environment, Limit, Token, Url, connect, pages
+from league.cli.connection import AsJson, Cursor, Environment, Limit, Token, Url, connect
 from league.cli.output import tables
 from league.cli.output.grid import Grid
-from league.client import DEFAULT_URL, LeagueClient
-from league.errors import InvalidRequestError, UnknownLearnerError
-from league.services.environments import lookup as environments
+from league.client import DEFAULT_URL
 
 app = typer.Typer()
 
@@ -57,29 +55,12 @@ def metrics(
     --json prints all stored points.
     """
     with connect(url, token) as client:
-        found = _find(client, learner, environment)
+        found = client.show_learner(learner, environment)
         curves = client.metrics(found.id, names, most=None if as_json else TREND_POINTS)
     if as_json:
         tables.show_json(curves)
     else:
         tables.show(metrics_grid(found, curves))
-
-
-def _find(client: LeagueClient, which: str, environment: str | None) -> wire.Learner:
-    """Return the learner with this name or id.
-
-    Raises:
-        UnknownLearnerError: No learner matches.
-        InvalidRequestError: Learners of several environments have this name.
-    """
-    learners = list(pages(lambda cursor: client.learners(environment, limit=1000, cursor=cursor)))
-    found = [each for each in learners if each.name == which] or [each for each in learners if str(each.id) == which]
-    if not found:
-        raise UnknownLearnerError(which, "no learner has this name or id", "`league learner list` lists them all")
-    if len(found) > 1:
-        rule = f"learners of {environments.described(sorted({each.environment for each in found}))} have this name"
-        raise InvalidRequestError(which, rule, "add --environment, or use its id")
-    return found[0]
 
 
 def metrics_grid(learner: wire.Learner, curves: wire.TrainingCurves) -> Grid:

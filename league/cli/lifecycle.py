@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from league import wire
-from league.cli.connection import AnyEnvironment, AsJson, PlayerArgument, Token, Url, champion_of, connect, find_player
+from league.cli.connection import AnyEnvironment, AsJson, PlayerArgument, Token, Url, champion_of, connect
 from league.cli.output import tables
 from league.cli.output.grid import Grid, printable
 from league.client import DEFAULT_URL, LeagueClient
@@ -74,7 +74,7 @@ def dismiss_reports(
     The tokens that sent them are flagged. To confirm the reports instead, quarantine the snapshot.
     """
     with connect(url, token) as client:
-        found = find_player(client, player)
+        found = client.player(player)
         dismissed = client.dismiss_reports(found.id, reason)
     if as_json:
         tables.show_json(dismissed)
@@ -85,7 +85,7 @@ def dismiss_reports(
 
 def _change(transition: Transition, key: str, reason: str, as_json: bool, url: str, token: str | None) -> None:
     with connect(url, token) as client:
-        before = find_player(client, key)
+        before = client.player(key)
         champion = champion_of(client, before.environment)
         after = transition(client, before.id, reason, before.standing)
     name = tables.display_name(after)
@@ -99,7 +99,7 @@ def _change(transition: Transition, key: str, reason: str, as_json: bool, url: s
 
 def _set_champion(key: str, reason: str, as_json: bool, url: str, token: str | None) -> None:
     with connect(url, token) as client:
-        wanted = find_player(client, key)
+        wanted = client.player(key)
         before = champion_of(client, wanted.environment)
         after = client.crown(wanted.id, reason, expected=None if before is None else before.player.id)
     if as_json:

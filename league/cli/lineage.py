@@ -1,14 +1,13 @@
 """`league player lineage`: print a player's ancestors, or draw all snapshots of its learner."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
 
 from league import wire
-from league.cli.connection import AsJson, Cursor, PlayerArgument, Token, Url, champion_of, connect, find_player, pages
+from league.cli.connection import AsJson, Cursor, PlayerArgument, Token, Url, champion_of, connect
 from league.cli.output import tables
 from league.cli.output.gate_progress import lead
 from league.client import DEFAULT_URL, LeagueClient
@@ -49,7 +48,7 @@ def lineage(
     if out is not None and out.suffix != ".svg":
         raise ConfigurationError(f"--out {out}", "its name must end in .svg", "add the suffix")
     with connect(url, token) as client:
-        one = find_player(client, player)
+        one = client.player(player)
         drawn = None if out is None else _draw(client, one, out)
         page = client.lineage(one.id, limit=limit, cursor=cursor)
     if as_json:
@@ -71,7 +70,7 @@ def descent(client: LeagueClient, one: wire.Player) -> Descent:
         raise NoDescentError(one.name, f"a {one.kind} has no learner", "name a learner or one of its snapshots")
     learner = client.show_learner(one.learner_id)
     environment = learner.environment
-    players = pages(lambda cursor: client.players(environment, kind="snapshot", limit=1000, cursor=cursor))
+    players = client.iter_players(environment, kind="snapshot")
     snapshots = [each for each in players if each.learner_id == learner.id]
     if not snapshots:
         raise NoDescentError(learner.name, "it has no snapshot yet", "wait for the first one")
@@ -87,15 +86,13 @@ def descent(client: LeagueClient, one: wire.Player) -> Descent:
 
 def _resets(client: LeagueClient, learner: wire.Learner) -> list[int]:
     """Return the steps at which a learner was reset."""
-    events = pages(
-        lambda cursor: client.log(learner.environment, learner.player_id, "snapshot", limit=1000, cursor=cursor)
-    )
+    events = client.iter_log(learner.environment, learner.player_id, "snapshot")
     return sorted(event.details["step"] for event in events if event.details["reset"])
 
 
 def _changes(client: LeagueClient, environment: str) -> dict[int, list[wire.Event]]:
     """Return the lifecycle events of each player, oldest first."""
-    events = [event for kind in _CHANGES for event in pages(partial(_page_of_log, client, environment, kind))]
+    events = [event for kind in _CHANGES for event in client.iter_log(environment, kind=kind)]
     changes: dict[int, list[wire.Event]] = {}
     for event in sorted(events, key=lambda event: event.id):
         if event.player_id is not None:
@@ -112,10 +109,6 @@ def _draw(client: LeagueClient, one: wire.Player, out: Path) -> str:
         rule = f"it cannot be written ({error.strerror})"
         raise ConfigurationError(f"--out {out}", rule, "choose a writable file") from error
     return f"{out}: {len(drawn.snapshots)} snapshots of {drawn.learner.name}"
-
-
-def _page_of_log(client: LeagueClient, environment: str, kind: str, cursor: str | None) -> wire.Page[wire.Event]:
-    return client.log(environment, kind=kind, limit=1000, cursor=cursor)
 
 
 def tree(line: Sequence[wire.Ancestor], *, whole: bool) -> Iterator[str]:

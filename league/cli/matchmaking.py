@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from league import wire
-from league.cli.connection import AsJson, Token, Url, connect, find_player
+from league.cli.connection import AsJson, Token, Url, connect
 from league.cli.output import tables
 from league.cli.output.grid import Grid, record
 from league.cli.output.tables import NONE, share
@@ -60,7 +60,7 @@ def lease_command(
 
 
 def _learner(client: LeagueClient, key: str) -> wire.Player:
-    player = find_player(client, key)
+    player = client.player(key)
     if player.kind != "learner":
         rule = f"it is a {player.kind}, but only learners have an opponent distribution"
         raise InvalidRequestError(f"player {player.id}", rule, "`league players --kind learner` lists them")

@@ -18,8 +18,6 @@ from league.cli.connection import (
     Url,
     champion_of,
     connect,
-    find_player,
-    pages,
 )
 from league.cli.maintenance import audit
 from league.cli.output import tables
@@ -109,10 +107,10 @@ def show(
 ) -> None:
     """Show one player: its latest ratings and matches, and its audit log."""
     with connect(url, token) as client:
-        one = client.player(find_player(client, player).id)
-        curve = deque(pages(lambda cursor: client.ratings(one.id, cursor=cursor)), maxlen=limit)
+        one = client.player(player)
+        curve = deque(client.iter_ratings(one.id), maxlen=limit)
         matches = client.matches(one.id, limit=limit).items
-        changes = client.log(player_id=one.id, limit=limit).items
+        changes = client.log(player=one.id, limit=limit).items
         reports = client.reports(one.id, limit=limit).items
     if as_json:
         tables.show_json({"player": one, "ratings": curve, "matches": matches, "events": changes, "reports": reports})

@@ -1,16 +1,15 @@
 """`league worker`: list, quarantine, reinstate and command workers."""
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
 from league import wire
-from league.cli.connection import AsJson, Token, Url, connect, moment, pages
+from league.cli.connection import AsJson, Token, Url, connect, moment
 from league.cli.output import tables
 from league.cli.output.grid import Grid
-from league.client import DEFAULT_URL, LeagueClient
-from league.errors import LeagueError, UnknownWorkerError
+from league.client import DEFAULT_URL
 
 app = typer.Typer(
     help="List, quarantine, reinstate and command workers.",
@@ -27,19 +26,11 @@ Since = Annotated[
 ]
 
 
-class AmbiguousWorkerError(LeagueError):
-    """Several workers have this name."""
-
-    type: ClassVar[str] = "ambiguous-worker"
-    title: ClassVar[str] = "ambiguous worker"
-    status: ClassVar[int] = 409
-
-
 @app.command("list", epilog="Example: league worker list --json")
 def list_workers(as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None) -> None:
     """List workers and flag those with suspicious recent results (docs/guides/operate/workers.md)."""
     with connect(url, token) as client:
-        rows = _all_workers(client)
+        rows = list(client.iter_workers())
     if as_json:
         tables.show_json({"items": rows, "next_cursor": None})
     else:
@@ -60,7 +51,7 @@ def quarantine(
     """Quarantine a worker: it gets no leases, its results since then do not count, and ratings are recomputed."""
     start = moment(since)
     with connect(url, token, RATING_PATIENCE_S) as client:
-        found = _find(client, worker)
+        found = client.worker(worker)
         imposed = client.quarantine_worker(found.id, start, reason)
     if as_json:
         tables.show_json(imposed)
@@ -81,7 +72,7 @@ def reinstate(
 ) -> None:
     """Lift a worker's quarantine. With --restore its excluded results count again and ratings are recomputed."""
     with connect(url, token, RATING_PATIENCE_S) as client:
-        found = _find(client, worker)
+        found = client.worker(worker)
         lifted = client.reinstate_worker(found.id, reason, restore=restore)
     if as_json:
         tables.show_json(lifted)
@@ -102,25 +93,11 @@ def command(
 ) -> None:
     """Send a command to a worker with its next heartbeat. A worker that exits first finishes its matches."""
     with connect(url, token) as client:
-        found = client.command_worker(_find(client, worker).id, requested, reason)
+        found = client.command_worker(client.worker(worker).id, requested, reason)
     if as_json:
         tables.show_json(found)
     else:
         tables.show(f"{found.name} gets this command at its next heartbeat: {found.command}")
-
-
-def _all_workers(client: LeagueClient) -> list[wire.ListedWorker]:
-    return list(pages(lambda cursor: client.workers(limit=1000, cursor=cursor)))
-
-
-def _find(client: LeagueClient, which: str) -> wire.ListedWorker:
-    found = client.workers(name=which).items or [worker for worker in _all_workers(client) if worker.id == which]
-    if not found:
-        raise UnknownWorkerError(which, "no worker has this name or id", "`league worker list` lists them all")
-    if len(found) > 1:
-        ids = ", ".join(f"{worker.id} ({worker.kind})" for worker in found)
-        raise AmbiguousWorkerError(which, f"workers {ids} have this name", "use the id of one of them")
-    return found[0]
 
 
 def grid(rows: Iterable[wire.ListedWorker]) -> Grid:

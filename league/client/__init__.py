@@ -21,11 +21,14 @@ from league import wire
 from league.client.address import DEFAULT_URL, Address, find_league
 from league.client.async_connection import AsyncConnection
 from league.client.backoff import patience_of
+from league.client.calls.champions import ChampionCalls
 from league.client.calls.checkpoints import CheckpointCalls
+from league.client.calls.events import EventCalls
 from league.client.calls.gates import GateCalls
+from league.client.calls.learners import LearnerCalls
 from league.client.calls.leases import LeaseCalls
+from league.client.calls.matches import MatchCalls
 from league.client.calls.players import PlayerCalls
-from league.client.calls.replays import ReplayCalls
 from league.client.calls.standings import StandingsCalls
 from league.client.calls.workers import WorkerCalls
 from league.client.session import Match, Session, SessionSettings
@@ -45,7 +48,7 @@ __all__ = [
 ]
 
 
-class LeagueClient(AttachCalls, GateCalls, StandingsCalls, ReplayCalls):
+class LeagueClient(AttachCalls, ChampionCalls, EventCalls, GateCalls, MatchCalls, StandingsCalls):
     """Client of one league server; thread-safe.
 
     Args:
@@ -64,7 +67,17 @@ class LeagueClient(AttachCalls, GateCalls, StandingsCalls, ReplayCalls):
 
 
 class AsyncLeagueClient(
-    AsyncConnection, GateCalls, StandingsCalls, ReplayCalls, WorkerCalls, CheckpointCalls, PlayerCalls, LeaseCalls
+    AsyncConnection,
+    ChampionCalls,
+    CheckpointCalls,
+    EventCalls,
+    GateCalls,
+    LearnerCalls,
+    LeaseCalls,
+    MatchCalls,
+    PlayerCalls,
+    StandingsCalls,
+    WorkerCalls,
 ):
     """Client of one league server for asyncio, with the methods and the arguments of `LeagueClient` except `attach`.
 

@@ -33,6 +33,7 @@ from league.services.lifecycle import transitions
 from league.services.matches import queries as match_queries
 from league.services.matches.queries import MatchFilter, MatchRow
 from league.services.population import external_players, snapshots
+from league.services.population.snapshots import PlayerQuery
 from league.services.promotion import behaviour_profiles, rules
 from league.services.ratings import rated_players
 from league.services.unplayable_reports import false_reports, reports
@@ -65,14 +66,15 @@ def list_players(
     kind: Annotated[wire.Kind | None, Query(description="Only players of this kind")] = None,
     role: Annotated[wire.Role | None, Query(description="Only players of lineages of this role")] = None,
     q: Annotated[str, Query(max_length=200, pattern=TEXT, description="Part of a name or call-sign")] = "",
+    exact: Annotated[bool, Query(description="Whether `q` is the whole name or call-sign")] = False,
     limit: Limit = 100,
     cursor: After = 0,
 ) -> Page[wire.Player]:
     """List players in ascending order of ids."""
     parameters = {"environment": environment, "standing": standing, "kind": kind, "role": role}
-    filters = {column: value for column, value in parameters.items() if value is not None}
+    columns = {column: value for column, value in parameters.items() if value is not None}
     with league.database.read() as session:
-        return snapshots.list_players(session, league.settings, filters, q, limit, cursor)
+        return snapshots.list_players(session, league.settings, PlayerQuery(columns, q, exact), limit, cursor)
 
 
 @router.get("/{player_id}")

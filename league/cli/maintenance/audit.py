@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from league import wire
-from league.cli.connection import AsJson, Cursor, Environment, Limit, Token, Url, connect, find_player
+from league.cli.connection import AsJson, Cursor, Environment, Limit, Token, Url, connect
 from league.cli.output import tables
 from league.cli.output.grid import Grid
 from league.client import DEFAULT_URL
@@ -32,7 +32,7 @@ def log(
 ) -> None:
     """Print the audit log, newest first: each change with its time, author and reason."""
     with connect(url, token) as client:
-        player_id = None if player is None else find_player(client, player).id
+        player_id = None if player is None else client.player(player).id
         page = client.log(environment, player_id, kind, periods=periods, limit=limit, cursor=cursor)
     tables.show_page(page, as_json, grid(page.items, _NOTHING_LOGGED))
 

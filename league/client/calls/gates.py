@@ -1,7 +1,9 @@
 """Calls for gates."""
 
 from league import wire
-from league.client.operation import Steps, get, operation, post
+from league.client import names as ids
+from league.client.names import PlayerKey
+from league.client.operation import Steps, get, iterator_of, operation, post
 
 
 class GateCalls:
@@ -22,13 +24,16 @@ class GateCalls:
         self,
         environment: str | None = None,
         state: wire.GateState | None = None,
-        player_id: int | None = None,
+        player: PlayerKey | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Steps[wire.Page[wire.Gate]]:
-        """List gates, newest first; `player_id` matches the candidate or the champion."""
+        """List gates, newest first; `player` is the candidate or the champion."""
+        player_id = None if player is None else (yield from ids.player_id(player))
         query = {"environment": environment, "state": state, "player": player_id, "limit": limit, "cursor": cursor}
-        return get("/gates", wire.Page[wire.Gate], query)
+        return (yield from get("/gates", wire.Page[wire.Gate], query))
+
+    iter_gates = iterator_of(gates)
 
     @operation
     def cancel_gate(self, gate_id: int, reason: str = "") -> Steps[wire.Gate]:

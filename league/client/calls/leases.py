@@ -1,6 +1,8 @@
 """Calls for matchmaking: leases, results and opponent distributions."""
 
 from league import wire
+from league.client import names as ids
+from league.client.names import PlayerKey
 from league.client.operation import Call, Steps, get, operation, post, segment
 from league.client.responses import raise_for_problem, read
 from league.wire import PREFIX
@@ -35,6 +37,7 @@ class LeaseCalls:
         return read(received, wire.ResultBatchAnswer)
 
     @operation
-    def preview(self, player_id: int) -> Steps[wire.Preview]:
-        """Return the opponent distribution of the learner's next lease."""
-        return get("/matchmaking/preview", wire.Preview, {"player": player_id})
+    def preview(self, player: PlayerKey) -> Steps[wire.Preview]:
+        """Return the opponent distribution of the next lease of a learner, given by its name or player id."""
+        player_id = yield from ids.player_id(player)
+        return (yield from get("/matchmaking/preview", wire.Preview, {"player": player_id}))

@@ -1,7 +1,7 @@
-"""Calls for standings, payoffs, rating periods and analyses."""
+"""Calls for standings, payoffs, rating periods, analyses and environments."""
 
 from league import wire
-from league.client.operation import Call, Steps, get, operation, post
+from league.client.operation import Call, Steps, get, iterator_of, operation, post
 from league.client.responses import read
 
 
@@ -21,24 +21,7 @@ class StandingsCalls:
         query = {"environment": environment, "standing": standing, "limit": limit, "cursor": cursor, "as_of": as_of}
         return get("/standings", wire.Page[wire.StandingsItem], query)
 
-    @operation
-    def ratings(
-        self, player_id: int, limit: int = 1000, cursor: str | None = None
-    ) -> Steps[wire.Page[wire.RatingPoint]]:
-        """List a player's ratings, oldest period first."""
-        query = {"limit": limit, "cursor": cursor}
-        return get(f"/players/{player_id}/ratings", wire.Page[wire.RatingPoint], query)
-
-    @operation
-    def matches(self, player_id: int, limit: int = 100, cursor: str | None = None) -> Steps[wire.Page[wire.Match]]:
-        """List a player's matches, newest first."""
-        query = {"limit": limit, "cursor": cursor}
-        return get(f"/players/{player_id}/matches", wire.Page[wire.Match], query)
-
-    @operation
-    def match(self, match_id: int) -> Steps[wire.PlayedMatch]:
-        """Return a match with the behaviour of both sides."""
-        return get(f"/matches/{match_id}", wire.PlayedMatch)
+    iter_standings = iterator_of(standings)
 
     @operation
     def payoff(self, environment: str | None = None, limit: int = 100) -> Steps[wire.Payoff]:
@@ -78,6 +61,15 @@ class StandingsCalls:
         """List rating periods of a version of the ratings (None: the current one), newest first."""
         query = {"environment": environment, "limit": limit, "cursor": cursor, "version": version}
         return get("/rating-periods", wire.Page[wire.RatingPeriod], query)
+
+    iter_periods = iterator_of(periods)
+
+    @operation
+    def environments(self, limit: int = 100, cursor: str | None = None) -> Steps[wire.Page[wire.Environment]]:
+        """List environments by name."""
+        return get("/environments", wire.Page[wire.Environment], {"limit": limit, "cursor": cursor})
+
+    iter_environments = iterator_of(environments)
 
     @operation
     def health(self) -> Steps[wire.Health]:

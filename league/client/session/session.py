@@ -15,6 +15,7 @@ from typing import Self
 
 from league import wire
 from league.client.calls.checkpoints import CheckpointCalls
+from league.client.calls.learners import LearnerCalls
 from league.client.calls.leases import LeaseCalls
 from league.client.calls.players import PlayerCalls
 from league.client.calls.workers import WorkerCalls
@@ -35,7 +36,7 @@ RETRY_S = 0.1
 logger = logging.getLogger(__name__)
 
 
-class SessionCalls(Connection, WorkerCalls, CheckpointCalls, PlayerCalls, LeaseCalls):
+class SessionCalls(Connection, WorkerCalls, CheckpointCalls, LearnerCalls, PlayerCalls, LeaseCalls):
     """Calls of a worker that trains a learner."""
 
 

@@ -1,6 +1,7 @@
 """Snapshots: publish checkpoints as players, and list players."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -15,7 +16,7 @@ from league.db.locks import Lock
 from league.db.models import Learner, Player
 from league.db.upsert import insert_into
 from league.errors import NameTakenError, RefusedCheckpointError, SignatureMismatchError
-from league.pagination import Page, paginate
+from league.pagination import Page, SelectT, paginate
 from league.services.environments import admission
 from league.services.environments import lookup as environments
 from league.services.population import learners, snapshot_schedule
@@ -60,26 +61,48 @@ def publish(
     return rated_players.show(session, settings, player_id)
 
 
+@dataclass(frozen=True)
+class PlayerQuery:
+    """Conditions on listed players.
+
+    Attributes:
+        columns: Values of columns such as environment, standing and kind.
+        q: Part of a name or call-sign; empty for all.
+        exact: Whether `q` is the whole name or call-sign.
+    """
+
+    columns: dict[str, str]
+    q: str = ""
+    exact: bool = False
+
+    def applied(self, query: SelectT) -> SelectT:
+        """Return the query with the conditions."""
+        query = query.filter_by(**self.columns)
+        if not self.q:
+            return query
+        names = Player.name, Player.call_sign
+        if self.exact:
+            return query.where(or_(*(column == self.q for column in names)))
+        return query.where(or_(*(column.icontains(self.q, autoescape=True) for column in names)))
+
+
 def list_players(
-    session: Session, settings: Settings, filters: dict[str, str], q: str, limit: int, cursor: int = 0
+    session: Session, settings: Settings, wanted: PlayerQuery, limit: int, cursor: int = 0
 ) -> Page[wire.Player]:
     """List players in ascending order of ids, after the cursor.
 
     Args:
         session: A transaction.
         settings: Settings of the league.
-        filters: Equality conditions on columns such as environment, standing and kind.
-        q: Part of a name or call-sign; empty for all.
+        wanted: Conditions on the players.
         limit: Page size.
         cursor: Id of the last player of the previous page.
 
     Raises:
         UnknownEnvironmentError: The league plays other environments, but not the requested one.
     """
-    environments.require_known(session, filters.get("environment"))
-    query = rated_players.rated().filter_by(**filters)
-    if q:
-        query = query.where(or_(*(column.icontains(q, autoescape=True) for column in (Player.name, Player.call_sign))))
+    environments.require_known(session, wanted.columns.get("environment"))
+    query = wanted.applied(rated_players.rated())
     found = session.execute(paginate(query, Player.id, cursor, limit)).all()
     return Page.cut(rated_players.shown(session, settings, found), limit, attrgetter("id"))
 

@@ -244,15 +244,17 @@ def test_a_champion_is_made_shown_and_remembered(online: Run, scene: Scene, snap
 def test_a_standing_that_changed_since_it_was_looked_at_is_not_changed(
     online: Run, scene: Scene, snapshot: wire.Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    look = LeagueClient.player
+
     def look_then_lose_the_race(client: LeagueClient, who: str) -> wire.Player:
-        before = client.player(int(who))
+        before: wire.Player = look(client, who)
         scene.client.promote(before.id)
         return before
 
-    monkeypatch.setattr(lifecycle, "find_player", look_then_lose_the_race)
+    monkeypatch.setattr(LeagueClient, "player", look_then_lose_the_race)
     outcome = online("retire", snapshot.id)
     assert "it is commander, not candidate as expected" in outcome.one_line_error
-    assert scene.client.player(snapshot.id).standing == "commander"
+    assert look(scene.client, snapshot.id).standing == "commander"
 
 
 def test_log_command_lists_actor_action_and_subject(online: Run, scene: Scene, snapshot: wire.Player) -> None:

@@ -40,9 +40,9 @@ def test_audit_log_lists_actor_action_and_reason_newest_first(scene: Scene) -> N
     ]
     assert [event.id for event in log] == sorted((event.id for event in log), reverse=True)
     assert log[0].details["from"] == "commander"
-    assert scene.client.log(player_id=first.id).items == [log[0], log[3]]
+    assert scene.client.log(player=first.id).items == [log[0], log[3]]
     assert scene.client.log(kind="promote").items == log[2:]
-    assert scene.client.log(player_id=second.id, kind="promote").items == [log[2]]
+    assert scene.client.log(player=second.id, kind="promote").items == [log[2]]
 
 
 def test_closed_periods_are_left_out_unless_asked_for(scene: Scene) -> None:
@@ -74,7 +74,7 @@ def test_each_environment_has_its_own_lines(league: LeagueClient) -> None:
 
 def test_unknown_player_or_environment_is_named(scene: Scene) -> None:
     with refused("unknown-player", 999):
-        scene.client.log(player_id=999)
+        scene.client.log(player=999)
     with refused("unknown-environment", "rps"):
         scene.client.log("chess")
     with refused("invalid-request", "query.limit"):

@@ -108,7 +108,7 @@ def test_a_learner_of_an_open_league_is_nobodys_until_it_is_assigned(
     assert Scene(ann).publish(2).learner_id == before.learner.id
     with refused("forbidden", "main", "ann"):
         Scene(bob)
-    told = boss.log(kind="token", player_id=before.learner.player_id).items
+    told = boss.log(kind="token", player=before.learner.player_id).items
     assert [(event.actor, event.details["before"], event.details["token"]) for event in told] == [
         ("keeper", "bob", "ann"),
         ("keeper", None, "bob"),

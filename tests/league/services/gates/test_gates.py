@@ -199,7 +199,7 @@ def test_gates_are_listed_newest_first(scene: Scene, two: Two, league: LeagueCli
     scene.client.cancel_gate(opened[1])
     assert [gate.id for gate in league.gates().items] == opened[::-1]
     assert [gate.id for gate in league.gates(state="open").items] == [opened[2], opened[0]]
-    assert [gate.id for gate in league.gates(player_id=two[0].id).items] == [opened[1], opened[0]]
+    assert [gate.id for gate in league.gates(player=two[0].id).items] == [opened[1], opened[0]]
     page = league.gates("rps", limit=1)
     assert [gate.id for gate in league.gates("rps", cursor=page.next_cursor).items] == [opened[1], opened[0]]
 
@@ -230,7 +230,7 @@ def test_invalid_gate_is_rejected(scene: Scene, two: Two, league: LeagueClient) 
     with pytest.raises(UnknownPlayerError):
         league.gate(wire.GateCreate(candidate_id=999, champion_id=third.id))
     with pytest.raises(UnknownPlayerError):
-        league.gates(player_id=999)
+        league.gates(player=999)
     with pytest.raises(UnknownEnvironmentError):
         league.gates("chess")
     for call in (league.show_gate, league.cancel_gate):

@@ -63,7 +63,7 @@ def test_a_player_is_entered_once_and_is_the_same_ever_after(scene, stone):
     assert stone.metadata == {"form": "onnx", "identity": FILE}
     assert scene.client.enter(entering(identity=FILE)) == stone
     assert scene.client.enter(entering()) == stone, "who says nothing of the policy is believed"
-    (told,) = scene.client.log(player_id=stone.id).items
+    (told,) = scene.client.log(player=stone.id).items
     assert (told.kind, told.details) == ("entry", {"name": "stone", "identity": FILE})
     assert scene.client.players(ENVIRONMENT, kind="external").items == [stone]
 
