@@ -154,8 +154,8 @@ def _run(settings: Settings, listener: socket.socket) -> None:
     _freeze_heap()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)  # computing threads release the GIL sooner to threads that answer
     url = bind.url_of(listener)
-    typer.echo(f"{bind.sentence_of(listener)}; API documentation at /docs; Ctrl-C stops")
     with database.answering(app.state.league.database), _published(settings.home, url):
+        typer.echo(f"{bind.sentence_of(listener)}; API documentation at /docs; Ctrl-C stops")
         server.run(sockets=bind.at_once(listener, _ACCEPTED_PER_ITERATION))
     typer.echo("stopped")
 
