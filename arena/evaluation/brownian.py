@@ -11,6 +11,7 @@ import numpy as np
 
 _EARLY = 1e-2  # share of the diffusion time between the bounds; below it the series needs too many terms
 _STEEP = 15.0  # drift over diffusion between the bounds; above it the terms of the series cancel
+_LEVEL = 1e-4  # drift over diffusion between the bounds; below it the difference of two exponentials loses digits
 _TERMS_END = 50.0  # terms smaller than exp(-50) are left out
 
 
@@ -47,6 +48,23 @@ class BoundedBrownianMotion:
         if self.variance * time < _EARLY * height**2 or abs(steepness * height) > _STEEP:
             return self._below_by_reflection(time, place)
         return self._below_by_series(time, place)
+
+    def mean_time(self) -> float:
+        """Return the expected time until a bound is reached.
+
+            E[T] = E[end] / drift,  P(upper) = expm1(-2 g |lower|) / expm1(-2 g (upper - lower)),  g = drift / v
+
+        Without drift it is -lower upper / v.
+        """
+        slope = 2.0 * self.drift / self.variance
+        height = self.upper - self.lower
+        if abs(slope * height) < _LEVEL:
+            return -self.lower * self.upper / self.variance
+        if slope < 0.0:
+            # The mirror image has a positive drift, whose exponentials do not overflow.
+            return BoundedBrownianMotion(-self.upper, -self.lower, -self.drift, self.variance).mean_time()
+        rises = math.expm1(slope * self.lower) / math.expm1(-slope * height)
+        return (self.lower + height * rises) / self.drift
 
     def _below_by_series(self, time: float, place: float) -> float:
         """Sum the eigenfunctions of the motion between two bounds, of wave number k = n pi / height.

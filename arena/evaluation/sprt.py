@@ -39,6 +39,8 @@ ELO_LIMIT = 1000.0
 _EMPTY_CELL = 1e-3  # minimum count of each cell, so that every score has a positive probability
 _KINDS_OF_COUNTS = (3, 5)
 _CONFIDENCE = 0.95
+_PRIOR_PAIRS = 4.0  # weight of a predicted score: 8 games, as in `arena.evaluation.payoff`
+_NEAR = 1e-3  # of a bound: a corrected bound may lie beyond the plain one, on which the motion is absorbed
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,31 @@ def estimate(counts: ArrayLike, config: SprtConfig) -> EloEstimate:
     tail = 0.5 * (1.0 - _CONFIDENCE)
     tilts = (_crossing(below, level, ends) for level in (0.5, 1.0 - tail, tail))
     return EloEstimate(*(_elo(float(_tilted(n, tilt) @ _values(n))) for tilt in tilts))
+
+
+def expected_games(state: SprtState, predicted: float, config: SprtConfig) -> int:
+    """Return the expected number of games of a test of pairs until its decision, those that were played included.
+
+    The prediction counts as four pairs of independent games without draws, beside the pairs that were played. The
+    log-likelihood ratio is modelled as a Brownian motion, as in `estimate`. The number is a forecast only: `stop`
+    decides by the scores alone.
+
+    Args:
+        state: State of the test.
+        predicted: Predicted score of the candidate in [0, 1], before the test.
+        config: The test.
+    """
+    if state.decision != "continue":
+        return state.games
+    won, lost = predicted, 1.0 - predicted
+    prior = _PRIOR_PAIRS * np.array([lost**2, 0.0, 2.0 * won * lost, 0.0, won**2])
+    n = _filled(prior + np.array(state.counts))
+    share, jumps = n / n.sum(), _jumps(n, config.elo0, config.elo1)
+    drift = float(share @ jumps)
+    variance = float(share @ np.square(jumps - drift))
+    left = min(config.lower - state.llr, -_NEAR), max(config.upper - state.llr, _NEAR)
+    remaining = BoundedBrownianMotion(*left, drift, variance).mean_time()
+    return max(state.games + 2 * math.ceil(remaining), config.least_games)
 
 
 def _tilted(n: FloatArray, tilt: float) -> FloatArray:

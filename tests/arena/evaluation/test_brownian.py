@@ -54,3 +54,11 @@ def test_it_is_a_distribution_that_rises_with_the_place(drift, time, one, other)
     low, high = (motion.probability_below(time, -2.9 + 5.8 * share) for share in sorted((one, other)))
     assert -1e-3 <= low <= high + 1e-6
     assert high <= 1.0 + 1e-3
+
+
+@pytest.mark.parametrize("drift", [-40.0, -1.0, -1e-9, 0.0, 1e-3, 0.5, 40.0])
+def test_mean_time_is_the_integral_of_the_probability_of_not_having_stopped(drift):
+    motion = BoundedBrownianMotion(-1.0, 2.0, drift, 0.7)
+    running = lambda t: motion.probability_below(t, 2.0) - motion.probability_below(t, -1.0)  # noqa: E731
+    steps = quad(running, 1e-9, 1.0, limit=200)[0] + quad(running, 1.0, 60.0, limit=200)[0]
+    assert motion.mean_time() == pytest.approx(steps, rel=1e-4)

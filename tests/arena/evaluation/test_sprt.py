@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import refused
 
-from arena.evaluation.sprt import EloEstimate, SprtConfig, estimate, log_likelihood_ratio, run_sprt, stop
+from arena.evaluation.sprt import (
+    EloEstimate,
+    SprtConfig,
+    estimate,
+    expected_games,
+    log_likelihood_ratio,
+    run_sprt,
+    stop,
+)
 
 COUNTS = [
     (3, [10, 20, 15]),
@@ -240,3 +248,30 @@ def test_bad_scores_and_counts_are_refused_by_name():
         log_likelihood_ratio([1, 2, 3], 0.0, 1e6)
     with refused(ValueError, 0):
         estimate([1, -2, 3], SprtConfig())
+
+
+@pytest.mark.parametrize(("lead", "games"), [(0.0, 74), (100.0, 60), (200.0, 32), (400.0, 25)])
+def test_expected_games_are_near_the_mean_of_simulated_tests(lead, games):
+    """Means of 60 tests of independent games without draws, with standard errors of 7, 5, 2 and 0.3."""
+    config = SprtConfig(elo1=100.0)
+    expected = expected_games(stop([], config), float(score_of(lead)), config)
+    assert expected == pytest.approx(games, rel=0.21)
+
+
+def test_expected_games_follow_the_pairs_that_were_played():
+    """The prediction is wrong: the candidate wins every other pair, as an even player does."""
+    config = SprtConfig(elo1=50.0)
+    scores = np.tile([1.0, 0.0], 20)
+    forecasts = [expected_games(stop(scores[:pairs], config), 0.9, config) for pairs in (0, 10, 40)]
+    assert forecasts[0] < 60 < forecasts[1] < forecasts[2]
+
+
+def test_expected_games_of_a_decided_test_are_its_games():
+    config = SprtConfig(elo1=100.0)
+    decided = stop(np.ones(40), config)
+    assert (decided.decision, expected_games(decided, 0.1, config)) == ("accept", decided.games)
+
+
+def test_expected_games_are_at_least_the_fewest_before_a_decision():
+    config = SprtConfig(elo1=100.0, least_games=200)
+    assert expected_games(stop([], config), 1.0, config) == 200
