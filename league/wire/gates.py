@@ -101,3 +101,7 @@ class Gate(Answer):
     """Reason for the end; null while it is open."""
     closed_at: datetime | None
     """Time of the end; null while it is open."""
+    predicted_score: float | None = None
+    """Score of the candidate that the pair model predicts; null if closed."""
+    expected_games: int | None = None
+    """Expected games until the verdict; null if closed."""

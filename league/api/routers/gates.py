@@ -9,6 +9,7 @@ from league.api.dependencies import Admin, Before, Filter, Id, Limit, Now, Playe
 from league.api.responses import created
 from league.api.routes import ApiRoute
 from league.pagination import Page
+from league.services.gates import predictions
 from league.services.gates import service as gates
 from league.services.gates.service import GateFilter
 from league.wire import PREFIX
@@ -21,6 +22,8 @@ def create_gate(body: wire.GateCreate, league: Running, now: Now, caller: Admin)
     """Return the gate for this test of these two players, or open it; evaluators play it first."""
     with league.database.write() as session:
         gate = gates.open_gate(session, league.settings, body, caller.name, now)
+    with league.database.read() as session:
+        (gate,) = predictions.add_predictions(session, league.population, [gate])
     return created(gate, f"/gates/{gate.id}", is_new=gate.opened_at == now)
 
 
@@ -38,14 +41,16 @@ def list_gates(
     """List gates, newest first; `player` is either of the two."""
     wanted = GateFilter(environment, state, player)
     with league.database.read() as session:
-        return gates.list_gates(session, league.settings, wanted, limit, cursor, now)
+        page = gates.list_gates(session, league.settings, wanted, limit, cursor, now)
+        return Page(predictions.add_predictions(session, league.population, page.items), page.next_cursor)
 
 
 @router.get("/{gate_id}")
 def get_gate(gate_id: Id, league: Running, now: Now, _: Reader) -> wire.Gate:
     """Return a gate and its progress."""
     with league.database.read() as session:
-        return gates.show(session, league.settings, gate_id, now)
+        gate = gates.show(session, league.settings, gate_id, now)
+        return predictions.add_predictions(session, league.population, [gate])[0]
 
 
 @router.post("/{gate_id}/cancel")

@@ -38,7 +38,7 @@ def described(one: wire.Gate) -> str:
     ]
     parts += [f"lead {lead(one)} points"] if one.games else []
     parts += [f"{_pairs(one.lost_pairs)} lost"] if one.lost_pairs else []
-    parts += [_situation(one)] if one.state == "open" else []
+    parts += [*_forecast(one), _situation(one)] if one.state == "open" else []
     if one.state == "cancelled" and one.closed_reason:
         parts.append(one.closed_reason)
     return ", ".join(parts)
@@ -55,7 +55,13 @@ def progress(one: wire.Gate, waited_s: float, error: str | None = None) -> str:
     parts = [f"gate {one.id}: {waited_s:.0f} s", f"{_pairs(one.games // 2)} played"]
     parts += [f"lead {lead(one)} points"] if one.games else []
     parts += [f"LLR {one.llr:+.2f} of {one.lower:.2f} to {one.upper:.2f}"]
+    parts += _forecast(one)
     return ", ".join([*parts, _situation(one) if error is None else f"{error}; waiting"])
+
+
+def _forecast(one: wire.Gate) -> list[str]:
+    """Return the expected number of games of an open gate, or nothing."""
+    return [] if one.expected_games is None else [f"verdict expected after about {one.expected_games} games"]
 
 
 def _pairs(count: int) -> str:

@@ -215,7 +215,7 @@ def last_of(session: Session, test: Gate | wire.GateCreate) -> Gate | None:
     return session.scalar(select(Gate).where(*same).order_by(Gate.id.desc()).limit(1))
 
 
-def config(test: Gate | wire.GateCreate) -> SprtConfig:
+def config(test: Gate | wire.Gate | wire.GateCreate) -> SprtConfig:
     """Return the test configuration.
 
     Raises:

@@ -250,3 +250,11 @@ def test_bad_terms_are_refused_in_one_line(online: Run, two: Two) -> None:
     refused = online("gate", "open", two[0].id, two[1].id, "--elo0", 20, "--elo1", 20)
     assert refused.code == 2
     assert_names(refused.one_line_error, "elo0", "elo1")
+
+
+def test_open_gate_is_shown_with_its_expected_length(online: Run, scene: Scene, two: Two) -> None:
+    outcome = online("gate", "open", two[0].id, two[1].id, "--timeout", 0)
+    (gate,) = scene.client.gates().items
+    assert gate.expected_games is not None
+    for shown in (outcome.out, outcome.err):
+        assert_names(shown, gate.expected_games)
