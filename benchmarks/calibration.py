@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from arena.matchmaking.rating_matches import rating_pairs
+from arena.population.promotion import PromotionConfig
 from arena.ratings.bradley_terry import NO_PARENT, RefitConfig, fit
 from arena.ratings.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY, Results
 from benchmarks import record
@@ -205,6 +206,7 @@ def _lease_and_report(
         rng,
         anchors=frozen == ANCHOR,
         met=met[known, known],
+        max_deviation=PromotionConfig().max_deviation,
     )
     home, away = np.repeat(np.concatenate((pairs, pairs[:, ::-1])), plan.budget, axis=0).T
     np.add.at(met, (home, away), 1.0)

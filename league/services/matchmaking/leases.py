@@ -207,7 +207,8 @@ class LeaseService:
             # Rounded up, because half a pair would leave the sides unbalanced.
             count = (request.count + 1) // 2
             if gate is None:
-                planned = rating_pairs.plan_pairs(session, population, evaluator, count, rng)
+                widest = self.settings.promotion.max_deviation
+                planned = rating_pairs.plan_pairs(session, population, evaluator, count, widest, rng)
             else:
                 planned = rating_pairs.plan_gate(population, gate, count)
         new_row = self._row_factory(request, population.environment, planned.record, now)

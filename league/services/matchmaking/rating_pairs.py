@@ -1,5 +1,7 @@
 """Pairs of frozen players for rating leases: open gates first, then neighbours in a Thompson sample.
 
+Players with a provisional rating are served first, so that candidates can soon be promoted.
+
 An external player gets opponents only through the worker that runs it.
 """
 
@@ -26,7 +28,9 @@ PAIRING = "thompson"
 ENTRY = "entry"
 """Branch of rating leases with one external player."""
 
-_PAIRING_RULE = "neighbours in a Thompson sample of the ratings; pairs and players with fewer games first"
+_PAIRING_RULE = (
+    "neighbours in a Thompson sample of the ratings; provisional ratings first, then pairs and players with fewer games"
+)
 
 Pair = tuple[int, int]
 """Indices in the population."""
@@ -104,9 +108,17 @@ def plan_gate(population: Population, gate: OpenGate, count: int) -> PairPlan:
 
 
 def plan_pairs(
-    session: Session, population: Population, evaluator: Evaluator, count: int, rng: np.random.Generator
+    session: Session,
+    population: Population,
+    evaluator: Evaluator,
+    count: int,
+    max_deviation: float,
+    rng: np.random.Generator,
 ) -> PairPlan:
-    """Pair frozen players, or the worker's external player with frozen ones."""
+    """Pair frozen players, or the worker's external player with frozen ones.
+
+    Ratings with a deviation above the maximum are provisional, and their players come first.
+    """
     if evaluator.external is not None:
         return _plan_entry(session, population, evaluator, evaluator.external, count, rng)
     signatures = sorted({*evaluator.signatures}) or [""]
@@ -126,6 +138,7 @@ def plan_pairs(
         rng,
         anchors=np.array([population.members[index].kind == "baseline" for index in indices], dtype=np.bool_),
         met=_load_met(session, population, indices),
+        max_deviation=max_deviation,
     )
     return PairPlan(indices[pairs].tolist(), record, PAIRING, None)
 
