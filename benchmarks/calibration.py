@@ -54,6 +54,7 @@ class Plan:
         intransitive: Share of all squared log-odds that strengths do not explain, in [0, 1).
         drift: 1 less the correlation of a player's position in a cycle with its parent's, in (0, 1]. 0: there are no
             positions, and each pair has a part of its own.
+        max_deviation: Players with a larger deviation are paired first, in points. Infinity: no player is.
     """
 
     snapshots: int
@@ -64,6 +65,7 @@ class Plan:
     budget: int
     intransitive: float
     drift: float = 0.0
+    max_deviation: float = PromotionConfig().max_deviation
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +78,17 @@ class Truth:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A league's end: the snapshots' truths, log-odds against each other, ratings and deviations, oldest first."""
+    """A league's end: the snapshots' truths, log-odds against each other, ratings and deviations, oldest first.
+
+    `wait` is the number of rating matches of the league from a snapshot's publication until its interval is narrow
+    enough for a promotion, infinity if it never was.
+    """
 
     truth: FloatArray
     log_odds: FloatArray
     rating: FloatArray
     deviation: FloatArray
+    wait: FloatArray
 
 
 FITTED = RatingConfig.of(Settings())
@@ -104,19 +111,31 @@ def main() -> None:
     parser.add_argument(
         "--drift", type=float, default=0.0, help="of cyclic positions, in (0, 1]; 0: pairs are unrelated"
     )
+    parser.add_argument(
+        "--max-deviation",
+        type=float,
+        default=PromotionConfig().max_deviation,
+        help="above it, players are paired first",
+    )
     parser.add_argument("--rules", nargs="+", choices=list(RULES), default=list(RULES), help="how players are rated")
     record.add_json_option(parser)
     arguments = parser.parse_args()
     rows = []
     print(f"{arguments.leagues} leagues of {arguments.snapshots} snapshots each; shares of truths inside 95 % bands")
-    print("and the bias of the newest snapshot with twice their standard errors over leagues")
+    print(
+        "and the bias of the newest snapshot with twice their standard errors over leagues; median rating matches of a"
+    )
+    print("league from a snapshot's publication until it can be promoted")
     print(
         f"{'circles':>8}{'gain':>6} {'rated by':20}{'all':>15}{'newest 5':>15}{'bias of newest':>16}{'error':>7}"
-        f"{'far pairs foretold':>20}{'seen':>8}"
+        f"{'far pairs foretold':>20}{'seen':>8}{'wait':>7}"
     )
     for share in arguments.shares:
         for gain in arguments.gains:
-            plan = Plan(arguments.snapshots, gain, 60.0, 3, arguments.matches, arguments.budget, share, arguments.drift)
+            plan = Plan(
+                arguments.snapshots, gain, 60.0, 3, arguments.matches, arguments.budget, share, arguments.drift,
+                arguments.max_deviation,
+            )  # fmt: skip
             for name in arguments.rules:
                 outcomes = [
                     simulate(plan, RULES[name], np.random.default_rng(seed)) for seed in range(arguments.leagues)
@@ -169,21 +188,27 @@ def simulate(plan: Plan, rule: RatingConfig, rng: np.random.Generator) -> Outcom
     met = np.zeros_like(truth.log_odds)
     state = EMPTY
     snapshots = range(ANCHOR + 1, ANCHOR + 1 + plan.snapshots)
-    for player in snapshots:
+    wait = dict.fromkeys(snapshots, np.inf)
+    for published, player in enumerate(snapshots):
         own = state.entries.get(LEARNER, start)
         newcomers[player] = replace(
             own, kind="snapshot", deviation=max(own.deviation, 80.0), volatility=0.06, games=0, score=0.0
         )
         parents[player] = player - 1 if player - 1 > ANCHOR else None
-        for _ in range(plan.periods):
+        for period in range(1, plan.periods + 1):
             games = _lease_and_report({**newcomers, **state.entries}, truth, met, plan, rng)
             state = state.after(rating_state.apply_period(state, Roster(newcomers, parents, {}), games, rule))
+            for index, each in enumerate(snapshots[: published + 1]):
+                if {**newcomers, **state.entries}[each].deviation <= PromotionConfig().max_deviation:
+                    passed = plan.matches * (plan.periods * (published - index) + period)
+                    wait[each] = min(wait[each], passed)
     entries = [{**newcomers, **state.entries}[player] for player in snapshots]
     return Outcome(
         truth=truth.rating[1:],
         log_odds=truth.log_odds[1:, 1:],
         rating=np.array([entry.rating for entry in entries]),
         deviation=np.array([entry.deviation for entry in entries]),
+        wait=np.array(list(wait.values())),
     )
 
 
@@ -206,7 +231,7 @@ def _lease_and_report(
         rng,
         anchors=frozen == ANCHOR,
         met=met[known, known],
-        max_deviation=PromotionConfig().max_deviation,
+        max_deviation=plan.max_deviation,
     )
     home, away = np.repeat(np.concatenate((pairs, pairs[:, ::-1])), plan.budget, axis=0).T
     np.add.at(met, (home, away), 1.0)
@@ -232,18 +257,24 @@ def _summary(outcomes: list[Outcome]) -> str:
     shares = (f"{share.mean():.1%} ± {_twice_error(share):.1%}" for share in (inside, inside[:, -NEWEST:]))
     return (
         "".join(f"{share:>15}" for share in shares) + f"{f'{bias.mean():+.0f} ± {_twice_error(bias):.0f}':>16}"
-        f"{np.sqrt(np.square(rating - truth).mean()):>7.0f}{foretold:>20}{seen:>8}"
+        f"{np.sqrt(np.square(rating - truth).mean()):>7.0f}{foretold:>20}{seen:>8}{_wait(outcomes):>7.0f}"
     )
 
 
 def _row(plan: Plan, name: str, outcomes: list[Outcome]) -> record.Row:
     inside = np.array([np.abs(each.rating - each.truth) < BAND * each.deviation for each in outcomes])
     league = f"intransitive share {plan.intransitive:g}, drift {plan.drift:g}, gain {plan.step:g}"
+    waited = f"{_wait(outcomes):.0f} rating matches until a median snapshot can be promoted"
     return {
         "work": f"true ratings inside 95 % intervals, {league}, {name}",
-        "measured": f"{inside.mean():.1%} ± {_twice_error(inside):.1%}",
+        "measured": f"{inside.mean():.1%} ± {_twice_error(inside):.1%}, {waited}",
         "aim": "93 to 97 %" if name == "whole history" else "",
     }
+
+
+def _wait(outcomes: list[Outcome]) -> float:
+    """Return the median number of rating matches until a snapshot can be promoted; infinity if most never can."""
+    return float(np.median([outcome.wait for outcome in outcomes]))
 
 
 def _twice_error(values: NDArray[np.generic]) -> float:

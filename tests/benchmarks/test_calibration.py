@@ -40,6 +40,16 @@ def test_the_newest_snapshot_is_not_left_behind(fitted: list[Outcome], alone: li
     assert bias_of_newest(alone) < -100.0
 
 
+def test_provisional_players_first_means_a_shorter_wait_for_a_promotion() -> None:
+    waits = [
+        np.median(
+            simulate(replace(CIRCLES, max_deviation=widest), RULES["whole history"], np.random.default_rng(0)).wait
+        )
+        for widest in (37.5, np.inf)
+    ]
+    assert waits[0] < 0.75 * waits[1]
+
+
 def test_bands_hold_the_truth_where_results_go_in_circles_too() -> None:
     learned, taken_alike = (
         [simulate(CIRCLES, RULES[name], np.random.default_rng(seed)) for seed in range(3)]
