@@ -158,7 +158,8 @@ def _roster(
     def record(player: int, others: Sequence[int]) -> HeadToHead:
         own = pair_records.of_player(session, ids[player])
         counts, _ = pair_records.against(own, ids[player], [ids[other] for other in others])
-        return HeadToHead(arithmetic.win_rates(counts, expected(player, others)), counts.games)
+        without_records = population.expected_matrix(places[[player, *others]])[0, 1:]
+        return HeadToHead(arithmetic.win_rates(counts, without_records), counts.games)
 
     return Roster(
         names=tuple(display_name(member) for member in members),

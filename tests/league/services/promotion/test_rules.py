@@ -67,3 +67,12 @@ def test_new_commander_replaces_one_that_a_mixture_of_the_others_makes_superfluo
     scene.client.close_period()
     standings = [scene.client.player(player.id).standing for player in players]
     assert standings == ["commander", "retired", "commander", "commander"]
+
+
+def test_record_of_a_pair_does_not_count_twice(league_of: Any, database: Database) -> None:
+    """The effect of the first pair is its record, which the rule adds itself: without it, the candidate is even."""
+    scene, players = league_of(capacity=3, superiority=0.6)
+    positions = zip(players, ([0.0, 0.0, 0.0], [0.0, 0.0, 3.0], [0.0, 0.0, 3.0], [0.0, 1.0, 0.0]), strict=True)
+    store_fit(database, {player.id: row for player, row in positions}, variance=0.1, effects=[(0, 3, 0.6, 0.01)])
+    scene.client.close_period()
+    assert scene.client.player(players[3].id).standing == "commander"
