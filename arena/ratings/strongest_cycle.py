@@ -2,9 +2,9 @@
 
     max over (i, j, k) of  min(P(i beats j), P(j beats k), P(k beats i))
 
-A cycle is as strong as its weakest win. Ratings cancel around a cycle: the log-odds of its three wins add up to the
-sum of the areas that the three players span in the cyclic components (`arena.ratings.pair_model`). Without cyclic
-components there is therefore no cycle.
+A cycle is as strong as its weakest win. Ratings cancel around a cycle. Without effects of single pairs, the log-odds of
+its three wins add up to the areas that the players span in the cyclic components (`arena.ratings.pair_model`). There is
+no cycle without components.
 
 Source: Jiang, Lim, Yao and Ye, "Statistical ranking and combinatorial Hodge theory" (2011), for the sum around a cycle
 (curl).
@@ -32,7 +32,7 @@ class ThreeCycle:
 def strongest_cycle(win_rate: ArrayLike) -> ThreeCycle | None:
     """Return the cycle of three whose weakest win is the strongest; None if there is no cycle.
 
-    Takes 0.1 s for 300 players, and grows with their cube.
+    Takes 0.02 s for 300 players, and grows with their cube.
 
     Args:
         win_rate: (P, P) predicted scores of the row's player, x_ij + x_ji = 1; see `PairModel.win_rates`.

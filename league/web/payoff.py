@@ -47,7 +47,7 @@ QueryParams = Annotated[PageQuery, Query()]
 class Against:
     """A player's estimated score against an opponent with the 95 % interval of its results, all in [0, 1].
 
-    `disagreement` is given if the results deviate from the prediction.
+    `disagreement` is given if the results deviate from ratings or from the prediction.
     """
 
     opponent: PayoffPlayer
@@ -95,8 +95,8 @@ def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
 def cells(league: Running, visit: Visiting, params: QueryParams) -> JSONResponse:
     """Return the cells above the diagonal, row by row, in thousandths from the row player's point of view.
 
-    Interval bounds are sent only for pairs with matches, in the same order, because most pairs have none. The predicted
-    score is sent only for pairs that deviate from it, by the index of their cell.
+    Interval bounds are sent only for pairs with matches, in the same order, because most pairs have none. The score
+    that ratings predict is sent only for pairs that deviate, by the index of their cell.
     """
     with league.database.read() as session:
         drawn = _drawn(session, league, visit, params)
@@ -115,7 +115,7 @@ def cells(league: Running, visit: Visiting, params: QueryParams) -> JSONResponse
         "low": shares(drawn.low[above][matches > 0]),
         "high": shares(drawn.high[above][matches > 0]),
         "matches": matches.tolist(),
-        "predicted": _deviating_cells(drawn, deviating),
+        "by_ratings": _deviating_cells(drawn, deviating),
     }
     return JSONResponse(content, headers={"Cache-Control": "no-store"})
 
@@ -145,7 +145,7 @@ def _drawn(session: Session, league: AppState, visit: Visit, params: PageQuery) 
 
 
 def _deviating_cells(drawn: PayoffMatrix, deviating: Deviations) -> dict[int, int]:
-    """Return the predicted scores of deviating pairs in thousandths, by the index of the cell above the diagonal."""
+    """Return the scores that ratings predict for deviating pairs in thousandths, by the index of their cell."""
     ranks, size = {player.id: rank for rank, player in enumerate(drawn.players)}, len(drawn.players)
     cells = {}
     for pair in deviating.pairs:
@@ -153,7 +153,7 @@ def _deviating_cells(drawn: PayoffMatrix, deviating: Deviations) -> dict[int, in
             row, column = sorted(ranks[player] for player in pair)
             found = deviating.find(drawn.players[row].id, drawn.players[column].id)
             if found is not None:
-                cells[row * size - row * (row + 1) // 2 + column - row - 1] = round(_PER_MILLE * found.predicted)
+                cells[row * size - row * (row + 1) // 2 + column - row - 1] = round(_PER_MILLE * found.by_ratings)
     return cells
 
 

@@ -18,8 +18,10 @@ class PairScore(Answer):
     """Number of matches."""
     observed: float | None
     """The player's mean score; null without matches."""
+    by_ratings: float
+    """Its score that ratings alone predict."""
     predicted: float
-    """Its predicted score."""
+    """Its score that the pair model predicts."""
 
 
 class Payoff(Answer):
@@ -42,7 +44,7 @@ class Payoff(Answer):
     nash_weights: list[float | None] = []
     """Each player's weight in the Nash mixture; null if the solver found none."""
     deviations: list[PairScore] = []
-    """Pairs of these players whose score differs from the prediction by at least 5 points, beyond chance."""
+    """Pairs of these players whose score differs from either prediction by at least 5 points, beyond chance."""
 
 
 class HeldOutLoss(Answer):

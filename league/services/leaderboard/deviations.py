@@ -1,4 +1,4 @@
-"""Deviations in an environment: players whose rating, and pairs whose prediction, does not agree with the results.
+"""Deviations in an environment: players and pairs whose results do not agree with ratings or predictions.
 
 Only frozen players are compared, because a learner's results are those of many policies.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy.orm import Session
 
-from arena.evaluation.deviations import deviating_pairs, deviating_players
+from arena.evaluation.deviations import SIGNIFICANCE, deviating_pairs, deviating_players
 from arena.ratings.expected_score import PairCounts
 from arena.ratings.glicko2 import expected_score
 from league.services.matches import pair_records
@@ -22,16 +22,18 @@ GAMES_MIN = 10
 
 @dataclass(frozen=True)
 class PairDeviation:
-    """A pair whose score deviates from the prediction, from the point of view of one of its players.
+    """A pair whose score deviates, from the point of view of one of its players.
 
     Attributes:
         matches: Number of matches.
         observed: Mean score, in [0, 1].
+        by_ratings: Score that ratings alone predict, in [0, 1].
         predicted: Score that the pair model predicts, in [0, 1].
     """
 
     matches: int
     observed: float
+    by_ratings: float
     predicted: float
 
 
@@ -41,7 +43,8 @@ class Deviations:
 
     Attributes:
         players: Ids of the players whose results differ from those that ratings alone predict.
-        pairs: Pairs whose score differs from the prediction, by (lower id, higher id) and seen from the lower one.
+        pairs: Pairs whose score differs from that which ratings alone predict, or from that of the pair model, by
+            (lower id, higher id) and seen from the lower one.
     """
 
     players: frozenset[int]
@@ -52,7 +55,9 @@ class Deviations:
         if player_id < opponent_id:
             return self.pairs.get((player_id, opponent_id))
         found = self.pairs.get((opponent_id, player_id))
-        return None if found is None else PairDeviation(found.matches, 1.0 - found.observed, 1.0 - found.predicted)
+        if found is None:
+            return None
+        return PairDeviation(found.matches, 1.0 - found.observed, 1.0 - found.by_ratings, 1.0 - found.predicted)
 
 
 def get_deviations(session: Session, cache: PopulationCache, environment: str) -> Deviations:
@@ -71,11 +76,11 @@ def _find(session: Session, population: Population) -> Deviations:
     predicted = population.expected(one, other)
     by_ratings = expected_score(population.ratings, one, other)
     players = population.ids[deviating_players(played, by_ratings, population.ids.size)]
-    observed = played.points / played.games
-    pairs = {
-        (int(low[pair]), int(high[pair])): PairDeviation(
-            int(matches[pair]), float(observed[pair]), float(predicted[pair])
-        )
-        for pair in np.flatnonzero(deviating_pairs(played, predicted)).tolist()
-    }
+    # Each comparison gets half of the false discovery rate, so that it holds for both together.
+    half = SIGNIFICANCE / 2.0
+    marked = deviating_pairs(played, by_ratings, significance=half)
+    marked |= deviating_pairs(played, predicted, significance=half)
+    columns = low, high, matches, played.points / played.games, by_ratings, predicted
+    rows = zip(*(column[marked].tolist() for column in columns), strict=True)
+    pairs = {(low_id, high_id): PairDeviation(*values) for low_id, high_id, *values in rows}
     return Deviations(frozenset(players.tolist()), pairs)

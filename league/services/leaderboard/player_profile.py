@@ -40,7 +40,7 @@ class Opponent:
         low: Lower end of the 95 % interval of the win rate.
         high: Upper end.
         expected: Win rate predicted by the pair model.
-        disagreement: The deviation of the results from the prediction; None if chance explains it.
+        disagreement: The deviation of the results from ratings or prediction; None if chance explains it.
     """
 
     id: int

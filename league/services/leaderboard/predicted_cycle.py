@@ -7,7 +7,7 @@ import numpy as np
 from sqlalchemy.orm import Session
 
 from arena.evaluation.deviations import RELEVANT
-from arena.ratings.glicko2 import conservative
+from arena.ratings.glicko2 import conservative, expected_score
 from arena.ratings.strongest_cycle import strongest_cycle
 from league import wire
 from league.player_names import display_name
@@ -28,6 +28,7 @@ class CycleWin:
         name: Its call-sign or name.
         opponent_id: Id of the next player, which it beats.
         opponent: Its call-sign or name.
+        by_ratings: Score that ratings alone predict, in [0, 1].
         predicted: Predicted score, in (0.5, 1].
         observed: Mean score in their matches, in [0, 1]; None without any.
         matches: Number of matches.
@@ -37,6 +38,7 @@ class CycleWin:
     name: str
     opponent_id: int
     opponent: str
+    by_ratings: float
     predicted: float
     observed: float | None
     matches: int
@@ -57,6 +59,7 @@ def to_wire(cycle: Sequence[CycleWin]) -> list[wire.PairScore]:
         wire.PairScore(
             player=wire.PlayerName(player_id=win.player_id, name=win.name),
             opponent=wire.PlayerName(player_id=win.opponent_id, name=win.opponent),
+            by_ratings=win.by_ratings,
             predicted=win.predicted,
             observed=win.observed,
             matches=win.matches,
@@ -79,6 +82,8 @@ def _find(session: Session, population: Population) -> Sequence[CycleWin]:
         return ()
     players = [population.members[shown[index]] for index in cycle.players]
     ids = [player.id for player in players]
+    chosen = shown[list(cycle.players)]
+    by_ratings = expected_score(population.ratings, chosen, np.roll(chosen, -1))
     wins = []
     for place, predicted in enumerate(cycle.win_rates):
         player, opponent = players[place], players[(place + 1) % len(players)]
@@ -90,6 +95,7 @@ def _find(session: Session, population: Population) -> Sequence[CycleWin]:
                 name=display_name(player),
                 opponent_id=opponent.id,
                 opponent=display_name(opponent),
+                by_ratings=float(by_ratings[place]),
                 predicted=predicted,
                 observed=float(counts.points[other] / counts.games[other]) if matches[other] else None,
                 matches=int(matches[other]),

@@ -37,8 +37,8 @@ function pair(row, column) {
   const matches = cells.matches[index];
   if (!matches) return { winRate, matches };
   const met = cells.met[index];
-  const predicted = index in cells.predicted ? view(cells.predicted[index]) : null;
-  return { winRate, matches, low: view(cells[low][met]), high: view(cells[high][met]), predicted };
+  const byRatings = index in cells.by_ratings ? view(cells.by_ratings[index]) : null;
+  return { winRate, matches, low: view(cells[low][met]), high: view(cells[high][met]), byRatings };
 }
 
 // --- drawing ---
@@ -137,7 +137,7 @@ function paint(brush, palette, row, column) {
   brush.fillRect(x, y, side, side);
   brush.globalAlpha = 1;
   if (!told.matches) hatch(brush, palette.soft, x, y, side);
-  if (told.predicted != null) corner(brush, palette.warn, x, y, side);
+  if (told.byRatings != null) corner(brush, palette.warn, x, y, side);
   if (marked.has(`${row},${column}`)) outline(brush, palette.ink, row, column, 2);
 }
 
@@ -189,13 +189,13 @@ function words() {
     return [name];
   }
   name.textContent = `${one.name} against ${other.name}: ${percent(told.winRate)}`;
-  if (!told.matches) return [name, " predicted from the ratings, because they have not played each other."];
+  if (!told.matches) return [name, " predicted, because they have not played each other."];
   const link = document.createElement("a");
   link.href = matchesOf(one, other);
   link.textContent = `${told.matches.toLocaleString("en")} ${told.matches === 1 ? "match" : "matches"}`;
   const interval = `, 95 % interval ${percent(told.low)} to ${percent(told.high)}.`;
-  if (told.predicted == null) return [name, " in ", link, interval];
-  return [name, " in ", link, interval, ` Predicted: ${percent(told.predicted)}, and chance does not explain the difference.`];
+  if (told.byRatings == null) return [name, " in ", link, interval];
+  return [name, " in ", link, interval, ` Ratings alone predict ${percent(told.byRatings)}.`];
 }
 
 function percent(share) {

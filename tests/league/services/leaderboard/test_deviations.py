@@ -69,26 +69,28 @@ def test_rating_misleads_where_every_pair_is_decided_between_equals(
     record(scene, database, [(one, two, 40, 40.0), (two, three, 40, 40.0), (one, three, 40, 0.0)])
     found = deviations(scene, database)
     assert found.players == {player.id for player in trio}
-    assert found.find(one.id, two.id) == PairDeviation(40, 1.0, 0.5)
-    assert found.find(one.id, three.id) == PairDeviation(40, 0.0, 0.5)
-    assert found.find(three.id, one.id) == PairDeviation(40, 1.0, 0.5)
+    assert found.find(one.id, two.id) == PairDeviation(40, 1.0, 0.5, 0.5)
+    assert found.find(one.id, three.id) == PairDeviation(40, 0.0, 0.5, 0.5)
+    assert found.find(three.id, one.id) == PairDeviation(40, 1.0, 0.5, 0.5)
     assert {item.id for item in scene.client.standings().items if item.rating_misleads} == found.players
     assert scene.client.player(one.id).rating_misleads
     assert scene.client.player(scene.baseline().id).rating_misleads is False
     pairs = {(pair.player.player_id, pair.opponent.player_id): pair for pair in scene.client.payoff().deviations}
     assert pairs.keys() == {(one.id, two.id), (two.id, three.id), (one.id, three.id)}
-    assert (pairs[one.id, three.id].observed, pairs[one.id, three.id].predicted) == (0.0, 0.5)
+    assert (pairs[one.id, three.id].observed, pairs[one.id, three.id].by_ratings) == (0.0, 0.5)
 
 
-def test_pair_that_the_model_predicts_does_not_deviate_although_ratings_mislead(
+def test_pair_is_marked_if_ratings_or_the_model_mispredict_it(
     scene: Scene, database: Database, trio: Sequence[wire.Player]
 ) -> None:
     one, two, three = trio
-    fit_cycle(scene, database, trio, 3.0)
-    record(scene, database, [(one, two, 40, 40.0), (two, three, 40, 40.0), (one, three, 40, 0.0)])
+    fit_cycle(scene, database, trio, 2.0)
+    rate = 1.0 / (1.0 + np.exp(-2.0 * np.sqrt(3.0)))
+    record(scene, database, [(one, two, 40, 39.0), (two, three, 40, 20.0)])
     found = deviations(scene, database)
-    assert found.players == {player.id for player in trio}
-    assert not found.pairs
+    assert found.players == {one.id, two.id}
+    assert found.find(one.id, two.id) == PairDeviation(40, 0.975, 0.5, pytest.approx(rate))
+    assert found.find(three.id, two.id) == PairDeviation(40, 0.5, 0.5, pytest.approx(1.0 - rate))
 
 
 def test_few_games_and_games_of_learners_do_not_deviate(
@@ -128,6 +130,7 @@ def test_strongest_cycle_is_named_with_predicted_and_observed_scores(
     assert [win.player.player_id for win in wins] == [one.id, two.id, three.id]
     assert [win.opponent.player_id for win in wins] == [two.id, three.id, one.id]
     assert [win.predicted for win in wins] == pytest.approx([1.0 / (1.0 + np.exp(-2.0 * np.sqrt(3.0)))] * 3)
+    assert [win.by_ratings for win in wins] == pytest.approx([0.5] * 3)
     assert [(win.observed, win.matches) for win in wins] == [(0.9, 40), (None, 0), (0.8, 20)]
     page = http.get("/payoff").text
     assert 'id="strongest-cycle"' in page
@@ -151,9 +154,9 @@ def test_pages_mark_players_and_pairs_that_deviate(
     record(scene, database, [(trio[0], trio[1], 40, 40.0)])
     scene.client.close_period()
     assert http.get("/standings/rows").text.count("rating misleads") == 2
-    assert "100.0 % of 40 matches where 50.0 % are predicted" in http.get(f"/players/{trio[0].id}").text
-    assert "0.0 % of 40 matches where 50.0 % are predicted" in http.get(f"/payoff/against?player={trio[1].id}").text
+    assert "100.0 % of 40 matches. Ratings alone predict 50.0 %" in http.get(f"/players/{trio[0].id}").text
+    assert "0.0 % of 40 matches. Ratings alone predict 50.0 %" in http.get(f"/payoff/against?player={trio[1].id}").text
     cells = http.get("/payoff/cells").json()
-    assert list(cells["predicted"].values()) == [500]
-    (cell,) = cells["predicted"]
+    assert list(cells["by_ratings"].values()) == [500]
+    (cell,) = cells["by_ratings"]
     assert cells["matches"][int(cell)] == 40
