@@ -34,7 +34,6 @@ class MechClass:
         height: Height of the bounding box.
         max_speed: Maximum speed before drag, on open ground.
         max_yaw_rate: Maximum yaw rate per second.
-        jet_acceleration: Acceleration of the jump jets at full throttle; 0 without jets.
         hp: Hit points of the body.
         leg_hp: Hit points of the legs.
         heat_capacity: Heat above which the mech shuts down.
@@ -42,9 +41,10 @@ class MechClass:
         tonnage: Weight in the contest for the zone.
         acoustic_mass: Noise at 1 m/s.
         wreck_chance: Probability that the destroyed mech leaves a wreck.
+        suite: Its sensors.
+        jet_acceleration: Acceleration of the jump jets at full throttle; 0 without jets.
         ewar: Whether it carries ECM and ECCM.
         ams: Whether it carries an anti-missile system.
-        suite: Its sensors.
     """
 
     name: str
@@ -52,7 +52,6 @@ class MechClass:
     height: float
     max_speed: float
     max_yaw_rate: float
-    jet_acceleration: float
     hp: float
     leg_hp: float
     heat_capacity: float
@@ -60,9 +59,10 @@ class MechClass:
     tonnage: float
     acoustic_mass: float
     wreck_chance: float
-    ewar: bool
-    ams: bool
     suite: SensorSuite
+    jet_acceleration: float = 0.0
+    ewar: bool = False
+    ams: bool = False
 
     @property
     def hit_radius(self) -> float:
@@ -90,7 +90,6 @@ SCOUT = MechClass(
     acoustic_mass=1.0,
     wreck_chance=0.1,
     ewar=True,
-    ams=False,
     suite=SensorSuite(slots=20, range_factor=1.5, fidelity=0.8),
 )
 LIGHT = MechClass(
@@ -107,8 +106,6 @@ LIGHT = MechClass(
     tonnage=35.0,
     acoustic_mass=1.5,
     wreck_chance=0.3,
-    ewar=False,
-    ams=False,
     suite=SensorSuite(slots=10, range_factor=1.2, fidelity=0.6),
 )
 MEDIUM = MechClass(
@@ -117,7 +114,6 @@ MEDIUM = MechClass(
     height=3.0,
     max_speed=5.5,
     max_yaw_rate=1.0,
-    jet_acceleration=0.0,
     hp=150.0,
     leg_hp=75.0,
     heat_capacity=100.0,
@@ -125,8 +121,6 @@ MEDIUM = MechClass(
     tonnage=55.0,
     acoustic_mass=2.5,
     wreck_chance=0.6,
-    ewar=False,
-    ams=False,
     suite=SensorSuite(slots=8, range_factor=1.0, fidelity=0.7),
 )
 HEAVY = MechClass(
@@ -135,7 +129,6 @@ HEAVY = MechClass(
     height=4.0,
     max_speed=2.5,
     max_yaw_rate=0.6,
-    jet_acceleration=0.0,
     hp=200.0,
     leg_hp=100.0,
     heat_capacity=130.0,
@@ -143,7 +136,6 @@ HEAVY = MechClass(
     tonnage=85.0,
     acoustic_mass=4.0,
     wreck_chance=0.9,
-    ewar=False,
     ams=True,
     suite=SensorSuite(slots=5, range_factor=0.8, fidelity=1.0),
 )

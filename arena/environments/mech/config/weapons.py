@@ -32,13 +32,13 @@ class Weapon:
     Attributes:
         name: Name of the weapon.
         range: Largest distance to a target, or reach of a shell.
-        damage: Hit points lost by a direct hit.
-        shake: Stability lost by a direct hit.
         heat: Heat added to the shooter.
-        target_heat: Heat added to the target.
         cooldown_s: Time between two shots.
         timer: Its cooldown timer, one of TIMERS.
         half_arc_rad: Largest angle between heading and target.
+        damage: Hit points lost by a direct hit.
+        shake: Stability lost by a direct hit.
+        target_heat: Heat added to the target.
         speed: Speed of its shell; 0 if the hit is instant.
         guidance: Flight of its shell.
         splash_radius: Radius of the splash around the hit; 0 without splash.
@@ -47,15 +47,15 @@ class Weapon:
 
     name: str
     range: float
-    damage: float
-    shake: float
     heat: float
-    target_heat: float
     cooldown_s: float
     timer: str
     half_arc_rad: float
-    speed: float
-    guidance: Guidance
+    damage: float = 0.0
+    shake: float = 0.0
+    target_heat: float = 0.0
+    speed: float = 0.0
+    guidance: Guidance = Guidance.HITSCAN
     splash_radius: float = 0.0
     splash_scale: float = 0.0
 
@@ -73,27 +73,21 @@ LASER = Weapon(
     "laser",
     range=8.0,
     damage=14.0,
-    shake=0.0,
     heat=22.0,
     target_heat=6.0,
     cooldown_s=0.6,
     timer="laser",
     half_arc_rad=_half(120.0),
-    speed=0.0,
-    guidance=Guidance.HITSCAN,
 )
 FLAMER = Weapon(
     "flamer",
     range=4.5,
     damage=4.0,
-    shake=0.0,
     heat=10.0,
     target_heat=15.0,
     cooldown_s=0.15,
     timer="kinetic",
     half_arc_rad=_half(90.0),
-    speed=0.0,
-    guidance=Guidance.HITSCAN,
 )
 MISSILE = Weapon(
     "missile",
@@ -101,7 +95,6 @@ MISSILE = Weapon(
     damage=40.0,
     shake=15.0,
     heat=45.0,
-    target_heat=0.0,
     cooldown_s=3.0,
     timer="missile",
     half_arc_rad=_half(180.0),
@@ -116,7 +109,6 @@ GAUSS = Weapon(
     damage=50.0,
     shake=60.0,
     heat=15.0,
-    target_heat=0.0,
     cooldown_s=4.0,
     timer="kinetic",
     half_arc_rad=_half(60.0),
@@ -131,7 +123,6 @@ AUTOCANNON = Weapon(
     damage=8.0,
     shake=5.0,
     heat=6.0,
-    target_heat=0.0,
     cooldown_s=0.2,
     timer="kinetic",
     half_arc_rad=_half(90.0),
@@ -141,27 +132,18 @@ AUTOCANNON = Weapon(
 PAINTER = Weapon(
     "painter",
     range=10.0,
-    damage=0.0,
-    shake=0.0,
     heat=5.0,
-    target_heat=0.0,
     cooldown_s=1.0,
     timer="painter",
     half_arc_rad=_half(60.0),
-    speed=0.0,
-    guidance=Guidance.HITSCAN,
 )
 SMOKE = Weapon(
     "smoke",
     range=20.0,
-    damage=0.0,
-    shake=0.0,
     heat=10.0,
-    target_heat=0.0,
     cooldown_s=5.0,
     timer="missile",
     half_arc_rad=_half(180.0),
-    speed=0.0,
     guidance=Guidance.STRAIGHT,
 )
 
