@@ -50,19 +50,6 @@ class MatchCallback(Protocol):
         ...
 
 
-class NoCallback:
-    """Callback that does nothing."""
-
-    def opened(self, env: Environment, observation: Observation) -> None:
-        """Do nothing."""
-
-    def stepped(self, actions: Actions, step: StepResult) -> None:
-        """Do nothing."""
-
-
-NOBODY = NoCallback()
-
-
 class CallbackList:
     """Calls several callbacks in order."""
 
@@ -78,6 +65,10 @@ class CallbackList:
         """Call `stepped` of every callback."""
         for watcher in self._watchers:
             watcher.stepped(actions, step)
+
+
+NOBODY = CallbackList()
+"""Callback that does nothing."""
 
 
 def ignore_progress(finished: int) -> None:
