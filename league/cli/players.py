@@ -108,7 +108,7 @@ def show(
     """Show one player: its latest ratings and matches, and its audit log."""
     with connect(url, token) as client:
         one = client.player(player)
-        curve = deque(client.iter_ratings(one.id), maxlen=limit)
+        curve = list(deque(client.iter_ratings(one.id), maxlen=limit))
         matches = client.matches(one.id, limit=limit).items
         changes = client.log(player=one.id, limit=limit).items
         reports = client.reports(one.id, limit=limit).items
