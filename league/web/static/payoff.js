@@ -45,7 +45,7 @@ function pair(row, column) {
 
 function colours() {
   const of = (selector) => getComputedStyle(document.querySelector(selector)).color;
-  return { wins: of(".key .wins"), losses: of(".key .losses"), ink: of(".map"), soft: of(".key"), warn: of(".key .deviates") };
+  return { wins: of(".key .wins"), losses: of(".key .losses"), ink: of(".map"), soft: of(".key") };
 }
 
 function layout() {
@@ -137,7 +137,7 @@ function paint(brush, palette, row, column) {
   brush.fillRect(x, y, side, side);
   brush.globalAlpha = 1;
   if (!told.matches) hatch(brush, palette.soft, x, y, side);
-  if (told.byRatings != null) corner(brush, palette.warn, x, y, side);
+  if (told.byRatings != null) corner(brush, palette.ink, x, y, side);
   if (marked.has(`${row},${column}`)) outline(brush, palette.ink, row, column, 2);
 }
 
