@@ -11,7 +11,7 @@ import numpy as np
 
 from arena.arrays import FloatArray, IntArray
 from arena.evaluation.nash_averaging import max_entropy_nash
-from arena.evaluation.payoff import WinCounts, wilson_interval, win_rates
+from arena.evaluation.payoff import WinCounts, wilson_interval
 from arena.evaluation.results_file import PairResults
 from arena.ratings import bradley_terry, pair_model
 from arena.ratings.strongest_cycle import ThreeCycle, strongest_cycle
@@ -32,10 +32,9 @@ class Report:
         score: (P, P) mean scores; NaN without games.
         score_low: (P, P) lower ends of their 95 % Wilson intervals; 0 without games.
         score_high: (P, P) upper ends; 1 without games.
-        predicted: (P, P) scores that the pair model predicts; 0.5 on the diagonal.
+        predicted: (P, P) scores that the pair model predicts, given the records of the pairs; 0.5 on the diagonal.
         components: (k, P, 2) positions (u, v) in each cyclic component.
-        nash: (P,) weights of the players in the maximum-entropy Nash mixture of the win rates. These are the scores,
-            drawn towards the predictions by eight games' worth.
+        nash: (P,) weights of the players in the maximum-entropy Nash mixture of the predictions.
         cycle: The strongest cycle of three in the predictions, or None.
     """
 
@@ -117,7 +116,7 @@ def evaluate(results: PairResults, components: int | None = None) -> Report:
         score_high=high,
         predicted=predicted,
         components=model.components,
-        nash=max_entropy_nash(win_rates(counts, predicted)),
+        nash=max_entropy_nash(predicted),
         cycle=strongest_cycle(predicted),
     )
 
