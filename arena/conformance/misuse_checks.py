@@ -95,6 +95,7 @@ def _try_one(
     Raises:
         ViolationError: The environment reacts wrongly.
     """
+    # The reference plays the same legal actions and never receives the illegal one.
     env, reference = (repeating.make(num_envs=ROWS_COMPARED, seed=0) for _ in range(2))
     seeds, rng = repeating.seeds("match").to(env.device), torch.Generator().manual_seed(repeating.seed)
     shown, again = env.reset(seeds), reference.reset(seeds)
@@ -133,6 +134,7 @@ def _spoil(
     head: ActionHead, value: float | None, actions: Actions, observation: Observation
 ) -> tuple[Actions, int, int] | None:
     """Replace an action of an active agent; return the actions, row and agent, or None if no agent qualifies now."""
+    # Only active agents: actions of inactive ones are ignored by contract.
     closed = ~observation.masks[head.name] if value is None else torch.ones_like(observation.active[..., None])
     index = first(observation.active & closed.any(dim=-1))
     if index is None:

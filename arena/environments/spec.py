@@ -282,6 +282,7 @@ class EnvironmentSpec:
             "limit_decides": self.limit_decides,
             "rules": dict(self.rules),
         }
+        # Canonical JSON: every process and version of Python must get the same hash.
         text = json.dumps(declared, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

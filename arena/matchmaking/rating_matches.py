@@ -203,6 +203,7 @@ def _factor(covariance: FloatArray) -> FloatArray:
     from scipy.linalg import cholesky
 
     factor = np.zeros_like(covariance)
+    # A Cholesky factor exists only for the players whose ratings are not fixed.
     unsure = np.flatnonzero(covariance.diagonal() > 0.0)
     if not (np.isfinite(covariance).all() and (covariance == covariance.T).all()):
         raise ValueError("covariance is not finite or not symmetric: pass PosteriorRatings.covariance")

@@ -91,6 +91,7 @@ def play_series(
     """
     if matches < 1:
         raise InputError(f"{matches} matches were asked for: give at least 1")
+    # One seed per pair: with sides swapped, luck that depends on the seed cancels in the mean score.
     seeds = [derive(seed, "match", pair) for pair in range((matches + 1) // 2)]
     rng = torch.Generator().manual_seed(derive(seed, "policies"))
     at_home = play(environment, a, b, seeds, rng, processes=processes, on_finished=on_finished, watcher=watcher)

@@ -88,6 +88,7 @@ def resolve(
         base.pop("role", None)  # a preset's role settings are a main's
     if role in EXPLOITERS:
         base = merge(base, {"environment": {"self_play": 0.0}})
+    # A hardware preset comes after the saved settings, because a resumed run may move to another machine.
     return validate(merge(base, saved, overlay_preset(overlay, name) if overlay else {}, own))
 
 

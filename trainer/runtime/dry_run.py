@@ -110,6 +110,7 @@ def estimate_run(config: TrainerConfig, ranks: int = 1) -> RunEstimate:
         agent_steps_per_update=ranks * shape.num_steps * learner.rows,
         samples_per_minibatch=ranks * samples,
         optimizer_steps_per_update=ppo.update_epochs * ppo.num_minibatches,
+        # Rounded up: the last update may exceed the goal.
         updates=-(-(config.run.total_timesteps or config.schedules.horizon_steps) // env_steps),
         goal=goal,
         decisions_ahead=effective_horizon(ppo.gamma, ppo.gae_lambda),

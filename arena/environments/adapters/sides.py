@@ -45,6 +45,7 @@ class HigherReturn:
 
     def score(self, home: float, away: float) -> float:
         """Return 1, 0.5 or 0."""
+        # The relative tolerance is for large returns, the absolute one for returns near 0.
         if math.isclose(home, away, rel_tol=LEVEL, abs_tol=LEVEL):
             return 0.5
         return 1.0 if home > away else 0.0

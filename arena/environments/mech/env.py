@@ -124,6 +124,7 @@ class MechEnvironment(SeededBatch):
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
         """Start a new match in every row (see `Environment.reset`)."""
         self._take_seeds(seeds)
+        # Reopening opens exactly the rows that ended.
         self.arrays["ended"].fill_(True)
         opening = self._stepping.reopen(batch.allocate_view(self.spec, self.num_envs, self.device))
         return self._observation(opening)
@@ -136,6 +137,7 @@ class MechEnvironment(SeededBatch):
         final = self._stepping.decide()
         self.on_decided()
         following = self._stepping.reopen(final)
+        # Copies, because the arrays are reused in the next step and results belong to the caller.
         report = {name: tensor.clone() for name, tensor in self._report.tensors.items() if name != "components"}
         return StepResult(
             observation=self._observation(following),

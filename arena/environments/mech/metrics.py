@@ -36,6 +36,7 @@ class MechMetrics:
         readers = _readers(env.config)
         self.measures, self._readers = tuple(readers), tuple(readers.values())
         self._ratios = RatioAccumulator(env.spec, env.num_envs, len(self.measures), env.device)
+        # Chained, because several meters and the recorder may observe the same matches.
         self._others_too = env.on_decided
         env.on_decided = self._keep
 

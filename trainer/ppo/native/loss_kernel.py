@@ -98,6 +98,7 @@ class NativeLoss:
         loss, metrics = value.new_empty(()), value.new_empty(MinibatchMetrics.size(heads))
         gradients = torch.zeros_like(inputs[1]), torch.zeros_like(inputs[2]), torch.empty_like(inputs[3])
         lanes = value.new_empty(2 * width + 4 * log_stds + heads, LANES)
+        # Sums in float64: with millions of samples, float32 would lose small terms.
         sums = torch.zeros(SINGLE_SUMS + HEAD_SUMS * heads + log_stds, LANES, dtype=torch.float64)
         loss_index = batch.index.new_empty(0) if batch.loss_index is None else batch.loss_index
         sizes = (len(batch.index), heads, width, layout.raw_size, layout.mask_size, log_stds)
@@ -134,6 +135,7 @@ class _Loss(torch.autograd.Function):
         loss, metrics, gradients = native.run(parameters, value, log_std, batch, weights)
         ctx.save_for_backward(*gradients)
         ctx.mark_non_differentiable(metrics)
+        # Otherwise autograd would allocate a gradient of zeros for the metrics in every backward pass.
         ctx.set_materialize_grads(False)
         return loss, metrics
 

@@ -176,16 +176,19 @@ class Bench:
         """Time rollouts and updates, after a first one that does not count."""
         timer = self.watch()
         times = []
+        # The first iteration compiles kernels and allocates memory.
         for _ in range(1 + iterations):
             self.collect()
             self.learn()
             times.append(timer.close())
+        # A median, because other programs of the machine slow single iterations.
         seconds = {name: statistics.median(each[name] for each in times[1:]) for name in times[0]}
         workers = len(self.collector.workers)
         env_steps = self.rollout.reward.shape[0] * self._config.environment.num_envs
         whole_s = seconds["rollout"] + seconds["update"]
         return Measurement(
             rollout_s=seconds["rollout"],
+            # Workers run in parallel, and their threads' times were summed.
             arena_s=seconds["arena"] / workers,
             acting_s=seconds["acting"] / workers,
             opponents_s=seconds["opponents"] / workers,

@@ -9,6 +9,7 @@ from arena.environments.adapters.openspiel.tree import NONE
 from arena.native.rng_kernels import derive
 from arena.native.warp import device_function, wp
 
+# Without fused operations a CPU and a GPU round alike.
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 
@@ -79,6 +80,7 @@ def draw(game: Game, move: int, seed: wp.int64, decisions: wp.int64) -> int:
     """Sample the successor of a move, from the match's seed and the number of decisions."""
     # In steps of 2^-24, like all random numbers of kernels.
     chance = wp.float64(derive(seed, decisions) >> wp.int64(39)) * wp.float64(wp.static(2.0**-24))
+    # Edges are cumulative probabilities plus the number of their move, so one sorted array serves all moves.
     target = wp.float64(move) + chance
     low, high = wp.int32(0), game.edge.shape[0]
     while low < high:

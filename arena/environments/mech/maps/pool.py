@@ -108,6 +108,7 @@ def _build_map(config: MechConfig, footprints: tuple[int, ...], number: int, spa
         routes = _find_routes(config, land, layers)
         if features == 0 or bool(routes.on_foot[formation].all()):
             return _Map(land, layers, routes)
+        # The same seed with fewer features, so that the maps stay the same in every process.
         features = features * 3 // 4
 
 
