@@ -21,8 +21,8 @@ def refuse(name: str, values: NDArray[np.generic], wrong: BoolArray, rule: str) 
         ValueError: An entry is wrong.
     """
     if wrong.any():
-        place = int(np.flatnonzero(wrong)[0])
-        raise ValueError(f"{name}[{place}] is {values[place]}: {rule}")
+        index = int(np.flatnonzero(wrong)[0])
+        raise ValueError(f"{name}[{index}] is {values[index]}: {rule}")
 
 
 def finite_column(name: str, values: ArrayLike, length: int | None = None) -> FloatArray:

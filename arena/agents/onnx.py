@@ -42,7 +42,7 @@ def stack_memory(memory: Sequence[Row | None], start: Row) -> dict[str, np.ndarr
 
 def split_memory(arrays: Mapping[str, Any], agents: int) -> list[Row]:
     """Split arrays (B, ...) into the memory of each of the B agents."""
-    return [{name: array[place] for name, array in arrays.items()} for place in range(agents)]
+    return [{name: array[index] for name, array in arrays.items()} for index in range(agents)]
 
 
 SUFFIXES = (".onnx",)

@@ -72,9 +72,9 @@ def tournament(
         ]
         print_json({"environment": environment, "matches": matches, "items": items, "next_cursor": None})
         return
-    table = make_table("", "player", "rating ± 2 RD", "points", *(f"v {place + 1}" for place in range(len(players))))
-    for place, index in enumerate(played.order):
+    table = make_table("", "player", "rating ± 2 RD", "points", *(f"v {rank + 1}" for rank in range(len(players))))
+    for rank, index in enumerate(played.order):
         scores = [f"{played.payoff[index, other]:.3f}" if other != index else "" for other in played.order]
         rating = f"{ratings.rating[index]:.0f} ± {2 * ratings.deviation[index]:.0f}"
-        table.add_row(str(place + 1), played.names[index], rating, f"{played.points[index]:g}", *scores)
+        table.add_row(str(rank + 1), played.names[index], rating, f"{played.points[index]:g}", *scores)
     stdout().print(table)

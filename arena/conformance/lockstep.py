@@ -81,13 +81,13 @@ class Lockstep:
         for name, ones, theirs in pairs:
             mine = ones[self._rows]
             differs = unlike(mine, theirs)
-            place = first(differs & compared.view(-1, *(1,) * (differs.dim() - 1)))
-            if place is None:
+            index = first(differs & compared.view(-1, *(1,) * (differs.dim() - 1)))
+            if index is None:
                 continue
-            row = int(self._rows[place[0]])
+            row = int(self._rows[index[0]])
             raise ViolationError(
-                f"{name}{_place(self._one.spec, name, place[1:])}: {_value(mine[place])} in one and "
-                f"{_value(theirs[place])} in the other",
+                f"{name}{_describe_index(self._one.spec, name, index[1:])}: {_value(mine[index])} in one and "
+                f"{_value(theirs[index])} in the other",
                 f"match of row {row} (seed {int(self._seeds[row])}), {when}",
             )
 
@@ -96,11 +96,11 @@ def _value(entry: Tensor) -> str:
     return f"{entry.item():.9g}" if entry.is_floating_point() else str(entry.item())
 
 
-def _place(spec: EnvironmentSpec, name: str, place: Sequence[int]) -> str:
+def _describe_index(spec: EnvironmentSpec, name: str, index: Sequence[int]) -> str:
     """Return the agent and the entry of an index."""
-    if not place:
+    if not index:
         return ""
-    agent = f" of {spec.name_agent(place[0])}"
-    if len(place) == 1:
+    agent = f" of {spec.name_agent(index[0])}"
+    if len(index) == 1:
         return agent
-    return f"{agent}, {spec.name_entry(place[1])}" if name.endswith("values") else f"{agent}, option {place[1]}"
+    return f"{agent}, {spec.name_entry(index[1])}" if name.endswith("values") else f"{agent}, option {index[1]}"

@@ -207,8 +207,8 @@ def check_scores(results: list[Result]) -> str:
 def _cause_of(error: ArenaError) -> str:
     """Return why a process cannot play: the error line and the last line of the traceback."""
     line, *traceback_lines = str(error).splitlines()
-    places = [each.strip() for each in traceback_lines if each.startswith("  File ")]
-    return f"{line} ({places[-1]})" if places else line
+    locations = [each.strip() for each in traceback_lines if each.startswith("  File ")]
+    return f"{line} ({locations[-1]})" if locations else line
 
 
 def _summary(spec: EnvironmentSpec) -> str:

@@ -17,8 +17,8 @@ def wrong_rewards(moment: Transition) -> Fault | None:
     env, reward = moment.env, moment.step.reward
     if fault := misshapen(env, "reward", reward, (env.num_envs, env.spec.num_agents), torch.float32):
         return fault
-    place = first(~torch.isfinite(reward))
-    return None if place is None else Fault(f"its reward is {float(reward[place])}", *place)
+    index = first(~torch.isfinite(reward))
+    return None if index is None else Fault(f"its reward is {float(reward[index])}", *index)
 
 
 class UnequalSums:
@@ -32,8 +32,8 @@ class UnequalSums:
         reward, over = moment.step.reward.double(), moment.step.over
         self._sum = self._sum + reward.sum(dim=1)
         self._size = self._size + reward.abs().sum(dim=1)
-        place = first(over & (self._sum.abs() > ZERO_SUM_TOLERANCE * (1.0 + self._size)))
-        fault = None if place is None else Fault(f"its rewards sum to {float(self._sum[place]):g}", *place)
+        index = first(over & (self._sum.abs() > ZERO_SUM_TOLERANCE * (1.0 + self._size)))
+        fault = None if index is None else Fault(f"its rewards sum to {float(self._sum[index]):g}", *index)
         self._sum, self._size = self._sum.masked_fill(over, 0.0), self._size.masked_fill(over, 0.0)
         return fault
 
@@ -44,12 +44,12 @@ def wrong_ends(moment: Transition) -> Fault | None:
     for name, flag in (("terminated", step.terminated), ("truncated", step.truncated), ("over", step.over)):
         if fault := misshapen(env, name, flag, (env.num_envs,), torch.bool):
             return fault
-    if place := first(step.terminated & step.truncated):
-        return Fault("it is both terminated and truncated", *place)
-    if place := first(step.over & ~step.ended):
-        return Fault("the match is over, but its last episode continues", *place)
-    if place := first(~step.over & (moment.lengths >= limit)):
-        return Fault(f"it continues after {int(moment.lengths[place]):,} decisions: max_decisions is {limit:,}", *place)
+    if index := first(step.terminated & step.truncated):
+        return Fault("it is both terminated and truncated", *index)
+    if index := first(step.over & ~step.ended):
+        return Fault("the match is over, but its last episode continues", *index)
+    if index := first(~step.over & (moment.lengths >= limit)):
+        return Fault(f"it continues after {int(moment.lengths[index]):,} decisions: max_decisions is {limit:,}", *index)
     return None
 
 
@@ -60,12 +60,12 @@ def wrong_outcomes(moment: Transition) -> Fault | None:
     for name, tensor, dtype in (("score", score, torch.float64), ("reason", reason, torch.int64)):
         if fault := misshapen(env, name, tensor, (env.num_envs,), dtype):
             return fault
-    if place := first(over & ~((score >= 0.0) & (score <= 1.0))):
-        return Fault(f"home's score is {float(score[place]):g}", *place)
-    if place := first(over & ((reason < 0) | (reason >= reasons))):
-        return Fault(f"its reason is {int(reason[place])}: the spec has {reasons}, from 0", *place)
-    if place := first(~over & ((score != NOBODY_WINS) | (reason != 0))):
-        return Fault(f"it continues, but has score {float(score[place]):g} and reason {int(reason[place])}", *place)
+    if index := first(over & ~((score >= 0.0) & (score <= 1.0))):
+        return Fault(f"home's score is {float(score[index]):g}", *index)
+    if index := first(over & ((reason < 0) | (reason >= reasons))):
+        return Fault(f"its reason is {int(reason[index])}: the spec has {reasons}, from 0", *index)
+    if index := first(~over & ((score != NOBODY_WINS) | (reason != 0))):
+        return Fault(f"it continues, but has score {float(score[index]):g} and reason {int(reason[index])}", *index)
     return None
 
 
@@ -74,10 +74,10 @@ def wrong_lengths(moment: Transition) -> Fault | None:
     decisions = moment.step.outcome.decisions
     if fault := misshapen(moment.env, "decisions", decisions, (moment.env.num_envs,), torch.int64):
         return fault
-    place = first(moment.step.over & (decisions != moment.lengths))
-    if place is None:
+    index = first(moment.step.over & (decisions != moment.lengths))
+    if index is None:
         return None
-    return Fault(f"it reports {int(decisions[place])} decisions, but had {int(moment.lengths[place])}", *place)
+    return Fault(f"it reports {int(decisions[index])} decisions, but had {int(moment.lengths[index])}", *index)
 
 
 class FinalObservation:
@@ -97,11 +97,11 @@ class FinalObservation:
         final, after = step.final_observation, step.observation
         for name, one, other in paired(parts_of(final), parts_of(after)):
             differs = unlike(one, other).flatten(1).any(dim=1) & ~step.ended
-            if place := first(differs):
-                return Fault(f"the episode continues, but {name} differ from the observation", *place)
+            if index := first(differs):
+                return Fault(f"the episode continues, but {name} differ from the observation", *index)
         cut = step.truncated & step.over & ~final.active.any(dim=1)
-        if place := first(cut):
-            return Fault("it was truncated, but no agent is active in its final observation", *place)
+        if index := first(cut):
+            return Fault("it was truncated, but no agent is active in its final observation", *index)
         return self._look_for_openings(moment)
 
     def _look_for_openings(self, moment: Transition) -> Fault | None:
@@ -125,10 +125,10 @@ def wrong_seeds(moment: Transition) -> Fault | None:
     """Check that a new match starts with the announced seed, and that the seed stays the same within a match."""
     now = moment.env.seeds
     due = torch.where(moment.step.over, moment.next_seeds, moment.seeds)
-    place = first(now != due)
-    if place is None:
+    index = first(now != due)
+    if index is None:
         return None
-    row = place[0]
+    row = index[0]
     when = "the next match started with seed" if bool(moment.step.over[row]) else "it continues, but seeds has"
     return Fault(f"{when} {int(now[row])}: expected {int(due[row])}", row)
 
@@ -142,7 +142,7 @@ class NoAliasing:
     def __call__(self, moment: Transition) -> Fault | None:
         """Compare the arrays of the previous step with their copies."""
         for name, tensor, copy in self._last:
-            if place := first(unlike(tensor, copy)):
-                return Fault(f"{name} of the previous decision have changed", place[0])
+            if index := first(unlike(tensor, copy)):
+                return Fault(f"{name} of the previous decision have changed", index[0])
         self._last = [(name, tensor, tensor.clone()) for name, tensor in tensors_of(moment.step)]
         return None

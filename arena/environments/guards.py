@@ -21,8 +21,8 @@ def forbid_exit(name: str) -> Iterator[None]:
     except (Exception, KeyboardInterrupt):
         raise
     except BaseException as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        where = "; ".join((*getattr(error, "__notes__", ()), f"{place.filename}, line {place.lineno}"))
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = "; ".join((*getattr(error, "__notes__", ()), f"{frame.filename}, line {frame.lineno}"))
         raise GameError(
             f"{name} raises {type(error).__name__}({error}) ({where}), which would end the program: let it end the "
             "match instead, or raise an Exception where something is wrong"

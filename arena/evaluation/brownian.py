@@ -31,23 +31,23 @@ class BoundedBrownianMotion:
     drift: float
     variance: float
 
-    def probability_below(self, time: float, place: float) -> float:
+    def probability_below(self, time: float, value: float) -> float:
         """Return the probability of an outcome below the observed one.
 
-            P(stopped at the lower bound by `time`) + P(not stopped by `time`, and below `place` then)
+            P(stopped at the lower bound by `time`) + P(not stopped by `time`, and below `value` then)
 
-        For `place` at the lower bound this is the probability of having stopped there by `time`. At the upper bound it
+        For `value` at the lower bound this is the probability of having stopped there by `time`. At the upper bound it
         is the probability of not having stopped there by `time`.
 
         Args:
             time: > 0.
-            place: Observed value, in [lower, upper].
+            value: Observed value, in [lower, upper].
         """
         height = self.upper - self.lower
         steepness = self.drift / self.variance
         if self.variance * time < _EARLY * height**2 or abs(steepness * height) > _STEEP:
-            return self._below_by_reflection(time, place)
-        return self._below_by_series(time, place)
+            return self._below_by_reflection(time, value)
+        return self._below_by_series(time, value)
 
     def mean_time(self) -> float:
         """Return the expected time until a bound is reached.
@@ -66,16 +66,16 @@ class BoundedBrownianMotion:
         rises = math.expm1(slope * self.lower) / math.expm1(-slope * height)
         return (self.lower + height * rises) / self.drift
 
-    def _below_by_series(self, time: float, place: float) -> float:
+    def _below_by_series(self, time: float, value: float) -> float:
         """Sum the eigenfunctions of the motion between two bounds, of wave number k = n pi / height.
 
             P(lower bound ever) - 2 / height sum_k exp(g (z - x) - (k^2 + g^2) v t / 2) sin(k x)
                                              (k cos(k z) - g sin(k z)) / (k^2 + g^2)
 
-        with g = drift / v, x the start and z the place, both above the lower bound. Each term solves the forward
+        with g = drift / v, x the start and z the value, both above the lower bound. Each term solves the forward
         equation of the distribution, d/dt F = v / 2 d2/dz2 F - drift d/dz F.
         """
-        height, start, above = self.upper - self.lower, -self.lower, place - self.lower
+        height, start, above = self.upper - self.lower, -self.lower, value - self.lower
         g = self.drift / self.variance
         terms = math.ceil(height / math.pi * math.sqrt(2.0 * _TERMS_END / (self.variance * time)))
         k = np.arange(1, terms + 1) * math.pi / height
@@ -86,13 +86,13 @@ class BoundedBrownianMotion:
         ever = math.expm1(2.0 * g * self.upper) / math.expm1(2.0 * g * height) if g else self.upper / height
         return ever - 2.0 / height * waves
 
-    def _below_by_reflection(self, time: float, place: float) -> float:
+    def _below_by_reflection(self, time: float, value: float) -> float:
         """Add the correction of each bound alone; the interaction of the two is negligible in this range."""
         from scipy.special import log_ndtr, ndtr  # lazy import: it would delay every command
 
         spread = math.sqrt(self.variance * time)
         g, mean = self.drift / self.variance, self.drift * time
         # In logarithms, because one factor overflows where the other underflows.
-        stopped_low = math.exp(2.0 * g * self.lower + log_ndtr((2.0 * self.lower - place + mean) / spread))
-        stopped_high = math.exp(2.0 * g * self.upper + log_ndtr((place - mean - 2.0 * self.upper) / spread))
-        return float(ndtr((place - mean) / spread)) + stopped_low - stopped_high
+        stopped_low = math.exp(2.0 * g * self.lower + log_ndtr((2.0 * self.lower - value + mean) / spread))
+        stopped_high = math.exp(2.0 * g * self.upper + log_ndtr((value - mean - 2.0 * self.upper) / spread))
+        return float(ndtr((value - mean) / spread)) + stopped_low - stopped_high

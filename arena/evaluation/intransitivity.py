@@ -105,4 +105,4 @@ def _shortest(beats: BoolArray, group: tuple[int, ...]) -> tuple[int, ...]:
     circle = [int(first)]
     while circle[-1] != second:
         circle.append(int(before[second, circle[-1]]))
-    return tuple(group[place] for place in [circle[0], *reversed(circle[1:])])
+    return tuple(group[index] for index in [circle[0], *reversed(circle[1:])])

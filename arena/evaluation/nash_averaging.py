@@ -109,8 +109,8 @@ def _most_even(lead: FloatArray, known: FloatArray) -> FloatArray:
 def _cone_rows(size: int) -> csc_array:
     """Return the negated (3 K, 2 K) rows that select t_i, p_i and nothing."""
     columns, rows = np.arange(size), 3 * np.arange(size)
-    places = np.concatenate((rows, rows + 1)), np.concatenate((size + columns, columns))
-    return csc_array((-np.ones(2 * size), places), shape=(3 * size, 2 * size))
+    cells = np.concatenate((rows, rows + 1)), np.concatenate((size + columns, columns))
+    return csc_array((-np.ones(2 * size), cells), shape=(3 * size, 2 * size))
 
 
 def _lead(win_rate: ArrayLike) -> FloatArray:

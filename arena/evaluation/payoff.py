@@ -83,14 +83,14 @@ def count_results(
     Raises:
         ValueError: Columns differ in length, a cell or score is out of range.
     """
-    place, points, fading = _columns(cell, score, learning)
-    refuse("cell", place, (place < 0) | (place >= cells), f"an index is in [0, {cells})")
+    index, points, fading = _columns(cell, score, learning)
+    refuse("cell", index, (index < 0) | (index >= cells), f"an index is in [0, {cells})")
     _require_decay(decay)
-    weight = _fading_weights(place, fading, decay)
+    weight = _fading_weights(index, fading, decay)
 
     def total(values: FloatArray | BoolArray) -> FloatArray:
         # bincount of empty arrays returns integers even with float weights
-        return np.bincount(place, weights=weight * values, minlength=cells).astype(np.float64, copy=False)
+        return np.bincount(index, weights=weight * values, minlength=cells).astype(np.float64, copy=False)
 
     return WinCounts(
         games=total(np.ones_like(points)),
@@ -139,14 +139,14 @@ def pool_recent(counts: WinCounts, matches: ArrayLike, lineage: ArrayLike, step:
     """
     whose, when, met = np.asarray(lineage), np.asarray(step), np.asarray(matches, dtype=np.float64)
     order = np.lexsort((when, whose))
-    _, place = np.unique(whose[order], return_inverse=True)
+    _, index = np.unique(whose[order], return_inverse=True)
     through = np.cumsum(met[order])
-    last = np.append(place[1:] != place[:-1], True) if place.size else np.zeros(0, dtype=np.bool_)
-    weight = np.power(DECAY, through[last][place] - through)
+    last = np.append(index[1:] != index[:-1], True) if index.size else np.zeros(0, dtype=np.bool_)
+    weight = np.power(DECAY, through[last][index] - through)
 
     def pooled(column: FloatArray) -> FloatArray:
         cells = np.empty(column.size)
-        cells[order] = np.bincount(place, weights=weight * column[order])[place] if place.size else 0.0
+        cells[order] = np.bincount(index, weights=weight * column[order])[index] if index.size else 0.0
         return cells
 
     return WinCounts(*(pooled(getattr(counts, field.name)) for field in fields(WinCounts)))
@@ -290,15 +290,15 @@ def _fading_weights(cell: IntArray, learning: BoolArray, decay: float) -> FloatA
 
 
 def _columns(cell: ArrayLike, score: ArrayLike, learning: ArrayLike) -> tuple[IntArray, FloatArray, BoolArray]:
-    place = np.asarray(cell, dtype=np.int64)
+    index = np.asarray(cell, dtype=np.int64)
     points = np.asarray(score, dtype=np.float64)
     fading = np.asarray(learning, dtype=np.bool_)
-    if place.ndim != 1 or not place.shape == points.shape == fading.shape:
+    if index.ndim != 1 or not index.shape == points.shape == fading.shape:
         raise ValueError(
-            f"columns have shapes {place.shape}, {points.shape} and {fading.shape}: pass one value per game"
+            f"columns have shapes {index.shape}, {points.shape} and {fading.shape}: pass one value per game"
         )
     refuse("score", points, ~((points >= 0.0) & (points <= 1.0)), "a score must be in [0, 1]")
-    return place, points, fading
+    return index, points, fading
 
 
 def _require_decay(decay: float) -> None:

@@ -215,15 +215,15 @@ def estimate(counts: ArrayLike, config: SprtConfig) -> EloEstimate:
     jumps = _jumps(n, config.elo0, config.elo1)
     llr = float(n @ jumps)
     # The motion stops exactly on a bound, but the observed ratio overshoots it.
-    place = min(max(llr, config.lower), config.upper)
+    bounded_llr = min(max(llr, config.lower), config.upper)
     # past a bound: the time at which the test crossed it
-    time = float(n.sum()) * (place / llr if place != llr else 1.0)
+    time = float(n.sum()) * (bounded_llr / llr if bounded_llr != llr else 1.0)
 
     def below(tilt: float) -> float:
         share = _tilted(n, tilt)
         drift = float(share @ jumps)
         variance = float(share @ np.square(jumps - drift))
-        return BoundedBrownianMotion(config.lower, config.upper, drift, variance).probability_below(time, place)
+        return BoundedBrownianMotion(config.lower, config.upper, drift, variance).probability_below(time, bounded_llr)
 
     ends = _tilt(n, ELO_LIMIT), _tilt(n, -ELO_LIMIT)
     tail = 0.5 * (1.0 - _CONFIDENCE)
@@ -334,8 +334,8 @@ def _overshoot(llr: FloatArray) -> FloatArray:
 
 def _shared_among(scores: FloatArray, cells: int) -> FloatArray:
     """Return (N, cells) one-hot counts; a score between two cells is divided linearly."""
-    place = scores * (cells - 1)
-    return np.asarray(np.maximum(0.0, 1.0 - np.abs(place[:, None] - np.arange(cells))))
+    position = scores * (cells - 1)
+    return np.asarray(np.maximum(0.0, 1.0 - np.abs(position[:, None] - np.arange(cells))))
 
 
 def _filled(counts: ArrayLike) -> FloatArray:

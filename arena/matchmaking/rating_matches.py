@@ -107,10 +107,10 @@ def pairs_with(
     away = _POINTS_A_MEETING * waiting.met[[player]].toarray()[0]
     away[player] = np.inf
     others = np.empty(count, dtype=np.int64)
-    for place in range(count):
+    for index in range(count):
         sample = rng.normal(rating, deviation)
-        others[place] = np.argmin(np.abs(sample - sample[player]) + away)
-        away[others[place]] += _POINTS_A_MEETING
+        others[index] = np.argmin(np.abs(sample - sample[player]) + away)
+        away[others[index]] += _POINTS_A_MEETING
     return np.column_stack([np.full(count, player), others])
 
 

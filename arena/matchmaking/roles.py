@@ -386,10 +386,10 @@ def _mains_branch(against: OpponentTable, share: float, live_above: float) -> Br
     """Divide a share evenly among the other mains; a main that is too strong is replaced by its snapshots."""
     weights, met = np.zeros_like(against.win_rates), np.zeros(against.win_rates.size, dtype=np.bool_)
     rivals = against.rival_mains
-    for place in rivals:
-        chosen = np.array([place])
-        if against.recent_win_rates[place] <= live_above:
-            chosen = np.flatnonzero(against.lineage == against.lineage[place])
+    for index in rivals:
+        chosen = np.array([index])
+        if against.recent_win_rates[index] <= live_above:
+            chosen = np.flatnonzero(against.lineage == against.lineage[index])
         weights[chosen] += pfsp_weights(against.win_rates[chosen], "variance") / rivals.size
         met[chosen] = True
     wanted = f"current mains with a win rate above {live_above:.0%}, otherwise their snapshots"

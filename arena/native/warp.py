@@ -80,9 +80,9 @@ class Launch:
     """
 
     def __init__(self, kernel: wp.Kernel, sizes: int, addresses: int) -> None:
-        numbers, places = torch.zeros(sizes, dtype=torch.int32), torch.zeros(addresses, dtype=torch.int64)
-        self._numbers, self._places = numbers.numpy(), places.numpy()
-        self._launch = recorded(kernel, 1, [wp.from_torch(numbers), wp.from_torch(places, dtype=wp.uint64)])
+        numbers, pointers = torch.zeros(sizes, dtype=torch.int32), torch.zeros(addresses, dtype=torch.int64)
+        self._numbers, self._pointers = numbers.numpy(), pointers.numpy()
+        self._launch = recorded(kernel, 1, [wp.from_torch(numbers), wp.from_torch(pointers, dtype=wp.uint64)])
         self._lock = threading.Lock()
 
     def __call__(self, sizes: Sequence[int], addresses: Sequence[int]) -> list[int]:
@@ -92,7 +92,7 @@ class Launch:
         """
         with self._lock:
             # The launch is recorded once with these two arrays, so a call only has to fill them.
-            self._numbers[:], self._places[:] = sizes, addresses
+            self._numbers[:], self._pointers[:] = sizes, addresses
             self._launch.launch()
             left: list[int] = self._numbers.tolist()
             return left

@@ -182,7 +182,7 @@ def _play(
     """Play all seeds; the policies of a row are the same in all its matches."""
     schedule = _Schedule(env, seeds)
     lineups = [SidePolicies(side, agents) for side, agents in zip(sides, env.spec.agents_per_side, strict=True)]
-    places = [env.spec.side(away) for away in (False, True)]
+    side_agents = [env.spec.side(away) for away in (False, True)]
     external = any(lineup.external for lineup in lineups)
     with torch.inference_mode():
         with forbid_exit(env.spec.name):
@@ -193,7 +193,7 @@ def _play(
         while not schedule.complete:
             choices = [
                 lineup.act(observation.side(agents), episode_start, rng, schedule.queried if lineup.external else None)
-                for lineup, agents in zip(lineups, places, strict=True)
+                for lineup, agents in zip(lineups, side_agents, strict=True)
             ]
             actions = {name: torch.cat([side[name] for side in choices], dim=1) for name in choices[0]}
             forfeited = schedule.forfeit(*(lineup.faults for lineup in lineups)) if external else 0

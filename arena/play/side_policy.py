@@ -115,8 +115,8 @@ class _Stack:
         self._stack = PolicyEnsemble(networks[0].architecture, len(slots), device)
         for slot, network in enumerate(slots.values()):
             self._stack.put(slot, network)
-        place = {key: slot for slot, key in enumerate(slots)}
-        slot_of_row = torch.tensor([place[id(network)] for network in networks]).repeat_interleave(rows_each)
+        slot_of = {key: slot for slot, key in enumerate(slots)}
+        slot_of_row = torch.tensor([slot_of[id(network)] for network in networks]).repeat_interleave(rows_each)
         self._seated = self._stack.assign_rows(slot_of_row)
 
     def initial_state(self, rows: int) -> State:
@@ -137,5 +137,5 @@ def _group(policy: Policy) -> Hashable:
 
 def _gathered(parts: Sequence[tuple[Int[Tensor, " R"], Actions]]) -> Actions:
     """Merge the actions of all groups in row order."""
-    places = torch.cat([rows for rows, _ in parts]).argsort()
-    return {name: torch.cat([actions[name] for _, actions in parts])[places] for name in parts[0][1]}
+    order = torch.cat([rows for rows, _ in parts]).argsort()
+    return {name: torch.cat([actions[name] for _, actions in parts])[order] for name in parts[0][1]}

@@ -188,8 +188,12 @@ def _page_of(request: Request) -> tuple[str, str]:
 
 def _sign_in_for(path: str, question: str) -> str:
     """Return the URL of the sign-in form that leads to a page afterwards."""
-    place = f"{path}?{question}" if question else path
-    return f"{SIGN_IN}?next={quote(place)}" if place not in ("", "/") and len(place) <= DESTINATION_MAX else SIGN_IN
+    destination = f"{path}?{question}" if question else path
+    return (
+        f"{SIGN_IN}?next={quote(destination)}"
+        if destination not in ("", "/") and len(destination) <= DESTINATION_MAX
+        else SIGN_IN
+    )
 
 
 def error_page(request: Request, error: LeagueError) -> HTMLResponse:

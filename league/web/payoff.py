@@ -128,15 +128,15 @@ def against(
     with league.database.read() as session:
         drawn = _drawn(session, league, visit, params)
         deviating = deviations.get_deviations(session, league.population, visit.environment)
-    places = [place for place, each in enumerate(drawn.players) if each.id == player]
-    if not places:
+    indices = [index for index, each in enumerate(drawn.players) if each.id == player]
+    if not indices:
         raise UnknownPlayerError(player, "the matrix does not show it", "show more of them")
     row = [
-        replace(_against(drawn, places[0], place), disagreement=deviating.find(player, opponent.id))
-        for place, opponent in enumerate(drawn.players)
-        if place != places[0]
+        replace(_against(drawn, indices[0], index), disagreement=deviating.find(player, opponent.id))
+        for index, opponent in enumerate(drawn.players)
+        if index != indices[0]
     ]
-    return visit.part("_payoff_against.html", player=drawn.players[places[0]], row=row)
+    return visit.part("_payoff_against.html", player=drawn.players[indices[0]], row=row)
 
 
 def _drawn(session: Session, league: AppState, visit: Visit, params: PageQuery) -> PayoffMatrix:
@@ -159,16 +159,16 @@ def _deviating_cells(drawn: PayoffMatrix, deviating: Deviations) -> dict[int, in
 
 def _edges(drawn: PayoffMatrix, cycle: tuple[int, ...]) -> list[Edge]:
     pairs = zip(cycle, [*cycle[1:], cycle[0]], strict=True)
-    return [Edge(drawn.players[place], drawn.players[after], _against(drawn, place, after)) for place, after in pairs]
+    return [Edge(drawn.players[index], drawn.players[after], _against(drawn, index, after)) for index, after in pairs]
 
 
-def _against(drawn: PayoffMatrix, place: int, other: int) -> Against:
+def _against(drawn: PayoffMatrix, index: int, other: int) -> Against:
     return Against(
         opponent=drawn.players[other],
-        win_rate=float(drawn.win_rate[place, other]),
-        low=float(drawn.low[place, other]),
-        high=float(drawn.high[place, other]),
-        matches=int(drawn.matches[place, other]),
+        win_rate=float(drawn.win_rate[index, other]),
+        low=float(drawn.low[index, other]),
+        high=float(drawn.high[index, other]),
+        matches=int(drawn.matches[index, other]),
     )
 
 

@@ -118,7 +118,7 @@ def columns(sides: tuple[str, str] | None) -> list[Column]:
         Column("home", f"Home, {home}", "number wide side", "Rating at home, against players away"),
         Column("away", f"Away, {away}", "number wide side", "Rating away, against players at home"),
     )
-    after = next(place for place, column in enumerate(COLUMNS, start=1) if column.sort == "rating")
+    after = next(index for index, column in enumerate(COLUMNS, start=1) if column.sort == "rating")
     return [*COLUMNS[:after], *(of_sides if sides else ()), *COLUMNS[after:]]
 
 

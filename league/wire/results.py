@@ -136,12 +136,12 @@ def _unreadable(item: object, error: ValidationError) -> UnreadableResult:
     first = error.errors()[0]
     named = item if isinstance(item, dict) else {}
     lease_id, sequence = named.get("lease_id"), named.get("sequence")
-    place = ".".join(str(part) for part in first["loc"][1:]) or "item"
+    location = ".".join(str(part) for part in first["loc"][1:]) or "item"
     return UnreadableResult(
         lease_id=lease_id if isinstance(lease_id, str) and storable_lease_id(lease_id) else "",
         sequence=sequence if type(sequence) is int else -1,
         content=repr(item),
-        detail=f"unreadable result: {place}={first['input']!a:.120}: {reason(first)}; see /docs for the fields",
+        detail=f"unreadable result: {location}={first['input']!a:.120}: {reason(first)}; see /docs for the fields",
     )
 
 

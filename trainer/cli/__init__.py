@@ -58,9 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         _refuse(missing)
     except OSError as error:
-        place = error.filename or "writing the run folder"
+        target = error.filename or "writing the run folder"
         remedy = "free the disk or choose another --run" if error.errno in FULL else "choose another --run"
-        typer.echo(f"trainer: {place}: {error.strerror}; {remedy}", err=True)
+        typer.echo(f"trainer: {target}: {error.strerror}; {remedy}", err=True)
         sys.exit(FAILURE)
 
 

@@ -22,15 +22,15 @@ def explain(error: ValidationError, fields: Mapping[str, Mapping[str, Schema]]) 
     path, reason = first["loc"], first["msg"].removeprefix("Value error, ")
     if len(path) == 1 or not path:  # a rule between keys, which names them
         return reason
-    place = f"{'.'.join(map(str, path))} is {first['input']!r}"
+    location = f"{'.'.join(map(str, path))} is {first['input']!r}"
     if first["type"] == "value_error":  # the message is one of our validators
-        return f"{place}: {reason}"
+        return f"{location}: {reason}"
     section, key, *inner = map(str, path)
     schema = fields[section][key]
     if inner:
-        return f"{place}: give {describe_type(_member(schema))}"
+        return f"{location}: give {describe_type(_member(schema))}"
     example = "" if schema["default"] is None else f", such as the default {to_toml_value(schema['default'])}"
-    return f"{place}: give {describe_type(schema)}{example}"
+    return f"{location}: give {describe_type(schema)}{example}"
 
 
 def describe_type(schema: Schema) -> str:

@@ -30,18 +30,18 @@ def blame_game(name: str, for_what: str) -> Iterator[None]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # user code may raise anything, including SystemExit
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{place.filename}, line {place.lineno}"
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{frame.filename}, line {frame.lineno}"
         raise GameError(f"{name} cannot {for_what}: {type(error).__name__}: {error} ({where}): fix it") from error
 
 
-def unpack(name: str, what: str, told: Any, parts: tuple[str, ...]) -> Any:  # noqa: ANN401  any value
+def unpack(name: str, what: str, result: Any, parts: tuple[str, ...]) -> Any:  # noqa: ANN401  any value
     """Check the number of values that a game returned.
 
     Raises:
         ArenaError: The number is wrong.
     """
-    if isinstance(told, tuple | list) and len(told) == len(parts):
-        return told
-    returned = f"{len(told)} things" if isinstance(told, tuple | list) else f"a {type(told).__name__}"
+    if isinstance(result, tuple | list) and len(result) == len(parts):
+        return result
+    returned = f"{len(result)} things" if isinstance(result, tuple | list) else f"a {type(result).__name__}"
     raise GameError(f"{name} returns {returned} from {what}: return {', '.join(parts)}")

@@ -54,9 +54,9 @@ def find_target(senses: Percept) -> Target:
     slot = known.long() - 1
     for index in reversed(range(len(visible))):
         slot = slot.masked_fill(visible[index], index)
-    place = slot.clamp(min=0).unsqueeze(0)
-    way = torch.cat([senses.ahead.gather(0, place), senses.left.gather(0, place)]) * known
-    return Target(slot, way, length(way), known, visible.gather(0, place)[0])
+    clamped_slot = slot.clamp(min=0).unsqueeze(0)
+    way = torch.cat([senses.ahead.gather(0, clamped_slot), senses.left.gather(0, clamped_slot)]) * known
+    return Target(slot, way, length(way), known, visible.gather(0, clamped_slot)[0])
 
 
 def pull_triggers(senses: Percept, target: Target, mask: Bool[Tensor, "R triggers"]) -> Bool[Tensor, "R triggers"]:

@@ -81,15 +81,15 @@ class ActorCritic(nn.Module):
         self.sets = nn.ModuleList(SetEncoder(architecture.encoder, layout) for layout in architecture.sets)
         self.images = nn.ModuleList(ImageEncoder(layout) for layout in architecture.images)
         self.embeddings = nn.ModuleList(EmbeddingEncoder(layout) for layout in architecture.embeddings)
-        width = sum(place.stop - place.start for place in self._rest) + sum(
+        width = sum(columns.stop - columns.start for columns in self._rest) + sum(
             layout.features for layout in separate_blocks
         )
         return (width + sum(layout.summary_size for layout in architecture.sets), *architecture.encoder_sizes)
 
     def apply_declared_scales(self) -> None:
         """Set the statistics of slices with a fixed scale to mean 0 and that scale."""
-        for place, scale in self.architecture.fixed_scales:
-            self.observation_mean[place], self.observation_std[place] = 0.0, scale
+        for columns, scale in self.architecture.fixed_scales:
+            self.observation_mean[columns], self.observation_std[columns] = 0.0, scale
 
     @property
     def log_std(self) -> Float[Tensor, " G"]:
@@ -160,8 +160,8 @@ class ActorCritic(nn.Module):
     def numeric_mask(self, values: Float[Tensor, "N D"]) -> Bool[Tensor, "N D"]:
         """Mask of the observation entries that are quantities: neither absent set members nor categories."""
         numeric_mask = observed_mask(values, self.architecture.sets)
-        for place in self.architecture.categorical_slices:
-            numeric_mask[..., place] = False
+        for columns in self.architecture.categorical_slices:
+            numeric_mask[..., columns] = False
         return numeric_mask
 
     def _encode(self, values: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -171,7 +171,7 @@ class ActorCritic(nn.Module):
             return self.encoder(self._for_module(values, normalised)), []
         encoded = [encode(values, normalised) for encode in self.sets]
         if encoded or not self.architecture.is_stackable:
-            alone = [normalised[..., place] for place in self._rest]
+            alone = [normalised[..., columns] for columns in self._rest]
             seen = [encode(normalised) for encode in self.images] + [encode(values) for encode in self.embeddings]
             normalised = torch.cat([*alone, *seen, *(summary for _, summary in encoded)], dim=-1)
         return self.encoder(normalised), [members for members, _ in encoded]
@@ -179,8 +179,8 @@ class ActorCritic(nn.Module):
     def _for_module(self, values: Tensor, normalised: Tensor) -> Tensor:
         """Return the observation for a user module: categories unscaled, absent set members 0."""
         scaled = normalised.where(observed_mask(values, self.architecture.sets), 0.0)
-        for place in self.architecture.categorical_slices:
-            scaled[..., place] = values[..., place]
+        for columns in self.architecture.categorical_slices:
+            scaled[..., columns] = values[..., columns]
         return scaled
 
     def _heads(self, output: Tensor, members: list[Tensor]) -> PolicyOutput:

@@ -116,12 +116,12 @@ class Architecture:
             return tuple(
                 (each.columns, each.limit) for each in self.module.inputs if each.kind is not InputKind.NUMBERS
             )
-        images = [(place, each.limit) for each in self.images for place in each.slices]
-        return (*images, *((place, 1.0) for each in self.embeddings for place in each.slices))
+        images = [(columns, each.limit) for each in self.images for columns in each.slices]
+        return (*images, *((columns, 1.0) for each in self.embeddings for columns in each.slices))
 
     @property
     def categorical_slices(self) -> tuple[slice, ...]:
         """Slices of the observation that hold category numbers."""
         if self.module is not None:
             return tuple(each.columns for each in self.module.inputs if each.kind is InputKind.CHOICES)
-        return tuple(place for each in self.embeddings for place in each.slices)
+        return tuple(columns for each in self.embeddings for columns in each.slices)

@@ -47,7 +47,7 @@ class SetLayout:
             ArenaError: A mask refers to a block that does not exist, or that does not have one row per member.
         """
         shapes = {block.name: block.shape for block in spec.observation}
-        starts = {name: place.start for name, place in spec.layout.items()}
+        starts = {name: columns.start for name, columns in spec.layout.items()}
         for mask in spec.observation:
             for name in mask.describes if isinstance(mask, MemberMask) else ():
                 if name not in shapes or shapes[name][:1] != mask.shape:
@@ -93,8 +93,8 @@ class SetLayout:
         """Return the features of every member; those of absent members are 0."""
         shape = (*normalised.shape[:-1], self.members)
         blocks = [
-            normalised[..., place].reshape(*shape, length)
-            for place, (_, length) in zip(self.slices[1:], self.blocks, strict=True)
+            normalised[..., columns].reshape(*shape, length)
+            for columns, (_, length) in zip(self.slices[1:], self.blocks, strict=True)
         ]
         # `where` and not a product: 0 times infinity is NaN.
         return torch.cat(blocks, dim=-1).where(present_mask, 0.0)
@@ -132,8 +132,8 @@ def observed_mask(values: Float[Tensor, "... D"], sets: Iterable[SetLayout]) -> 
     numeric_mask = torch.ones_like(values, dtype=torch.bool)
     for layout in sets:
         present_mask = layout.present_mask(values)
-        for place, (_, length) in zip(layout.slices[1:], layout.blocks, strict=True):
-            numeric_mask[..., place] = present_mask.expand(*present_mask.shape[:-1], length).flatten(-2)
+        for columns, (_, length) in zip(layout.slices[1:], layout.blocks, strict=True):
+            numeric_mask[..., columns] = present_mask.expand(*present_mask.shape[:-1], length).flatten(-2)
     return numeric_mask
 
 
@@ -154,12 +154,14 @@ def remaining_slices(size: int, layouts: Iterable[HasSlices]) -> list[slice]:
         ArenaError: A layout reaches outside the observation, or two layouts overlap.
     """
     gaps, end = [], 0
-    for place in sorted((place for layout in layouts for place in layout.slices), key=lambda place: place.start):
-        if not end <= place.start < place.stop <= size:
+    for columns in sorted(
+        (columns for layout in layouts for columns in layout.slices), key=lambda columns: columns.start
+    ):
+        if not end <= columns.start < columns.stop <= size:
             raise GameError(
-                f"a set, an image or choices occupy [{place.start}, {place.stop}) of an observation of {size} floats: "
-                "keep them inside it and apart"
+                f"a set, an image or choices occupy [{columns.start}, {columns.stop}) of an observation of {size} "
+                "floats: keep them inside it and apart"
             )
-        gaps.append(slice(end, place.start))
-        end = place.stop
+        gaps.append(slice(end, columns.start))
+        end = columns.stop
     return [gap for gap in (*gaps, slice(end, size)) if gap.stop > gap.start]

@@ -92,7 +92,7 @@ class TerminalView:
         return cells
 
     def _draw_rosters(self, scene: Scene) -> Table:
-        tally = count_up(self._recording, scene.frame)
+        counts = count_up(self._recording, scene.frame)
         roster = Table.grid(padding=(0, 1, 0, 0))
         for heading in ("", "hp", "heat", "kills", "damage"):
             roster.add_column(heading, justify="right" if heading in ("kills", "damage") else "left", no_wrap=True)
@@ -106,8 +106,8 @@ class TerminalView:
             roster.add_row(
                 Text(name_mech(self._header, mech.agent).text, _style(colour)),
                 *(bars if mech.alive else (Text("lost", _style(colour)), Text())),
-                str(tally.kills[mech.agent] or ""),
-                f"{tally.dealt[mech.agent] / 10:.0f}",
+                str(counts.kills[mech.agent] or ""),
+                f"{counts.dealt[mech.agent] / 10:.0f}",
             )
         return roster
 

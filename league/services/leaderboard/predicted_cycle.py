@@ -85,8 +85,8 @@ def _find(session: Session, population: Population) -> Sequence[CycleWin]:
     chosen = shown[list(cycle.players)]
     by_ratings = expected_score(population.ratings, chosen, np.roll(chosen, -1))
     wins = []
-    for place, predicted in enumerate(cycle.win_rates):
-        player, opponent = players[place], players[(place + 1) % len(players)]
+    for position, predicted in enumerate(cycle.win_rates):
+        player, opponent = players[position], players[(position + 1) % len(players)]
         counts, matches = pair_records.against(pair_records.of_player(session, player.id), player.id, ids)
         other = ids.index(opponent.id)
         wins.append(
@@ -95,7 +95,7 @@ def _find(session: Session, population: Population) -> Sequence[CycleWin]:
                 name=display_name(player),
                 opponent_id=opponent.id,
                 opponent=display_name(opponent),
-                by_ratings=float(by_ratings[place]),
+                by_ratings=float(by_ratings[position]),
                 predicted=predicted,
                 observed=float(counts.points[other] / counts.games[other]) if matches[other] else None,
                 matches=int(matches[other]),

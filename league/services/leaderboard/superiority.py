@@ -88,11 +88,11 @@ def _compare(session: Session, settings: Settings, environment: str) -> Comparis
         settings.refit,
     )
     order = np.argsort(-fitted.fit.rating, kind="stable").tolist()
-    shown = [place for place in order if players[fitted.ids[place]].standing not in rated_players.OUT_OF_PLAY][:MOST]
+    shown = [index for index in order if players[fitted.ids[index]].standing not in rated_players.OUT_OF_PLAY][:MOST]
     last = select(func.max(Period.id)).where(Period.environment == environment)
     return Comparison(
         period_id=session.scalar(last),
-        players=[_name(players[fitted.ids[place]]) for place in shown],
+        players=[_name(players[fitted.ids[index]]) for index in shown],
         rating=fitted.fit.rating[shown],
         deviation=fitted.fit.deviation[shown],
         superiority=fitted.fit.superiority(np.array(shown, dtype=np.int64)),

@@ -92,9 +92,9 @@ def choose_gate(
     """
     everything = population.cached("gates", lambda: _open_gates(session, population.environment))
     playable = [each for each in everything if each.id not in decided and _can_play(evaluator, each, population)]
-    asked_for = [each for each in playable if not each.by_rule]
-    if asked_for or (playable and rng.random() < rule_share):
-        choices = asked_for or playable
+    requested = [each for each in playable if not each.by_rule]
+    if requested or (playable and rng.random() < rule_share):
+        choices = requested or playable
         return choices[rng.integers(len(choices))]
     return None
 

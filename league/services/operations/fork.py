@@ -152,12 +152,12 @@ def view_of(session: Session, cut: Cut) -> View:
     at = cut.at
     by_environment = [and_(Match.environment == each, Match.id <= last) for each, last in cut.matches.items()]
     matches = or_(false(), *by_environment)
-    kept_matches = select(Match.id).where(matches)
+    copied_matches = select(Match.id).where(matches)
     leases = or_(Lease.granted_at <= at, Lease.id.in_(select(Match.lease_id).where(matches)))
     periods = _periods(cut)
     players = Player.created_at <= at
     published = select(Player.checkpoint).where(players)
-    referred = or_(Refusal.match_id.is_(None), Refusal.match_id.in_(kept_matches))
+    referred = or_(Refusal.match_id.is_(None), Refusal.match_id.in_(copied_matches))
     records = {each: _records(session, cut, each) for each in sorted(cut.matches)}
     tables: dict[str, Select[Any] | list[dict[str, Any]]] = {
         "tokens": _rows(Token, true()),
@@ -175,9 +175,9 @@ def view_of(session: Session, cut: Cut) -> View:
         "unplayable_reports": _reports(at),
         "matches": _rows(Match, matches),
         "measure_sets": _rows(MeasureSet, true()),
-        "behaviours": _rows(Behaviour, Behaviour.match_id.in_(kept_matches)),
+        "behaviours": _rows(Behaviour, Behaviour.match_id.in_(copied_matches)),
         "metric_points": _rows(MetricPoint, MetricPoint.reported_at <= at),
-        "replays": _rows(Replay, Replay.match_id.in_(kept_matches)),
+        "replays": _rows(Replay, Replay.match_id.in_(copied_matches)),
         "refusals": _rows(Refusal, and_(Refusal.refused_at <= at, referred)),
         "periods": _rows(Period, periods),
         "ratings": _rows(Rating, Rating.period_id.in_(select(Period.id).where(periods))),

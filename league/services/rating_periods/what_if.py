@@ -32,7 +32,7 @@ from league.services.ratings.state import EMPTY
 from league.settings import Settings
 
 _RULE = ("tau", "deviation_floor", "deviation_cap", "volatility_cap", "burst_games", "refit")
-_SURENESS_MAX = 1.0 - 1e-6  # clips predictions, so that one surprise does not dominate the log loss
+_PROBABILITY_MAX = 1.0 - 1e-6  # clips predictions, so that one surprise does not dominate the log loss
 
 
 @dataclass(frozen=True)
@@ -209,38 +209,38 @@ def _ends(games: MatchArrays, period_games: int) -> list[int]:
     ends: list[int] = []
     active: set[int] = set()
     start = 0
-    for place, (home, away) in enumerate(zip(games.home.tolist(), games.away.tolist(), strict=True)):
+    for index, (home, away) in enumerate(zip(games.home.tolist(), games.away.tolist(), strict=True)):
         active.add(home)
         active.add(away)
-        if 2 * (place + 1 - start) >= period_games * len(active):
-            ends.append(place)
+        if 2 * (index + 1 - start) >= period_games * len(active):
+            ends.append(index)
             active.clear()
-            start = place + 1
+            start = index + 1
     return ends
 
 
 def _follow(steps: Iterator[Step], cuts: Sequence[Cut], roster: Roster) -> tuple[Backtest, Mapping[int, PlayerRating]]:
     """Run through periods; return the backtest and the ratings after the last one."""
     entries: Mapping[int, PlayerRating] = {}
-    matches, surprise = 0, 0.0
+    matches, log_loss = 0, 0.0
     for step in steps:
         count, total = _log_loss({**roster.newcomers, **step.before.entries}, step.games)
-        matches, surprise = matches + count, surprise + total
+        matches, log_loss = matches + count, log_loss + total
         entries = step.after.entries
     rule = cuts[-1][1]
-    return Backtest(rule.id, rule.stored(), len(cuts), surprise / matches if matches else None), entries
+    return Backtest(rule.id, rule.stored(), len(cuts), log_loss / matches if matches else None), entries
 
 
 def _log_loss(entries: Mapping[int, PlayerRating], games: MatchArrays) -> tuple[int, float]:
     """Return the number of matches between two players and the sum of their log losses."""
     ids = np.array(games.players, dtype=np.int64)
     ratings = as_ratings([entries[player] for player in ids.tolist()])
-    apart = games.home != games.away
-    home, away = np.searchsorted(ids, games.home[apart]), np.searchsorted(ids, games.away[apart])
-    expected = np.clip(expected_score(ratings, home, away), 1.0 - _SURENESS_MAX, _SURENESS_MAX)
-    score = games.score[apart]
+    different = games.home != games.away
+    home, away = np.searchsorted(ids, games.home[different]), np.searchsorted(ids, games.away[different])
+    expected = np.clip(expected_score(ratings, home, away), 1.0 - _PROBABILITY_MAX, _PROBABILITY_MAX)
+    score = games.score[different]
     loss = -(score * np.log(expected) + (1.0 - score) * np.log1p(-expected))
-    return int(apart.sum()), float(loss.sum())
+    return int(different.sum()), float(loss.sum())
 
 
 def _ranked(entries: Mapping[int, PlayerRating]) -> dict[int, Place]:

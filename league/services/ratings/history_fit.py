@@ -106,8 +106,8 @@ def reseeded(entries: Mapping[int, PlayerRating], fitted: Fitted, rule: RatingCo
     """Return the frozen players except baselines with rating and deviation of the fit, by id."""
     rating, deviation = fitted.fit.rating.tolist(), np.minimum(fitted.fit.deviation, rule.deviation_cap).tolist()
     return {
-        player: replace(entries[player], rating=rating[place], deviation=deviation[place])
-        for place, player in enumerate(fitted.ids)
+        player: replace(entries[player], rating=rating[index], deviation=deviation[index])
+        for index, player in enumerate(fitted.ids)
         if entries[player].fitted
     }
 

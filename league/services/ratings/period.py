@@ -167,14 +167,14 @@ def rate_matches(
     played = np.where(learner, learner_games, frozen_games).tolist()
     scored = np.where(learner, learner_points, frozen_points).tolist()
     changed: dict[int, PlayerRating] = {}
-    for place, (player, old) in enumerate(zip(ids.tolist(), before, strict=True)):
+    for index, (player, old) in enumerate(zip(ids.tolist(), before, strict=True)):
         new = PlayerRating(
             kind=old.kind,
-            rating=rating[place],
-            deviation=deviation[place],
-            volatility=volatility[place],
-            games=old.games + played[place],
-            score=old.score + scored[place],
+            rating=rating[index],
+            deviation=deviation[index],
+            volatility=volatility[index],
+            games=old.games + played[index],
+            score=old.score + scored[index],
         )
         # Unchanged players get no row, so that a period stores only the players that it affects.
         if new != old:

@@ -63,9 +63,11 @@ def owner(seat: int) -> tuple[int, Side]:
 
 def seated(games: MatchArrays) -> MatchArrays:
     """Return matches as matches of seats, without self-play."""
-    apart = games.home != games.away
-    away = away_seats(games.away[apart])
-    return MatchArrays(home=games.home[apart], away=away, score=games.score[apart], training=games.training[apart])
+    different = games.home != games.away
+    away = away_seats(games.away[different])
+    return MatchArrays(
+        home=games.home[different], away=away, score=games.score[different], training=games.training[different]
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +125,10 @@ class Seats:
 
     def _anchored(self, fitted: Fitted) -> Fitted:
         """Shift a fit so that the mean rating of the baselines' seats is unchanged."""
-        anchors = [place for place, seat in enumerate(fitted.ids) if self.state.entries[seat].kind == "baseline"]
+        anchors = [index for index, seat in enumerate(fitted.ids) if self.state.entries[seat].kind == "baseline"]
         if not anchors:
             return fitted
-        present = [self.entry(fitted.ids[place]).rating for place in anchors]
+        present = [self.entry(fitted.ids[index]).rating for index in anchors]
         fit = fitted.fit.relative_to(np.array(anchors))
         return Fitted(fitted.ids, replace(fit, rating=fit.rating - (fit.rating[anchors] - present).mean()))
 

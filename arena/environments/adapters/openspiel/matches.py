@@ -46,8 +46,8 @@ class StateMatch:
         while self._state.is_chance_node():
             outcomes, shares = zip(*self._state.chance_outcomes(), strict=True)
             edges = np.cumsum(shares)
-            place = np.searchsorted(edges, self._rng.random() * edges[-1], side="right")
-            self._state.apply_action(outcomes[min(int(place), len(outcomes) - 1)])
+            index = np.searchsorted(edges, self._rng.random() * edges[-1], side="right")
+            self._state.apply_action(outcomes[min(int(index), len(outcomes) - 1)])
 
     def _show(self, sides: tuple[int, ...], sight: ObservationBuffer) -> None:
         for side in sides:

@@ -26,8 +26,8 @@ def explain(error: Exception, faults: Iterator[str]) -> None:
     Raises:
         ArenaError: There is a fault.
     """
-    place = traceback.extract_tb(error.__traceback__)[-1].filename
-    if isinstance(error, ArenaError) or Path(place).parent != Path(__file__).parent:
+    filename = traceback.extract_tb(error.__traceback__)[-1].filename
+    if isinstance(error, ArenaError) or Path(filename).parent != Path(__file__).parent:
         return
     fault = next(faults, None)
     if fault is not None:

@@ -55,7 +55,7 @@ class Part:
     start: int = 0
 
     @property
-    def place(self) -> slice:
+    def columns(self) -> slice:
         """Its slice of the vector."""
         return slice(self.start, self.start + self.block.size)
 

@@ -24,7 +24,7 @@ class ObservationEncoder:
     """
 
     def __init__(self, parts: Sequence[Part], *, away: bool) -> None:
-        self._plain = [(part, part.path, part.place, part.axes) for part in parts if part.options is None]
+        self._plain = [(part, part.path, part.columns, part.axes) for part in parts if part.options is None]
         self._choices = [_Choice(part) for part in parts if part.options is not None]
         self._away = float(away)
 
@@ -34,12 +34,12 @@ class ObservationEncoder:
         Raises:
             ArenaError: Its shape differs from the space, or a choice is out of range.
         """
-        for part, path, place, axes in self._plain:
+        for part, path, columns, axes in self._plain:
             try:
                 shown = np.asarray(_follow(observation, path))
                 if shown.shape != axes:
                     _require_like(shown.shape, axes)
-                into[place] = shown.reshape(-1)
+                into[columns] = shown.reshape(-1)
             except (LookupError, TypeError, ValueError) as error:
                 raise GameError(_misfit(observation, part)) from error
         for choice in self._choices:
@@ -51,7 +51,7 @@ class _Choice:
     """Encodes choices, one-hot or as numbers."""
 
     def __init__(self, part: Part) -> None:
-        self._part, self._path, self._place, self._name = part, part.path, part.place, part.block.name
+        self._part, self._path, self._columns, self._name = part, part.path, part.columns, part.block.name
         options = np.array(part.options, dtype=np.int64)
         self._first, self._counts = options[:, 0], options[:, 1]
         self._as_numbers = isinstance(part.block, ChoiceBlock)
@@ -69,9 +69,9 @@ class _Choice:
                 f"{self._first.tolist()} to {(self._first + self._counts - 1).tolist()}"
             )
         if self._as_numbers:
-            into[self._place] = numbers
+            into[self._columns] = numbers
         else:
-            part = into[self._place]
+            part = into[self._columns]
             part.fill(0.0)
             part[self._before + numbers] = 1.0
 

@@ -35,24 +35,24 @@ class Rows:
     def __init__(self, game: SingleMatchGame, buffers: Buffers, first: int, last: int) -> None:
         self._name, self._limit, self._in_turns = game.spec.name, game.spec.max_decisions, game.spec.turn_based
         self._buffers = buffers
-        self._places = [(row, buffers.row(row), game.open_match()) for row in range(first, last)]
+        self._matches = [(row, buffers.row(row), game.open_match()) for row in range(first, last)]
         own = {part: part.within(first, last) for part in Part}
         self._shares = {
-            part: (self._places[rows.start - first :: rows.step], buffers.part(rows)) for part, rows in own.items()
+            part: (self._matches[rows.start - first :: rows.step], buffers.part(rows)) for part, rows in own.items()
         }
 
     def open(self, part: Part) -> None:
         """Open a match in every row of a part, by its seed."""
-        places, buffers = self._shares[part]
+        matches, buffers = self._shares[part]
         _forget(buffers)
         buffers.seen.clear()
-        for row, place, match in places:
-            match.reset(int(self._buffers.seeds[row]), place)
+        for row, arrays, match in matches:
+            match.reset(int(self._buffers.seeds[row]), arrays)
         buffers.decisions[:] = 0
 
     def step(self, part: Part) -> None:
         """Play one decision of every row of a part, and open the next match in rows that ended."""
-        places, buffers = self._shares[part]
+        matches, buffers = self._shares[part]
         # The count of a match that has ended stays visible until the next decision.
         buffers.decisions[:] *= buffers.ending == GOING_ON
         buffers.decisions[:] += 1
@@ -60,14 +60,14 @@ class Rows:
         # Only the agent that moves writes its observation.
         if self._in_turns:
             buffers.seen.clear()
-        for row, place, match in places:
+        for row, arrays, match in matches:
             decisions = self._buffers.decisions[row]
             try:
-                ending = match.step(place, last=bool(decisions >= self._limit))
+                ending = match.step(arrays, last=bool(decisions >= self._limit))
                 if ending is not None:
                     self._write(row, ending)
-                    place.seen.clear()
-                    match.reset(int(self._buffers.next_seeds[row]), place)
+                    arrays.seen.clear()
+                    match.reset(int(self._buffers.next_seeds[row]), arrays)
             except BaseException as error:
                 error.add_note(f"in decision {decisions} of match {row} of {self._name}")
                 raise

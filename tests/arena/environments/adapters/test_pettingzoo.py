@@ -200,7 +200,7 @@ def test_choices_of_every_kind_reach_the_game_as_its_spaces_have_them():
                     for head in env.spec.heads
                 }
             )
-        low, high = (done["left"] for done in env._stepper._rows._places[0][2]._env.done)
+        low, high = (done["left"] for done in env._stepper._rows._matches[0][2]._env.done)
         expected = {
             "zoo_games:box": ([0.0, -2.0], [10.0, 2.0]),
             "zoo_games:multi_discrete": ([0, 1], [1, 5]),

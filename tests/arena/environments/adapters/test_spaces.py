@@ -178,7 +178,7 @@ def test_choices_of_every_part_reach_the_game_as_its_space_has_them():
             "ware_1": torch.tensor([[1, 2]]),
         }
     )
-    (done,) = env._stepper._rows._places[0][2]._env.done
+    (done,) = env._stepper._rows._matches[0][2]._env.done
     assert [(float(each["price"][0][0]), each["price"][1]) for each in done.values()] == [(0.0, 6), (7.5, 5)]
     assert [each["ware"].tolist() for each in done.values()] == [[0, 2], [0, 3]]
     assert [each["stalls"].tolist() for each in done.values()] == [[1, 0], [0, 0]]
