@@ -193,6 +193,13 @@ def any_of(ranks: ProcessGroup, flag: bool, device: torch.device) -> bool:
     return flag if ranks.world_size == 1 else bool(ranks.all_reduce_sum(torch.tensor(float(flag), device=device)) > 0)
 
 
+def gather_counts(ranks: ProcessGroup, count: int, device: torch.device) -> list[int]:
+    """Return a number of each rank, exchanged as a tensor on `device`."""
+    if ranks.world_size == 1:
+        return [count]
+    return [int(each) for each in ranks.all_gather(torch.tensor(count, device=device))]
+
+
 def all_reduce_packed(ranks: ProcessGroup, parts: Sequence[Float[Tensor, "..."]]) -> list[Tensor]:
     """Sum several tensors over all ranks in one all-reduce, which costs less than one for each of them."""
     summed = ranks.all_reduce_sum(torch.cat([part.flatten() for part in parts]))

@@ -1,5 +1,7 @@
 """Diagnostics of an update: gradient norm and saturation per action head, and drift of the recurrent state."""
 
+import math
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -31,18 +33,19 @@ def continuous_heads(network: ActorCritic, rollout: RolloutBuffer) -> dict[str, 
 
     Over the actions of active agents, including masked dimensions, which are sampled alike.
     """
-    metrics: dict[str, float | None] = {}
+    log_std, names, values = network.log_std.detach(), [], []
     for part in network.layout.parts:
-        if part.head.kind is HeadKind.GAUSSIAN and bool(rollout.active.any()):
-            raw = rollout.raw_action[..., part.raw][rollout.active]
-            metrics[f"heads/{part.head.name}/saturated"] = saturated(raw)
-            metrics[f"heads/{part.head.name}/std"] = float(network.log_std[part.log_std].detach().exp().mean())
-    return metrics
+        if part.head.kind is HeadKind.GAUSSIAN:
+            names += [f"heads/{part.head.name}/saturated", f"heads/{part.head.name}/std"]
+            values += [saturated(rollout.raw_action[..., part.raw], rollout.active), log_std[part.log_std].exp().mean()]
+    found = torch.stack(values).tolist() if values else []
+    return {} if any(map(math.isnan, found)) else dict(zip(names, found, strict=True))
 
 
-def saturated(raw: Float[Tensor, "n A"]) -> float:
-    """Share of raw continuous actions that tanh saturates."""
-    return float((raw.abs() > SATURATED_AT).float().mean())
+def saturated(raw: Float[Tensor, "... A"], active: Bool[Tensor, "..."]) -> Float[Tensor, ""]:
+    """Share of active agents' raw continuous actions that tanh saturates; NaN without an active agent."""
+    is_saturated = (raw.abs() > SATURATED_AT) & active.unsqueeze(-1)
+    return is_saturated.sum() / (active.sum() * raw.shape[-1])
 
 
 MAX_ROWS = 16
@@ -85,4 +88,6 @@ def _hidden_after_chunk(network: ActorCritic, rollout: RolloutBuffer, chunk: int
     index = sequences.flat_index
     output = network.hidden_states(take_flat(rollout.observation[steps], index), sequences.state, sequences.runs)
     is_last = (active & (times == last_action) & (last_action >= last_start)).flatten()[index]
-    return hidden.index_copy(0, index[is_last] % len(hidden), output[is_last])
+    # All other outputs go to a row behind the last: a boolean index would wait for the device.
+    row = torch.where(is_last, index % len(hidden), len(hidden))
+    return torch.cat([hidden, hidden[:1]]).index_copy(0, row, output)[:-1]

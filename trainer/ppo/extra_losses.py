@@ -107,7 +107,8 @@ class NextObservationLoss(nn.Module):
 
 def successive(runs: PackedRuns) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
     """Rows of all decisions that have a successor in their sequence, and rows of these successors."""
-    begins = runs.first.long()
-    sizes = begins.diff()
-    after = torch.arange(int(sizes[:1].sum()), int(sizes.sum()), device=begins.device)
-    return after - sizes[:-1].repeat_interleave(sizes[1:]), after
+    sizes = runs.first.long().diff()
+    after = torch.arange(int(sizes[:1].sum()), int(sizes.sum()))
+    before = after - sizes[:-1].repeat_interleave(sizes[1:])
+    device = runs.padded_index.device
+    return before.to(device), after.to(device)

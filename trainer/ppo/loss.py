@@ -106,20 +106,20 @@ def is_ratio_outlier(ratio: Float[Tensor, "..."]) -> Bool[Tensor, "..."]:
     return (ratio < low) | (ratio > high)
 
 
-def explained_variance(predicted: Float[Tensor, " n"], actual: Float[Tensor, " n"]) -> float | None:
-    """Explained variance of `actual` by `predicted`.
+def explained_variance(predicted: Float[Tensor, " n"], actual: Float[Tensor, " n"]) -> Float[Tensor, ""]:
+    """Explained variance of `actual` by `predicted`, in double precision.
 
         1 - Var[actual - predicted] / Var[actual]
 
-    1 is perfect, 0 is as good as predicting the mean, negative is worse. None if `actual` is constant or empty.
+    1 is perfect, 0 is as good as predicting the mean, negative is worse. NaN if `actual` is constant or empty.
     """
     if not actual.numel():
-        return None
-    variance, scale = actual.double().var(correction=0), actual.double().square().mean()
+        return actual.new_full((), torch.nan)
+    residual, actual = (actual - predicted).double(), actual.double()
+    variance = actual.var(correction=0)
+    explained = 1.0 - residual.var(correction=0) / variance
     # Relative to the mean square: equal returns of large magnitude still differ by rounding.
-    if float(variance) <= 1e-12 * float(scale) or float(variance) == 0.0:
-        return None
-    return 1.0 - float((actual - predicted).double().var(correction=0) / variance)
+    return explained.masked_fill(variance <= 1e-12 * actual.square().mean(), torch.nan)
 
 
 @dataclass(frozen=True)

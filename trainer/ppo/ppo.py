@@ -20,12 +20,13 @@ Sources: Schulman et al., "Proximal Policy Optimization Algorithms" (2017); Schu
 """
 
 import enum
+import math
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from arena.errors import ArenaError
@@ -45,10 +46,9 @@ from trainer.ppo.sequences import (
     Targets,
     shuffle_minibatches,
     split_into_sequences,
-    take_flat,
 )
 from trainer.ppo.update_metrics import MetricAccumulator, MinibatchMetrics
-from trainer.process_group import SINGLE_PROCESS, ProcessGroup, all_reduce_packed
+from trainer.process_group import SINGLE_PROCESS, ProcessGroup, all_reduce_packed, gather_counts
 from trainer.rollout.buffer import RolloutBuffer
 
 CPU_MICRO_BATCH = 8192
@@ -56,13 +56,6 @@ CPU_MICRO_BATCH = 8192
 
 ComputeLoss = Callable[[SequenceBatch, Tensor], tuple[LossOutput, PolicyOutput]]
 """Loss of a micro-batch, given the weights of `PPOLoss.weights`, and the network's output at all its decisions."""
-
-
-class MicroBatch(NamedTuple):
-    """Sequences of one forward and backward pass, and which of their N decisions carry loss."""
-
-    sequences: Sequences
-    loss_mask: Bool[Tensor, " N"]
 
 
 class MinibatchResult(NamedTuple):
@@ -163,6 +156,7 @@ class PPO:
         self.optimizer.learning_rate = coefficients.learning_rate
         metrics = MetricAccumulator()
         sequences = split_into_sequences(rollout.episode_start, rollout.active, rollout.hidden, rollout.cell)
+        sequences = sequences.with_loss(targets.valid, self._settings.burn_in)
         self._network.train()
         try:
             kl_stopped = self._run_epochs(rollout, targets, sequences, coefficients, should_stop, metrics)
@@ -187,16 +181,15 @@ class PPO:
     ) -> bool:
         """Run all epochs; return whether the KL stop ended them early."""
         # All ranks need the same number of minibatches, because each one ends in a collective call.
-        sizes = [int(each) for each in self._ranks.all_gather(torch.tensor(len(sequences), device=self._device))]
+        sizes = gather_counts(self._ranks, len(sequences), self._device)
         num_minibatches = min([self._settings.num_minibatches, *(size for size in sizes if size)])
-        loss_decisions = sequences.sum_per_sequence(self._loss_mask(targets, sequences))
         for _ in range(self._settings.update_epochs if any(sizes) else 0):
-            for chosen in shuffle_minibatches(loss_decisions, num_minibatches, self._rng):
+            shuffled = shuffle_minibatches(sequences.loss_lengths, num_minibatches, self._rng)
+            for minibatch in sequences.take_each(shuffled):
                 stop = should_stop()
                 # With other ranks the flag goes into the all-reduce of the minibatch, so that all stop together.
                 if stop and self._ranks.world_size == 1:
                     return False
-                minibatch = sequences.take(chosen)
                 outcome = self._update_minibatch(rollout, targets, minibatch, coefficients, metrics, stop=stop)
                 if outcome is not Outcome.DONE:
                     return outcome is Outcome.KL_STOP
@@ -217,36 +210,35 @@ class PPO:
         Ranks exchange everything in one all-reduce after the backward pass. A rank that is to stop takes part in it, so
         that no other rank waits for it.
         """
-        micro_batches = self._micro_batches(targets, minibatch)
+        micro_batches = self._micro_batches(minibatch)
         if not micro_batches and self._ranks.world_size == 1:
             return Outcome.DONE
-        none = torch.zeros(0, device=self._device)
-        counts = torch.stack([each.loss_mask.sum() for each in micro_batches]).float() if micro_batches else none
-        count = counts.sum()
         self.optimizer.zero_grad()
         weights = self.loss.weights(coefficients, self.under_floor)
-        result = self._forward_backward(rollout, targets, micro_batches, counts / count, weights)
-        means = self._average_over_ranks(result, count, stop=stop)
-        # One transfer from the device for everything that decides what comes next.
-        decisions, kl, stops = torch.stack([means.decisions, means.kl, means.stop]).tolist()
-        if stops or not decisions:
+        result = self._forward_backward(rollout, targets, micro_batches, weights)
+        means = self._average_over_ranks(result, int(minibatch.loss_lengths.sum()), stop=stop)
+        gradient_of_heads = self._head_gradients(result)
+        norm = self.optimizer.clip_gradient()
+        # One transfer from the device for everything that decides what comes next. A norm is never -infinity.
+        decisions, kl, stops, total = torch.stack([means.decisions, means.kl, means.stop, means.loss + norm]).tolist()
+        outcome = Outcome.STOP if stops else Outcome.DONE
+        if decisions and not stops:
+            self._update_floors(means)
+            if result is not None:
+                self._record(result, metrics)
+            if kl > self._settings.kl_stop * self._settings.target_kl:
+                outcome = Outcome.KL_STOP
+            else:
+                self._step(total, norm, gradient_of_heads, metrics)
+        if outcome is not Outcome.DONE:
             self.optimizer.zero_grad()
-            return Outcome.STOP if stops else Outcome.DONE
-        self._update_floors(means)
-        if result is not None:
-            self._record(result, metrics)
-        if kl > self._settings.kl_stop * self._settings.target_kl:
-            self.optimizer.zero_grad()
-            return Outcome.KL_STOP
-        self._step(result, means.loss, metrics)
-        return Outcome.DONE
+        return outcome
 
     def _forward_backward(
         self,
         rollout: RolloutBuffer,
         targets: Targets,
-        micro_batches: list[MicroBatch],
-        shares: Float[Tensor, " micro_batches"],
+        micro_batches: list[Sequences],
         weights: Float[Tensor, " heads_and_1"],
     ) -> MinibatchResult | None:
         """Run all micro-batches forward and backward, so that gradients add up to those of the minibatch.
@@ -255,12 +247,13 @@ class PPO:
             rollout: Holds the decisions.
             targets: Advantages and returns of the rollout.
             micro_batches: Parts of the minibatch; none on a rank without valid decisions.
-            shares: Share of each part in the minibatch's decisions that carry loss.
             weights: See `PPOLoss.weights`.
         """
         losses, parts, extras = [], [], []
+        counts = [int(each.loss_lengths.sum()) for each in micro_batches]
+        shares = [count / sum(counts) for count in counts]
         for micro_batch, share in zip(micro_batches, shares, strict=True):
-            batch = SequenceBatch.gather(rollout, targets, *micro_batch, self._network.layout, self._rng)
+            batch = SequenceBatch.gather(rollout, targets, micro_batch, self._network.layout, self._rng)
             output, network_output = self._compute_loss(batch, weights)
             loss = output.loss
             extra = [each.module(batch, network_output) for each in self.extra_losses]
@@ -270,29 +263,28 @@ class PPO:
             torch.autograd.backward(loss * share)
             losses.append(loss.detach() * share)
             parts.append(output.metrics)
-            extras.append(torch.stack(extra).detach() * share if extra else share.new_zeros(0))
+            extras.append(torch.stack(extra).detach() * share if extra else loss.new_zeros(0))
         if not micro_batches:
             return None
         return MinibatchResult(
             torch.stack(losses).sum(), MinibatchMetrics.combine(parts, shares), torch.stack(extras).sum(dim=0)
         )
 
-    def _average_over_ranks(
-        self, result: MinibatchResult | None, count: Float[Tensor, ""], *, stop: bool
-    ) -> MinibatchMeans:
+    def _average_over_ranks(self, result: MinibatchResult | None, decisions: int, *, stop: bool) -> MinibatchMeans:
         """Replace the gradient by its mean over the decisions of all ranks; return the other means.
 
         Args:
             result: Loss and metrics of this rank's minibatch; None without decisions.
-            count: Number of decisions of this rank's minibatch.
+            decisions: Number of decisions of this rank's minibatch.
             stop: Whether this rank is to stop.
         """
+        # Not `torch.tensor`, which waits for the device.
+        count, stops = (torch.full((), float(each), device=self._device) for each in (decisions, stop))
         heads = torch.zeros_like(self.under_floor, dtype=count.dtype)
         kl, loss, samples, entropy = count, count, heads, heads
         if result is not None:
             kl, loss, samples = result.metrics.single("approx_kl"), result.loss, result.metrics.per_head("samples")
             entropy = result.metrics.per_head("entropy")
-        stops = count.new_full((), float(stop))
         if self._ranks.world_size == 1:
             return MinibatchMeans(count, kl, loss, samples, entropy, stops)
         # Sums, not means: ranks have different numbers of decisions.
@@ -305,12 +297,23 @@ class PPO:
         gradient.copy_(gradients / weight)
         return MinibatchMeans(count, kl / weight, loss / weight, samples, entropy_sums / samples, stops)
 
-    def _step(self, result: MinibatchResult | None, loss: Tensor, metrics: MetricAccumulator) -> None:
-        """Clip the gradient and take an optimiser step unless something is not finite."""
-        decided = torch.zeros_like(self.under_floor) if result is None else result.metrics.per_head("samples") > 0
-        gradient_of_heads = head_gradients(self._network, decided)
-        norm = self.optimizer.clip_gradient()
-        if not bool(torch.isfinite(loss + norm)):  # a norm is never -infinity
+    def _head_gradients(self, result: MinibatchResult | None) -> Float[Tensor, " heads"]:
+        """Return the gradient norm of each head; NaN for a head without samples in this rank's minibatch."""
+        has_samples = torch.zeros_like(self.under_floor) if result is None else result.metrics.per_head("samples") > 0
+        return head_gradients(self._network, has_samples)
+
+    def _step(
+        self,
+        total: float,
+        norm: Float[Tensor, ""],
+        gradient_of_heads: Float[Tensor, " heads"],
+        metrics: MetricAccumulator,
+    ) -> None:
+        """Take an optimiser step, and add the norms of the gradient before clipping to the metrics.
+
+        There is no step if `total`, the sum of the loss and the norm, is not finite.
+        """
+        if not math.isfinite(total):
             self.optimizer.zero_grad()
             self.reject()
             return
@@ -337,8 +340,8 @@ class PPO:
 
     def evaluate(self, rollout: RolloutBuffer, targets: Targets, sequences: Sequences) -> PolicyEvaluation:
         """Evaluate the current policy at the decisions of whole sequences that carry loss."""
-        mask = self._loss_mask(targets, sequences)
-        batch = SequenceBatch.gather(rollout, targets, sequences, mask, self._network.layout, self._rng)
+        sequences = sequences.with_loss(targets.valid, self._settings.burn_in)
+        batch = SequenceBatch.gather(rollout, targets, sequences, self._network.layout, self._rng)
         return self.evaluate_actions(batch, self._forward(batch))
 
     def evaluate_actions(self, batch: SequenceBatch, output: PolicyOutput) -> PolicyEvaluation:
@@ -391,16 +394,11 @@ class PPO:
 
         return compute_loss
 
-    def _loss_mask(self, targets: Targets, sequences: Sequences) -> Bool[Tensor, " N"]:
-        """Decisions that carry loss: valid ones behind the burn-in of their sequence."""
-        return sequences.after_burn_in(self._settings.burn_in) & take_flat(targets.valid, sequences.flat_index)
-
-    def _micro_batches(self, targets: Targets, minibatch: Sequences) -> list[MicroBatch]:
+    def _micro_batches(self, minibatch: Sequences) -> list[Sequences]:
         """Split a minibatch into micro-batches; those without a decision that carries loss are left out."""
         limit = max_micro_batch(self._settings, self._device)
         parts = minibatch.split(min(len(minibatch), max(1, -(-int(minibatch.lengths.sum()) // limit))))
-        micro_batches = [MicroBatch(part, self._loss_mask(targets, part)) for part in parts]
-        return [each for each in micro_batches if bool(each.loss_mask.any())]
+        return [each for each in parts if each.loss_lengths.any()]
 
     def _update_floors(self, means: MinibatchMeans) -> None:
         """Find the heads whose mean entropy is below their floor."""

@@ -60,7 +60,7 @@ class MinibatchMetrics:
         return self.row[len(SINGLE) :].view(len(PER_HEAD), -1)[PER_HEAD.index(name)]
 
     @classmethod
-    def combine(cls, parts: "Sequence[MinibatchMetrics]", shares: Float[Tensor, " parts"]) -> "MinibatchMetrics":
+    def combine(cls, parts: "Sequence[MinibatchMetrics]", shares: Sequence[float]) -> "MinibatchMetrics":
         """Combine the metrics of micro-batches into those of their minibatch.
 
         Args:
@@ -74,7 +74,8 @@ class MinibatchMetrics:
         samples, per_head = rest.view(len(parts), len(PER_HEAD), -1).tensor_split([1], dim=1)
         sums = (per_head.masked_fill(samples == 0, 0.0) * samples).sum(dim=0)
         count = samples.sum(dim=0)
-        singles = [errors.amax(dim=0), (means * shares.unsqueeze(1)).sum(dim=0), totals.sum(dim=0)]
+        mean = torch.stack([each * share for each, share in zip(means, shares, strict=True)]).sum(dim=0)
+        singles = [errors.amax(dim=0), mean, totals.sum(dim=0)]
         return cls(torch.cat([*singles, count.flatten(), (sums / count).flatten()]))  # 0 / 0 is NaN: no samples
 
 

@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
-import torch.nn.functional as F
-from jaxtyping import Bool, Int
+from jaxtyping import Bool
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 
@@ -22,7 +23,7 @@ class PackedRuns(NamedTuple):
     first, so that the decision of run r at step t is row first[t] + r.
 
     Attributes:
-        first: First row of every step, then N, int32 (L + 1).
+        first: First row of every step, then N, int32 (L + 1), on the host.
         padded_index: Index t * S + r of each decision in the runs padded to length L (N).
     """
 
@@ -30,12 +31,19 @@ class PackedRuns(NamedTuple):
     padded_index: Tensor
 
     @classmethod
-    def of(cls, lengths: Int[Tensor, " S"], steps: int) -> "PackedRuns":
-        """Pack runs of the given lengths, sorted longest first, none longer than `steps`."""
+    def of(cls, lengths: ArrayLike, steps: int, inside: Bool[Tensor, "L S"] | None = None) -> "PackedRuns":
+        """Pack runs of the given lengths, sorted longest first, none longer than `steps`.
+
+        Args:
+            lengths: Lengths of the runs (S,), on the host: no operation waits for the device.
+            steps: L.
+            inside: Whether a run has a decision at a step, on the device of the decisions; None for the host.
+        """
         # Sorted lengths make the runs that reach a step its first ones, so a count per step is enough.
-        inside = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
-        first = F.pad(inside.sum(dim=1).cumsum(0), (1, 0)).int()
-        return cls(first, inside.flatten().nonzero().squeeze(1))
+        of_host = np.asarray(lengths) > np.arange(steps)[:, np.newaxis]
+        first = np.append(0, of_host.sum(axis=1).cumsum()).astype(np.int32)
+        flat = (torch.from_numpy(of_host) if inside is None else inside).flatten()
+        return cls(torch.from_numpy(first), torch.nonzero_static(flat, size=int(first[-1])).squeeze(1))
 
     @property
     def steps(self) -> int:

@@ -184,8 +184,9 @@ def test_a_nan_loss_on_another_rank_changes_no_weights(loss, moves):
     before = ppo.optimizer.flat_parameters.clone()
     ppo.optimizer.learning_rate = 0.01
     ppo.optimizer.flat_gradient.fill_(0.01)
-    means = ppo._average_over_ranks(None, torch.tensor(5.0), stop=False)
-    ppo._step(None, means.loss, MetricAccumulator())
+    means = ppo._average_over_ranks(None, 5, stop=False)
+    norm = ppo.optimizer.clip_gradient()
+    ppo._step(float(means.loss + norm), norm, ppo._head_gradients(None), MetricAccumulator())
     assert torch.equal(ppo.optimizer.flat_parameters, before) is not moves
     assert ppo.rejected_steps == (not moves)
 

@@ -6,7 +6,8 @@ from trainer.ppo.diagnostics import head_gradients, saturated
 
 def test_saturated_actions_have_a_squashed_value_above_0_99():
     raw = torch.atanh(torch.tensor([[0.5, 0.985, -0.995, 0.999]], dtype=torch.float64))
-    assert saturated(raw) == 0.5
+    assert saturated(raw, torch.tensor([True])) == 0.5
+    assert saturated(raw, torch.tensor([False])).isnan()
 
 
 @pytest.mark.holds("A5", "L4")

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from refused import refused
@@ -249,7 +250,7 @@ def test_each_epoch_shuffles_all_decisions_by_the_seed(play, never):
         ppo, minibatches = played.learner.ppo, []
         compute = ppo._forward_backward
         ppo._forward_backward = lambda rollout, targets, parts, *rest: (
-            minibatches.append([row for part in parts for row in part.sequences.flat_index.tolist()])
+            minibatches.append([row for part in parts for row in part.flat_index.tolist()])
             or compute(rollout, targets, parts, *rest)
         )
         rollout = played.collect()
@@ -282,7 +283,7 @@ def test_gradients_of_minibatches_add_up(play):
         return [p.grad.clone() for p in network.parameters() if p.grad is not None]
 
     half = len(sequences) // 2
-    order = torch.arange(len(sequences))
+    order = np.arange(len(sequences))
     split = gradient([sequences.take(order[:half]), sequences.take(order[half:])])
     for one, other in zip(gradient([sequences]), split, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)

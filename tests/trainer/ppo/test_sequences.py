@@ -1,5 +1,6 @@
 from itertools import chain
 
+import numpy as np
 import pytest
 import torch
 from fake_games import fake_spec
@@ -84,9 +85,9 @@ def test_no_sequence_crosses_a_chunk_or_an_episode():
 
 @pytest.mark.parametrize("count", [1, 3, 7])
 def test_split_puts_each_sequence_into_one_part(count):
-    lengths = torch.tensor([4, 1, 3, 2, 4, 2, 1])
+    lengths = np.array([4, 1, 3, 2, 4, 2, 1])
     index, state = torch.arange(28).view(4, 7), RecurrentState(torch.zeros(7, 1), torch.zeros(7, 1))
-    sequences = Sequences(index, lengths, state, torch.ones(7, dtype=torch.bool))
+    sequences = Sequences(index, state, torch.ones(7, dtype=torch.bool), lengths, lengths)
 
     parts = [part.index[0].tolist() for part in sequences.split(count)]
 
@@ -137,7 +138,7 @@ def test_minibatches_contain_each_sequence_once_and_repeat_with_the_seed():
     sequences = split_into_sequences(torch.rand(8, 6) < 0.3, active, state, state)
 
     def minibatches(seed):
-        order = shuffle_minibatches(sequences.lengths.float(), 5, torch.Generator().manual_seed(seed))
+        order = shuffle_minibatches(sequences.lengths, 5, torch.Generator().manual_seed(seed))
         return [sequences.take(part).flat_index.tolist() for part in order]
 
     assert minibatches(1) == minibatches(1)
@@ -150,17 +151,17 @@ def test_minibatches_contain_each_sequence_once_and_repeat_with_the_seed():
 @settings(deadline=None)
 def test_minibatches_differ_by_at_most_one_sequence(weights, count, seed):
     """By decisions that carry loss, and by sequences, whatever the number of such decisions in each."""
-    weights = torch.tensor(weights, dtype=torch.float32)
+    weights = np.array(weights, dtype=np.int64)
     order = shuffle_minibatches(weights, count, torch.Generator().manual_seed(seed))
     totals = [weights[part].sum().item() for part in order]
     assert max(totals) - min(totals) <= (weights.max() if len(weights) else 0.0)
-    assert sorted(torch.cat(order).tolist()) == list(range(len(weights)))
+    assert sorted(np.concatenate(order).tolist()) == list(range(len(weights)))
     assert [len(part) for part in order] == [len(part) for part in torch.arange(len(weights)).tensor_split(count)]
 
 
 def test_minibatches_of_equal_sequences_are_random():
     parts = {
-        tuple(sorted(shuffle_minibatches(torch.full((6,), 3.0), 2, torch.Generator().manual_seed(seed))[0].tolist()))
+        tuple(sorted(shuffle_minibatches(np.full(6, 3), 2, torch.Generator().manual_seed(seed))[0].tolist()))
         for seed in range(200)
     }
     assert len(parts) == 20, "every choice of three of six"
@@ -176,7 +177,7 @@ def test_minibatches_of_an_update_have_balanced_numbers_of_loss_decisions(play, 
     ppo, step = learner.ppo, learner.ppo._update_minibatch
 
     def watched(rollout, targets, minibatch, *rest, **named):
-        loss_decisions.append(ppo._loss_mask(targets, minibatch).sum().item())
+        loss_decisions.append(minibatch.loss_lengths.sum())
         return step(rollout, targets, minibatch, *rest, **named)
 
     ppo._update_minibatch = watched

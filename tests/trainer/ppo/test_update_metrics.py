@@ -36,7 +36,7 @@ def test_micro_batches_are_weighted_by_their_samples():
             {"samples": [2.0, 0.0], "entropy": [3.0, nothing]}, ratio_error=0.2, value_loss=5.0, ratio_alarms=2.0
         ),
     ]
-    whole = MinibatchMetrics.combine(parts, torch.tensor([0.75, 0.25]))
+    whole = MinibatchMetrics.combine(parts, [0.75, 0.25])
     assert [float(whole.single(name)) for name in ("ratio_error", "value_loss", "ratio_alarms")] == [0.5, 2.0, 3.0]
     assert whole.per_head("samples").tolist() == [8.0, 0.0]
     entropy, never = whole.per_head("entropy").tolist()
@@ -45,4 +45,4 @@ def test_micro_batches_are_weighted_by_their_samples():
 
 def test_single_micro_batch_is_combined_bit_for_bit():
     part = metrics_of({"samples": [7.0, 3.0], "entropy": [0.1, 0.3]}, value_loss=0.7)
-    assert torch.equal(MinibatchMetrics.combine([part], torch.ones(1)).row, part.row)
+    assert torch.equal(MinibatchMetrics.combine([part], [1.0]).row, part.row)

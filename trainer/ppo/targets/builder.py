@@ -7,13 +7,15 @@
 5. Normalise advantages over the valid decisions, of all agents together or per role.
 
 All statistics are over the valid decisions of all ranks. `gae.py` says which decisions are valid. All others get the
-advantage 0 in `normalization.py`, and `PPO._loss_mask` leaves them out of the loss.
+advantage 0 in `normalization.py`, and `Sequences.with_loss` leaves them out of the loss.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from arena.environments import EnvironmentSpec
@@ -111,9 +113,11 @@ class TargetBuilder:
             self.dead_agent_value.update(
                 transitions.restore(value), transitions.restore(returns), rollout.active, rollout.episode_start
             )
-        rescaling = self.values.update(returns[valid])
+        chosen = valid.flatten().nonzero().squeeze(1)
+        samples = torch.stack([advantage, returns, value, transitions.reward]).flatten(1).index_select(1, chosen)
+        rescaling = self.values.update(samples[1])
         rescaling.rescale_layer(critic)
-        metrics = _scale_metrics(advantage[valid], returns[valid], value[valid], transitions.reward[valid])
+        metrics = _scale_metrics(samples)
         restored = transitions.restore(valid)
         targets = Targets(
             advantage=self.normalise_advantages(transitions.restore(advantage), restored, advantage_penalty),
@@ -149,11 +153,8 @@ class TargetBuilder:
     def metrics(self) -> dict[str, float]:
         """Return the divisor of rewards, and the mean and standard deviation of the critic's units."""
         returns = self.values.moments
-        return {
-            "scales/reward_divisor": self.rewards.divisor,
-            "scales/critic_mean": float(returns.mean),
-            "scales/critic_std": float(returns.variance.sqrt()),
-        }
+        scales = torch.stack([self.rewards.divisor, returns.mean, returns.variance.sqrt()]).tolist()
+        return dict(zip(("scales/reward_divisor", "scales/critic_mean", "scales/critic_std"), scales, strict=True))
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all statistics by name, for a saved state."""
@@ -204,14 +205,16 @@ def _differ_in_names_only(home: Sequence[str], away: Sequence[str]) -> bool:
     return not set(home) & set(away) and [home.index(each) for each in home] == [away.index(each) for each in away]
 
 
-def _scale_metrics(advantage: Tensor, returns: Tensor, value: Tensor, reward: Tensor) -> dict[str, float | None]:
-    """Return means and standard deviations from before normalisation."""
-    metrics: dict[str, float | None] = {"losses/explained_variance": explained_variance(value, returns)}
-    for name, samples in {"advantage": advantage, "return": returns, "value": value, "reward": reward}.items():
-        if samples.numel():
-            std, mean = torch.std_mean(samples, correction=0)
-            metrics |= {f"scales/{name}_mean": float(mean), f"scales/{name}_std": float(std)}
-    return metrics
+def _scale_metrics(samples: Float[Tensor, "4 n"]) -> dict[str, float | None]:
+    """Return means and standard deviations of advantages, returns, values and rewards from before normalisation."""
+    if not samples.numel():
+        return {"losses/explained_variance": None}
+    stds, means = torch.std_mean(samples, dim=1, correction=0)
+    explained = explained_variance(samples[2], samples[1]).reshape(1)
+    *scales, variance = torch.cat([torch.stack([means, stds], dim=1).flatten(), explained]).tolist()
+    names = [f"scales/{name}_{kind}" for name in ("advantage", "return", "value", "reward") for kind in ("mean", "std")]
+    defined = None if math.isnan(variance) else variance
+    return {"losses/explained_variance": defined, **dict(zip(names, scales, strict=True))}
 
 
 def decay_of_window(window: int) -> float:

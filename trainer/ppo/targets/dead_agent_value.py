@@ -73,17 +73,16 @@ class DeadAgentValue:
             episode_start: Whether an episode starts. A row that never acts in a match, such as a spare row, is ignored.
         """
         mean, has_living = self._teammate_value(value, active)
-        samples = self._dead(active, episode_start) & has_living
-        predictor = mean[samples].double()
-        design = torch.stack([torch.ones_like(predictor), predictor])
-        sums = torch.cat([design @ design.T, (design @ returns[samples].double()).unsqueeze(1)], dim=1)
+        samples = (self._dead(active, episode_start) & has_living).double()
+        design = torch.stack([samples, samples * mean]).flatten(1)  # rows of 0 add nothing
+        sums = torch.cat([design @ design.T, (design @ returns.double().flatten()).unsqueeze(1)], dim=1)
         gram, cross = torch.split(self._ranks.all_reduce_sum(sums), [2, 1], dim=1)
         self.gram = DECAY * self.gram + gram
         self.cross = DECAY * self.cross + cross.squeeze(1)
 
-    def rescale(self, factor: float) -> None:
+    def rescale(self, factor: Float[Tensor, ""]) -> None:
         """Convert the statistics to units in which values and returns are `factor` times as large."""
-        units = self.cross.new_tensor([1.0, factor])
+        units = torch.stack([torch.ones_like(factor), factor])
         self.gram = self.gram * torch.outer(units, units)
         self.cross = self.cross * units * factor
 
@@ -101,7 +100,8 @@ class DeadAgentValue:
     def _coefficients(self) -> Float[Tensor, "2"]:
         # Keeps the system solvable before any agent has died.
         ridge = RIDGE * torch.eye(2, dtype=torch.float64, device=self.gram.device)
-        coefficients: Tensor = torch.linalg.solve(self.gram + ridge, self.cross)
+        # The ridge keeps the matrix regular. `solve` would wait for the device to check that.
+        coefficients: Tensor = torch.linalg.solve_ex(self.gram + ridge, self.cross).result
         return coefficients
 
     def _teammate_value(self, value: Tensor, active: Tensor) -> tuple[Tensor, Tensor]:

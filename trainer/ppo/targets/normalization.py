@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from arena.policies import ActorCritic, Architecture
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup
 
-MIN_SLICE, SLICE_ELEMENTS = 1024, 2**17
-"""Samples are reduced in slices, in their own precision: of `SLICE_ELEMENTS` numbers, which fit a core's cache, but of
-at least `MIN_SLICE` samples."""
+MIN_SLICE, SLICE_ELEMENTS, DEVICE_SLICE_ELEMENTS = 1024, 2**17, 2**26
+"""Samples are reduced in slices, in their own precision, of at least `MIN_SLICE` samples. On a CPU, a slice fits a
+core's cache. On other devices, each slice costs some launches, so that it only bounds the memory of a copy."""
 
 MIN_CRITIC_STD = 1e-4
 """Smallest standard deviation that values are normalised by, in scaled rewards: anything below is noise."""
@@ -50,7 +50,7 @@ class RunningMoments:
             # Deviations from the mean of the slice, because E[x^2] - E[x]^2 cancels for features far from 0.
             mean = part.mean(dim=0)
             squares = (part - mean).square().sum(dim=0).double()
-            moments = moments.merge(RunningMoments(self.count.new_tensor(len(part)), mean.double(), squares))
+            moments = moments.merge(RunningMoments(torch.full_like(self.count, len(part)), mean.double(), squares))
         return moments
 
     def merge(self, other: "RunningMoments") -> "RunningMoments":
@@ -92,7 +92,7 @@ class RunningMoments:
         """Population variance; 0 without samples."""
         return self.squares / self.count.clamp(min=1.0)
 
-    def rescaled(self, factor: float) -> "RunningMoments":
+    def rescaled(self, factor: Float[Tensor, ""]) -> "RunningMoments":
         """Return the moments of the samples times `factor`."""
         return RunningMoments(self.count, self.mean * factor, self.squares * factor**2)
 
@@ -258,10 +258,10 @@ class ReturnBasedRewardScaler:
         return (reward / self.divisor).clamp(-self._clip, self._clip)
 
     @property
-    def divisor(self) -> float:
+    def divisor(self) -> Float[Tensor, ""]:
         """Standard deviation of the discounted return; 1 while it is 0."""
-        std = float(self.moments.variance.sqrt())
-        return std if std > 0.0 else 1.0
+        std = self.moments.variance.sqrt()
+        return std.masked_fill(std == 0.0, 1.0)
 
 
 class PopArtRescaling(NamedTuple):
@@ -316,7 +316,7 @@ class ValueNormalizer:
         shift = (before.mean - self.moments.mean) / new
         return PopArtRescaling(torch.where(both, old / new, 1.0), torch.where(both, shift, 0.0))
 
-    def rescale(self, factor: float) -> None:
+    def rescale(self, factor: Float[Tensor, ""]) -> None:
         """Convert the statistics to units in which returns are `factor` times as large."""
         self.moments = self.moments.rescaled(factor)
 
@@ -388,4 +388,5 @@ def _moments_of(samples: Float[Tensor, " n"]) -> RunningMoments:
 
 def _slice_length(samples: Float[Tensor, "n ..."]) -> int:
     """Return the number of samples that are reduced together."""
-    return max(MIN_SLICE, SLICE_ELEMENTS // max(1, samples[:1].numel()))
+    elements = SLICE_ELEMENTS if samples.device.type == "cpu" else DEVICE_SLICE_ELEMENTS
+    return max(MIN_SLICE, elements // max(1, samples[:1].numel()))

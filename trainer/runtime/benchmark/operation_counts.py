@@ -22,6 +22,7 @@ from trainer.config.algorithm import CompileBackend
 from trainer.config.schema import TrainerConfig
 from trainer.errors import ConfigError
 from trainer.ppo.learner import Learner
+from trainer.ppo.targets.normalization import DEVICE_SLICE_ELEMENTS
 from trainer.runtime.benchmark.bench import Bench
 
 ROOT = Path(__file__).parents[3]
@@ -195,6 +196,7 @@ def device_code_on_cpu() -> Iterator[None]:
             "arena.policies.nn.recurrent.has_native_lstm": lambda _: False,
             "trainer.ppo.ppo.PPO._native_loss": lambda _: None,
             "trainer.ppo.ppo.CPU_MICRO_BATCH": sys.maxsize,
+            "trainer.ppo.targets.normalization.SLICE_ELEMENTS": DEVICE_SLICE_ELEMENTS,
             "trainer.ppo.optim.optimizer.uses_flat_storage": lambda _: False,
             "trainer.rollout.vector_worker.HOST": None,
         }.items():

@@ -41,7 +41,7 @@ def test_expected_return_of_the_dead_is_linear_in_their_teammates_value():
 def test_rescaling_rescales_the_expected_return():
     """With values and returns a tenth as large, so is the expected return, up to the ridge penalty."""
     estimator = fitted(2.0, 0.5)
-    estimator.rescale(0.1)
+    estimator.rescale(torch.tensor(0.1, dtype=torch.float64))
     value = estimator.fill(torch.tensor([5.0, 0.3, 0.1, 5.0]), torch.tensor([False, True, True, False]))
     torch.testing.assert_close(value, torch.tensor([0.35, 0.3, 0.1, 0.25]), rtol=0.05, atol=0.0)
 

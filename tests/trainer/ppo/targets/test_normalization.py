@@ -177,7 +177,7 @@ def test_return_traces_cross_rollouts_and_skip_invalid_steps():
     whole.update(reward, valid, valid, end)
     parts.update(reward[:3], valid[:3], valid[:3], end[:3])
     parts.update(reward[3:], valid[3:], valid[3:], end[3:])
-    assert parts.divisor == pytest.approx(whole.divisor, rel=1e-12)
+    assert parts.divisor == pytest.approx(float(whole.divisor), rel=1e-12)
 
 
 def test_rewards_after_death_continue_the_trace_without_being_samples():
