@@ -33,7 +33,8 @@ def masked_mean(values: Float[Tensor, "n ..."], mask: Bool[Tensor, "n ..."]) -> 
 
 def probability_ratio(log_ratio: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Probability ratio exp(log_ratio), finite for every finite input."""
-    return log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
+    # As `clamp`, whose backward pass takes five operations.
+    return F.hardtanh(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
 
 
 def clipped_surrogate_loss(
@@ -45,7 +46,9 @@ def clipped_surrogate_loss(
 
     Source: Schulman et al., "Proximal Policy Optimization Algorithms" (2017), equation 7.
     """
-    return -torch.minimum(ratio * advantage, ratio.clamp(1.0 - clip, 1.0 + clip) * advantage)
+    # min(a, b) = a - max(a - b, 0). Where the clipped ratio depends on the ratio, a - b is 0: it needs no gradient.
+    excess = advantage * (ratio - ratio.detach().clamp(1.0 - clip, 1.0 + clip))
+    return excess.relu() - ratio * advantage
 
 
 def value_loss(
@@ -70,18 +73,16 @@ def value_loss(
 
     Sources: OpenAI Baselines, `ppo2` (2017); Huber, "Robust Estimation of a Location Parameter" (1964).
     """
-    error = _huber_error(value - returns, huber)
+    error = _huber_error(value, returns, huber)
     if clip == 0.0:
         return error
-    return torch.maximum(error, _huber_error(old_value + (value - old_value).clamp(-clip, clip) - returns, huber))
+    return torch.maximum(error, _huber_error(old_value + (value - old_value).clamp(-clip, clip), returns, huber))
 
 
-def _huber_error(difference: Float[Tensor, " n"], huber: float) -> Float[Tensor, " n"]:
-    squared = 0.5 * difference.square()
+def _huber_error(value: Float[Tensor, " n"], returns: Float[Tensor, " n"], huber: float) -> Float[Tensor, " n"]:
     if huber == 0.0:
-        return squared
-    magnitude = difference.abs()
-    return torch.where(magnitude <= huber, squared, huber * (magnitude - 0.5 * huber))
+        return 0.5 * F.mse_loss(value, returns, reduction="none")
+    return F.huber_loss(value, returns, reduction="none", delta=huber)
 
 
 def approx_kl(log_ratio: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -220,39 +221,40 @@ class PPOLoss:
         """Compute the loss of a batch and its metrics, given the result of `weights`; extra losses are not included."""
         settings, joint = self._settings, batch.joint_log_ratio
         entropy_coefs, value_coef = weights[:-1], weights[-1]
-        ratio = probability_ratio(joint)
-        policy = self.policy_loss(joint, ratio, batch.advantage).mean()
+        policy = self.policy_loss(joint, probability_ratio(joint), batch.advantage).mean()
         value = value_loss(
             batch.value, batch.returns, batch.old_value, clip=settings.clip_range_vf, huber=settings.huber_delta
         ).mean()
-        entropy = batch.entropy.masked_fill(~batch.head_has_choice, 0.0)
-        loss = policy + value_coef * value - (entropy * entropy_coefs).sum(dim=-1).mean()
-        with torch.no_grad():
-            deviation = (ratio - 1.0).abs()
-            single = {
-                "ratio_error": deviation.max(),
-                "approx_kl": approx_kl(joint).mean(),
-                "clipfrac": is_clipped(ratio, settings.clip_coef).float().mean(),
-                "ratio_deviation": deviation.mean(),
-                "policy_loss": policy,
-                "value_loss": value,
-                "normalized_entropy": entropy.sum(dim=-1).mean(),
-                "ratio_alarms": is_ratio_outlier(ratio).float().sum(),
-            }
-            return LossOutput(loss, MinibatchMetrics.of(single, self._head_metrics(batch)))
+        entropy = batch.entropy.masked_fill(~batch.head_has_choice, 0.0).mean(dim=0)
+        loss = policy + value_coef * value - (entropy * entropy_coefs).sum()
+        losses = {"policy_loss": policy, "value_loss": value, "normalized_entropy": entropy.sum()}
+        return LossOutput(loss, self._metrics(batch, joint, losses))
 
-    def _head_metrics(self, batch: PolicyEvaluation) -> dict[str, Float[Tensor, " heads"]]:
-        samples = batch.head_has_choice.sum(dim=0)
-        per_sample = {
-            "approx_kl": approx_kl(batch.log_ratio),
-            "clipfrac": is_clipped(probability_ratio(batch.log_ratio), self._settings.clip_coef).float(),
-            "entropy": batch.entropy,
+    @torch.no_grad()
+    def _metrics(
+        self, batch: PolicyEvaluation, joint: Float[Tensor, " n"], losses: Mapping[str, Float[Tensor, ""]]
+    ) -> MinibatchMetrics:
+        """Return the metrics of a batch, given its losses and the log-ratio of the whole action."""
+        # Column 0 is the whole action, the others are its heads: all are computed together.
+        log_ratio = torch.cat([joint.unsqueeze(1), batch.log_ratio], dim=1)
+        counts = F.pad(batch.head_has_choice, (1, 0), value=True)
+        ratio = probability_ratio(log_ratio)
+        clipped = is_clipped(ratio, self._settings.clip_coef).to(ratio.dtype)
+        per_sample = torch.stack([approx_kl(log_ratio), clipped, F.pad(batch.entropy, (1, 0))])
+        samples = counts.sum(dim=0)
+        # 0 / 0 is NaN: a head without samples.
+        kl, clipfrac, head_entropy = (per_sample.masked_fill(~counts, 0.0).sum(dim=1) / samples).unbind()
+        deviation = (ratio[:, 0] - 1.0).abs()
+        single = {
+            "ratio_error": deviation.max(),
+            "approx_kl": kl[0],
+            "clipfrac": clipfrac[0],
+            "ratio_deviation": deviation.mean(),
+            "ratio_alarms": is_ratio_outlier(ratio[:, 0]).sum().to(ratio.dtype),
+            **losses,
         }
-        means = {
-            name: masked_mean(values, batch.head_has_choice).masked_fill(samples == 0, torch.nan)
-            for name, values in per_sample.items()
-        }
-        return {"samples": samples.float(), **means}
+        heads = {"samples": samples.to(ratio.dtype), "approx_kl": kl, "clipfrac": clipfrac, "entropy": head_entropy}
+        return MinibatchMetrics.of(single, {name: values[1:] for name, values in heads.items()})
 
     def _per_head(self, key: str, given: Mapping[str, float], default: float) -> Float[Tensor, " heads"]:
         for name in given:

@@ -350,10 +350,11 @@ class PPO:
         if batch.loss_index is not None:
             parameters, value = (each.index_select(0, batch.loss_index) for each in (parameters, value))
         distribution = self._network.distribution(parameters, batch.action_mask)
+        log_prob, entropy = distribution.log_prob_and_entropy(batch.raw_action, batch.noise)
         return PolicyEvaluation(
-            log_ratio=distribution.log_prob(batch.raw_action) - batch.log_prob,
+            log_ratio=log_prob - batch.log_prob,
             head_has_choice=self._network.layout.head_has_choice(batch.action_mask),
-            entropy=distribution.entropy_from(batch.noise),
+            entropy=entropy,
             value=value,
             old_value=batch.old_value,
             advantage=batch.advantage,

@@ -6,9 +6,10 @@ even in saturation.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -180,7 +181,7 @@ class ActionDistribution:
 
     def log_prob(self, raw: Float[Tensor, "... A"]) -> Float[Tensor, "... heads"]:
         """Log-probability of each head's raw action; for gaussian heads the log-density after tanh."""
-        return torch.stack([self._log_prob(part, raw[..., part.raw]) for part in self.layout.parts], dim=-1)
+        return self._log_prob(raw, self._masked_options())
 
     def entropy(self, rng: torch.Generator) -> Float[Tensor, "... heads"]:
         """Entropy of each head, with gradients to means and scales.
@@ -195,39 +196,60 @@ class ActionDistribution:
 
     def entropy_from(self, noise: Float[Tensor, "... G"]) -> Float[Tensor, "... heads"]:
         """Entropy of each head, estimated with given standard normal noise."""
-        return torch.stack([self._entropy(part, noise[..., part.log_std]) for part in self.layout.parts], dim=-1)
+        return self._entropy(noise, self._masked_options())
 
-    def _log_prob(self, part: HeadSlices, raw: Tensor) -> Tensor:
-        parameters = self.parameters[..., part.parameters].float()
-        match part.head.kind:
-            case HeadKind.GAUSSIAN:
-                log_std = self.log_std[..., part.log_std]
-                # A product with exp(-log_std) needs no guard against a division by 0.
-                z = (raw - parameters) * torch.exp(-log_std)
-                each = -0.5 * z * z - log_std - HALF_LOG_2_PI - log_squash_slope(raw)
-            case HeadKind.BERNOULLI:
-                each = -F.binary_cross_entropy_with_logits(parameters, raw, reduction="none")
-            case HeadKind.CATEGORICAL:
-                log_probs = self._logits(part).log_softmax(dim=-1)
-                return log_probs.gather(-1, raw.long()).squeeze(-1)
-        return self._masked_sum(part, each)
+    def log_prob_and_entropy(
+        self, raw: Float[Tensor, "... A"], noise: Float[Tensor, "... G"]
+    ) -> tuple[Float[Tensor, "... heads"], Float[Tensor, "... heads"]]:
+        """Return the results of `log_prob` and `entropy_from`, which share the softmax of categorical heads."""
+        options = self._masked_options()
+        return self._log_prob(raw, options), self._entropy(noise, options)
 
-    def _entropy(self, part: HeadSlices, noise: Tensor) -> Tensor:
-        parameters = self.parameters[..., part.parameters].float()
-        match part.head.kind:
-            case HeadKind.GAUSSIAN:
-                log_std = self.log_std[..., part.log_std]
-                u = parameters + log_std.exp() * noise
-                # The Gaussian part has a closed form, so only the correction for tanh adds sampling noise.
-                each = 0.5 + HALF_LOG_2_PI + log_std + log_squash_slope(u)
-            case HeadKind.BERNOULLI:
-                # softplus(l) - l sigmoid(l) is exact for large logits, where p ln p would need the logarithm of 0.
-                each = F.softplus(parameters) - parameters * torch.sigmoid(parameters)
-            case HeadKind.CATEGORICAL:
-                log_probs = self._logits(part).log_softmax(dim=-1)
-                entropy = -(log_probs.exp() * log_probs).sum(dim=-1)
-                return entropy / self._max_entropy(part)
-        return self._masked_sum(part, each)
+    def _masked_options(self) -> "_MaskedOptions":
+        illegal, log_probs = ~self.mask, {}
+        for part in self.layout.parts:
+            if part.head.kind is HeadKind.CATEGORICAL:
+                logits = self.parameters[..., part.parameters].float()
+                log_probs[part.head.name] = _fill(part, illegal, logits, ILLEGAL_LOGIT).log_softmax(dim=-1)
+        return _MaskedOptions(illegal, log_probs)
+
+    def _log_prob(self, raw: Tensor, options: "_MaskedOptions") -> Tensor:
+        columns = []
+        for part in self.layout.parts:
+            parameters, action = self.parameters[..., part.parameters].float(), raw[..., part.raw]
+            match part.head.kind:
+                case HeadKind.GAUSSIAN:
+                    log_std = self.log_std[..., part.log_std]
+                    # A product with exp(-log_std) needs no guard against a division by 0.
+                    z = (action - parameters) * torch.exp(-log_std)
+                    each = -0.5 * z * z - log_std - HALF_LOG_2_PI - log_squash_slope(action)
+                case HeadKind.BERNOULLI:
+                    each = -F.binary_cross_entropy_with_logits(parameters, action, reduction="none")
+                case HeadKind.CATEGORICAL:
+                    columns.append(options.log_probs[part.head.name].gather(-1, action.long()).squeeze(-1))
+                    continue
+            columns.append(_fill(part, options.illegal, each, 0.0).sum(dim=-1))
+        return torch.stack(columns, dim=-1)
+
+    def _entropy(self, noise: Tensor, options: "_MaskedOptions") -> Tensor:
+        columns = []
+        for part in self.layout.parts:
+            parameters = self.parameters[..., part.parameters].float()
+            match part.head.kind:
+                case HeadKind.GAUSSIAN:
+                    log_std = self.log_std[..., part.log_std]
+                    u = parameters + log_std.exp() * noise[..., part.log_std]
+                    # The Gaussian part has a closed form, so only the correction for tanh adds sampling noise.
+                    each = 0.5 + HALF_LOG_2_PI + log_std + log_squash_slope(u)
+                case HeadKind.BERNOULLI:
+                    # softplus(l) - l sigmoid(l) is exact for large logits, where p ln p would need the logarithm of 0.
+                    each = F.softplus(parameters) - parameters * torch.sigmoid(parameters)
+                case HeadKind.CATEGORICAL:
+                    log_probs = options.log_probs[part.head.name]
+                    columns.append((log_probs.exp() * log_probs).sum(dim=-1) / -self._max_entropy(part))
+                    continue
+            columns.append(_fill(part, options.illegal, each, 0.0).sum(dim=-1))
+        return torch.stack(columns, dim=-1)
 
     def _max_entropy(self, part: HeadSlices) -> Tensor | float:
         """Maximum entropy ln(legal options) of a categorical head; ln 2 if there is only one."""
@@ -235,13 +257,18 @@ class ActionDistribution:
             return math.log(max(part.head.size, 2))
         return self.mask[..., part.mask].sum(dim=-1).clamp(min=2).log()
 
-    def _logits(self, part: HeadSlices) -> Tensor:
-        logits = self.parameters[..., part.parameters].float()
-        return logits.masked_fill(~self.mask[..., part.mask], ILLEGAL_LOGIT) if part.head.masked else logits
 
-    def _masked_sum(self, part: HeadSlices, each: Tensor) -> Tensor:
-        # `where` and not a product: 0 times an infinite entry would be NaN.
-        return (each.where(self.mask[..., part.mask], 0.0) if part.head.masked else each).sum(dim=-1)
+class _MaskedOptions(NamedTuple):
+    """Where masks are false (..., M), and log-probabilities of the options of each categorical head."""
+
+    illegal: Bool[Tensor, "... M"]
+    log_probs: Mapping[str, Tensor]
+
+
+def _fill(part: HeadSlices, illegal: Tensor, each: Tensor, value: float) -> Tensor:
+    """Fill in a value where the mask of a head is false."""
+    # Not a product: 0 times an infinite entry would be NaN. Not `where`, which first writes the value to the device.
+    return each.masked_fill(illegal[..., part.mask], value) if part.head.masked else each
 
 
 def log_squash_slope(u: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -249,7 +276,7 @@ def log_squash_slope(u: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 
     Source: the TensorFlow Probability `FastTanh` bijector's derivation.
     """
-    return 2.0 * (LOG_2 - u - F.softplus(-2.0 * u))
+    return torch.rsub(u + F.softplus(-2.0 * u), 2.0 * LOG_2, alpha=2.0)
 
 
 def _raw_width(head: ActionHead) -> int:
