@@ -14,6 +14,7 @@ from arena.policies.nn.actor_critic import OBSERVATION_CLIP, ActorCritic, Networ
 from arena.policies.nn.architecture import Architecture
 from arena.policies.nn.packed_runs import RecurrentState, reset_rows
 from arena.policies.nn.pointer_head import head_parameters, head_rows
+from arena.policies.nn.recurrent import lstm_cell
 from arena.policies.nn.set_encoder import remaining_slices
 
 CALL_OVERHEAD_ROWS = 64
@@ -133,7 +134,7 @@ class TorchBackend:
             features = layers.hidden(row_layout, features, rectified=rectified)
         placed = RecurrentState(*(part[row_layout.source_row] for part in before))
         if self._recurrent:
-            placed = _lstm_cell(layers.affine(row_layout, torch.cat([features, placed.hidden], dim=-1)), placed.cell)
+            placed = lstm_cell(layers.affine(row_layout, torch.cat([features, placed.hidden], dim=-1)), placed.cell)
             features = placed.hidden
         readout = layers.affine(row_layout, F.layer_norm(features, features.shape[-1:]))
         parameters = head_parameters(self._parts, readout[:, :-1], members) if members else readout[:, :-1]
@@ -213,10 +214,3 @@ class _Layers:
         for segment in row_layout.segments:
             segment.split(normed).mul_(scale[segment.slots]).add_(offset[segment.slots])
         return normed.relu_()
-
-
-def _lstm_cell(gates: Float[Tensor, "padded gates"], cell: Float[Tensor, "padded H"]) -> RecurrentState:
-    """Apply the LSTM cell to gates before activation."""
-    enter, forget, new, leave = gates.chunk(4, dim=-1)
-    cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(new)
-    return RecurrentState(torch.sigmoid(leave) * torch.tanh(cell), cell)
