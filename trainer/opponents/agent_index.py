@@ -6,6 +6,7 @@ active, and their actions are dropped. In a self-play environment the learner ha
 environments follow after the first n rows of every environment.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,10 @@ from arena.policies.ensemble.native_step import ObservationView
 
 ACTION_TYPES = {HeadKind.GAUSSIAN: torch.float32, HeadKind.BERNOULLI: torch.bool, HeadKind.CATEGORICAL: torch.int64}
 """Dtype of an environment's actions by kind of head."""
+
+
+ACTION_ALIGNMENT = 64
+"""The actions of each head start at a multiple of this many bytes, as in memory that torch allocates."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,16 @@ class AgentRows:
     def observe(self, observation: Observation) -> Observation:
         """Copy of these rows' observations, with leading axis r."""
         return Observation(
-            values=self.gather(observation.values),
-            masks={name: self.gather(mask) for name, mask in observation.masks.items()},
-            active=self.gather_active(observation),
+            self.gather(observation.values), self._gather_masks(observation), self.gather_active(observation)
         )
+
+    def _gather_masks(self, observation: Observation) -> dict[str, Bool[Tensor, "r _"]]:
+        """Select these rows' masks, of all heads together."""
+        masks = observation.masks
+        if not masks:
+            return {}
+        selected = self.gather(torch.cat(list(masks.values()), dim=-1))
+        return dict(zip(masks, torch.split(selected, [mask.shape[-1] for mask in masks.values()], dim=-1), strict=True))
 
     def gather(
         self, per_agent: Shaped[Tensor, "E N ..."], out: Shaped[Tensor, "r ..."] | None = None
@@ -108,6 +119,8 @@ class AgentIndex:
             head.name: ((agents,) if head.kind is HeadKind.CATEGORICAL else (agents, head.size), dtypes[head.kind])
             for head in spec.heads
         }
+        sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in self._action_shapes.values()]
+        self._action_bytes = [-(-size // ACTION_ALIGNMENT) * ACTION_ALIGNMENT for size in sizes]
         self._agent_of_slot = torch.tensor([[side[min(i, len(side) - 1)] for i in slots] for side in sides])
         self._slot_present = torch.tensor([[i < len(side) for i in slots] for side in sides])
         self._uneven = len(set(spec.agents_per_side)) > 1
@@ -147,10 +160,13 @@ class AgentIndex:
         return torch.index_select(per_environment, 0, self.environment_of_row, out=out)
 
     def empty_actions(self) -> dict[str, Tensor]:
-        """Zero actions of all agents (E * N, ...)."""
+        """Zero actions of all agents (E * N, ...), in one allocation."""
+        memory = torch.zeros(sum(self._action_bytes), dtype=torch.uint8, device=self.device)
         return {
-            name: torch.zeros(shape, dtype=dtype, device=self.device)
-            for name, (shape, dtype) in self._action_shapes.items()
+            name: own.view(dtype)[: math.prod(shape)].view(shape)
+            for own, (name, (shape, dtype)) in zip(
+                torch.split(memory, self._action_bytes), self._action_shapes.items(), strict=True
+            )
         }
 
     def unflatten(self, actions: Actions) -> dict[str, Tensor]:
