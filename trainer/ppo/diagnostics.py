@@ -23,9 +23,10 @@ def head_gradients(network: ActorCritic, has_samples: Bool[Tensor, " heads"]) ->
     weight, bias = network.actor.weight.grad, network.actor.bias.grad
     if weight is None or bias is None:
         return torch.full_like(has_samples, torch.nan, dtype=torch.float32)
-    squares = weight.square().sum(dim=1) + bias.square()
-    per_head = [squares[network.head_rows[part.head.name].rows].sum() for part in network.layout.parts]
-    return torch.stack(per_head).sqrt().masked_fill(~has_samples, torch.nan)
+    rows = [network.head_rows[part.head.name].rows for part in network.layout.parts]
+    norms = torch.stack(torch._foreach_norm([each[place] for each in (weight, bias) for place in rows]))
+    per_head: Tensor = torch.linalg.vector_norm(norms.view(2, -1), dim=0)
+    return per_head.masked_fill(~has_samples, torch.nan)
 
 
 def continuous_heads(network: ActorCritic, rollout: RolloutBuffer) -> dict[str, float | None]:
