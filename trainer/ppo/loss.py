@@ -207,8 +207,10 @@ class PPOLoss:
         self, coefficients: LossCoefficients, under_floor: Bool[Tensor, " heads"]
     ) -> Float[Tensor, " heads_and_1"]:
         """Return the entropy coefficient of each head, raised under its floor, then the value coefficient."""
-        raised = max(coefficients.entropy, coefficients.entropy_below_floor)
-        entropy = self._factors * torch.where(under_floor, raised, coefficients.entropy)
+        entropy = self._factors * coefficients.entropy
+        if self.entropy_floors is not None:
+            raised = max(coefficients.entropy, coefficients.entropy_below_floor)
+            entropy = torch.where(under_floor, self._factors * raised, entropy)
         return F.pad(entropy, (0, 1), value=coefficients.value)  # `new_tensor` would wait for the device
 
     def policy_loss(

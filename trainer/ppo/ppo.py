@@ -47,7 +47,7 @@ from trainer.ppo.sequences import (
     shuffle_minibatches,
     split_into_sequences,
 )
-from trainer.ppo.update_metrics import MetricAccumulator, MinibatchMetrics
+from trainer.ppo.update_metrics import MetricAccumulator, MinibatchMetrics, weighted_sum
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup, all_reduce_packed, gather_counts
 from trainer.rollout.buffer import RolloutBuffer
 
@@ -260,15 +260,14 @@ class PPO:
             for each, value in zip(self.extra_losses, extra, strict=True):
                 loss = loss + each.coefficient * value
             # At once for each part: its activations are freed before the next one needs memory.
-            torch.autograd.backward(loss * share)
-            losses.append(loss.detach() * share)
+            torch.autograd.backward(loss if share == 1.0 else loss * share)
+            losses.append(loss.detach())
             parts.append(output.metrics)
-            extras.append(torch.stack(extra).detach() * share if extra else loss.new_zeros(0))
+            extras.append(torch.stack(extra).detach() if extra else loss.new_empty(0))
         if not micro_batches:
             return None
-        return MinibatchResult(
-            torch.stack(losses).sum(), MinibatchMetrics.combine(parts, shares), torch.stack(extras).sum(dim=0)
-        )
+        metrics = MinibatchMetrics.combine(parts, shares)
+        return MinibatchResult(weighted_sum(losses, shares), metrics, weighted_sum(extras, shares))
 
     def _average_over_ranks(self, result: MinibatchResult | None, decisions: int, *, stop: bool) -> MinibatchMeans:
         """Replace the gradient by its mean over the decisions of all ranks; return the other means.

@@ -74,9 +74,15 @@ class MinibatchMetrics:
         samples, per_head = rest.view(len(parts), len(PER_HEAD), -1).tensor_split([1], dim=1)
         sums = (per_head.masked_fill(samples == 0, 0.0) * samples).sum(dim=0)
         count = samples.sum(dim=0)
-        mean = torch.stack([each * share for each, share in zip(means, shares, strict=True)]).sum(dim=0)
-        singles = [errors.amax(dim=0), mean, totals.sum(dim=0)]
+        singles = [errors.amax(dim=0), weighted_sum(means.unbind(), shares), totals.sum(dim=0)]
         return cls(torch.cat([*singles, count.flatten(), (sums / count).flatten()]))  # 0 / 0 is NaN: no samples
+
+
+def weighted_sum(values: Sequence[Float[Tensor, "..."]], weights: Sequence[float]) -> Float[Tensor, "..."]:
+    """Sum of tensors with weights of the host; a single tensor has the weight 1."""
+    if len(values) == 1:
+        return values[0]
+    return torch.stack([value * weight for value, weight in zip(values, weights, strict=True)]).sum(dim=0)
 
 
 class MetricAccumulator:
