@@ -287,7 +287,7 @@ class PPO:
         if self._ranks.world_size == 1:
             return MinibatchMeans(count, kl, loss, samples, entropy, stops)
         # Sums, not means: ranks have different numbers of decisions.
-        gradient = self.optimizer.flat_gradient
+        gradient = self.optimizer.collect_gradient()
         entropy_sums = torch.where(samples > 0, samples * entropy, 0.0)
         own = [gradient * count, count, kl * count, loss * count, samples, entropy_sums, stops]
         gradients, count, kl, loss, samples, entropy_sums, stops = all_reduce_packed(self._ranks, own)

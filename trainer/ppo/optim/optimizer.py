@@ -51,8 +51,9 @@ class ParameterGroup(NamedTuple):
 class FlatAdamW:
     """AdamW over all trainable parameters; the critic's output layer may have its own learning rate and weight decay.
 
-    The constructor moves gradients, and on a CPU also parameters, into flat storage. Gradients accumulate there until
-    `zero_grad`. A parameter without a gradient counts as one with gradient 0.
+    On a CPU, the constructor moves parameters and gradients into flat storage. Gradients accumulate there until
+    `zero_grad`. On other devices, gradients are copied there after the backward pass. A parameter without a gradient
+    counts as one with gradient 0.
 
     Args:
         named: Parameters by name, see `trainable_parameters`.
@@ -110,13 +111,31 @@ class FlatAdamW:
 
     def zero_grad(self) -> None:
         """Set all gradients to 0."""
-        self.flat_gradient.zero_()
+        if self._flat:
+            self.flat_gradient.zero_()
+            return
+        # Without a gradient to add to, the backward pass launches no addition for each parameter.
+        for each in self._named.values():
+            each.grad = None
+
+    @torch.no_grad()
+    def collect_gradient(self) -> Float[Tensor, " elements"]:
+        """Move the gradients of a backward pass into flat storage and return it. On a CPU they are there already."""
+        if not self._flat:
+            found = {name: each.grad for name, each in self._named.items() if each.grad is not None}
+            if len(found) < len(self._named):
+                self.flat_gradient.zero_()
+            torch._foreach_copy_([self._gradients[name] for name in found], list(found.values()))
+            for name, each in self._named.items():
+                each.grad = self._gradients[name]
+        return self.flat_gradient
 
     def clip_gradient(self) -> Float[Tensor, ""]:
         """Clip the norm of the gradient to `optimizer.max_grad_norm`; return the norm before clipping."""
-        norm: Tensor = torch.linalg.vector_norm(self.flat_gradient)
+        gradient = self.collect_gradient()
+        norm: Tensor = torch.linalg.vector_norm(gradient)
         # Always multiplied, by 1 if the norm is small: a condition would wait for the device.
-        self.flat_gradient.mul_((self._max_norm / (norm + CLIP_EPS)).clamp(max=1.0))
+        gradient.mul_((self._max_norm / (norm + CLIP_EPS)).clamp(max=1.0))
         return norm
 
     @torch.no_grad()

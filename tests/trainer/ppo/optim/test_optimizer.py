@@ -39,7 +39,7 @@ def step(optimizer, named, seed):
     optimizer.learning_rate = RATE
     optimizer.zero_grad()
     for name, gradient in random_gradients(named, seed).items():
-        named[name].grad.add_(gradient)
+        named[name].grad = gradient if named[name].grad is None else named[name].grad.add_(gradient)
     norm = optimizer.clip_gradient()
     optimizer.step()
     return norm
