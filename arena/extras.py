@@ -25,6 +25,7 @@ EXTRAS = {
     "torch": "train",
     "warp": "train",
     "wandb": "track",
+    "pandas": "pandas",
     "av": "video",
     "psycopg": "postgres",
     "boto3": "s3",

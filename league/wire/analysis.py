@@ -1,7 +1,9 @@
 """Bodies of analyses: payoffs, superiority, regressions, behaviour, lineage and redundant snapshots."""
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
+from league.wire import frames
 from league.wire.base import Answer
 from league.wire.gates import Gate
 from league.wire.players import Player, PlayerName, Standing
@@ -24,6 +26,11 @@ class PairScore(Answer):
     """Its score that the pair model predicts."""
 
 
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+
 class Payoff(Answer):
     """Payoff matrix: row i, column j is the result of player i against player j."""
 
@@ -43,6 +50,15 @@ class Payoff(Answer):
     """Share of the log-odds that ratings do not explain, in [0, 1]."""
     nash_weights: list[float | None] = []
     """Each player's weight in the Nash mixture; null if the solver found none."""
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return the win rates with the names on both axes; it needs the extra `pandas`."""
+        return frames.matrix(self.win_rates, self.names)
+
+    def to_numpy(self) -> "np.ndarray":
+        """Return the win rates as an array of (N, N) scores in [0, 1]; it needs NumPy."""
+        return frames.array(self.win_rates)
+
     deviations: list[PairScore] = []
     """Pairs of these players whose score differs from either prediction by at least 5 points, beyond chance."""
 
@@ -129,6 +145,11 @@ class Superiority(Answer):
     """Upper ends."""
     superiority: list[list[float]]
     """Row i, column j: probability that player i is stronger than player j."""
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return the ratings and their intervals by name; it needs the extra `pandas`."""
+        values = {"rating": self.ratings, "deviation": self.deviations, "low": self.low, "high": self.high}
+        return frames.columns(values, [player.name for player in self.players])
 
 
 class Score(Answer):

@@ -4,11 +4,16 @@ import ast
 import inspect
 from datetime import datetime
 from itertools import pairwise
-from typing import Annotated, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Generic, Literal, Self, TypeVar, cast
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
+
+from league.wire import frames
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PREFIX = "/api/v1"
 """Path prefix of every call except health, readiness and metrics."""
@@ -77,6 +82,10 @@ class Page(Answer, Generic[T]):
     """The items."""
     next_cursor: str | None
     """`cursor` of the next page; null on the last."""
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return a table with one row per item; it needs the extra `pandas`."""
+        return frames.rows(cast("list[BaseModel]", self.items))
 
 
 def _plain_number(value: object) -> object:

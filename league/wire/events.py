@@ -25,3 +25,10 @@ class Event(Answer):
     """Further fields, by kind."""
     created_at: datetime
     """Time of the event."""
+
+
+class StreamedEvent(Event):
+    """An event of the stream."""
+
+    cursor: str
+    """Position after the event, from which a reader resumes."""

@@ -1,11 +1,15 @@
 """Bodies of learners, their role settings, findings and training curves."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from league.wire import frames
 from league.wire.base import PLAIN, Answer, EnvironmentName, Name, Real, Request, Signature, Step, Text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Role = Literal["main", "main_exploiter", "league_exploiter"]
 Start = Literal["first", "main"]
@@ -156,6 +160,10 @@ class TrainingCurves(Answer):
     """N values by name; null for missing ones."""
     last: int
     """`after` of the next request."""
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return the metrics by step; it needs the extra `pandas`."""
+        return frames.columns({"reported_at": self.reported_at, **self.metrics}, self.steps)
 
 
 class SnapshotDecision(Answer):
