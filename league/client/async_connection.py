@@ -1,6 +1,7 @@
 """Async HTTP connection to a league server, for asyncio."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import closing
 from types import TracebackType
@@ -8,11 +9,15 @@ from typing import IO, Any, ClassVar, Self, TypeVar
 
 import httpx2
 
+from league import wire
 from league.client.backoff import RetryGate
 from league.client.endpoint import Endpoint, file_of
+from league.client.event_reader import EventReader
 from league.client.operation import Call, Steps
 from league.client.responses import Received, retriable_rejection
+from league.errors import LeagueError
 from league.request_class import request_class
+from league.wire import PREFIX
 
 _CHUNK_BYTES = 2**18
 
@@ -58,6 +63,35 @@ class AsyncConnection(Endpoint):
             except StopIteration as end:
                 result: T = end.value
                 return result
+
+    async def follow(self, after: str | None = None) -> AsyncIterator[wire.StreamedEvent]:
+        """Iterate over events as they happen; a lost connection resumes without a missed event.
+
+        Args:
+            after: `cursor` of the last event that you have; None to start now.
+
+        Raises:
+            LeagueError: The server rejects the token or the cursor, or was not reachable for five minutes.
+        """
+        reader = EventReader(after, time.monotonic)
+        call = Call("GET", f"{PREFIX}/events")
+        while True:
+            error: LeagueError | None = None
+            headers = self._headers | reader.headers
+            try:
+                async with self._http.stream(call.method, call.path, headers=headers) as response:
+                    if response.is_success:
+                        reader.connect(response.headers)
+                        async for line in response.aiter_lines():
+                            event = reader.feed(line)
+                            if event is not None:
+                                yield event
+                    else:
+                        content = await response.aread()
+                        error = reader.refusal(Received(response.url, response.status_code, response.headers, content))
+            except httpx2.TransportError as lost:
+                error = self._unreachable(call, lost)
+            await asyncio.sleep(reader.pause_after(error))
 
     async def _send(self, call: Call) -> Received:
         """Make a call; wait and repeat it while the server is busy."""

@@ -69,7 +69,8 @@ async def follow(
     """
     own = _take_room(league)
     start = await run_in_threadpool(_latest, league) if last_event_id is None else _cursor(last_event_id)
-    headers = {"Cache-Control": "no-store"}
+    # A connection that breaks before the first event resumes from its start.
+    headers = {"Cache-Control": "no-store", "Last-Event-ID": f"{start[0]}.{start[1]}"}
     messages = _messages(league, permission, start, own, named=named)
     return StreamingResponse(messages, media_type="text/event-stream", headers=headers)
 
