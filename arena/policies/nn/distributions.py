@@ -183,6 +183,11 @@ class ActionDistribution:
         """Log-probability of each head's raw action; for gaussian heads the log-density after tanh."""
         return self._log_prob(raw, self._masked_options())
 
+    def log_probs(self) -> Float[Tensor, "... K"]:
+        """Log-probabilities of all options; the layout has a categorical head and no other."""
+        (part,) = self.layout.parts
+        return self._logits(part).log_softmax(dim=-1)
+
     def entropy(self, rng: torch.Generator) -> Float[Tensor, "... heads"]:
         """Entropy of each head, with gradients to means and scales.
 
