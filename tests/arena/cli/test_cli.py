@@ -369,6 +369,18 @@ def test_exploitability_of_players_is_printed(capsys: pytest.CaptureFixture[str]
     assert "0.4583" in table
 
 
+def test_exploitability_of_a_phantom_game_is_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    spec, path = make("openspiel:dark_hex(board_size=2)", num_envs=1).spec, str(tmp_path / "policy.safetensors")
+    save(Path(path), ActorCritic(Architecture.of(spec, encoder_sizes=(8,), recurrent_size=8)), spec)
+
+    printed = json.loads(run(capsys, "exploitability", spec.name, path, "random", "--json")[1])
+
+    assert [item["player"] for item in printed["items"]] == [path, "random"]
+    assert printed["items"][1]["lost_to_home"] == pytest.approx(1.0)
+    assert printed["items"][1]["lost_to_away"] == pytest.approx(0.25)
+    assert printed["items"][0]["exploitability"] != pytest.approx(printed["items"][1]["exploitability"])
+
+
 @pytest.mark.parametrize("core", [CoreKind.FEEDFORWARD, CoreKind.LSTM])
 @pytest.mark.parametrize(("shares", "lost"), [((1 / 2, 1 / 6, 1 / 3), 0.0), ((0.98, 0.01, 0.01), 1.93)])
 def test_exploitability_of_a_matrix_game_is_printed(
