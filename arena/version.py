@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 
-def _print(asked: bool) -> None:
-    if asked:
+def _print(requested: bool) -> None:
+    if requested:
         typer.echo(f"echelon-league {version('echelon-league')}")
         raise typer.Exit
 

@@ -202,8 +202,8 @@ def split_rounds(name: str) -> tuple[str, int | None]:
     Raises:
         UnknownEnvironmentError: The number of rounds is invalid.
     """
-    game, asked, count = name.partition(ROUNDS)
-    if not asked:
+    game, separator, count = name.partition(ROUNDS)
+    if not separator:
         return name, None
     written = count.isascii() and count.isdecimal() and not count.startswith("0") and len(count) <= len(str(MAX_ROUNDS))
     if not written or int(count) > MAX_ROUNDS:

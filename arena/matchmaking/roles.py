@@ -254,11 +254,11 @@ def role_of(rules: RoleRules) -> Role:
 
 
 def _snapshot_rule(role: Role, given: Mapping[str, Any]) -> SnapshotRule:
-    asked = {field: given[name] for name, field in _SNAPSHOTS.items() if name in given}
-    if "limit" not in asked:
-        asked["limit"] = 2 * asked.setdefault("steps", STEPS)
-    asked.setdefault("steps", asked["limit"] // 2)
-    return SnapshotRule(**{"reset": _RESETS[role], **asked})
+    settings = {field: given[name] for name, field in _SNAPSHOTS.items() if name in given}
+    if "limit" not in settings:
+        settings["limit"] = 2 * settings.setdefault("steps", STEPS)
+    settings.setdefault("steps", settings["limit"] // 2)
+    return SnapshotRule(**{"reset": _RESETS[role], **settings})
 
 
 def _preferring(config: MatchmakingConfig, given: Mapping[str, Any]) -> MatchmakingConfig:

@@ -79,7 +79,7 @@ def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
         kinds, actors = audit_log.list_kinds(session), audit_log.list_actors(session)
     values = {
         "page": page,
-        "asked": params,
+        "params": params,
         "kinds": kinds,
         "actors": actors,
         "most": PAGE,

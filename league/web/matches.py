@@ -100,7 +100,7 @@ def listing(request: Request, league: Running, visit: Visiting, params: QueryPar
             players=tuple(rated_players.show(session, league.settings, each) for each in params.players),
             usage=replays.usage(session),
         )
-    values = {"log": log, "asked": params, "replays": league.settings.replays}
+    values = {"log": log, "params": params, "replays": league.settings.replays}
     if is_part(request):
         return visit.part("_matches.html", **values)
     return visit.page("matches.html", "matches", "Matches", **values)

@@ -86,7 +86,7 @@ def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
         cycles=[_edges(drawn, cycle.players) for cycle in drawn.cycles],
         predicted_cycle=predicted,
         misleading=deviating.players,
-        asked=params,
+        params=params,
         sizes=SIZES,
     )
 

@@ -173,7 +173,7 @@ def show(request: Request, league: Running, visit: Visiting, params: QueryParams
     with league.database.read() as session:
         table, champion = _table(session, league, visit)
         lines = _lines(table, params, offset, champion)
-        values: dict[str, Any] = {"lines": lines, "asked": params}
+        values: dict[str, Any] = {"lines": lines, "params": params}
         if is_part(request):
             return visit.part("_standings.html", **values)
         offered = standings.list_lineages(session, visit.environment, OFFERED_MAX, params.lineage or None)
@@ -187,7 +187,7 @@ def rows(league: Running, visit: Visiting, params: QueryParams, offset: Offset =
     """Return further rows of the table."""
     with league.database.read() as session:
         table, champion = _table(session, league, visit)
-    return visit.part("_standings_rows.html", lines=_lines(table, params, offset, champion), asked=params)
+    return visit.part("_standings_rows.html", lines=_lines(table, params, offset, champion), params=params)
 
 
 @router.get("/standings/now")
@@ -204,7 +204,7 @@ def now(
     chosen = table.select(params.choice())
     shown = [one for one in chosen if one.id in wanted]
     lines = Lines(shown, standings.measure_extent(chosen), champion, columns(table.sides), offset=0, more=None)
-    return visit.part("_standings_now.html", lines=lines, asked=params)
+    return visit.part("_standings_now.html", lines=lines, params=params)
 
 
 @router.get("/standings/highlights")

@@ -112,7 +112,7 @@ def command(worker_id: Word, changing: Changing, command: Annotated[wire.Command
 
 def _table(league: AppState, visit: Visit, params: PageQuery) -> dict[str, Any]:
     lines, heartbeat_s = _lines(league, visit, params), league.settings.heartbeat_s
-    return {"lines": lines, "asked": params, "most": WORKERS_MAX, "heartbeat_s": heartbeat_s}
+    return {"lines": lines, "params": params, "most": WORKERS_MAX, "heartbeat_s": heartbeat_s}
 
 
 def _lines(league: AppState, visit: Visit, params: PageQuery) -> list[Line]:

@@ -84,9 +84,9 @@ class RayCluster:
     def _survey(self, members: Sequence[Member], addresses: Sequence[str]) -> dict[str, NodeSurvey]:
         folders = {member.name: str(member.folder) for member in members}
         ask = self._ray.remote(num_cpus=0)(_survey_node)
-        asked = {each: ask.options(resources={f"node:{each}": NODE_SHARE}).remote(folders) for each in addresses}
+        pending = {each: ask.options(resources={f"node:{each}": NODE_SHARE}).remote(folders) for each in addresses}
         surveys = {}
-        for address, answer in asked.items():
+        for address, answer in pending.items():
             try:
                 surveys[address] = self._ray.get(answer, timeout=TIMEOUT_S)
             except self._ray.exceptions.RayError as error:

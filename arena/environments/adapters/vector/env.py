@@ -73,10 +73,10 @@ class TensorMatches(SeededBatch):
     def reset(self, seeds: Int[Tensor, " E"] | None = None) -> Observation:
         """Start a new match in every row (see `Environment.reset`)."""
         self._open_all(seeds)
-        asked = self._autoreset is Autoreset.DISABLED
+        takes_seeds = self._autoreset is Autoreset.DISABLED
         # With autoreset the game accepts a single seed, which must differ between batches of environments.
         together = derive(int(self.seeds[0]), "tensor game", int(self.seeds[-1])) & LARGEST_SEED
-        result = self._game.reset(seed=self._give(self.seeds) if asked else together)
+        result = self._game.reset(seed=self._give(self.seeds) if takes_seeds else together)
         self._decisions.zero_()
         self._returns.zero_()
         self._seen = self._see(*split(self.spec.name, result))
