@@ -1,4 +1,4 @@
-"""Cache of leases and match length limits, for the validation of results. Neither changes once it is set."""
+"""Cache of leases and match length limits, for the validation of results. Leases never change, limits only grow."""
 
 import threading
 from collections.abc import Collection, Mapping
@@ -64,9 +64,15 @@ class LeaseCache:
             for each in lease_ids:
                 self._records.pop(each, None)
 
-    def limits(self, session: Session, environments: Collection[str]) -> Mapping[str, int]:
-        """Return the declared maximum match length of each environment that has one."""
-        missing = set(environments) - self._limits.keys()
+    def limits(self, session: Session, lengths: Mapping[str, int]) -> Mapping[str, int]:
+        """Return the declared maximum match length of each environment that has one.
+
+        Args:
+            session: Reads limits that are not cached.
+            lengths: Longest reported match of each environment.
+        """
+        # A cached limit below a reported match may be out of date: a learner of longer matches raises it.
+        missing = {name for name, longest in lengths.items() if self._limits.get(name, 0) < longest}
         if missing:
             query = select(Environment.name, Environment.max_decisions).where(Environment.name.in_(missing))
             self._limits |= {name: longest for name, longest in session.execute(query) if longest is not None}

@@ -7,7 +7,7 @@ again.
 """
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -117,7 +117,7 @@ def _submit(
         lease_ids = {result.lease_id for result in batch.results if wire.storable_lease_id(result.lease_id)}
         leases = cache.get(session, lease_ids)
         refusals = _stored_refusals(session, reporter.worker_id, lease_ids) if has_refusals else {}
-        limits = cache.limits(session, {each.environment for each in leases.values()})
+        limits = cache.limits(session, _longest_matches(valid.values(), leases))
         submission = Submission(reporter, now, settings.lease_grace_s)
         classified = _classify(batch.results, leases, refusals, limits, submission)
         rejected = {index: valid[index] for index in classified.rejected}
@@ -133,6 +133,15 @@ def _submit(
             one_by_one, lambda session: _refuse(session, reporter, batch.results, verdicts, now)
         )
     return [_answer(result, verdicts[index]) for index, result in enumerate(batch.results)]
+
+
+def _longest_matches(results: Iterable[wire.Result], leases: Mapping[str, LeaseRecord]) -> dict[str, int]:
+    """Return the largest number of decisions among the results of each environment."""
+    longest: dict[str, int] = {}
+    for result in results:
+        if (lease := leases.get(result.lease_id)) is not None:
+            longest[lease.environment] = max(result.decisions, longest.get(lease.environment, 0))
+    return longest
 
 
 def _classify(

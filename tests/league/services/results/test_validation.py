@@ -174,6 +174,17 @@ def test_a_match_is_no_longer_than_its_environment_allows(scene: Scene) -> None:
 
 
 @ON_SQLITE
+def test_a_longer_environment_raises_the_limit_of_a_running_server(scene: Scene) -> None:
+    declared = {"role": "main", "environment": scene.environment, "signature": scene.signature}
+    (first,) = scene.opponent_leases(1, budget=3)
+    scene.client.learner(wire.LearnerCreate.model_validate(declared | {"name": "main", "max_decisions": 40}))
+    assert scene.report(result(first, decisions=41))[0].status == "rejected"
+    scene.client.learner(wire.LearnerCreate.model_validate(declared | {"name": "longer", "max_decisions": 50}))
+    (accepted, refusal) = scene.report(result(first, 1, decisions=50), result(first, 2, decisions=51))
+    assert (accepted.status, refusal.status) == ("accepted", "rejected")
+
+
+@ON_SQLITE
 def test_a_worker_that_plays_another_environment_now_cannot_report(scene: Scene) -> None:
     (lease,) = scene.opponent_leases(1)
     other = wire.WorkerCreate(name="trainer-1", kind="trainer", version="2", signatures=["rps-2"])
