@@ -30,6 +30,7 @@ class EnvironmentCache:
             return make(environment, num_envs=matches)
         cached = self._environments.get(environment)
         if cached is None or cached.num_envs != matches:
+            # The local reference as well: the processes end with the last one.
             del cached
             self._environments.pop(environment, None)  # end its processes before others start
             self._environments[environment] = make(environment, num_envs=matches, processes=self._processes)

@@ -210,6 +210,7 @@ class EvaluationWorker:
         return min(waits)
 
     def _poll_s(self) -> float:
+        # Jitter, so that evaluators that found no pairs at the same time do not ask again together.
         return self._session.next_poll_s * self._rng.uniform(0.5, 1.5)
 
     def _shut_down(self) -> LastDelivery:

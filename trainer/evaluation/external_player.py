@@ -102,6 +102,7 @@ class ExternalPlayerSession(EvaluatorSession):
             identity=self._entry.identity,
             metadata={"form": self._entry.form},
         )
+        # Registered again after each reconnection, but printed once.
         known, self.player = self.player is not None, client.enter(request)
         if not known:
             player = self.player

@@ -72,6 +72,7 @@ def transition(
         StandingConflictError: The player has no standing, or one that is not expected or does not allow the change.
     """
     locks.acquire(session, Lock.EVENTS)
+    # Read under the lock, so that a concurrent change cannot come between this and the update.
     before = rated_players.require(session, player_id)[0].standing
     player = _set_standing(session, player_id, name, cause, expected)
     if name == "quarantine":

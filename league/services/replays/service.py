@@ -290,6 +290,7 @@ def _sum(stored: Iterable[StoredReplay]) -> Usage:
 def _surplus(session: Session, config: ReplayConfig) -> list[int]:
     """Return the matches whose recordings exceed the limits."""
     used = usage(session)
+    # The usual end: two sums instead of a row of each recording.
     if used.count <= config.keep_max and used.size_bytes <= config.keep_max_bytes:
         return []
     columns = Replay.match_id, Replay.size_bytes, Replay.notable
