@@ -5,7 +5,7 @@
 A learner improves; snapshots of it are published with its rating; rating matches pair them as the server does, as many
 a lease as evaluators play; periods close as the server closes them. At the end the truth is compared with the stored
 ratings: with the whole history fitted at periods' ends, the same without the correlation of a pair's games, and with
-Glicko-2 alone.
+Glicko-2 alone. The pair model's ratings are those of a round robin that it predicts from the same matches.
 
 Scores follow strengths by the logistic curve of 400 points. With an intransitive share the log-odds of each pair have a
 part of their own besides; the truth is then the rating that says best what everybody scores against all others on
@@ -21,10 +21,14 @@ from scipy.special import expit
 
 from arena.matchmaking.rating_matches import rating_pairs
 from arena.population.promotion import PromotionConfig
+from arena.ratings import pair_model
 from arena.ratings.bradley_terry import NO_PARENT, RefitConfig, fit
 from arena.ratings.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY, Results
+from arena.ratings.pair_model import Priors
+from arena.ratings.pair_round_robin import round_robin
 from benchmarks import record
 from league.services.matches.log import MatchArrays
+from league.services.matches.pair_records import PairRecords
 from league.services.ratings import state as rating_state
 from league.services.ratings.period import PlayerRating, RatingConfig, Roster, as_ratings
 from league.services.ratings.state import EMPTY
@@ -80,8 +84,9 @@ class Truth:
 class Outcome:
     """A league's end: the snapshots' truths, log-odds against each other, ratings and deviations, oldest first.
 
-    `wait` is the number of rating matches of the league from a snapshot's publication until its interval is narrow
-    enough for a promotion, infinity if it never was.
+    `history` are the rating matches between all frozen players, the baseline first. `wait` is the number of rating
+    matches of the league from a snapshot's publication until its interval is narrow enough for a promotion, infinity if
+    it never was.
     """
 
     truth: FloatArray
@@ -89,11 +94,14 @@ class Outcome:
     rating: FloatArray
     deviation: FloatArray
     wait: FloatArray
+    history: Results
 
 
+PAIR_MODEL = "pair model"
 FITTED = RatingConfig.of(Settings())
 RULES = {
     "whole history": FITTED,
+    PAIR_MODEL: FITTED,
     "without correlation": replace(FITTED, refit=replace(FITTED.refit, pair_correlation=False)),
     "Glicko-2 alone": replace(FITTED, refit=replace(FITTED.refit, enabled=False)),
 }
@@ -140,6 +148,8 @@ def main() -> None:
                 outcomes = [
                     simulate(plan, RULES[name], np.random.default_rng(seed)) for seed in range(arguments.leagues)
                 ]
+                if name == PAIR_MODEL:
+                    outcomes = [rated_by_pair_model(outcome) for outcome in outcomes]
                 print(f"{share:>8g}{gain:>6g} {name:20}{_summary(outcomes)}", flush=True)
                 rows.append(_row(plan, name, outcomes))
     record.write(arguments.json, "calibration", rows)
@@ -209,7 +219,28 @@ def simulate(plan: Plan, rule: RatingConfig, rng: np.random.Generator) -> Outcom
         rating=np.array([entry.rating for entry in entries]),
         deviation=np.array([entry.deviation for entry in entries]),
         wait=np.array(list(wait.values())),
+        history=_history(state.records),
     )
+
+
+def _history(records: PairRecords) -> Results:
+    frozen = (records.low >= ANCHOR) & (records.high >= ANCHOR)
+    return Results(
+        home=records.low[frozen] - ANCHOR,
+        away=records.high[frozen] - ANCHOR,
+        score=np.clip(records.points[frozen] / records.games[frozen], 0.0, 1.0),
+        games=records.matches[frozen],
+    )
+
+
+def rated_by_pair_model(outcome: Outcome) -> Outcome:
+    """Return an outcome with the ratings of a round robin that the pair model predicts."""
+    players = outcome.rating.size + 1
+    anchor = np.arange(players) == 0
+    parent = np.concatenate(([NO_PARENT, NO_PARENT], np.arange(1, players - 1)))
+    priors = Priors(np.concatenate(([START_RATING], outcome.rating)), anchor, parent)
+    found = round_robin(pair_model.fit(outcome.history, priors), anchor)
+    return replace(outcome, rating=found.rating[1:], deviation=found.deviation[1:])
 
 
 def _lease_and_report(

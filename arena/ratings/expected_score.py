@@ -41,6 +41,7 @@ from arena.ratings.low_rank_logistic import LowRankLogistic, polynomials
 _TOLERANCE = 1e-9
 _STEPS = 100
 _STEP_MAX = 2.0  # 350 points
+_HOLD = 1e-4  # precision of the start: a player that wins everything must not go to infinity
 _DENSE_MAX = 1_000  # players; up to this number the matrices of all pairs take about a second
 _DENSE_PER_POLYNOMIAL = 4  # with a wide rating range the low-rank basis is too large to save time
 
@@ -80,6 +81,17 @@ def round_robin_ratings(
     if theta.size <= max(_DENSE_MAX, _DENSE_PER_POLYNOMIAL * polynomials(theta)):
         return _rate_few(theta, covariance, free, meetings, correlation, hold)
     return _rate_many(theta, covariance, free, meetings, correlation, hold)
+
+
+def ratings_for_scores(start: FloatArray, score: FloatArray, free: IntArray) -> FloatArray:
+    """Return the ratings at which P players have given scores in a round robin, in units of 173.7178 points.
+
+    Args:
+        start: (P,) ratings of the fixed players, and where the search begins for the others.
+        score: (P,) scores against all players, including half a point against itself.
+        free: (F,) indices of the players whose rating is found.
+    """
+    return _ratings_for_scores(start, score, _HOLD, free, lambda at: _Matrix.of(at, free, _HOLD))
 
 
 def _rate_few(

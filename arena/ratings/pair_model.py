@@ -24,7 +24,7 @@ learning in symmetric zero-sum games" (2019), for disc games; Dempster, Laird an
 Hutchinson (1990) for traces.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -57,7 +57,7 @@ COMPONENTS_MAX = 2
 _FOLDS = 3
 _FOLDED_MAX = 10_000  # pairs; above, one fold is precise enough, and each costs seconds
 _GAIN_MIN = 0.01  # of the log-loss; smaller gains were noise in simulated leagues without cycles
-_INTERVAL_TOLERANCE = 1e-6
+_INTERVAL_TOLERANCE, _DRAW_TOLERANCE = 1e-6, 1e-3
 _BLOCK = 64  # intervals that are solved for at once
 _CHANCE_MIN = 1e-4  # of a held-out game: one upset must not outweigh all others
 _Z_95 = 1.959964
@@ -124,6 +124,25 @@ class PairModel:
         one, other = _indices(i, j, self.rating.size)
         mean, variance, shrinkage = self._predicted_log_odds(one, other)
         return mean, variance + np.square(shrinkage) * self._model_variance(one, other)
+
+    def draw_scores(self, i: ArrayLike, j: ArrayLike, draws: int) -> Iterator[FloatArray]:
+        """Yield draws from the posterior of the win probabilities of `i` against `j`, (K,) each.
+
+        Parameters are drawn for all pairs together, and the effects of pairs independently.
+        """
+        one, other = _indices(i, j, self.rating.size)
+        parameters, posterior = self._learned.parameters, self._learned.posterior
+        mean, variance, weight = self._predicted_log_odds(one, other)
+        at_mode, rng = log_odds(parameters, one, other), np.random.default_rng(0)
+        information = self._system.matrix
+        # root' x + sqrt(own) y has the information as its covariance, so that its solution has the inverse.
+        noise = information.root.T @ rng.normal(size=(information.root.shape[0], draws))
+        noise += np.sqrt(information.own)[:, None] * rng.normal(size=(information.own.size, draws))
+        for moved in self._system.solution(noise, _DRAW_TOLERANCE).T:
+            moved = moved.reshape(parameters.shape)
+            moved[~posterior.free, 0] = 0.0
+            shift = weight * (log_odds(parameters + moved, one, other) - at_mode)
+            yield expit(mean + shift + np.sqrt(variance) * rng.normal(size=one.size))
 
     def win_rates(self) -> FloatArray:
         """Return the (P, P) matrix of expected scores; 0.5 on the diagonal."""

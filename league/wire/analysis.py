@@ -87,6 +87,17 @@ class CalibrationBin(Answer):
     """Number of games."""
 
 
+class RoundRobinRating(Answer):
+    """A player's rating by its expected scores against all other players, which the pair model predicts."""
+
+    player_id: int
+    """Id of the player."""
+    rating: float
+    """Rating at which its score is the predicted one."""
+    deviation: float
+    """Standard deviation of the rating, 0 for baselines."""
+
+
 class PairModel(Answer):
     """Model that predicts the score of a pair, and how well it does.
 
@@ -119,6 +130,8 @@ class PairModel(Answer):
     """Number of pairs with at least 40 games."""
     calibration: list[CalibrationBin]
     """Reliability diagram: predicted against observed scores of the held-out games."""
+    ratings: list[RoundRobinRating] = []
+    """Ratings of the fitted players, strongest first; empty without a cyclic component or with over 500 players."""
     strongest_cycle: list[PairScore] = []
     """The three wins of the cycle whose weakest predicted win is the strongest; empty without a cycle."""
 

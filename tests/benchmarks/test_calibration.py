@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arena.evaluation.payoff import cyclic_share
-from benchmarks.calibration import BAND, RULES, Outcome, Plan, population, simulate
+from benchmarks.calibration import BAND, RULES, Outcome, Plan, population, rated_by_pair_model, simulate
 
 PLAN = Plan(snapshots=25, step=40.0, spread=60.0, periods=3, matches=60, budget=1, intransitive=0.0)
 CIRCLES = replace(PLAN, snapshots=14, budget=5, intransitive=0.3)
@@ -48,6 +48,12 @@ def test_provisional_players_first_means_a_shorter_wait_for_a_promotion() -> Non
         for widest in (37.5, np.inf)
     ]
     assert waits[0] < 0.75 * waits[1]
+
+
+def test_the_pair_model_rates_better_where_positions_in_a_cycle_drift() -> None:
+    outcome = simulate(replace(PLAN, intransitive=0.4, drift=0.2), RULES["whole history"], np.random.default_rng(1))
+    errors = [np.square(each.rating - each.truth).mean() for each in (rated_by_pair_model(outcome), outcome)]
+    assert errors[0] < 0.8 * errors[1]
 
 
 def test_bands_hold_the_truth_where_results_go_in_circles_too() -> None:

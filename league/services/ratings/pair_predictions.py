@@ -9,6 +9,7 @@ which are those of `league.services.ratings.period`. A process that loads a popu
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -33,6 +34,9 @@ IntArray = NDArray[np.int64]
 
 GAMES_MIN = 40
 """Games of a pair from which its observed score is compared with the prediction."""
+
+ROUND_ROBIN_MAX = 500
+"""Most players that are rated by a round robin, which takes 10 s for them."""
 
 _BINS = 10
 _CHANCE_MIN = 1e-4  # of a held-out game: one upset must not outweigh all others
@@ -284,7 +288,20 @@ def _report(model: "PairModel", priors: "Priors", history: History) -> dict[str,
         "rms_z_of_ratings": root_mean_square(z_of_ratings),
         "pairs": held_out.enough.size,
         "calibration": calibration(expected, played.points / played.games, played.games),
+        "ratings": _round_robin(model, history),
     }
+
+
+def _round_robin(model: "PairModel", history: History) -> list[dict[str, float]]:
+    """Return the players' ratings by predicted scores in a round robin, strongest first; none without a component."""
+    from arena.ratings.pair_round_robin import round_robin  # loads scipy
+
+    if not len(model.components) or len(history.ids) > ROUND_ROBIN_MAX:
+        return []
+    found = round_robin(model, history.anchor)
+    columns = history.ids, found.rating.tolist(), found.deviation.tolist()
+    rows = [dict(zip(("player_id", "rating", "deviation"), row, strict=True)) for row in zip(*columns, strict=True)]
+    return sorted(rows, key=itemgetter("rating"), reverse=True)
 
 
 def root_mean_square(values: FloatArray) -> float | None:

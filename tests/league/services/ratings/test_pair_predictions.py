@@ -9,11 +9,14 @@ from league_history import play_periods
 from league_scene import Scene
 from pair_fits import NOW, store_fit
 
-from arena.ratings.glicko2 import SCALE, expected_score
+from arena.ratings.bradley_terry_config import RefitConfig
+from arena.ratings.glicko2 import SCALE, Results, expected_score
 from league.background.pair_models import PairModelTask
 from league.db.engine import Database
 from league.services.population.cache import Population, PopulationCache
-from league.services.ratings.pair_predictions import calibration, log_loss
+from league.services.ratings import pair_predictions
+from league.services.ratings.history_fit import History
+from league.services.ratings.pair_predictions import FitInput, calibration, log_loss
 from league.settings import Settings
 
 
@@ -95,6 +98,27 @@ def test_the_record_of_a_pair_changes_its_prediction(scene: Scene, database: Dat
     assert found.expected(*pair[::-1]) == pytest.approx(1.0 / (1.0 + np.exp(2.0)))
     alone = found.expected_matrix(np.concatenate(pair))[0, 1]
     assert alone == pytest.approx(1.0 / (1.0 + np.exp(-0.5 / np.sqrt(2.0))))
+
+
+def test_players_of_a_league_with_a_cycle_get_ratings_of_a_round_robin() -> None:
+    rng, players = np.random.default_rng(5), 30
+    u, v = rng.normal(0.0, 1.5, (2, players))
+    home, away = np.triu_indices(players, 1)
+    chance = 1.0 / (1.0 + np.exp(v[home] * u[away] - u[home] * v[away]))
+    results = Results(home, away, rng.binomial(20, chance) / 20, np.full(home.size, 20))
+    history = History(
+        ids=tuple(range(11, 11 + players)), results=results, start=np.full(players, 1500.0),
+        deviation=np.full(players, 50.0), anchor=np.arange(players) == 0, parent=np.full(players, -1),
+    )  # fmt: skip
+    fitted = pair_predictions.fit(FitInput("duel", None, 1, history), RefitConfig(), NOW)
+    ratings = fitted.report["ratings"]
+    assert sorted(each["player_id"] for each in ratings) == list(history.ids)
+    assert ratings == sorted(ratings, key=lambda each: -each["rating"])
+    assert next(each for each in ratings if each["player_id"] == 11) == {
+        "player_id": 11,
+        "rating": pytest.approx(1500.0),
+        "deviation": 0.0,
+    }
 
 
 def test_log_loss_is_a_mean_over_games() -> None:
