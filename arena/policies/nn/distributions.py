@@ -186,7 +186,7 @@ class ActionDistribution:
     def log_probs(self) -> Float[Tensor, "... K"]:
         """Log-probabilities of all options; the layout has a categorical head and no other."""
         (part,) = self.layout.parts
-        return self._logits(part).log_softmax(dim=-1)
+        return self._masked_options().log_probs[part.head.name]
 
     def entropy(self, rng: torch.Generator) -> Float[Tensor, "... heads"]:
         """Entropy of each head, with gradients to means and scales.
