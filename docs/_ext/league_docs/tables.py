@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 from league_docs.markdown import code, document, escape, table
@@ -65,9 +64,8 @@ def environment_checks() -> str:
     """Describe every check of `arena verify`: the requirement and how to fix a violation."""
     from arena.conformance import checks
 
-    rules = [each for each in vars(checks).values() if is_dataclass(each) and not isinstance(each, type)]
-    texts = [tuple(str(getattr(rule, field.name)) for field in fields(rule)) for rule in rules]
-    return table(("check", "requirement", "fix"), (tuple(map(escape, row[:3])) for row in texts))
+    rows = ((check.name, check.rule, check.remedy) for check in checks.TABLE)
+    return table(("check", "requirement", "fix"), (tuple(map(escape, row)) for row in rows))
 
 
 def dashboard_addresses() -> str:
