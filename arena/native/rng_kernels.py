@@ -29,6 +29,7 @@ def absorb(state: wp.uint64, key: wp.int64) -> wp.uint64:
 def derive(seed: wp.int64, key: wp.int64) -> wp.int64:
     """Derive a seed from a parent seed and one key."""
     state = mix(wp.uint64(seed) + wp.uint64(0x9E3779B97F4A7C15))
+    # 63 bits, because seeds are nonnegative 64-bit integers in databases and messages.
     return wp.int64(absorb(state, key) >> wp.uint64(1))
 
 
@@ -39,6 +40,7 @@ def uniform(seed: wp.int64, purpose: int, tick: int, key: int) -> float:
     state = absorb(state, wp.int64(purpose))
     state = absorb(state, wp.int64(tick))
     state = absorb(state, wp.int64(key))
+    # The 24 bits of a float32's significand, so that rounding never gives 1.
     return float(state >> wp.uint64(40)) * wp.static(2.0**-24)
 
 

@@ -154,6 +154,7 @@ def _start_warp() -> None:
     """Initialise Warp, which creates its cache folder."""
     wp.config.log_level = wp.LOG_ERROR
     try:
+        # File descriptor 2 and not `sys.stderr`, because the warnings come from native code.
         with nullcontext() if torch.cuda.is_available() else _silent_stderr():
             wp.init()  # type: ignore[no-untyped-call]
     except (OSError, RuntimeError) as error:
