@@ -6,7 +6,6 @@ active, and their actions are dropped. In a self-play environment the learner ha
 environments follow after the first n rows of every environment.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,10 +20,6 @@ from arena.policies.ensemble.native_step import ObservationView
 
 ACTION_TYPES = {HeadKind.GAUSSIAN: torch.float32, HeadKind.BERNOULLI: torch.bool, HeadKind.CATEGORICAL: torch.int64}
 """Dtype of an environment's actions by kind of head."""
-
-
-ACTION_ALIGNMENT = 64
-"""The actions of each head start at a multiple of this many bytes, as in memory that torch allocates."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +114,6 @@ class AgentIndex:
             head.name: ((agents,) if head.kind is HeadKind.CATEGORICAL else (agents, head.size), dtypes[head.kind])
             for head in spec.heads
         }
-        sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in self._action_shapes.values()]
-        self._action_bytes = [-(-size // ACTION_ALIGNMENT) * ACTION_ALIGNMENT for size in sizes]
         self._agent_of_slot = torch.tensor([[side[min(i, len(side) - 1)] for i in slots] for side in sides])
         self._slot_present = torch.tensor([[i < len(side) for i in slots] for side in sides])
         self._uneven = len(set(spec.agents_per_side)) > 1
@@ -160,13 +153,10 @@ class AgentIndex:
         return torch.index_select(per_environment, 0, self.environment_of_row, out=out)
 
     def empty_actions(self) -> dict[str, Tensor]:
-        """Zero actions of all agents (E * N, ...), in one allocation."""
-        memory = torch.zeros(sum(self._action_bytes), dtype=torch.uint8, device=self.device)
+        """Zero actions of all agents (E * N, ...)."""
         return {
-            name: own.view(dtype)[: math.prod(shape)].view(shape)
-            for own, (name, (shape, dtype)) in zip(
-                torch.split(memory, self._action_bytes), self._action_shapes.items(), strict=True
-            )
+            name: torch.zeros(shape, dtype=dtype, device=self.device)
+            for name, (shape, dtype) in self._action_shapes.items()
         }
 
     def unflatten(self, actions: Actions) -> dict[str, Tensor]:

@@ -27,7 +27,7 @@ def counted(work):
 
 @pytest.mark.parametrize(
     ("environment", "ops", "syncs", "step_ops", "step_syncs"),
-    [("mech-duel", 132, 1.1, 350, 3.1), ("mech-pack", 169, 1.1, 441, 3.1)],
+    [("mech-duel", 134, 1.1, 350, 3.1), ("mech-pack", 173, 1.1, 441, 3.1)],
 )
 def test_counts_stay_within_their_bounds(environment, ops, syncs, step_ops, step_syncs):
     counts = count_operations(resolve(environment, None, SMALL), opponents=2)
