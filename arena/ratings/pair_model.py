@@ -55,7 +55,7 @@ COMPONENTS_MAX = 2
 """The third component never paid in the leagues that this was developed on."""
 
 _FOLDS = 3
-_FOLDED_MAX = 10_000  # pairs; above, one fold is precise enough, and each costs seconds
+_FOLDED_MAX = 5_000  # pairs; above, one fold is precise enough, and each costs seconds
 _GAIN_MIN = 0.01  # of the log-loss; smaller gains were noise in simulated leagues without cycles
 _INTERVAL_TOLERANCE, _DRAW_TOLERANCE = 1e-6, 1e-3
 _BLOCK = 64  # intervals that are solved for at once
