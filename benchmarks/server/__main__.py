@@ -25,14 +25,14 @@ ROWS = ("heartbeats", "leases", "memory", "results", "standings")
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser("python -m benchmarks.server", description=__doc__.splitlines()[0])
-    parser.add_argument("rows", nargs="*", choices=ROWS, default=ROWS, metavar="ROW", help=f"of {', '.join(ROWS)}")
+    parser.add_argument("rows", nargs="*", choices=ROWS, metavar="ROW", help=f"of {', '.join(ROWS)}")
     parser.add_argument("--backend", choices=databases.BACKENDS, nargs="+", default=databases.BACKENDS)
     parser.add_argument("--core", type=int, help="processor core of each server")
     record.add_json_option(parser)
     arguments, results = parser.parse_args(), []
     for backend in arguments.backend:
         with databases.server(backend) as server_url:
-            for name in arguments.rows:
+            for name in arguments.rows or ROWS:
                 rows = _measure(name, backend, server_url, arguments.core)
                 _print(backend, rows)
                 results += [
