@@ -2,32 +2,17 @@
 
 import json
 import logging
-import os
-import platform
-import re
-import subprocess
-import sys
-from collections.abc import Sequence
 from datetime import datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import torch
 from pydantic import BaseModel
 
 from arena.atomic_files import write_atomically
+from league.client.origin import origin
 from trainer.disk_retry import DiskRetry
 
 FILE = "run.json"
-CPUINFO = Path("/proc/cpuinfo")
-
-PACKAGES = ("echelon-league", "torch", "numpy", "safetensors", "warp-lang")
-
-SECRETS = ("--token",)
-"""Options whose values are masked in the recorded command."""
-
-GIT_TIMEOUT_S = 10.0
 
 logger = logging.getLogger(__name__)
 
@@ -73,54 +58,6 @@ class Provenance:
     def _write(self) -> None:
         whole = {**self._run, "sessions": self._sessions}
         write_atomically(self._path, json.dumps(whole, indent=2).encode())
-
-
-def origin() -> dict[str, Any]:
-    """Command, versions, revision and machine of this process."""
-    return {
-        "command": command_line(sys.argv),
-        "python": platform.python_version(),
-        "packages": {each.name: each.version for each in metadata.distributions() if each.name in PACKAGES},
-        "git": revision(Path(__file__).parents[2]),
-        "machine": machine(),
-    }
-
-
-def command_line(arguments: Sequence[str]) -> list[str]:
-    """The command line, with the values of `SECRETS` masked."""
-    masked: list[str] = []
-    for argument in arguments:
-        option, equals, _ = argument.partition("=")
-        if masked and masked[-1] in SECRETS:
-            masked.append("...")
-        else:
-            masked.append(f"{option}=..." if equals and option in SECRETS else argument)
-    return masked
-
-
-def revision(folder: Path) -> dict[str, Any] | None:
-    """The current commit and whether tracked files differ from it; None outside a git checkout."""
-    if not (folder / ".git").exists():
-        return None
-    describe = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        found = subprocess.run(describe, capture_output=True, text=True, timeout=GIT_TIMEOUT_S, check=True)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return None
-    commit, dirty, _ = found.stdout.strip().partition("-dirty")
-    return {"revision": commit, "changed": bool(dirty)}
-
-
-def machine() -> dict[str, Any]:
-    """Operating system, processor and accelerators."""
-    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    return {"system": platform.platform(), "cpu": _processor(), "cores": os.cpu_count(), "gpus": gpus}
-
-
-def _processor() -> str:
-    cpuinfo = CPUINFO.read_text(encoding="utf-8") if CPUINFO.exists() else ""
-    model = re.search(r"^model name\s*: (.+)$", cpuinfo, re.MULTILINE)
-    return model[1] if model else platform.processor()
 
 
 def _read_sessions(path: Path) -> list[dict[str, Any]]:

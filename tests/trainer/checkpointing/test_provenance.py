@@ -1,12 +1,12 @@
 import json
-import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import torch
 
-from trainer.checkpointing.provenance import FILE, Provenance, command_line, machine, revision
+from league.client.origin import machine
+from trainer.checkpointing.provenance import FILE, Provenance
 from trainer.disk_retry import DiskRetry
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -43,32 +43,6 @@ def test_session_records_command_packages_and_machine(tmp_path, monkeypatch):
     assert session["machine"]["gpus"] == [torch.cuda.get_device_name(each) for each in range(torch.cuda.device_count())]
     assert "secret" not in (tmp_path / FILE).read_text()
     assert machine() == session["machine"]
-
-
-@pytest.mark.parametrize("secret", [["--token", "abc"], ["--token=abc"]])
-def test_secrets_in_the_command_are_masked(secret):
-    masked = command_line(["trainer", "run", *secret, "--learner", "abc"])
-    assert "abc" not in " ".join(masked[:-1])
-    assert masked[-2:] == ["--learner", "abc"]
-
-
-def git(folder, *arguments):
-    own = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", "-C", str(folder), *own, *arguments], check=True, capture_output=True)
-
-
-def test_provenance_has_the_revision_of_a_checkout_and_whether_it_was_changed(tmp_path):
-    assert revision(tmp_path) is None
-    git(tmp_path, "init")
-    assert revision(tmp_path) is None  # nothing is committed
-    (tmp_path / "file").write_text("1")
-    git(tmp_path, "add", "file")
-    git(tmp_path, "commit", "-m", "one")
-    found = revision(tmp_path)
-    assert len(found["revision"]) == 40
-    assert found["changed"] is False
-    (tmp_path / "file").write_text("2")
-    assert revision(tmp_path) == {**found, "changed": True}
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "3", '{"sessions": 3}'])
