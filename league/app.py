@@ -37,6 +37,7 @@ from league.api.routers import (
     players,
     rating_periods,
     results,
+    runs,
     standings,
     workers,
 )
@@ -120,6 +121,7 @@ def create_app(settings: Settings, *, with_background_process: bool = False) -> 
         leases.preview_router,
         workers.router,
         learners.router,
+        runs.router,
         checkpoints.router,
         players.router,
         players.externals_router,

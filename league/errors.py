@@ -60,6 +60,12 @@ class UnknownLearnerError(LeagueError):
     type, title, status = "unknown-learner", "unknown learner", 404
 
 
+class UnknownRunError(LeagueError):
+    """No run has this id."""
+
+    type, title, status = "unknown-run", "unknown run", 404
+
+
 class UnknownWorkerError(LeagueError):
     """No worker has this id; the worker must register again."""
 

@@ -29,8 +29,10 @@ from league.client.calls.learners import LearnerCalls
 from league.client.calls.leases import LeaseCalls
 from league.client.calls.matches import MatchCalls
 from league.client.calls.players import PlayerCalls
+from league.client.calls.runs import RunCalls
 from league.client.calls.standings import StandingsCalls
 from league.client.calls.workers import WorkerCalls
+from league.client.run_info import RunInfo
 from league.client.session import Match, Session, SessionSettings
 from league.client.session.attach import AttachCalls
 
@@ -40,6 +42,7 @@ __all__ = [
     "AsyncLeagueClient",
     "LeagueClient",
     "Match",
+    "RunInfo",
     "Session",
     "SessionSettings",
     "attach",
@@ -76,6 +79,7 @@ class AsyncLeagueClient(
     LeaseCalls,
     MatchCalls,
     PlayerCalls,
+    RunCalls,
     StandingsCalls,
     WorkerCalls,
 ):
@@ -96,6 +100,7 @@ def attach(
     token: str | None = None,
     folder: Path | None = None,
     settings: SessionSettings | None = None,
+    run: RunInfo | None = None,
 ) -> Iterator[Session]:
     """Attach this process to a league as a worker that trains a learner, until the `with` block ends.
 
@@ -108,6 +113,7 @@ def attach(
         token: Bearer token; see `LeagueClient`.
         folder: Folder of the worker, from which the next start resumes; None: a folder in the home folder.
         settings: Settings of the session; None for the defaults.
+        run: Settings and seed of this process, which the league stores with its origin; None for the origin alone.
 
     Raises:
         ConfigurationError: The environment is unknown, or another process is attached with this folder.
@@ -115,6 +121,8 @@ def attach(
     """
     with (
         LeagueClient(url, token) as client,
-        client.attach(learner, environment=environment, worker=worker, folder=folder, settings=settings) as session,
+        client.attach(
+            learner, environment=environment, worker=worker, folder=folder, settings=settings, run=run
+        ) as session,
     ):
         yield session

@@ -46,6 +46,8 @@ class PlayerCreate(Request):
     """Environment steps of the learner."""
     since_step: Step | None = None
     """Step that identifies the snapshot decision; see `SnapshotDecision`."""
+    run_id: Id | None = None
+    """Id of the run that publishes it."""
     metadata: Metadata = {}
     """Arbitrary fields of the publisher."""
 
@@ -121,6 +123,8 @@ class Player(Answer):
     """Id of the learner's previous snapshot."""
     step: int | None
     """Step at which it was published."""
+    run_id: int | None = None
+    """Id of the run that published it; null if unknown."""
     metadata: dict[str, Any]
     """Fields of the publisher."""
     created_at: datetime

@@ -53,12 +53,16 @@ class Scene:
         request = wire.WorkerCreate(name=name, kind=kind, version="1", signatures=[self.signature])
         return self.client.register_worker(request)
 
-    def publish(self, step: int, content: int | None = None, learner: wire.Learner | None = None) -> wire.Player:
+    def publish(
+        self, step: int, content: int | None = None, learner: wire.Learner | None = None, run_id: int | None = None
+    ) -> wire.Player:
         """Upload a checkpoint and publish it."""
         data = safetensors(step if content is None else content, signature=self.signature)
         self.client.upload(data, sha256(data))
         learner_id = (learner or self.learner).id
-        return self.client.publish(wire.PlayerCreate(learner_id=learner_id, checkpoint=sha256(data), step=step))
+        return self.client.publish(
+            wire.PlayerCreate(learner_id=learner_id, checkpoint=sha256(data), step=step, run_id=run_id)
+        )
 
     def baseline(self) -> wire.Player:
         return self.client.players(self.environment, kind="baseline").items[0]

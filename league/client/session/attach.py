@@ -4,6 +4,7 @@ from pathlib import Path
 
 from league import wire
 from league.client.operation import get
+from league.client.run_info import RunInfo
 from league.client.session.session import Session, SessionCalls, SessionSettings
 from league.errors import ConfigurationError
 from league.home import attached_folder, home_folder
@@ -20,12 +21,13 @@ class AttachCalls(SessionCalls):
         worker: str = "trainer",
         folder: Path | None = None,
         settings: SessionSettings | None = None,
+        run: RunInfo | None = None,
     ) -> Session:
         """Register a learner and a worker that trains it, and start a session; see `league.client.attach`."""
         registration = learner if isinstance(learner, wire.LearnerCreate) else self._main_of(learner, environment)
         if folder is None:
             folder = attached_folder(home_folder(), registration.environment, registration.name, worker)
-        return Session(self, registration, worker, folder, settings or SessionSettings())
+        return Session(self, registration, worker, folder, settings or SessionSettings(), run or RunInfo())
 
     def _main_of(self, name: str, environment: str | None) -> wire.LearnerCreate:
         """Return the registration of a main learner in an environment that the league knows."""

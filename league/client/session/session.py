@@ -18,9 +18,11 @@ from league.client.calls.checkpoints import CheckpointCalls
 from league.client.calls.learners import LearnerCalls
 from league.client.calls.leases import LeaseCalls
 from league.client.calls.players import PlayerCalls
+from league.client.calls.runs import RunCalls
 from league.client.calls.workers import WorkerCalls
 from league.client.connection import Connection
 from league.client.result_spool import ResultSpool
+from league.client.run_info import RunInfo
 from league.client.session.background import Background, is_transient, may_succeed_later
 from league.client.session.folder import REFUSED, SessionFolder, steps_of
 from league.client.session.match import Match, MatchQueue
@@ -36,7 +38,7 @@ RETRY_S = 0.1
 logger = logging.getLogger(__name__)
 
 
-class SessionCalls(Connection, WorkerCalls, CheckpointCalls, LearnerCalls, PlayerCalls, LeaseCalls):
+class SessionCalls(Connection, WorkerCalls, CheckpointCalls, LearnerCalls, PlayerCalls, LeaseCalls, RunCalls):
     """Calls of a worker that trains a learner."""
 
 
@@ -70,10 +72,12 @@ class Session:
         worker: Name of the worker, unique among those that train this learner on this machine.
         folder: Folder that only this worker uses.
         settings: Settings of the session.
+        run: Description of this process.
 
     Attributes:
         learner: The learner as the league knew it at the start.
         worker: The worker.
+        run: This process as a run of the learner.
         decision: The league's decision that a snapshot is due; None if none is.
         should_stop: Whether the league or `close` ends the session. `next_match` then returns None.
 
@@ -89,8 +93,9 @@ class Session:
         worker: str,
         folder: Path,
         settings: SessionSettings,
+        run: RunInfo,
     ) -> None:
-        self._client, self._settings = client, settings
+        self._client, self._settings, self._run_info = client, settings, run
         self._files = SessionFolder(folder)
         self._registration = wire.WorkerCreate(
             name=worker,
@@ -270,6 +275,7 @@ class Session:
     def _register(self) -> None:
         self.worker = self._client.register_worker(self._registration)
         self.learner = self._client.learner(self._learner_registration)
+        self.run = self._client.start_run(self._run_info.request(self.learner))
 
     def _last_snapshot_step(self) -> int:
         published = self.learner.latest_snapshot
@@ -383,7 +389,9 @@ class Session:
 
     def _publish(self, checkpoint: bytes, step: int, since_step: int | None) -> None:
         sha256 = hashlib.sha256(checkpoint).hexdigest()
-        snapshot = wire.PlayerCreate(learner_id=self.learner.id, checkpoint=sha256, step=step, since_step=since_step)
+        snapshot = wire.PlayerCreate(
+            learner_id=self.learner.id, checkpoint=sha256, step=step, since_step=since_step, run_id=self.run.id
+        )
         self._client.upload(checkpoint, sha256)
         try:
             self._client.publish(snapshot)

@@ -11,7 +11,7 @@ from league.db.models.behaviours import Behaviour, MeasureSet
 from league.db.models.checkpoints import Checkpoint
 from league.db.models.environments import Environment
 from league.db.models.gates import Gate
-from league.db.models.learners import Learner, LearnerProgress, MetricPoint, SnapshotDecision
+from league.db.models.learners import Learner, LearnerProgress, MetricPoint, Run, SnapshotDecision
 from league.db.models.leases import Draw, Lease
 from league.db.models.matches import Match, Refusal, Replay
 from league.db.models.pair_records import Payoff, SidePayoff
@@ -44,6 +44,7 @@ __all__ = [
     "Rating",
     "Refusal",
     "Replay",
+    "Run",
     "SidePayoff",
     "SnapshotDecision",
     "Token",

@@ -1,4 +1,4 @@
-"""Tables of learners, their training curves and snapshot decisions."""
+"""Tables of learners, their runs, training curves and snapshot decisions."""
 
 from datetime import datetime
 from typing import Any
@@ -27,6 +27,22 @@ class Learner(Base):
     rules: Mapped[dict[str, Any] | None]
     owner: Mapped[str | None]
     created_at: Mapped[datetime]
+
+
+class Run(Base):
+    """One training process of a learner, with its settings and its origin. `key` is chosen by the process."""
+
+    __tablename__ = "runs"
+    __table_args__ = (UniqueConstraint("learner_id", "key"),)
+
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
+    learner_id: Mapped[int] = mapped_column(ForeignKey("learners.id"))
+    key: Mapped[str]
+    seed: Mapped[int | None]
+    step: Mapped[int]
+    settings: Mapped[dict[str, Any]]
+    origin: Mapped[dict[str, Any]]
+    started_at: Mapped[datetime]
 
 
 class LearnerProgress(Base):

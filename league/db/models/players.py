@@ -15,7 +15,7 @@ class Player(Base):
 
     A snapshot starts with its learner's rating after the period `start_period_id`, null before the first one that rated
     it, and a deviation of at least `start_deviation_floor`. `owner` is the worker token that entered an external
-    player.
+    player. `run_id` is the run that published a snapshot, null if unknown.
     """
 
     __tablename__ = "players"
@@ -40,6 +40,7 @@ class Player(Base):
     learner_id: Mapped[int | None] = mapped_column(ForeignKey("learners.id"))
     parent_id: Mapped[int | None] = mapped_column(ForeignKey("players.id"))
     step: Mapped[int | None]
+    run_id: Mapped[int | None] = mapped_column(index=True)
     card: Mapped[dict[str, Any]]
     start_rating: Mapped[float]
     start_deviation: Mapped[float]

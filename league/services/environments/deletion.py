@@ -38,6 +38,7 @@ from league.db.models import (
     Rating,
     Refusal,
     Replay,
+    Run,
     SidePayoff,
     SnapshotDecision,
     UnplayableReport,
@@ -185,8 +186,10 @@ def _deletions(environment: str) -> Sequence[Delete]:
         ),
         *(
             delete(table).where(table.environment == environment)
-            for table in (Payoff, SidePayoff, Champion, Gate, PairModelFit, Period, Player, Learner)
+            for table in (Payoff, SidePayoff, Champion, Gate, PairModelFit, Period, Player)
         ),
+        delete(Run).where(Run.learner_id.in_(learners)),
+        delete(Learner).where(Learner.environment == environment),
         delete(Environment).where(Environment.name == environment),
         delete(LeaderLease).where(LeaderLease.duty == f"periods of {environment}"),
     )

@@ -19,7 +19,7 @@ from league.errors import NameTakenError, RefusedCheckpointError, SignatureMisma
 from league.pagination import Page, SelectT, paginate
 from league.services.environments import admission
 from league.services.environments import lookup as environments
-from league.services.population import learners, snapshot_schedule
+from league.services.population import learners, runs, snapshot_schedule
 from league.services.ratings import rated_players
 from league.settings import Settings
 from league.storage.base import CheckpointStore
@@ -43,6 +43,8 @@ def publish(
 
     Raises:
         UnknownLearnerError: There is no such learner.
+        UnknownRunError: There is no such run.
+        InvalidRequestError: The run belongs to another learner.
         UnknownCheckpointError: The checkpoint was not uploaded.
         SignatureMismatchError: It was made for another environment than its learner's.
         RefusedCheckpointError: No network can be loaded from its tensors.
@@ -51,6 +53,8 @@ def publish(
     learner = learners.require(session, request.learner_id)
     _require_environment(header.metadata, request, learner)
     _require_loadable(header, request)
+    if request.run_id is not None:
+        runs.require_own(session, request.run_id, learner.id)
     # Garbage collection takes this lock exclusively, so the checkpoint cannot be deleted before it has a player.
     locks.acquire_shared(session, Lock.COLLECTION, "")
     store.find(request.checkpoint)
@@ -175,6 +179,7 @@ def _row(
         "learner_id": learner.id,
         "parent_id": parent_id,
         "step": request.step,
+        "run_id": request.run_id,
         "card": request.metadata,
         "start_rating": value["rating"],
         "start_deviation": max(value["deviation"], floor),

@@ -94,6 +94,7 @@ def fields(player: Player, rating: Rating | None, settings: Settings) -> dict[st
         "learner_id": player.learner_id,
         "parent_id": player.parent_id,
         "step": player.step,
+        "run_id": player.run_id,
         "metadata": player.card,
         "created_at": player.created_at,
     }

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -14,7 +15,7 @@ from refused import refused
 from starlette.testclient import TestClient
 
 from league import wire
-from league.client import LeagueClient, Session, SessionSettings, attach
+from league.client import LeagueClient, RunInfo, Session, SessionSettings, attach
 
 FEW = SessionSettings(lease_budget=2, prefetch=2, self_play=False, grace_s=5.0)
 
@@ -89,6 +90,26 @@ def test_published_snapshot_is_a_player_and_metrics_reach_the_learner(
     assert (learner.step, learner.metrics) == (70, {"loss": 0.5})
     assert learner.latest_snapshot is not None
     assert scene.client.player(learner.latest_snapshot).step == 64
+
+
+def test_a_run_with_settings_and_origin_is_stored_and_snapshots_name_it(
+    start: Callable[..., Session], scene: Scene
+) -> None:
+    with start(run=RunInfo({"lr": 0.5}, seed=3)) as session:
+        session.publish(safetensors(1, signature=SIGNATURE), step=64)
+    (run,) = scene.client.runs().items
+    assert (run.seed, run.settings, run.learner, run.snapshots) == (3, {"lr": 0.5}, scene.learner.name, 1)
+    assert run.origin.keys() == {"command", "python", "packages", "git", "machine"}
+
+
+@pytest.mark.parametrize(
+    ("values", "named"), [({"seed": -1}, "seed=-1"), ({"settings": {"long": "x" * 2**17}}, "settings=")]
+)
+def test_settings_and_seed_that_the_league_cannot_store_are_rejected(
+    start: Callable[..., Session], values: dict[str, Any], named: str
+) -> None:
+    with refused("invalid-request", named):
+        start(run=RunInfo(**values))
 
 
 def test_snapshot_that_the_league_rejects_is_set_aside(start: Callable[..., Session], tmp_path: Path) -> None:
