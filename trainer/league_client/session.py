@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from arena.environments import EnvironmentSpec, plugin_baselines
 from league import wire
-from league.client import LeagueClient
+from league.client import LeagueClient, RunInfo
 from league.errors import LeagueUnreachable, UnknownCheckpointError
 from trainer.config.runtime import WORKER_NAME_MAX
 from trainer.config.schema import LeagueSettings
@@ -112,6 +112,7 @@ class LeagueSession(WorkerSession):
         version: Version of this program.
         instance: Distinguishes workers of one name.
         rules: Role settings that override the league's.
+        run: Description of this process; None for a process that publishes nothing.
 
     Attributes:
         learner_step: Step of the learner that the league knew at the last registration.
@@ -125,13 +126,15 @@ class LeagueSession(WorkerSession):
         version: str,
         instance: str | None = None,
         rules: wire.RoleNumbers | None = None,
+        run: RunInfo | None = None,
     ) -> None:
         name = f"trainer-{settings.learner}-{spec.name}"[:WORKER_NAME_MAX]
         worker = wire.WorkerCreate(
             name=name, kind="trainer", version=version, signatures=[spec.signature], instance=instance
         )
         super().__init__(client, worker, settings.heartbeat_s)
-        self._settings, self._spec, self._rules = settings, spec, rules
+        self._settings, self._spec, self._rules, self._run_info = settings, spec, rules, run
+        self._run_id: int | None = None
         self._registration: LearnerRegistration | None = None
         self.learner_step = 0
 
@@ -195,7 +198,9 @@ class LeagueSession(WorkerSession):
         if (known := self._registration) is None:
             return None
         sha256 = hashlib.sha256(checkpoint).hexdigest()
-        snapshot = wire.PlayerCreate(learner_id=known.learner_id, checkpoint=sha256, step=step, since_step=since_step)
+        snapshot = wire.PlayerCreate(
+            learner_id=known.learner_id, checkpoint=sha256, step=step, since_step=since_step, run_id=self._run_id
+        )
 
         def send(client: LeagueClient) -> wire.Player:
             client.upload(checkpoint, sha256)
@@ -250,5 +255,7 @@ class LeagueSession(WorkerSession):
                 rules=self._rules,
             )
         )
+        if self._run_info is not None:
+            self._run_id = client.start_run(self._run_info.request(learner)).id
         self.learner_step = learner.step or 0
         self.registration = LearnerRegistration(worker.id, learner.id, learner.player_id)

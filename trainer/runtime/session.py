@@ -6,6 +6,7 @@ from functools import partial
 
 from arena.environments import EnvironmentSpec, declare
 from arena.policies import NetworkPolicy
+from league.client import RunInfo
 from league.client.result_spool import ResultSpool
 from league.wire import RoleNumbers
 from trainer.algorithms import make_algorithm
@@ -104,7 +105,8 @@ class TrainingSession:
         self.statistics = MatchStatistics()
         self.monitor = Monitor(Setup.of(config.model_dump()))
         role_numbers = RoleNumbers(**config.given_role_numbers)
-        self._league_session = LeagueSession(client, config.league, spec, version, folder.instance(), role_numbers)
+        run = RunInfo(config.model_dump(mode="json", exclude_none=True), config.run.seed)
+        self._league_session = LeagueSession(client, config.league, spec, version, folder.instance(), role_numbers, run)
         if not offline:
             self._register(saved)
         cache = CheckpointCache(folder.opponents, config.league.disk_cache_bytes)

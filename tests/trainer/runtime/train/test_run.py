@@ -52,6 +52,16 @@ def test_a_run_folder_has_provenance_and_metrics(worker_of, client, tmp_path):
     assert any((tmp_path / "run" / "tensorboard").iterdir())
 
 
+def test_the_league_stores_the_run_and_its_snapshots_name_it(worker_of, client):
+    worker_of(client, rps("run.total_timesteps=128", "run.seed=7", "league.snapshot_every_steps=64")).run()
+    (run,) = client.runs().items
+    assert (run.seed, run.step, run.settings["run"]["total_timesteps"]) == (7, 0, 128)
+    assert run.origin["packages"].keys() >= {"torch", "echelon-league"}
+    assert run.snapshots > 0
+    worker_of(client, rps("run.total_timesteps=256", "run.seed=7", "league.snapshot_every_steps=64")).run()
+    assert [each.step for each in client.runs().items] == [128, 0]
+
+
 def test_a_run_folder_plays_matches_with_the_weights_that_it_saved(worker_of, client, tmp_path):
     with refused("unknown-policy", "policy.safetensors"):
         resolve_policy("rps", str(tmp_path))
