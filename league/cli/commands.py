@@ -41,7 +41,7 @@ _COMMANDS = {
         "league.cli.maintenance.transfer:app", "Import an exported league into an empty database.", _DATA
     ),
     "player": LazyCommand("league.cli.commands:player", "Analyze players and dismiss reports about them.", _GROUPS),
-    "learner": LazyCommand("league.cli.commands:learner", "List learners, their metrics and their opponents.", _GROUPS),
+    "learner": LazyCommand("league.cli.commands:learner", "List learners, their metrics, opponents and runs.", _GROUPS),
     "match": LazyCommand("league.cli.commands:match", "Explain a lease and download recordings.", _GROUPS),
     "gate": LazyCommand(
         "league.cli.gates:app", "Test whether a candidate is better than the champion (SPRT).", _GROUPS
@@ -83,6 +83,13 @@ _LEARNER = {
     "opponents": LazyCommand(
         "league.cli.matchmaking:app",
         "Show a learner's opponent distribution: each opponent's probability and the rule behind it.",
+    ),
+    "runs": LazyCommand("league.cli.runs:app", "List the training processes of learners, newest first."),
+    "run": LazyCommand(
+        "league.cli.runs:app", "Show a training process: its settings, seed, command, git revision and machine."
+    ),
+    "compare-runs": LazyCommand(
+        "league.cli.runs:app", "Show the settings, versions and machine in which two training processes differ."
     ),
 }
 

@@ -226,6 +226,7 @@ def description(one: wire.Player) -> Table:
         "not promoted yet": one.promotion_status,
         "checkpoint": one.checkpoint,
         "step": one.step,
+        "run": one.run_id,
         "learner": one.learner_id,
         "parent": one.parent_id,
     }
