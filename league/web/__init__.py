@@ -11,7 +11,7 @@ from starlette.types import Scope
 
 from league.api import errors as api_errors
 from league.errors import LeagueError, UnknownRouteError
-from league.web import actions, events, matches, payoff, player, session, standings, training, workers
+from league.web import actions, events, matches, payoff, player, runs, session, standings, training, workers
 from league.web.layout import HEADERS, PageRoute, error_page, is_part
 from league.web.templating import render
 from league.wire import PREFIX
@@ -29,7 +29,7 @@ async def show_reference() -> HTMLResponse:
 
 
 ROUTERS = (
-    *(each.router for each in (session, standings, player, actions, training, payoff, matches, workers, events)),
+    *(each.router for each in (session, standings, player, actions, training, runs, payoff, matches, workers, events)),
     _reference,
 )
 

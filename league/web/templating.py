@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from league import run_text
 from league.player_names import display_name
 from league.web import filters
 
@@ -34,6 +35,9 @@ _FILTERS = (
     filters.size,
     filters.utc,
     filters.words,
+    run_text.host,
+    run_text.json_text,
+    run_text.revision,
 )
 
 
