@@ -40,7 +40,9 @@ _COMMANDS = {
     "import": LazyCommand(
         "league.cli.maintenance.transfer:app", "Import an exported league into an empty database.", _DATA
     ),
-    "player": LazyCommand("league.cli.commands:player", "Analyze players and dismiss reports about them.", _GROUPS),
+    "player": LazyCommand(
+        "league.cli.commands:player", "Analyze and annotate players, dismiss reports about them.", _GROUPS
+    ),
     "learner": LazyCommand("league.cli.commands:learner", "List learners, their metrics, opponents and runs.", _GROUPS),
     "match": LazyCommand("league.cli.commands:match", "Explain a lease and download recordings.", _GROUPS),
     "gate": LazyCommand(
@@ -62,6 +64,9 @@ _PLAYER = {
     "lineage": LazyCommand("league.cli.lineage:app", "Show a player's ancestors with their ratings and gates."),
     "compare": LazyCommand(
         "league.cli.behaviour:app", "Compare how players behave: one player with all others, or two players."
+    ),
+    "annotate": LazyCommand(
+        "league.cli.annotations:app", "Add or remove tags of a player or learner, or set its note."
     ),
     "superiority": LazyCommand(
         "league.cli.analysis:app", "Show the probability that each player is stronger than the next one."

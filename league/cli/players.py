@@ -85,6 +85,7 @@ def players(
     environment: Environment = None,
     kind: Annotated[wire.Kind | None, typer.Option("--kind", help="Only players of this kind.")] = None,
     standing: Standing = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only players with this tag.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
     as_json: AsJson = False,
@@ -93,7 +94,7 @@ def players(
 ) -> None:
     """List players by id: learners, snapshots and baselines."""
     with connect(url, token) as client:
-        page = client.players(environment=environment, standing=standing, kind=kind, limit=limit, cursor=cursor)
+        page = client.players(environment, standing, kind, limit, cursor, tag=tag)
     tables.show_page(page, as_json, player_grid(page.items), tables.explain_marks(page.items))
 
 
@@ -239,6 +240,8 @@ def description(one: wire.Player) -> Table:
         **{f"  {each.side}, as {each.name}": _on_side(each) for each in one.sides},
         "games": one.games,
         "created": tables.moment(one.created_at),
+        **({"tags": ", ".join(one.tags)} if one.tags else {}),
+        **({"note": one.note} if one.note else {}),
         **{name: value for name, value in one.metadata.items() if value is not None},
     }
     return record({name: str(value) for name, value in fields.items()})

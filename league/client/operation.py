@@ -81,6 +81,13 @@ def post(path: str, body: BaseModel, kind: type[BodyT]) -> Steps[BodyT]:
     return read(received, kind)
 
 
+def patch(path: str, body: BaseModel, kind: type[BodyT]) -> Steps[BodyT]:
+    """Change a resource of the API."""
+    received = yield Call("PATCH", PREFIX + path, body)
+    raise_for_problem(received)
+    return read(received, kind)
+
+
 class operation(Generic[P, T]):  # noqa: N801 - a decorator
     """Decorator that makes a function that returns `Steps` a method of both clients."""
 

@@ -26,7 +26,9 @@ def origin() -> dict[str, Any]:
     return {
         "command": mask_secrets(sys.argv),
         "python": platform.python_version(),
-        "packages": {each.name: each.version for each in metadata.distributions() if each.name in PACKAGES},
+        "packages": dict(
+            sorted((each.name, each.version) for each in metadata.distributions() if each.name in PACKAGES)
+        ),
         "git": revision(Path.cwd()),
         "machine": machine(),
     }

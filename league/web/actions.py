@@ -6,14 +6,16 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Form, Path, Request, Response
 from fastapi.responses import RedirectResponse
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, ValidationError
 
 from league import wire
 from league.api.dependencies import ID_LIMIT, TEXT, Id, Now, Running
 from league.api.state import AppState
+from league.errors import InvalidRequestError
 from league.services.audit.log import Cause
 from league.services.lifecycle import transitions
 from league.services.lifecycle.transitions import Change
+from league.services.population import annotations
 from league.services.unplayable_reports import false_reports
 from league.web.cookies import Actor
 from league.web.layout import PageRoute, is_part
@@ -64,6 +66,25 @@ def dismiss(player_id: Id, changing: Changing) -> Response:
     """Resolve the open unplayable reports about a player as false."""
     with changing.league.database.write() as session:
         false_reports.dismiss(session, player_id, changing.cause)
+    return changing.done(f"/players/{player_id}")
+
+
+@router.post("/players/{player_id}/annotate")
+def annotate(
+    player_id: Id,
+    changing: Changing,
+    tags: Annotated[str, Form(max_length=2500)] = "",
+    note: Annotated[str, Form(max_length=4000)] = "",
+) -> Response:
+    """Replace the tags of a player, which a form separates by commas, and its note."""
+    given = [tag.strip() for tag in tags.split(",") if tag.strip()]
+    try:
+        request = wire.PlayerUpdate(tags=tuple(given), note=note)
+    except ValidationError as error:
+        way_out = "use letters, digits, spaces and _ . : + / - in tags of at most 64 characters"
+        raise InvalidRequestError.of_field(dict(error.errors()[0]), way_out) from error
+    with changing.league.database.write() as session:
+        annotations.update(session, changing.league.settings, player_id, request, changing.cause)
     return changing.done(f"/players/{player_id}")
 
 

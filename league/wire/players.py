@@ -52,6 +52,20 @@ class PlayerCreate(Request):
     """Arbitrary fields of the publisher."""
 
 
+# Without commas, which separate tags in forms.
+Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\p{L}\p{N}_.+-][\p{L}\p{N}_ .:+/-]*$")]
+Note = Annotated[str, Field(max_length=4000, pattern=r"^[^\x00]*$")]
+
+
+class PlayerUpdate(Request):
+    """New tags or a new note of a player; null leaves the current ones unchanged."""
+
+    tags: Annotated[tuple[Tag, ...], Field(max_length=32)] | None = None
+    """All tags of the player."""
+    note: Note | None = None
+    """Note about the player; empty to remove it."""
+
+
 class SideRating(Answer):
     """A player's rating on one side of an asymmetric game."""
 
@@ -127,6 +141,10 @@ class Player(Answer):
     """Id of the run that published it; null if unknown."""
     metadata: dict[str, Any]
     """Fields of the publisher."""
+    tags: list[str] = []
+    """Tags in alphabetical order."""
+    note: str | None = None
+    """Note about the player; null without one."""
     created_at: datetime
     """Time of creation."""
     sides: list[SideRating] = []

@@ -38,7 +38,7 @@ class RunCreate(Request):
     settings: Metadata = {}
     """Settings of the training, nested by section."""
     origin: Metadata = {}
-    """Command, packages, git revision and machine."""
+    """Command, versions, revision and machine."""
 
 
 class Run(Answer):
@@ -65,7 +65,7 @@ class Run(Answer):
     settings: dict[str, JsonValue]
     """Settings of the training, nested by section."""
     origin: dict[str, JsonValue]
-    """Command, packages, git revision and machine."""
+    """Command, versions, revision and machine."""
 
 
 class RunDifference(Answer):

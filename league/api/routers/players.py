@@ -32,7 +32,7 @@ from league.services.leaderboard import deviations, lineage, player_profile
 from league.services.lifecycle import transitions
 from league.services.matches import queries as match_queries
 from league.services.matches.queries import MatchFilter, MatchRow
-from league.services.population import external_players, snapshots
+from league.services.population import annotations, external_players, snapshots
 from league.services.population.snapshots import PlayerQuery
 from league.services.promotion import behaviour_profiles, rules
 from league.services.ratings import rated_players
@@ -67,6 +67,7 @@ def list_players(
     role: Annotated[wire.Role | None, Query(description="Only players of lineages of this role")] = None,
     q: Annotated[str, Query(max_length=200, pattern=TEXT, description="Part of a name or call-sign")] = "",
     exact: Annotated[bool, Query(description="Whether `q` is the whole name or call-sign")] = False,
+    tag: Annotated[str | None, Query(max_length=64, pattern=TEXT, description="Only players with this tag")] = None,
     limit: Limit = 100,
     cursor: After = 0,
 ) -> Page[wire.Player]:
@@ -74,7 +75,7 @@ def list_players(
     parameters = {"environment": environment, "standing": standing, "kind": kind, "role": role}
     columns = {column: value for column, value in parameters.items() if value is not None}
     with league.database.read() as session:
-        return snapshots.list_players(session, league.settings, PlayerQuery(columns, q, exact), limit, cursor)
+        return snapshots.list_players(session, league.settings, PlayerQuery(columns, q, exact, tag), limit, cursor)
 
 
 @router.get("/{player_id}")
@@ -85,6 +86,14 @@ def get_player(player_id: Id, league: Running, _: Reader) -> wire.Player:
         reason = rules.explain_candidate(session, league.settings, league.population, player)
         found = deviations.get_deviations(session, league.population, player.environment)
     return player.model_copy(update={"promotion_status": reason, "rating_misleads": player_id in found.players})
+
+
+@router.patch("/{player_id}")
+def update_player(player_id: Id, body: wire.PlayerUpdate, league: Running, now: Now, caller: Worker) -> wire.Player:
+    """Replace the tags or the note of a player, which a worker may do for its own players."""
+    with league.database.write() as session:
+        ownership.require_player(session, caller, player_id)
+        return annotations.update(session, league.settings, player_id, body, Cause(caller.name, "", now))
 
 
 @router.get("/{player_id}/ratings", response_model=wire.Page[wire.RatingPoint])

@@ -18,7 +18,7 @@ router = APIRouter(route_class=ApiRoute, prefix=f"{PREFIX}/runs", tags=["learner
 
 @router.post("", status_code=201, response_model=wire.Run)
 def create_run(body: wire.RunCreate, league: Running, now: Now, caller: Worker) -> Response:
-    """Store the settings and the origin of a training process, or return the learner's run of this key."""
+    """Store a training process, or return the learner's run of this key."""
     with league.database.write() as session:
         ownership.require_learner(session, caller, body.learner_id)
         run = runs.start(session, body, now)

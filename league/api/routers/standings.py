@@ -24,7 +24,9 @@ def get_standings(
     environment: Filter = None,
     q: Annotated[
         str,
-        Query(max_length=200, pattern=TEXT, description="Part of a name or call-sign, or the beginning of a SHA-256"),
+        Query(
+            max_length=200, pattern=TEXT, description="Part of a name, call-sign or tag, or the beginning of a SHA-256"
+        ),
     ] = "",
     kind: Annotated[wire.Kind | None, Query(description="Only players of this kind")] = None,
     role: Annotated[wire.Role | None, Query(description="Only players of lineages of this role")] = None,

@@ -1,9 +1,11 @@
 """Calls for players and changes of their standing."""
 
+from collections.abc import Sequence
+
 from league import wire
 from league.client import names as ids
 from league.client.names import PlayerKey
-from league.client.operation import Steps, get, iterator_of, operation, post
+from league.client.operation import Steps, get, iterator_of, operation, patch, post
 
 
 class PlayerCalls:
@@ -27,10 +29,12 @@ class PlayerCalls:
         kind: wire.Kind | None = None,
         limit: int = 100,
         cursor: str | None = None,
+        *,
+        tag: str | None = None,
     ) -> Steps[wire.Page[wire.Player]]:
         """List players by id."""
-        query = {"environment": environment, "standing": standing, "kind": kind, "limit": limit, "cursor": cursor}
-        return get("/players", wire.Page[wire.Player], query)
+        conditions = {"environment": environment, "standing": standing, "kind": kind, "tag": tag}
+        return get("/players", wire.Page[wire.Player], {**conditions, "limit": limit, "cursor": cursor})
 
     iter_players = iterator_of(players)
 
@@ -39,6 +43,15 @@ class PlayerCalls:
         """Return a player; `environment` is for a name that several environments have."""
         found = yield from ids.player_id(player, environment)
         return (yield from get(f"/players/{found}", wire.Player))
+
+    @operation
+    def annotate(
+        self, player: PlayerKey, tags: Sequence[str] | None = None, note: str | None = None
+    ) -> Steps[wire.Player]:
+        """Replace the tags or the note of a player; None leaves them unchanged."""
+        found = yield from ids.player_id(player)
+        update = wire.PlayerUpdate(tags=None if tags is None else tuple(tags), note=note)
+        return (yield from patch(f"/players/{found}", update, wire.Player))
 
     @operation
     def ratings(

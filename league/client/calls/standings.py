@@ -16,10 +16,15 @@ class StandingsCalls:
         limit: int = 100,
         cursor: str | None = None,
         as_of: int | None = None,
+        *,
+        q: str | None = None,
     ) -> Steps[wire.Page[wire.StandingsItem]]:
-        """Return the standings of an environment (None: the league's only one), now or after a past period."""
-        query = {"environment": environment, "standing": standing, "limit": limit, "cursor": cursor, "as_of": as_of}
-        return get("/standings", wire.Page[wire.StandingsItem], query)
+        """Return the standings of an environment (None: the league's only one), now or after a past period.
+
+        `q` is a part of a name, call sign or tag.
+        """
+        conditions = {"environment": environment, "standing": standing, "as_of": as_of, "q": q}
+        return get("/standings", wire.Page[wire.StandingsItem], {**conditions, "limit": limit, "cursor": cursor})
 
     iter_standings = iterator_of(standings)
 

@@ -15,7 +15,7 @@ from league.db.models.learners import Learner, LearnerProgress, MetricPoint, Run
 from league.db.models.leases import Draw, Lease
 from league.db.models.matches import Match, Refusal, Replay
 from league.db.models.pair_records import Payoff, SidePayoff
-from league.db.models.players import Champion, Player
+from league.db.models.players import Champion, Player, PlayerTag
 from league.db.models.ratings import LeaderLease, PairModelFit, Period, Rating
 from league.db.models.tokens import Token
 from league.db.models.workers import Quarantine, UnplayableReport, Worker
@@ -40,6 +40,7 @@ __all__ = [
     "Payoff",
     "Period",
     "Player",
+    "PlayerTag",
     "Quarantine",
     "Rating",
     "Refusal",

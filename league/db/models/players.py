@@ -48,12 +48,22 @@ class Player(Base):
     start_period_id: Mapped[int | None]
     start_deviation_floor: Mapped[float | None]
     owner: Mapped[str | None]
+    note: Mapped[str | None]
     created_at: Mapped[datetime]
 
 
 # Partial unique index: a learner has many snapshots, but one player that stands for its current weights.
 Index("uq_players_learner", Player.learner_id, unique=True, sqlite_where=Player.kind == "learner",
       postgresql_where=Player.kind == "learner")  # fmt: skip
+
+
+class PlayerTag(Base):
+    """A tag of a player, chosen by people."""
+
+    __tablename__ = "player_tags"
+
+    player_id: Mapped[int] = mapped_column(ForeignKey("players.id"), primary_key=True, autoincrement=False)
+    tag: Mapped[str] = mapped_column(primary_key=True, index=True)
 
 
 class Champion(Base):

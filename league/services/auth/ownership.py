@@ -78,6 +78,21 @@ def require_external(session: Session, caller: Principal, player_id: int) -> Non
         require(session.scalar(select(Player).where(Player.id == player_id, Player.kind == "external")), caller)
 
 
+def require_player(session: Session, caller: Principal, player_id: int) -> None:
+    """Reject a player if the caller owns neither it nor its learner; a missing player passes.
+
+    Raises:
+        ForbiddenError: It belongs to another token or has no owner.
+    """
+    if not is_restricted(caller):
+        return
+    player = session.get(Player, player_id)
+    if player is not None and player.learner_id is not None:
+        require(session.get(Learner, player.learner_id), caller)
+    else:
+        require(player, caller)
+
+
 def require(row: Row | None, caller: Principal) -> None:
     """Reject a worker, learner or external player that the caller does not own; None passes.
 

@@ -35,6 +35,7 @@ from league.db.models import (
     Payoff,
     Period,
     Player,
+    PlayerTag,
     Rating,
     Refusal,
     Replay,
@@ -178,6 +179,7 @@ def _deletions(environment: str) -> Sequence[Delete]:
         delete(Refusal).where(or_(Refusal.lease_id.in_(leases), Refusal.match_id.in_(matches))),
         delete(Match).where(Match.environment == environment),
         delete(Lease).where(Lease.environment == environment),
+        delete(PlayerTag).where(PlayerTag.player_id.in_(players)),
         delete(Rating).where(Rating.player_id.in_(players)),
         delete(UnplayableReport).where(UnplayableReport.player_id.in_(players)),
         *(

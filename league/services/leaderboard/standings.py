@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from arena.ratings.glicko2 import Ratings
 from league import wire
-from league.db.models import Event, Learner, Period, Player, Rating
+from league.db.models import Event, Learner, Period, Player, PlayerTag, Rating
 from league.errors import InvalidRequestError, UnknownPeriodError, UnknownPlayerError
 from league.player_names import display_name
 from league.provisional import is_provisional
@@ -98,6 +98,7 @@ class StandingsRow:
         learner_id: Id of its learner.
         lineage: Name of its learner.
         step: Step at which a snapshot was published.
+        tags: Tags in alphabetical order.
         created_at: Time of creation.
     """
 
@@ -121,6 +122,7 @@ class StandingsRow:
     learner_id: int | None
     lineage: str | None
     step: int | None
+    tags: Sequence[str]
     created_at: datetime
 
 
@@ -226,6 +228,7 @@ def show(
                 "win_rate": row.win_rate,
                 "rating_misleads": row.rating_misleads,
                 "sides": sides.get(row.id, []),
+                "tags": list(row.tags),
                 "standing": row.standing,
                 "call_sign": row.call_sign,
             }
@@ -282,12 +285,15 @@ def _read(
     )
     named = query.with_only_columns(*columns).outerjoin(Learner, Learner.id == Player.learner_id)
     ranked = named.order_by(rated_players.conservative().desc(), Player.id)
+    own = select(Player.id).where(Player.environment == environment)
+    tags = rated_players.get_tags(session, PlayerTag.player_id.in_(own))
     found = [
         row._asdict()
         | {
             "place": place,
             "provisional": is_provisional(row.kind, row.deviation, settings),
             "rating_misleads": None if misleading is None else row.id in misleading,
+            "tags": tags.get(row.id, ()),
         }
         for place, row in enumerate(session.execute(ranked), start=1)
     ]
@@ -332,6 +338,8 @@ def _row(rank: int | None, values: dict[str, Any], on_sides: OnSides) -> Standin
 
 def _is_found(row: StandingsRow, text: str) -> bool:
     if text in row.name.lower() or (row.call_sign is not None and text in row.call_sign.lower()):
+        return True
+    if any(text in tag.lower() for tag in row.tags):
         return True
     return len(text) >= _HASH_LEAST and (row.checkpoint or "").startswith(text)
 

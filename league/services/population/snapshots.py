@@ -13,7 +13,7 @@ from arena.ratings.glicko2 import START_VOLATILITY
 from league import wire
 from league.db import locks
 from league.db.locks import Lock
-from league.db.models import Learner, Player
+from league.db.models import Learner, Player, PlayerTag
 from league.db.upsert import insert_into
 from league.errors import NameTakenError, RefusedCheckpointError, SignatureMismatchError
 from league.pagination import Page, SelectT, paginate
@@ -73,15 +73,19 @@ class PlayerQuery:
         columns: Values of columns such as environment, standing and kind.
         q: Part of a name or call-sign; empty for all.
         exact: Whether `q` is the whole name or call-sign.
+        tag: A tag of the player; None for all.
     """
 
     columns: dict[str, str]
     q: str = ""
     exact: bool = False
+    tag: str | None = None
 
     def applied(self, query: SelectT) -> SelectT:
         """Return the query with the conditions."""
         query = query.filter_by(**self.columns)
+        if self.tag is not None:
+            query = query.where(Player.id.in_(select(PlayerTag.player_id).where(PlayerTag.tag == self.tag)))
         if not self.q:
             return query
         names = Player.name, Player.call_sign

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 
 from arena.ratings.glicko2 import Ratings
 from league import wire
-from league.db.models import Event, Player, Rating
+from league.db.bulk_insert import among
+from league.db.models import Event, Player, PlayerTag, Rating
 from league.errors import UnknownPlayerError
 from league.provisional import is_provisional
 from league.services.ratings import side_ratings
@@ -65,10 +66,22 @@ def show(session: Session, settings: Settings, player_id: int) -> wire.Player:
 def shown(session: Session, settings: Settings, players: "Sequence[Row[Player, Rating]]") -> list[wire.Player]:
     """Return players as response bodies, with their ratings after the last period."""
     sides = side_ratings.of_players(session, [player for player, _ in players])
+    tags = get_tags(session, among(session, PlayerTag.player_id, [player.id for player, _ in players]))
     return [
-        wire.Player.model_validate(fields(player, rating, settings) | {"sides": sides.get(player.id, [])})
+        wire.Player.model_validate(
+            fields(player, rating, settings) | {"sides": sides.get(player.id, []), "tags": tags.get(player.id, [])}
+        )
         for player, rating in players
     ]
+
+
+def get_tags(session: Session, condition: ColumnElement[bool]) -> dict[int, list[str]]:
+    """Return the tags of the players that meet a condition on `player_tags`, in alphabetical order, by player id."""
+    found: dict[int, list[str]] = {}
+    query = select(PlayerTag.player_id, PlayerTag.tag).where(condition).order_by(PlayerTag.tag)
+    for player_id, tag in session.execute(query):
+        found.setdefault(player_id, []).append(tag)
+    return found
 
 
 def fields(player: Player, rating: Rating | None, settings: Settings) -> dict[str, Any]:
@@ -96,6 +109,7 @@ def fields(player: Player, rating: Rating | None, settings: Settings) -> dict[st
         "step": player.step,
         "run_id": player.run_id,
         "metadata": player.card,
+        "note": player.note,
         "created_at": player.created_at,
     }
 

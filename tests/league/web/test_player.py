@@ -75,10 +75,10 @@ def test_missing_player_returns_404(http: TestClient, scene: Scene, part: str) -
     assert_names(answer.text, 999)
 
 
-def test_learners_and_baselines_have_pages_and_no_buttons(http: TestClient, scene: Scene) -> None:
+def test_learners_and_baselines_have_pages_and_can_only_be_annotated(http: TestClient, scene: Scene) -> None:
     for one in (scene.learner.player_id, scene.baseline().id):
         page = http.get(f"/players/{one}").text
-        assert "<dialog" not in page
+        assert page.count("<dialog") == page.count('id="dialog-annotate"') == 1
         for part in ("descent", "likeness", "opponents"):
             assert 'class="empty"' in http.get(f"/players/{one}/{part}").text
 
@@ -143,6 +143,20 @@ def test_every_change_is_made_with_its_reason_and_leads_back(
         assert (newest.kind, newest.reason) == (change, "because")
     assert standing == "quarantined"
     assert "because" in http.get(f"/players/{player.id}").text
+
+
+def test_tags_and_note_are_edited_and_lead_to_the_standings(http: TestClient, player: wire.Player) -> None:
+    values = {"reason": "for the paper", "tags": "best, paper 1,", "note": "figure <3>"}
+    answer = http.post(f"/players/{player.id}/annotate", data=values, headers=OWN, follow_redirects=False)
+    assert answer.status_code == 303
+    page = http.get(f"/players/{player.id}").text
+    assert 'value="best, paper 1"' in page
+    assert 'href="/?q=paper+1"' in page
+    assert "figure &lt;3&gt;" in page
+    assert player.name in http.get("/standings/rows?q=paper+1").text.replace("<wbr>", "")
+    refused = http.post(f"/players/{player.id}/annotate", data=values | {"tags": "a;b"}, headers=OWN)
+    assert refused.status_code == 422
+    assert_names(refused.text, "a;b")
 
 
 def test_change_by_a_script_reloads_its_page(http: TestClient, player: wire.Player) -> None:
