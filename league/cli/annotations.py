@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from league.cli.connection import AsJson, PlayerArgument, Token, Url, connect, find_player
+from league.cli.connection import AsJson, PlayerArgument, Token, Url, connect
 from league.cli.output import tables
 from league.cli.output.grid import record
 from league.client import DEFAULT_URL
@@ -27,7 +27,7 @@ def annotate(
     `league players --tag` and the search on the standings page find players by tag.
     """
     with connect(url, token) as client:
-        found = find_player(client, player)
+        found = client.player(player)
         tags = (set(found.tags) | set(tag or ())) - set(remove or ())
         changed = client.annotate(found.id, sorted(tags) if tag or remove else None, note)
     if as_json:

@@ -39,7 +39,7 @@ def runs(
 def run(run_id: RunArgument, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None) -> None:
     """Show a training process: its settings, seed, command, git revision and machine."""
     with connect(url, token) as client:
-        one = client.run(run_id)
+        one = client.show_run(run_id)
     if as_json:
         tables.show_json(one)
     else:
@@ -56,9 +56,8 @@ def compare_runs(
 ) -> None:
     """Show the settings, versions and machine in which two training processes differ."""
     with connect(url, token) as client:
-        differences = client.compare_runs(first, second)
-    page = wire.Page[wire.RunDifference](items=differences, next_cursor=None)
-    tables.show_page(page, as_json, difference_grid(differences, first, second))
+        page = client.compare_runs(first, second)
+    tables.show_page(page, as_json, difference_grid(page.items, first, second))
 
 
 def run_grid(rows: Sequence[wire.Run]) -> Grid:
