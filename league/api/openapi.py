@@ -39,6 +39,9 @@ _ERRORS = {
 }
 _LOCATION = {"description": "Path of the created object", "schema": {"type": "string"}}
 
+_LARGE = 6
+"""Fewest properties of a schema that others may refer to."""
+
 _UNUSED = "HTTPValidationError", "ValidationError", "UnreadableResult"
 
 Node = dict[str, Any]
@@ -74,9 +77,31 @@ def _completed(description: Node) -> Node:
         answers.pop("422", None)  # part of `default`
         for answer in answers.values():
             if answer.get("description") == "Successful Response":
-                answer["description"] = "Success"
+                answer["description"] = "OK"
+    _share_properties(components["schemas"])
     components["parameters"] = _share_parameters([operation for _, operation in operations])
     return description
+
+
+def _share_properties(schemas: Node) -> None:
+    """Write each schema that has all properties of another large one as `allOf` that one and its own properties."""
+    objects = {name: schema for name, schema in schemas.items() if len(schema.get("properties", ())) >= _LARGE}
+    for name, schema in objects.items():
+        for base, shared in objects.items():
+            properties = schema["properties"]
+            if base == name or any(properties.get(key) != value for key, value in shared["properties"].items()):
+                continue
+            own = {key: value for key, value in schema.items() if key not in ("type", "required", "properties")}
+            own["allOf"] = [
+                {"$ref": f"{_REF}/schemas/{base}"},
+                {
+                    "type": "object",
+                    "properties": {key: each for key, each in properties.items() if key not in shared["properties"]},
+                    "required": [key for key in schema.get("required", ()) if key not in shared.get("required", ())],
+                },
+            ]
+            schemas[name] = own
+            break
 
 
 def _share_parameters(operations: list[Node]) -> Node:

@@ -56,8 +56,11 @@ def compare_runs(
 ) -> None:
     """Show the settings, versions and machine in which two training processes differ."""
     with connect(url, token) as client:
-        page = client.compare_runs(first, second)
-    tables.show_page(page, as_json, difference_grid(page.items, first, second))
+        found = client.compare_runs(first, second)
+    if as_json:
+        tables.show_json(found)
+    else:
+        tables.show(difference_grid(found.differences, first, second))
 
 
 def run_grid(rows: Sequence[wire.Run]) -> Grid:

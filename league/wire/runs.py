@@ -12,7 +12,7 @@ RunKey = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", description="32 hexadec
 
 
 class RunCreate(Request):
-    """A run, which is one training process of a learner; idempotent by (learner, key)."""
+    """A training process of a learner; idempotent by (learner, key)."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -20,9 +20,8 @@ class RunCreate(Request):
                 "learner_id": 1,
                 "key": "9e" * 16,
                 "seed": 7,
-                "step": 0,
                 "settings": {"ppo": {"learning_rate": 0.0003}},
-                "origin": {"command": ["python", "train.py"], "git": {"revision": "4f" * 20, "changed": False}},
+                "origin": {"command": ["python", "train.py"]},
             }
         }
     )
@@ -59,9 +58,9 @@ class Run(Answer):
     step: int
     """Steps of the learner at the start."""
     started_at: datetime
-    """Time at which the league got the run."""
+    """Time of the start."""
     snapshots: int
-    """Number of snapshots that it published."""
+    """Number of its snapshots."""
     settings: dict[str, JsonValue]
     """Settings of the training, nested by section."""
     origin: dict[str, JsonValue]
@@ -69,11 +68,18 @@ class Run(Answer):
 
 
 class RunDifference(Answer):
-    """A setting or a part of the origin in which two runs differ."""
+    """One difference between two runs."""
 
     name: str
     """Its path, for example `settings.ppo.learning_rate`."""
     first: JsonValue
-    """Value in the first run; null if it has none."""
+    """Value in the first run, or null."""
     second: JsonValue
-    """Value in the second run; null if it has none."""
+    """Value in the second run, or null."""
+
+
+class RunComparison(Answer):
+    """Differences between two runs."""
+
+    differences: list[RunDifference]
+    """Sorted by name."""

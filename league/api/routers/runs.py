@@ -52,7 +52,7 @@ def compare_runs(
     league: Running,
     _: Reader,
     other: Annotated[int, Query(ge=1, lt=ID_LIMIT, description="Id of the second run")],
-) -> wire.Page[wire.RunDifference]:
+) -> wire.RunComparison:
     """List the seed, settings and parts of the origin in which two runs differ."""
     with league.database.read() as session:
-        return wire.Page(items=runs.compare(session, run_id, other), next_cursor=None)
+        return wire.RunComparison(differences=runs.compare(session, run_id, other))

@@ -28,6 +28,6 @@ class RunCalls:
         return get(f"/runs/{run_id}", wire.Run)
 
     @operation
-    def compare_runs(self, first: int, second: int) -> Steps[wire.Page[wire.RunDifference]]:
+    def compare_runs(self, first: int, second: int) -> Steps[wire.RunComparison]:
         """Return the settings and parts of the origin in which two runs differ."""
-        return get(f"/runs/{first}/difference", wire.Page[wire.RunDifference], {"other": second})
+        return get(f"/runs/{first}/difference", wire.RunComparison, {"other": second})

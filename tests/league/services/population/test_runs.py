@@ -68,5 +68,5 @@ def test_the_difference_of_two_runs_names_each_value_by_its_path(scene: Scene) -
     )
     changed = {"ppo": {"lr": 0.2, "epochs": 4, "clip": None}, "x": {}}
     two = scene.client.start_run(run_of(scene, "f" * 32, seed=2, settings=changed, origin=same))
-    found = {each.name: (each.first, each.second) for each in scene.client.compare_runs(one.id, two.id).items}
+    found = {each.name: (each.first, each.second) for each in scene.client.compare_runs(one.id, two.id).differences}
     assert found == {"seed": (1, 2), "settings.ppo.lr": (0.1, 0.2)}
