@@ -47,7 +47,7 @@ class PlayerCreate(Request):
     since_step: Step | None = None
     """Step that identifies the snapshot decision; see `SnapshotDecision`."""
     run_id: Id | None = None
-    """Id of the run that publishes it."""
+    """Id of its run."""
     metadata: Metadata = {}
     """Arbitrary fields of the publisher."""
 
@@ -58,7 +58,7 @@ Note = Annotated[str, Field(max_length=4000, pattern=r"^[^\x00]*$")]
 
 
 class PlayerUpdate(Request):
-    """New tags or a new note of a player; null leaves the current ones unchanged."""
+    """New tags or a new note; null leaves them unchanged."""
 
     tags: Annotated[tuple[Tag, ...], Field(max_length=32)] | None = None
     """All tags of the player."""
@@ -138,7 +138,7 @@ class Player(Answer):
     step: int | None
     """Step at which it was published."""
     run_id: int | None = None
-    """Id of the run that published it; null if unknown."""
+    """Id of its run; null if unknown."""
     metadata: dict[str, Any]
     """Fields of the publisher."""
     tags: list[str] = []

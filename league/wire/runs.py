@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from league.wire.base import PLAIN, Answer, Id, Request, Step
 from league.wire.players import Metadata
 
-RunKey = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", description="32 hexadecimal digits")]
+RunKey = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
 class RunCreate(Request):
