@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from live_server import listening
 from typer.testing import CliRunner
 
-SIZE_MAX = 125_000
+SIZE_MAX = 128_000
 CREATED = ("/workers", "/learners", "/players", "/externals", "/gates", "/rating-periods")
 
 
