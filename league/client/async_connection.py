@@ -119,7 +119,7 @@ class AsyncConnection(Endpoint):
         if call.partial:
             return await self._stream(http, call, request)
         try:
-            response = await http.request(**request)
+            response = await http.request(call.method, call.path, **request)
         except httpx2.TransportError as error:
             raise self._unreachable(call, error) from error
         return Received(response.url, response.status_code, response.headers, response.content)
@@ -128,7 +128,7 @@ class AsyncConnection(Endpoint):
         url, status, headers, content = http.base_url, 0, httpx2.Headers(), bytearray()
         broken = None
         try:
-            async with http.stream(**request) as response:
+            async with http.stream(call.method, call.path, **request) as response:
                 url, status, headers = response.url, response.status_code, response.headers
                 async for chunk in response.aiter_bytes():
                     content += chunk

@@ -122,7 +122,7 @@ class Connection(Endpoint):
         if call.partial:
             return self._stream(http, call, request)
         try:
-            response = http.request(**request)
+            response = http.request(call.method, call.path, **request)
         except httpx2.TransportError as error:
             raise self._unreachable(call, error) from error
         return Received(response.url, response.status_code, response.headers, response.content)
@@ -131,7 +131,7 @@ class Connection(Endpoint):
         url, status, headers, content = http.base_url, 0, httpx2.Headers(), bytearray()
         broken = None
         try:
-            with http.stream(**request) as response:
+            with http.stream(call.method, call.path, **request) as response:
                 url, status, headers = response.url, response.status_code, response.headers
                 for chunk in response.iter_bytes():
                     content += chunk

@@ -47,17 +47,20 @@ class Endpoint:
         return self._timeout_s
 
     def _request(self, call: Call) -> dict[str, Any]:
-        """Return the arguments of an HTTP client's `stream`, without the content of a file."""
+        """Return the options of an HTTP client's `request` or `stream`, without the content of a file."""
         headers = dict(call.headers) if call.to_store else self._headers | dict(call.headers)
         content = call.content if isinstance(call.content, bytes) else None
         if call.body is not None:
             encoded = call.body.model_dump_json(exclude_unset=True)  # an older server rejects unknown fields
             content, headers["Content-Type"] = encoded.encode(), "application/json"
         params = {name: value for name, value in call.query.items() if value is not None}
-        arguments = {"method": call.method, "url": call.path, "headers": headers, "content": content, "params": params}
+        arguments: dict[str, Any] = {"headers": headers, "content": content}
         # A presigned URL has a query of its own, which even empty parameters would replace.
-        wanted = {name: value for name, value in arguments.items() if name != "params" or value}
-        return wanted | ({"follow_redirects": False} if call.partial else {})
+        if params:
+            arguments["params"] = params
+        if call.partial:
+            arguments["follow_redirects"] = False
+        return arguments
 
     def _unreachable(self, call: Call, error: httpx2.TransportError) -> LeagueUnreachable:
         if call.to_store:
