@@ -61,7 +61,7 @@ def _batches(url: str) -> Iterator[bytes]:
         worker = client.register_worker(
             wire.WorkerCreate(name="trainer-1", kind="trainer", version="1", signatures=["benchmark"])
         )
-        learner = client.learner(
+        learner = client.register_learner(
             wire.LearnerCreate(
                 name="main", role="main", environment="benchmark", signature="benchmark", max_decisions=LONGEST
             )

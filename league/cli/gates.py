@@ -71,7 +71,7 @@ def open_gate(
             reason=reason,
             again=again,
         )
-        found = await_verdict(client, client.gate(request), timeout_s)
+        found = await_verdict(client, client.open_gate(request), timeout_s)
     if as_json:
         tables.show_json(found)
     else:

@@ -55,7 +55,7 @@ def metrics(
     --json prints all stored points.
     """
     with connect(url, token) as client:
-        found = client.show_learner(learner, environment)
+        found = client.learner(learner, environment)
         curves = client.metrics(found.id, names, most=None if as_json else TREND_POINTS)
     if as_json:
         tables.show_json(curves)

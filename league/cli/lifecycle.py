@@ -124,7 +124,7 @@ def retire_redundant(
     With LEAGUE_RETIRE_REDUNDANT=true the server retires such snapshots after each period.
     """
     with connect(url, token) as client:
-        found = client.redundant(environment)
+        found = client.redundancies(environment)
         rows, conflicts = (found.items, []) if dry_run else _retire_all(client, found.items)
     tables.show_page(found.model_copy(update={"items": rows}), as_json, redundant_grid(found.items))
     if not as_json and found.items:

@@ -68,7 +68,7 @@ def descent(client: LeagueClient, one: wire.Player) -> Descent:
     """
     if one.learner_id is None:
         raise NoDescentError(one.name, f"a {one.kind} has no learner", "name a learner or one of its snapshots")
-    learner = client.show_learner(one.learner_id)
+    learner = client.learner(one.learner_id)
     environment = learner.environment
     players = client.iter_players(environment, kind="snapshot")
     snapshots = [each for each in players if each.learner_id == learner.id]
@@ -86,13 +86,13 @@ def descent(client: LeagueClient, one: wire.Player) -> Descent:
 
 def _resets(client: LeagueClient, learner: wire.Learner) -> list[int]:
     """Return the steps at which a learner was reset."""
-    events = client.iter_log(learner.environment, learner.player_id, "snapshot")
+    events = client.iter_events(learner.environment, learner.player_id, "snapshot")
     return sorted(event.details["step"] for event in events if event.details["reset"])
 
 
 def _changes(client: LeagueClient, environment: str) -> dict[int, list[wire.Event]]:
     """Return the lifecycle events of each player, oldest first."""
-    events = [event for kind in _CHANGES for event in client.iter_log(environment, kind=kind)]
+    events = [event for kind in _CHANGES for event in client.iter_events(environment, kind=kind)]
     changes: dict[int, list[wire.Event]] = {}
     for event in sorted(events, key=lambda event: event.id):
         if event.player_id is not None:

@@ -111,7 +111,7 @@ def show(
         one = client.player(player)
         curve = list(deque(client.iter_ratings(one.id), maxlen=limit))
         matches = client.matches(one.id, limit=limit).items
-        changes = client.log(player=one.id, limit=limit).items
+        changes = client.events(player=one.id, limit=limit).items
         reports = client.reports(one.id, limit=limit).items
     if as_json:
         tables.show_json({"player": one, "ratings": curve, "matches": matches, "events": changes, "reports": reports})

@@ -167,7 +167,7 @@ def publish_players(url: str, environment: str, players: int) -> None:
         client.register_worker(
             wire.WorkerCreate(name="publisher", kind="trainer", version="0", signatures=[spec.signature])
         )
-        learner = client.learner(
+        learner = client.register_learner(
             wire.LearnerCreate(name="main", role="main", environment=environment, signature=spec.signature)
         )
         for step in range(1, players + 1):

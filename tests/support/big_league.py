@@ -121,7 +121,7 @@ class Simulation:
         return self._client.register_worker(request)
 
     def _learner(self, name: str, role: wire.Role) -> wire.Learner:
-        learner = self._client.learner(
+        learner = self._client.register_learner(
             wire.LearnerCreate(name=name, role=role, environment=ENVIRONMENT, signature=self._signature)
         )
         self._know(learner.player_id, name, 0.0)

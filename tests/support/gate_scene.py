@@ -14,7 +14,7 @@ Two = tuple[wire.Player, wire.Player]
 
 def open_gate(scene: Scene, two: Two, **changes: Any) -> wire.Gate:
     fields = {"elo0": 0.0, "elo1": 100.0} | changes
-    return scene.client.gate(wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id, **fields))
+    return scene.client.open_gate(wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id, **fields))
 
 
 def outcome(lease: wire.Lease, candidate: wire.Player, score: float, sequence: int = 0) -> wire.Result:
@@ -45,4 +45,4 @@ def leased(scene: Scene, worker: wire.Worker, count: int) -> list[wire.Lease]:
 
 def judged(scene: Scene, database: Database, time: Any) -> list[wire.Gate]:
     """Close the gates whose time has come."""
-    return [scene.client.show_gate(each.gate_id) for each in close_decided(database, time.now)]
+    return [scene.client.gate(each.gate_id) for each in close_decided(database, time.now)]

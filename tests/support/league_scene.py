@@ -45,7 +45,7 @@ class Scene:
         self.signature = signature
         self.trainer = self.worker("trainer-1", "trainer")
         self.evaluator = self.worker("evaluator-1", "evaluator")
-        self.learner = client.learner(
+        self.learner = client.register_learner(
             wire.LearnerCreate(name="main", role="main", environment=environment, signature=signature)
         )
 

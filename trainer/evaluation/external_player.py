@@ -103,7 +103,7 @@ class ExternalPlayerSession(EvaluatorSession):
             metadata={"form": self._entry.form},
         )
         # Registered again after each reconnection, but printed once.
-        known, self.player = self.player is not None, client.enter(request)
+        known, self.player = self.player is not None, client.register_external(request)
         if not known:
             player = self.player
             self._print_line(

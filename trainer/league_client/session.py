@@ -243,7 +243,7 @@ class LeagueSession(WorkerSession):
     def _register_player(self, client: LeagueClient, worker: wire.Worker) -> None:
         settings, spec = self._settings, self._spec
         baselines = [wire.BaselineCreate(name=each.name, rating=each.rating) for each in plugin_baselines(spec.name)]
-        learner = client.learner(
+        learner = client.register_learner(
             wire.LearnerCreate(
                 name=settings.learner,
                 role=settings.role,

@@ -33,7 +33,7 @@ def log(
     """Print the audit log, newest first: each change with its time, author and reason."""
     with connect(url, token) as client:
         player_id = None if player is None else client.player(player).id
-        page = client.log(environment, player_id, kind, periods=periods, limit=limit, cursor=cursor)
+        page = client.events(environment, player_id, kind, periods=periods, limit=limit, cursor=cursor)
     tables.show_page(page, as_json, grid(page.items, _NOTHING_LOGGED))
 
 

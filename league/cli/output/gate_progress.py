@@ -141,7 +141,7 @@ def _poll(client: LeagueClient, gate: wire.Gate) -> tuple[wire.Gate, float, str 
         LeagueError: The server rejects the request, and a retry would not help.
     """
     try:
-        return client.show_gate(gate.id), POLL_S, None
+        return client.gate(gate.id), POLL_S, None
     except LeagueError as error:
         # A wait of hours must survive a restart of the server; a rejected request would fail again.
         if error.retry_after_s is None and error.status < _SERVER_FAULT:

@@ -10,7 +10,7 @@ class EventCalls:
     """Read the audit log."""
 
     @operation
-    def log(
+    def events(
         self,
         environment: str | None = None,
         player: PlayerKey | None = None,
@@ -26,4 +26,4 @@ class EventCalls:
         query["periods"] = str(periods).lower()
         return (yield from get("/events/history", wire.Page[wire.Event], query))
 
-    iter_log = iterator_of(log)
+    iter_events = iterator_of(events)

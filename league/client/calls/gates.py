@@ -10,12 +10,12 @@ class GateCalls:
     """Open, show, list and cancel gates."""
 
     @operation
-    def gate(self, request: wire.GateCreate) -> Steps[wire.Gate]:
+    def open_gate(self, request: wire.GateCreate) -> Steps[wire.Gate]:
         """Open the gate of this test, or return the existing one."""
         return post("/gates", request, wire.Gate)
 
     @operation
-    def show_gate(self, gate_id: int) -> Steps[wire.Gate]:
+    def gate(self, gate_id: int) -> Steps[wire.Gate]:
         """Return a gate with its state."""
         return get(f"/gates/{gate_id}", wire.Gate)
 

@@ -12,7 +12,7 @@ class LearnerCalls:
     """Register learners and read their training curves."""
 
     @operation
-    def learner(self, learner: wire.LearnerCreate) -> Steps[wire.Learner]:
+    def register_learner(self, learner: wire.LearnerCreate) -> Steps[wire.Learner]:
         """Register a learner, or return the existing one."""
         return post("/learners", learner, wire.Learner)
 
@@ -27,7 +27,7 @@ class LearnerCalls:
     iter_learners = iterator_of(learners)
 
     @operation
-    def show_learner(self, learner: LearnerKey, environment: str | None = None) -> Steps[wire.Learner]:
+    def learner(self, learner: LearnerKey, environment: str | None = None) -> Steps[wire.Learner]:
         """Return a learner with its latest metrics; `environment` is for a name that several environments have."""
         found = yield from ids.learner_id(learner, environment)
         return (yield from get(f"/learners/{found}", wire.Learner))

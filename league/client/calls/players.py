@@ -17,7 +17,7 @@ class PlayerCalls:
         return post("/players", player, wire.Player)
 
     @operation
-    def enter(self, external: wire.ExternalCreate) -> Steps[wire.Player]:
+    def register_external(self, external: wire.ExternalCreate) -> Steps[wire.Player]:
         """Register an external player, or return the existing one."""
         return post("/externals", external, wire.Player)
 

@@ -44,7 +44,7 @@ class StandingsCalls:
         return get("/pair-model", wire.PairModel, {"environment": environment})
 
     @operation
-    def redundant(self, environment: str | None = None) -> Steps[wire.Page[wire.Redundancy]]:
+    def redundancies(self, environment: str | None = None) -> Steps[wire.Page[wire.Redundancy]]:
         """List the snapshots that score like another snapshot that is no weaker."""
         return get("/redundancy", wire.Page[wire.Redundancy], {"environment": environment})
 

@@ -274,7 +274,7 @@ class Session:
 
     def _register(self) -> None:
         self.worker = self._client.register_worker(self._registration)
-        self.learner = self._client.learner(self._learner_registration)
+        self.learner = self._client.register_learner(self._learner_registration)
         self.run = self._client.start_run(self._run_info.request(self.learner))
 
     def _last_snapshot_step(self) -> int:

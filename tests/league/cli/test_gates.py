@@ -70,7 +70,7 @@ def test_json_output_equals_the_server_response(
 ) -> None:
     play(1.0)
     printed = json.loads(online("gate", "open", two[0].id, two[1].id, "--elo1", 100, "--json").out)
-    assert printed == scene.client.show_gate(printed["id"]).model_dump(mode="json")
+    assert printed == scene.client.gate(printed["id"]).model_dump(mode="json")
     listed = json.loads(online("gate", "list", "--json").out)
     assert listed["items"] == [printed]
 
@@ -137,7 +137,7 @@ def test_progress_shows_pairs_estimate_and_test(
 
 
 def test_a_terminal_shows_one_line_that_is_updated_in_place(two: Two, scene: Scene, passing_time: list[float]) -> None:
-    gate = scene.client.gate(wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id))
+    gate = scene.client.open_gate(wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id))
     screen = StringIO()
     console = Console(file=screen, force_terminal=True, width=120)
     status = console.status("")
@@ -167,7 +167,7 @@ def test_a_league_that_is_away_is_shown_as_the_reason_to_wait(
     def fail(_client: LeagueClient, _gate_id: int) -> wire.Gate:
         raise BusyError("GET /gates", "it is at its limit", "wait")
 
-    monkeypatch.setattr(LeagueClient, "show_gate", fail)
+    monkeypatch.setattr(LeagueClient, "gate", fail)
     outcome = online("gate", "open", two[0].id, two[1].id, "--timeout", 15)
     assert "it is at its limit; waiting" in outcome.err
 
@@ -182,7 +182,7 @@ def test_gate_command_waits_for_a_busy_server(
     retry_after_s: int | None,
 ) -> None:
     play(1.0)
-    evaluate, show, waits, refused = gate_progress.time.sleep, LeagueClient.show_gate, [], []
+    evaluate, show, waits, refused = gate_progress.time.sleep, LeagueClient.gate, [], []
 
     def refuse_once(client: LeagueClient, gate_id: int) -> wire.Gate:
         if refused:
@@ -195,7 +195,7 @@ def test_gate_command_waits_for_a_busy_server(
         waits.append(seconds)
         evaluate(seconds)
 
-    monkeypatch.setattr(LeagueClient, "show_gate", refuse_once)
+    monkeypatch.setattr(LeagueClient, "gate", refuse_once)
     monkeypatch.setattr(gate_progress.time, "sleep", wait)
     assert online("gate", "open", two[0].id, two[1].id, "--elo1", 100).code == 0
     assert waits == [gate_progress.POLL_S, retry_after_s or gate_progress.POLL_S]
@@ -209,7 +209,7 @@ def test_a_gate_that_the_caller_may_not_look_at_ends_the_wait(
     def refuse(_client: LeagueClient, _gate_id: int) -> wire.Gate:
         raise UnauthenticatedError("with a revoked token", "nobody has it", "make another")
 
-    monkeypatch.setattr(LeagueClient, "show_gate", refuse)
+    monkeypatch.setattr(LeagueClient, "gate", refuse)
     ended = online("gate", "open", two[0].id, two[1].id)
     assert (ended.code, "make another" in ended.err) == (1, True)
 

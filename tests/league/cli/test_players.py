@@ -84,8 +84,8 @@ def test_an_external_player_that_nothing_is_known_by_is_shown_without_an_identit
     online: Run, scene: Scene, snapshot: wire.Player
 ) -> None:
     told = {"environment": snapshot.environment, "signature": snapshot.signature}
-    scene.client.enter(wire.ExternalCreate(name="known", identity="bot 2", **told))
-    scene.client.enter(wire.ExternalCreate(name="unknown", metadata={"form": "python"}, **told))
+    scene.client.register_external(wire.ExternalCreate(name="known", identity="bot 2", **told))
+    scene.client.register_external(wire.ExternalCreate(name="unknown", metadata={"form": "python"}, **told))
     assert ["identity", "bot", "2"] in [line.split() for line in online("show", "known").out.splitlines()]
     unknown = online("show", "unknown").out
     assert ["form", "python"] in [line.split() for line in unknown.splitlines()]
@@ -341,7 +341,7 @@ def test_help_names_every_option_whole_at_any_width(command: Run, monkeypatch: p
 
 def test_learners_are_listed_with_role_and_new_beginnings(online: Run, scene: Scene) -> None:
     numbers = wire.RoleNumbers(reset=0.5)
-    scene.client.learner(
+    scene.client.register_learner(
         wire.LearnerCreate(
             name="finder",
             role="main_exploiter",

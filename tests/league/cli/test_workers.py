@@ -41,7 +41,7 @@ def test_worker_commands_drain_and_resume(online: Run, scene: Scene) -> None:
     told = online("worker", "command", "trainer-1", "drain", "--reason", "the machine is needed")
     assert_names(told.out, "trainer-1", "drain")
     assert scene.client.heartbeat(scene.trainer.id).command == "drain"
-    (event,) = scene.client.log(kind="drain-worker").items
+    (event,) = scene.client.events(kind="drain-worker").items
     assert event.reason == "the machine is needed"
     assert json.loads(online("worker", "command", "trainer-1", "continue", "--json").out)["command"] == "continue"
     assert scene.client.heartbeat(scene.trainer.id).command == "continue"

@@ -25,7 +25,7 @@ def test_snapshot_is_promoted_by_its_name_and_retired_by_its_call_sign(scene: Sc
     assert (promoted.id, promoted.standing) == (snapshot.id, "commander")
     assert promoted.call_sign is not None
     assert scene.client.retire(promoted.call_sign).standing == "retired"
-    assert [event.kind for event in scene.client.log(player=snapshot.name).items][:2] == ["retire", "promote"]
+    assert [event.kind for event in scene.client.events(player=snapshot.name).items][:2] == ["retire", "promote"]
 
 
 def test_digits_are_an_id_and_not_a_part_of_a_name(scene: Scene, snapshot: wire.Player) -> None:
@@ -41,12 +41,12 @@ def test_name_has_to_match_in_case_and_length(scene: Scene, snapshot: wire.Playe
 
 
 def test_name_of_two_environments_needs_the_environment(scene: Scene) -> None:
-    other = scene.client.learner(OTHER)
+    other = scene.client.register_learner(OTHER)
     with refused("ambiguous-name", ENVIRONMENT, "other"):
         scene.client.preview("main")
     with refused("ambiguous-name", "main"):
         scene.client.metrics("main")
-    assert scene.client.show_learner("main", "other") == other
+    assert scene.client.learner("main", "other") == other
     assert scene.client.player("main", ENVIRONMENT).id == scene.learner.player_id
 
 

@@ -86,7 +86,7 @@ def test_published_snapshot_is_a_player_and_metrics_reach_the_learner(
     with start() as session:
         session.log({"loss": 0.5}, step=70)
         session.publish(safetensors(1, signature=SIGNATURE), step=64)
-    learner = scene.client.show_learner(scene.learner.id)
+    learner = scene.client.learner(scene.learner.id)
     assert (learner.step, learner.metrics) == (70, {"loss": 0.5})
     assert learner.latest_snapshot is not None
     assert scene.client.player(learner.latest_snapshot).step == 64

@@ -131,7 +131,7 @@ def test_a_page_of_many_environments_offers_those_played_last_and_takes_any_name
     sizes = {}
     for number in range(120):
         name = f"game-{number:03}"
-        client.learner(wire.LearnerCreate(name="main", role="main", environment=name, signature=name))
+        client.register_learner(wire.LearnerCreate(name="main", role="main", environment=name, signature=name))
         sizes[number + 1] = len(http.get("/").content)
     assert sizes[120] == sizes[100], "it grows no more"
     page = http.get("/", params={"environment": "game-000"}).text
@@ -147,7 +147,7 @@ def test_the_filter_by_lineage_offers_the_newest_and_the_chosen_one(http: TestCl
     first = scene.learner.id
     for number in range(60):
         request = wire.LearnerCreate(name=f"lineage-{number}", role="main", environment="rps", signature="rps-1")
-        scene.client.learner(request)
+        scene.client.register_learner(request)
     page = http.get("/").text
     assert len(re.findall(r'<option value="\d+"', page)) == 50
     chosen = http.get("/", params={"lineage": first}).text

@@ -139,7 +139,7 @@ def test_every_change_is_made_with_its_reason_and_leads_back(
         assert f'action="/players/{player.id}/{change}"' in http.get(f"/players/{player.id}").text
         assert post(http, f"/players/{player.id}/{change}", str(standing))[0] == 303
         standing = league.player(player.id).standing
-        newest = league.log("rps", player.id, limit=1).items[0]
+        newest = league.events("rps", player.id, limit=1).items[0]
         assert (newest.kind, newest.reason) == (change, "because")
     assert standing == "quarantined"
     assert "because" in http.get(f"/players/{player.id}").text

@@ -90,7 +90,7 @@ def test_side_ratings_are_sortable_columns_for_asymmetric_games(
 ) -> None:
     assert not {"home", "away"} & set(re.findall(r'id="sort-(\w+)"', http.get("/").text))
     kept = wire.LearnerCreate(name="main", role="main", environment="rps", signature=scene.signature)
-    league.learner(kept.model_copy(update={"sides": ("wolf", "sheep")}))
+    league.register_learner(kept.model_copy(update={"sides": ("wolf", "sheep")}))
     scene.report(*(result(lease, score=1.0) for lease in scene.rating_leases(16)), worker=scene.evaluator)
     league.close_period()
     page = http.get("/", params={"sort": "away"}).text

@@ -102,7 +102,7 @@ def test_a_large_league_s_trainers_may_be_quiet_for_longer(http: Any, scene: Sce
 
 def test_reporting_learner_is_shown_first(http: TestClient, scene: Scene) -> None:
     request = wire.LearnerCreate(name="second", role="main_exploiter", environment="rps", signature="rps-1")
-    second = scene.client.learner(request)
+    second = scene.client.register_learner(request)
     assert f"/training/{scene.learner.id}/curves" in http.get("/training").text
     progress = wire.LearnerProgress(learner_id=second.id, step=64, metrics=METRICS)
     scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))

@@ -92,7 +92,7 @@ def test_an_admin_quarantines_and_reinstates_with_a_reason(http: TestClient, sce
     assert "Reinstate" in page
     http.post(f"{path}/reinstate", data={"reason": "a false alarm", "restore": "true"}, headers=FROM_PAGE)
     assert "broken build" not in http.get("/workers").text
-    told = [(event.kind, event.reason) for event in scene.client.log().items]
+    told = [(event.kind, event.reason) for event in scene.client.events().items]
     assert told == [("reinstate-worker", "a false alarm"), ("quarantine-worker", "broken build")]
 
 
@@ -101,7 +101,7 @@ def test_drain_command_is_sent_and_logged_with_its_actor(http: TestClient, scene
         f"/workers/{scene.trainer.id}/command", data={"command": "drain", "reason": "new version"}, headers=FROM_PAGE
     )
     assert scene.client.heartbeat(scene.trainer.id).command == "drain"
-    (line,) = scene.client.log().items
+    (line,) = scene.client.events().items
     assert (line.kind, line.actor, line.reason) == ("drain-worker", "open", "new version")
     assert line.details == {"worker_id": scene.trainer.id, "worker": "trainer-1", "from": "continue"}
     assert "draining" in http.get("/workers").text

@@ -90,7 +90,7 @@ class Witness:
     def _run(self) -> None:
         try:
             worker = self._until_answered(lambda: self._client.register_worker(self._worker))
-            learner = self._until_answered(lambda: self._client.learner(self._learner))
+            learner = self._until_answered(lambda: self._client.register_learner(self._learner))
             self._publish(learner.id)
             while not self._stopping.is_set():
                 if self._rng.random() < PUBLISH:

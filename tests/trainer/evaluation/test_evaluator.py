@@ -190,7 +190,7 @@ def has_recording(client, match_id):
 def test_pairs_of_an_open_gate_are_played_before_others(worker_of, client, retrying_client):
     publish(client, retrying_client, [1, 2, 3])
     *_, candidate, champion = client.players("rps", kind="snapshot").items
-    gate = client.gate(wire.GateCreate(candidate_id=candidate.id, champion_id=champion.id))
+    gate = client.open_gate(wire.GateCreate(candidate_id=candidate.id, champion_id=champion.id))
     printed = io.StringIO()
     worker, _ = worker_of(budget=3, console=Console(file=printed, width=200))
     worker.run()
@@ -199,7 +199,7 @@ def test_pairs_of_an_open_gate_are_played_before_others(worker_of, client, retry
     assert {frozenset((match.home.player_id, match.away.player_id)) for match in matches} == {
         frozenset((candidate.id, champion.id))
     }
-    assert client.show_gate(gate.id).games == len(matches) == worker.matches == 12
+    assert client.gate(gate.id).games == len(matches) == worker.matches == 12
     assert f"matches for gate {gate.id}" in printed.getvalue()
 
 

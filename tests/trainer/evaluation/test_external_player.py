@@ -215,7 +215,7 @@ def test_the_leases_of_matches_that_were_under_way_are_given_back(enter, transpo
 
 def test_player_whose_registration_was_lost_is_registered_again(league, client, outside):
     retrying_client = RetryingClient(client, clock=outside.clock, rng=random.Random(0), backoff_max_s=1.0)
-    lines, failures, enter = [], iter([True]), client.enter
+    lines, failures, enter = [], iter([True]), client.register_external
     session = ExternalPlayerSession(
         retrying_client, SPEC, Entry("stone", "python", None), version="0", instance=None, print_line=lines.append
     )
@@ -225,7 +225,7 @@ def test_player_whose_registration_was_lost_is_registered_again(league, client, 
             raise LeagueUnreachable("here", "no answer", "start it")
         return enter(request)
 
-    client.enter = lost_once
+    client.register_external = lost_once
     assert not session.register()
     outside.time_s += 10.0
     assert session.register()

@@ -112,7 +112,7 @@ def test_main_continues_from_its_snapshot(worker_of, client):
     worker.run()
     learner, steps = known(client, "main")
     assert (learner.resets, steps, worker.learner.began_step) == (0, [128, 192], 0)
-    (event,) = client.log(kind="snapshot").items
+    (event,) = client.events(kind="snapshot").items
     assert (event.details["role"], event.details["reset"]) == ("main", False)
 
 
@@ -186,12 +186,12 @@ def test_a_killed_run_receives_the_same_decision_again(worker_of, client, tmp_pa
     with pytest.raises(Killed):
         worker.run()
     assert state.load(tmp_path / "run" / "state.safetensors").counters["steps"] == 0
-    (before,) = client.log(kind="snapshot").items
+    (before,) = client.events(kind="snapshot").items
     again = worker_of(client, config)
     again.run()
     learner, steps = known(client)
     assert (learner.resets, learner.began_step, steps) == (1, 128, [128])
-    assert client.log(kind="snapshot").items == [before]
+    assert client.events(kind="snapshot").items == [before]
     assert same(weights(again.learner), first_weights(config))
 
 

@@ -31,7 +31,7 @@ def http(serve: Callable[..., TestClient], limits: dict[str, int | bool]) -> Tes
 
 def register(client: LeagueClient, environment: str, name: str = "main") -> wire.Learner:
     request = wire.LearnerCreate(name=name, role="main", environment=environment, signature=f"{environment}-1")
-    return client.learner(request)
+    return client.register_learner(request)
 
 
 def attempt(client: LeagueClient, environment: str, name: str) -> type[LeagueError] | None:
@@ -150,7 +150,7 @@ def test_errors_name_at_most_the_five_nearest_environments(league: LeagueClient)
     calls: dict[str, Callable[[], object]] = {
         "unknown": lambda: league.standings("enviroment-7"),
         "close": lambda: league.close_period("enviroment-7"),
-        "external": lambda: league.enter(
+        "external": lambda: league.register_external(
             wire.ExternalCreate(environment="enviroment-7", signature="rps-1", name="bot")
         ),
         "missing": lambda: league.payoff(None),

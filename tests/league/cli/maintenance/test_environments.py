@@ -75,7 +75,7 @@ def test_an_unplayed_environment_is_deleted_without_a_question(command: Run, sce
     assert "deleted rps: 1 learners, 2 players and 0 matches; `league admin gc`" in deleted.out
     assert "no environments" in command("environment", "list", "--home", tmp_path).out
     assert command("admin", "check", "--home", tmp_path).code == 0
-    log = scene.client.log().items
+    log = scene.client.events().items
     assert [(each.kind, each.details["change"]) for each in log] == [("environment", "deleted")]
     assert log[0].actor.endswith("at the command line")
 

@@ -31,7 +31,7 @@ def test_audit_log_lists_actor_action_and_reason_newest_first(scene: Scene) -> N
     scene.client.promote(first.id, "beats everybody")
     scene.client.crown(second.id, "beats the first", expected=None)
     scene.client.retire(first.id, "superseded")
-    log = scene.client.log().items
+    log = scene.client.events().items
     assert [(event.kind, event.player_id, event.actor, event.reason) for event in log] == [
         ("retire", first.id, "open", "superseded"),
         ("champion", second.id, "open", "beats the first"),
@@ -40,27 +40,27 @@ def test_audit_log_lists_actor_action_and_reason_newest_first(scene: Scene) -> N
     ]
     assert [event.id for event in log] == sorted((event.id for event in log), reverse=True)
     assert log[0].details["from"] == "commander"
-    assert scene.client.log(player=first.id).items == [log[0], log[3]]
-    assert scene.client.log(kind="promote").items == log[2:]
-    assert scene.client.log(player=second.id, kind="promote").items == [log[2]]
+    assert scene.client.events(player=first.id).items == [log[0], log[3]]
+    assert scene.client.events(kind="promote").items == log[2:]
+    assert scene.client.events(player=second.id, kind="promote").items == [log[2]]
 
 
 def test_closed_periods_are_left_out_unless_asked_for(scene: Scene) -> None:
     scene.train(1)
     scene.client.close_period(reason="by hand")
     scene.client.promote(scene.publish(1).id)
-    assert [event.kind for event in scene.client.log().items] == ["promote"]
-    assert [event.kind for event in scene.client.log(periods=True).items] == ["promote", "period"]
-    assert [event.kind for event in scene.client.log(kind="period").items] == ["period"]
+    assert [event.kind for event in scene.client.events().items] == ["promote"]
+    assert [event.kind for event in scene.client.events(periods=True).items] == ["promote", "period"]
+    assert [event.kind for event in scene.client.events(kind="period").items] == ["period"]
 
 
 def test_the_log_has_pages(scene: Scene) -> None:
     for step in range(5):
         scene.client.promote(scene.publish(step).id)
-    whole = scene.client.log().items
-    first = scene.client.log(limit=2)
-    second = scene.client.log(limit=2, cursor=first.next_cursor)
-    rest = scene.client.log(limit=2, cursor=second.next_cursor)
+    whole = scene.client.events().items
+    first = scene.client.events(limit=2)
+    second = scene.client.events(limit=2, cursor=first.next_cursor)
+    rest = scene.client.events(limit=2, cursor=second.next_cursor)
     assert first.items + second.items + rest.items == whole
     assert (len(whole), rest.next_cursor) == (5, None)
 
@@ -68,17 +68,17 @@ def test_the_log_has_pages(scene: Scene) -> None:
 def test_each_environment_has_its_own_lines(league: LeagueClient) -> None:
     for place, name in enumerate(("rps", "recall")):
         league.promote(Scene(league, name, f"{name}-1").publish(1, content=place).id)
-    assert [event.environment for event in league.log("recall").items] == ["recall"]
-    assert len(league.log().items) == 2
+    assert [event.environment for event in league.events("recall").items] == ["recall"]
+    assert len(league.events().items) == 2
 
 
 def test_unknown_player_or_environment_is_named(scene: Scene) -> None:
     with refused("unknown-player", 999):
-        scene.client.log(player=999)
+        scene.client.events(player=999)
     with refused("unknown-environment", "rps"):
-        scene.client.log("chess")
+        scene.client.events("chess")
     with refused("invalid-request", "query.limit"):
-        scene.client.log(limit=0)
+        scene.client.events(limit=0)
 
 
 def test_audit_filters_list_each_value_once_in_order(database: Database) -> None:

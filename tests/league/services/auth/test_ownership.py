@@ -35,7 +35,7 @@ def deeds(client: LeagueClient, scene: Scene, lease: wire.Lease) -> dict[str, Ca
     training: dict[str, Any] = {"kind": "training", "player_id": scene.learner.player_id, "count": 1, "budget": 1}
     rating: dict[str, Any] = {"kind": "rating", "environment": scene.environment, "count": 2, "budget": 1}
     return {
-        "register learner": lambda: client.learner(
+        "register learner": lambda: client.register_learner(
             wire.LearnerCreate(name="main", role="main", environment=scene.environment, signature=scene.signature)
         ),
         "heartbeat": lambda: client.heartbeat(own),
@@ -108,7 +108,7 @@ def test_a_learner_of_an_open_league_is_nobodys_until_it_is_assigned(
     assert Scene(ann).publish(2).learner_id == before.learner.id
     with refused("forbidden", "main", "ann"):
         Scene(bob)
-    told = boss.log(kind="token", player=before.learner.player_id).items
+    told = boss.events(kind="token", player=before.learner.player_id).items
     assert [(event.actor, event.details["before"], event.details["token"]) for event in told] == [
         ("keeper", "bob", "ann"),
         ("keeper", None, "bob"),

@@ -104,7 +104,7 @@ def test_deleting_an_environment_leaves_others_unchanged(
     PairModelTask(database, configure(), lambda: time.now).run_once()
     league = scene.client
     rated, rest = league.standings("rps").items, size(database)
-    lines = league.log(None, periods=True, limit=1000).items
+    lines = league.events(None, periods=True, limit=1000).items
     file, present = tmp_path / "league.zip", held(database, OTHER)
     settings = configure()
     export.export(database, open_store(settings), file, time.now, lambda *_: None)
@@ -123,7 +123,7 @@ def test_deleting_an_environment_leaves_others_unchanged(
     with pytest.raises(UnknownEnvironmentError):
         league.standings(OTHER)
 
-    log = league.log(None, periods=True, limit=1000).items
+    log = league.events(None, periods=True, limit=1000).items
     assert len(log) == len(lines) + 2, "the audit log stays; a deletion and a collection are in it"
     (line,) = [each for each in log if each.kind == "environment"]
     assert (line.actor, line.details["change"], line.details["environment"]) == ("test", "deleted", OTHER)
@@ -204,7 +204,7 @@ def test_environment_without_matches_is_deleted_and_can_be_recreated(
     time.advance(60)
     league.close_period(OTHER)
     assert {each.id for each in league.players(OTHER).items} >= {snapshot.id, again.learner.player_id}
-    assert [each.kind for each in league.log(OTHER, periods=True).items] == ["period"]
+    assert [each.kind for each in league.events(OTHER, periods=True).items] == ["period"]
     answers = again.report(*(result(lease) for lease in leased))
     assert {each.status for each in answers} == {"rejected"}
     require_sound(database, configure(), time)
@@ -307,7 +307,7 @@ def test_a_learner_that_is_deleted_while_it_registers_again_is_unknown(
 
     monkeypatch.setattr(role_config, "resets", deleted_before)
     with pytest.raises(UnknownLearnerError):
-        league.learner(wire.LearnerCreate(name="main", role="main", environment=OTHER, signature=SIGNATURE))
+        league.register_learner(wire.LearnerCreate(name="main", role="main", environment=OTHER, signature=SIGNATURE))
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
@@ -379,12 +379,12 @@ def test_workers_register_in_an_environment_that_an_admin_created_until_it_is_de
     assert listed() == {"rps": 1}
     assert [create(), create()] == [True, False]
     assert listed() == {OTHER: 0, "rps": 1}
-    worker.learner(request)
+    worker.register_learner(request)
     assert listed() == {OTHER: 1, "rps": 1}
     assert create() is False
     remove(database, time)
     with refused("forbidden", OTHER):
-        worker.learner(request)
+        worker.register_learner(request)
     assert create() is True
     remove(database, time)
     assert listed() == {"rps": 1}

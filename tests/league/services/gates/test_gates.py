@@ -59,7 +59,7 @@ def test_evaluators_get_pairs_of_an_open_gate_before_any_other(scene: Scene, two
 
 def test_evaluator_is_busy_until_its_last_batch_is_reported(scene: Scene, two: Two, time: Any) -> None:
     def seen() -> tuple[int, int]:
-        gate = scene.client.show_gate(opened.id)
+        gate = scene.client.gate(opened.id)
         return gate.evaluators, gate.busy_evaluators
 
     batch = scene.rating_leases(4, budget=2)
@@ -122,7 +122,7 @@ def test_restarted_evaluator_releases_its_gate_leases(scene: Scene, two: Two, da
     assert (closed.id, closed.state, closed.lost_pairs) == (gate.id, "accepted", 1)
     late = scene.report(*(outcome(lease, two[0], 0.0) for lease in held), worker=killed)
     assert {answer.status for answer in late} == {"accepted"}
-    assert scene.client.show_gate(gate.id) == closed
+    assert scene.client.gate(gate.id) == closed
 
 
 # --- opening, finding, cancelling ------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def test_the_same_test_of_the_same_two_is_the_same_gate(scene: Scene, two: Two, 
             scene.client.cancel_gate(each.id)
     play(scene, two[0], [1.0] * 30)
     judged(scene, database, time)
-    assert open_gate(scene, two) == scene.client.show_gate(gate.id), "with its verdict"
+    assert open_gate(scene, two) == scene.client.gate(gate.id), "with its verdict"
     anew = open_gate(scene, two, again=True)
     assert (anew.state, anew.games, anew.id != gate.id) == ("open", 0, True)
 
@@ -149,13 +149,13 @@ def test_requesting_an_automatic_gate_takes_it_over(scene: Scene, two: Two, data
     test = wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id, reason="strong enough?")
     with database.write() as session:
         opened = gates.find_or_open(session, test, RULE, time.now).id
-    asked = scene.client.gate(test.model_copy(update={"reason": ""}))
+    asked = scene.client.open_gate(test.model_copy(update={"reason": ""}))
     assert (asked.id, asked.reason, asked.actor == RULE) == (opened, "strong enough?", False)
     assert {lease.gate_id for _ in range(10) for lease in scene.rating_leases(2)} == {opened}
     with database.write() as session:
         assert gates.find_or_open(session, test, RULE, time.now).actor == asked.actor
-    scene.client.gate(test)
-    assert [event.actor == RULE for event in scene.client.log(kind="gate").items] == [False, True]
+    scene.client.open_gate(test)
+    assert [event.actor == RULE for event in scene.client.events(kind="gate").items] == [False, True]
 
 
 def test_of_racing_callers_all_get_one_gate(serve: Callable[..., TestClient]) -> None:
@@ -167,7 +167,7 @@ def test_of_racing_callers_all_get_one_gate(serve: Callable[..., TestClient]) ->
     def ask(place: int) -> int:
         start.wait()
         test = wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id)
-        return LeagueClient(http=servers[place % 2]).gate(test).id
+        return LeagueClient(http=servers[place % 2]).open_gate(test).id
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(ask, range(8)))) == 1
@@ -176,7 +176,7 @@ def test_of_racing_callers_all_get_one_gate(serve: Callable[..., TestClient]) ->
 def test_a_cancelled_gate_has_no_verdict_and_is_followed_by_a_new_one(scene: Scene, two: Two) -> None:
     gate = open_gate(scene, two)
     play(scene, two[0], [1.0, 0.5])
-    seen = scene.client.show_gate(gate.id)
+    seen = scene.client.gate(gate.id)
     cancelled = scene.client.cancel_gate(gate.id, "too slow")
     assert (cancelled.state, cancelled.closed_reason) == ("cancelled", "too slow")
     assert (cancelled.games, cancelled.llr, cancelled.elo) == (4, seen.llr, seen.elo)
@@ -209,7 +209,7 @@ def test_invalid_gate_is_rejected(scene: Scene, two: Two, league: LeagueClient) 
     other = wire.LearnerCreate(name="other", role="main", environment=ENVIRONMENT, signature="rps-2")
     data = safetensors(9, signature="rps-2")
     league.upload(data, sha256(data))
-    published = wire.PlayerCreate(learner_id=league.learner(other).id, checkpoint=sha256(data), step=9)
+    published = wire.PlayerCreate(learner_id=league.register_learner(other).id, checkpoint=sha256(data), step=9)
     stranger = league.publish(published)
     learner = league.player(scene.learner.player_id)
     scene.client.quarantine(two[1].id)
@@ -228,12 +228,12 @@ def test_invalid_gate_is_rejected(scene: Scene, two: Two, league: LeagueClient) 
             open_gate(scene, pair, **changes)
     assert league.gates().items == []
     with pytest.raises(UnknownPlayerError):
-        league.gate(wire.GateCreate(candidate_id=999, champion_id=third.id))
+        league.open_gate(wire.GateCreate(candidate_id=999, champion_id=third.id))
     with pytest.raises(UnknownPlayerError):
         league.gates(player=999)
     with pytest.raises(UnknownEnvironmentError):
         league.gates("chess")
-    for call in (league.show_gate, league.cancel_gate):
+    for call in (league.gate, league.cancel_gate):
         with refused("unknown-gate", 7):
             call(7)
 
@@ -242,10 +242,10 @@ def test_invalid_gate_is_rejected(scene: Scene, two: Two, league: LeagueClient) 
 def test_only_admins_open_and_cancel_gates(scene: Scene, two: Two, connect: Callable[..., LeagueClient]) -> None:
     gate = open_gate(scene, two)
     worker, admin = connect("worker"), connect("admin")
-    assert worker.show_gate(gate.id).id == gate.id
+    assert worker.gate(gate.id).id == gate.id
     for call in (
         lambda: worker.cancel_gate(gate.id),
-        lambda: worker.gate(wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id)),
+        lambda: worker.open_gate(wire.GateCreate(candidate_id=two[0].id, champion_id=two[1].id)),
     ):
         with pytest.raises(ForbiddenError):
             call()
@@ -341,7 +341,7 @@ def test_a_candidate_beyond_capacity_is_promoted_by_its_gate(
     assert crowded.client.player(strong.id).standing == standing
     assert len(crowded.client.gates().items) == 1, "a candidate is tested once"
     if standing == "commander":
-        assert f"gate {gate.id}: accepted" in crowded.client.log(kind="promote").items[0].reason
+        assert f"gate {gate.id}: accepted" in crowded.client.events(kind="promote").items[0].reason
 
 
 @ON_SQLITE
@@ -359,5 +359,5 @@ def test_gates_of_the_rule_leave_room_for_rating_matches_and_those_of_people_do_
 
     assert 0.2 < share() < 0.8  # beyond 4 standard deviations
     scene.client.cancel_gate(by_rule)
-    scene.client.gate(test)
+    scene.client.open_gate(test)
     assert share() == 1.0

@@ -22,7 +22,7 @@ def test_open_gate_has_the_score_that_the_pair_model_predicts(scene: Scene, two:
     assert opened.predicted_score == pytest.approx(0.9526, abs=1e-4)
     assert opened.expected_games is not None
     assert 20 <= opened.expected_games <= 40
-    assert scene.client.show_gate(opened.id) == opened
+    assert scene.client.gate(opened.id) == opened
     assert scene.client.gates().items == [opened]
 
 

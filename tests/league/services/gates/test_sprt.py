@@ -43,10 +43,10 @@ def test_the_verdict_falls_when_the_results_suffice_and_is_that_of_the_arithmeti
     assert (closed.elo, closed.elo_low, closed.elo_high) == pytest.approx(
         (expected.lead.elo, expected.lead.low, expected.lead.high)
     )
-    assert scene.client.show_gate(gate.id) == closed
+    assert scene.client.gate(gate.id) == closed
     assert judged(scene, database, time) == []
     assert all(lease.gate_id is None for lease in scene.rating_leases(4))
-    event = scene.client.log(kind="gate").items[0]
+    event = scene.client.events(kind="gate").items[0]
     assert (event.player_id, event.details["state"], event.details["against"]) == (two[0].id, state, two[1].id)
     assert f"{closed.games} games" in event.reason
 
@@ -55,14 +55,14 @@ def test_gate_stays_open_while_evidence_is_insufficient(scene: Scene, two: Two, 
     gate = open_gate(scene, two)
     play(scene, two[0], [0.5] * 5)
     assert judged(scene, database, time) == []
-    seen = scene.client.show_gate(gate.id)
+    seen = scene.client.gate(gate.id)
     assert (seen.state, seen.games, seen.counts, seen.evaluators) == ("open", 10, [0.0, 0.0, 5.0, 0.0, 0.0], 1)
 
 
 def test_fractional_pair_counts_are_shown_without_rounding_residue(scene: Scene, two: Two) -> None:
     gate = open_gate(scene, two)
     play(scene, two[0], [0.1] * 5)
-    assert scene.client.show_gate(gate.id).counts == [3.0, 2.0, 0.0, 0.0, 0.0]
+    assert scene.client.gate(gate.id).counts == [3.0, 2.0, 0.0, 0.0, 0.0]
 
 
 def test_pairs_are_judged_in_the_order_of_their_leases_and_not_of_arrival(
@@ -72,7 +72,7 @@ def test_pairs_are_judged_in_the_order_of_their_leases_and_not_of_arrival(
     held = scene.rating_leases(2)
     time.advance(1)
     play(scene, two[0], [1.0] * 30)
-    seen = scene.client.show_gate(gate.id)
+    seen = scene.client.gate(gate.id)
     assert (seen.games, seen.waiting_pairs) == (0, 31)
     assert judged(scene, database, time) == []
     scene.report(*(outcome(lease, two[0], 0.0) for lease in held), worker=scene.evaluator)
@@ -86,7 +86,7 @@ def test_lease_of_several_matches_has_one_pair_per_seed(scene: Scene, two: Two) 
     there, back = scene.rating_leases(2, budget=3)
     seen = [(there, 0, 1.0), (back, 0, 0.0), (there, 1, 1.0), (back, 1, 1.0), (back, 2, 1.0)]
     scene.report(*(outcome(lease, two[0], score, number) for lease, number, score in seen), worker=scene.evaluator)
-    told = scene.client.show_gate(gate.id)
+    told = scene.client.gate(gate.id)
     assert (told.counts, told.games, told.waiting_pairs) == ([0.0, 0.0, 1.0, 0.0, 1.0], 4, 1)
 
 
@@ -101,13 +101,13 @@ def test_abandoned_pairs_delay_the_verdict_and_count_as_losses(scene: Scene, two
         scene.client.release(wire.ReleaseRequest(worker_id=scene.evaluator.id, lease_ids=ids))
     else:
         time.advance(360)
-    assert scene.client.show_gate(gate.id).games == 0
+    assert scene.client.gate(gate.id).games == 0
     time.advance(31)
-    seen = scene.client.show_gate(gate.id)
+    seen = scene.client.gate(gate.id)
     assert (seen.games, seen.lost_pairs, seen.waiting_pairs) == (6, 1, 0)
     late = scene.report(*(outcome(lease, two[0], 0.0) for lease in held), worker=scene.evaluator)
     assert {answer.status for answer in late} == {"accepted"}
-    assert scene.client.show_gate(gate.id) == seen, "what was judged without them stays judged"
+    assert scene.client.gate(gate.id) == seen, "what was judged without them stays judged"
 
 
 def test_the_matches_of_a_gate_are_in_the_log_and_never_rated(scene: Scene, time: Any, database: Database) -> None:
@@ -143,7 +143,7 @@ def test_a_lease_that_is_written_after_later_ones_is_not_passed_by(scene: Scene,
     gate = open_gate(scene, two, least_games=10**6)
 
     def counts() -> tuple[float, ...]:
-        return tuple(scene.client.show_gate(gate.id).counts)
+        return tuple(scene.client.gate(gate.id).counts)
 
     play(scene, two[0], [0.5] * 3)
     time.advance(20)
@@ -161,7 +161,7 @@ def test_no_more_pairs_are_leased_once_the_verdict_is_certain(scene: Scene, two:
     play(scene, two[0], [1.0] * 30)
     time.advance(10)
     assert {lease.gate_id for lease in scene.rating_leases(2)} == {None}
-    seen = scene.client.show_gate(gate.id)
+    seen = scene.client.gate(gate.id)
     assert (seen.state, seen.games, seen.waiting_pairs) == ("open", 0, 31)
 
 
@@ -187,13 +187,13 @@ def test_results_of_untrusted_workers_are_excluded_from_an_open_gate(scene: Scen
     time.advance(1)
     liar = scene.worker("evaluator-2", "evaluator")
     play(scene, two[0], [1.0] * 4, worker=liar)
-    assert scene.client.show_gate(gate.id).games == 12
+    assert scene.client.gate(gate.id).games == 12
     scene.client.quarantine_worker(liar.id, time.now, "reports wins that were none")
     time.advance(391)
-    seen = scene.client.show_gate(gate.id)
+    seen = scene.client.gate(gate.id)
     assert (seen.games, seen.counts[2]) == (4, 2.0)
     scene.client.reinstate_worker(liar.id, restore=True)
-    assert scene.client.show_gate(gate.id).games == 12
+    assert scene.client.gate(gate.id).games == 12
 
 
 def test_a_verdict_that_rested_on_an_untrusted_worker_is_taken_back(
@@ -205,9 +205,9 @@ def test_a_verdict_that_rested_on_an_untrusted_worker_is_taken_back(
     assert [closed.state for closed in judged(scene, database, time)] == ["accepted"]
     time.advance(391)
     scene.client.quarantine_worker(liar.id, time.now - timedelta(days=1), "lies")
-    reopened = scene.client.show_gate(gate.id)
+    reopened = scene.client.gate(gate.id)
     assert (reopened.state, reopened.games, reopened.closed_at) == ("open", 0, None)
-    assert "it was accepted" in scene.client.log(kind="gate").items[0].reason
+    assert "it was accepted" in scene.client.events(kind="gate").items[0].reason
     scene.client.reinstate_worker(liar.id, restore=True)
     assert [closed.state for closed in judged(scene, database, time)] == ["accepted"]
 
@@ -218,11 +218,11 @@ def test_a_gate_counts_the_evaluators_that_could_play_it(scene: Scene, two: Two,
     scene.client.register_worker(
         wire.WorkerCreate(name="elsewhere", kind="evaluator", version="1", signatures=["chess-1"])
     )
-    assert scene.client.show_gate(gate.id).evaluators == 3
+    assert scene.client.gate(gate.id).evaluators == 3
     scene.client.quarantine_worker(others[0].id, time.now, "odd")
     scene.client.command_worker(others[1].id, "stop")
-    assert scene.client.show_gate(gate.id).evaluators == 1
+    assert scene.client.gate(gate.id).evaluators == 1
     time.advance(241)
-    assert scene.client.show_gate(gate.id).evaluators == 0
+    assert scene.client.gate(gate.id).evaluators == 0
     scene.client.heartbeat(scene.evaluator.id)
-    assert scene.client.show_gate(gate.id).evaluators == 1
+    assert scene.client.gate(gate.id).evaluators == 1

@@ -36,10 +36,10 @@ def test_a_lineage_leads_from_a_player_up_to_the_first_snapshot(scene: Scene) ->
 def test_lineage_lists_gates_newest_first(scene: Scene) -> None:
     first, second = scene.publish(1), scene.publish(2)
     gates = [
-        scene.client.gate(wire.GateCreate(candidate_id=second.id, champion_id=first.id, elo1=elo1)).id
+        scene.client.open_gate(wire.GateCreate(candidate_id=second.id, champion_id=first.id, elo1=elo1)).id
         for elo1 in (20.0, 50.0)
     ]
-    scene.client.gate(wire.GateCreate(candidate_id=first.id, champion_id=scene.baseline().id))
+    scene.client.open_gate(wire.GateCreate(candidate_id=first.id, champion_id=scene.baseline().id))
     told = scene.client.lineage(second.id).items
     assert [gate.id for gate in told[0].gates] == gates[::-1]
     assert [gate.candidate.player_id for gate in told[1].gates] == [first.id]
@@ -47,7 +47,7 @@ def test_lineage_lists_gates_newest_first(scene: Scene) -> None:
 
 def test_learners_have_lineages_of_their_own(scene: Scene) -> None:
     request = wire.LearnerCreate(name="other", role="main", environment="rps", signature=scene.signature)
-    other = scene.client.learner(request)
+    other = scene.client.register_learner(request)
     own, strange = scene.publish(1), scene.publish(2, learner=other)
     assert ids(scene, strange.id) == [strange.id]
     assert ids(scene, scene.publish(3).id)[1:] == [own.id]
@@ -74,7 +74,7 @@ def test_the_command_draws_a_player_a_line_with_its_gates(
     opened: Callable[..., Any] = lambda _url, token, timeout_s: LeagueClient(http=http, token=token)  # noqa: E731
     monkeypatch.setattr(connection, "LeagueClient", opened)
     first, second = scene.publish(1), scene.publish(2)
-    gate = scene.client.gate(wire.GateCreate(candidate_id=second.id, champion_id=first.id))
+    gate = scene.client.open_gate(wire.GateCreate(candidate_id=second.id, champion_id=first.id))
 
     def run(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:
@@ -203,7 +203,9 @@ def test_invalid_lineage_request_is_rejected(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     scene.publish(1)
-    scene.client.learner(wire.LearnerCreate(name="other", role="main", environment="rps", signature=scene.signature))
+    scene.client.register_learner(
+        wire.LearnerCreate(name="other", role="main", environment="rps", signature=scene.signature)
+    )
     with pytest.raises(SystemExit) as ended:
         main(["player", "lineage", *arguments])
     assert ended.value.code == code

@@ -44,7 +44,7 @@ def play(scene: Scene, opponent: wire.Player, matches: int, share: float) -> Non
 
 
 def kinds(scene: Scene) -> list[str]:
-    found = [event for event in scene.client.log().items if event.kind in ("regression", "recovery")]
+    found = [event for event in scene.client.events().items if event.kind in ("regression", "recovery")]
     return [event.kind for event in found]
 
 
@@ -63,7 +63,7 @@ def test_regression_of_a_main_raises_one_alarm(scene: Scene, look: Look, time: A
     assert alarm.earlier.low > 0.5 > alarm.recent.high
     assert alarm.since == time.now
     assert 'league_regressions{environment="rps"} 1.0' in http.get("/metrics").text
-    event = scene.client.log(kind="regression").items[0]
+    event = scene.client.events(kind="regression").items[0]
     assert event.player_id == scene.learner.player_id
     assert event.reason.startswith(f"against {old.name}: 0.80 [")
     play(scene, old, 2, share=0.0)
@@ -106,7 +106,7 @@ def test_the_alarm_ends_when_the_snapshot_is_out_of_play(scene: Scene, look: Loo
     scene.client.close_period()
     look()
     assert kinds(scene) == ["recovery", "regression"]
-    assert scene.client.log(kind="recovery").items[0].reason == f"{old.name} is no longer active"
+    assert scene.client.events(kind="recovery").items[0].reason == f"{old.name} is no longer active"
 
 
 @pytest.mark.parametrize("shares", [(0.55, 0.45), (0.8, 0.5), (0.3, 0.1)])

@@ -34,7 +34,7 @@ def table(database: Database, choice: StandingsFilter) -> list[StandingsRow]:
 def played(scene: Scene, league: LeagueClient) -> Scene:
     """A league with an exploiter beside the main, some matches, unlike sides, a commander and a retired snapshot."""
     named = {"environment": ENVIRONMENT, "signature": scene.signature, "sides": ("wolf", "sheep")}
-    exploiter = league.learner(wire.LearnerCreate(name="Exploiter", role="main_exploiter", **named))
+    exploiter = league.register_learner(wire.LearnerCreate(name="Exploiter", role="main_exploiter", **named))
     snapshots = [scene.publish(step) for step in (1, 2, 3)]
     scene.publish(4, learner=exploiter)
     scene.evaluate(20, winner=snapshots[0].id)

@@ -100,7 +100,7 @@ def test_a_player_out_of_play_is_drawn_no_more_and_again_once_reinstated(scene: 
 def test_policies_of_different_signatures_are_never_paired(scene: Scene) -> None:
     other = Scene(scene.client, scene.environment, scene.signature)
     other.signature = "rps-2"
-    other.learner = scene.client.learner(
+    other.learner = scene.client.register_learner(
         wire.LearnerCreate(name="newer", role="main", environment=scene.environment, signature="rps-2")
     )
     foreign = other.publish(9)

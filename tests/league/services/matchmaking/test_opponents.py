@@ -33,7 +33,7 @@ def test_every_filter_lists_the_players_it_removed(scene: Scene) -> None:
     playing, retired, quarantined = (scene.publish(step) for step in range(3))
     scene.client.retire(retired.id)
     scene.client.quarantine(quarantined.id)
-    rival = scene.client.learner(
+    rival = scene.client.register_learner(
         wire.LearnerCreate(name="rival", role="main", environment=scene.environment, signature="rps-2")
     )
     newer = [player for player in scene.client.players(scene.environment).items if player.signature == "rps-2"]

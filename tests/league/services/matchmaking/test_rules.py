@@ -124,7 +124,7 @@ def test_matches_before_a_reset_are_not_part_of_the_past(
     learner = wire.LearnerCreate(
         name="main", role="main", environment=scene.environment, signature=scene.signature, rules=numbers
     )
-    scene.client.learner(learner)
+    scene.client.register_learner(learner)
     play_the_learner(scene, times=6, score=lambda _: 1.0)
     asked = wire.LearnerProgress(learner_id=scene.learner.id, step=10, since_step=0)
     (due,) = scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[asked])).decisions

@@ -93,7 +93,7 @@ class Closed:
         return self.admin.player(player.id).standing
 
     def events(self, kind: str) -> list[wire.Event]:
-        return self.admin.log(kind=kind).items
+        return self.admin.events(kind=kind).items
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def test_player_with_broken_weights_is_quarantined_at_the_first_report(scene: Sc
         scene.client.crown(broken.id, expected=None)
     assert report(scene.client, scene.trainer, lease, broken).quarantined == [broken.id]
     assert scene.client.player(broken.id).standing == "quarantined"
-    (event,) = scene.client.log(kind="quarantine").items
+    (event,) = scene.client.events(kind="quarantine").items
     assert event.actor == "server"
     assert_names(event.details["finding"], "weight")
     assert event.details["worker_ids"] == [scene.trainer.id]
@@ -245,7 +245,7 @@ def test_a_false_report_of_an_open_league_s_single_owner_only_flags(scene: Scene
         assert report(scene.client, worker, lease_on(scene, snapshot, worker), snapshot).quarantined == []
     assert scene.client.player(snapshot.id).standing == "candidate"
     assert len(scene.client.reports(snapshot.id).items) == 3
-    assert len(scene.client.log(kind="report").items) == 1
+    assert len(scene.client.events(kind="report").items) == 1
 
 
 def test_a_snapshot_is_read_once_however_often_it_is_reported(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +279,7 @@ def test_bytes_damaged_at_rest_are_quarantined_and_come_back_when_sent_again(
         with pytest.raises(UnknownCheckpointError):
             scene.client.download(sha256(data))
     assert report(scene.client, scene.trainer, lease, snapshot).quarantined == [snapshot.id]
-    (event,) = scene.client.log(kind="quarantine").items
+    (event,) = scene.client.events(kind="quarantine").items
     assert "its stored bytes" in event.reason
     file.write_bytes(data)
     scene.client.reinstate(snapshot.id)

@@ -70,7 +70,7 @@ def fill(league: LeagueClient, database: Database) -> str:
     for environment in ENVIRONMENTS:
         scene = Scene(league, environment, f"{environment}-1")
         named = {"name": "main", "role": "main", "environment": environment, "signature": scene.signature}
-        league.learner(wire.LearnerCreate(**named, sides=SIDES[environment]))
+        league.register_learner(wire.LearnerCreate(**named, sides=SIDES[environment]))
         players = [scene.publish(step) for step in range(1, 5)]
         for winner in players[:2]:
             scene.train(6, learner_score=0.3)

@@ -126,7 +126,7 @@ def test_the_table_is_that_of_then(unruled: Scene, time: Any, fork: Any, opened:
     assert league.periods().items[0].id == cut.id
     assert later.id not in {player.id for player in league.players().items}
     assert league.champions().items == []
-    (event,) = league.log(kind="fork").items
+    (event,) = league.events(kind="fork").items
     assert event.details["period"] == cut.id
 
 
@@ -192,7 +192,7 @@ def test_fork_keeps_current_quarantines(scene: Scene, time: Any, database: Datab
 def test_a_gate_that_was_closed_later_is_open_there(scene: Scene, time: Any, fork: Any, opened: Any) -> None:
     first, second = scene.publish(1), scene.publish(2)
     tests = [wire.GateCreate(candidate_id=second.id, champion_id=first.id, elo1=elo1) for elo1 in (20.0, 50.0)]
-    early, late = (scene.client.gate(test) for test in tests)
+    early, late = (scene.client.open_gate(test) for test in tests)
     scene.client.cancel_gate(early.id, "early")
     time.advance(1)
     cut = scene.client.close_period()

@@ -36,7 +36,7 @@ def test_players_are_found_by_tag(scene: Scene) -> None:
 def test_a_change_is_in_the_audit_log_once(scene: Scene) -> None:
     scene.client.annotate(scene.learner.player_id, ["a"])
     scene.client.annotate(scene.learner.player_id, ["a"])
-    (event,) = scene.client.log(kind="annotate").items
+    (event,) = scene.client.events(kind="annotate").items
     assert event.details == {"tags": {"from": [], "to": ["a"]}}
 
 

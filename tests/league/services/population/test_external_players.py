@@ -33,7 +33,7 @@ def entering(name: str = "stone", **changes: Any) -> wire.ExternalCreate:
 
 @pytest.fixture
 def stone(scene: Scene) -> wire.Player:
-    return scene.client.enter(entering(identity=FILE, metadata={"form": "onnx"}))
+    return scene.client.register_external(entering(identity=FILE, metadata={"form": "onnx"}))
 
 
 @pytest.fixture
@@ -61,24 +61,24 @@ def test_a_player_is_entered_once_and_is_the_same_ever_after(scene, stone):
     assert (stone.kind, stone.standing, stone.checkpoint) == ("external", "candidate", "external:stone")
     assert (stone.rating, stone.deviation, stone.games, stone.provisional) == (1500.0, 350.0, 0, True)
     assert stone.metadata == {"form": "onnx", "identity": FILE}
-    assert scene.client.enter(entering(identity=FILE)) == stone
-    assert scene.client.enter(entering()) == stone, "who says nothing of the policy is believed"
-    (told,) = scene.client.log(player=stone.id).items
+    assert scene.client.register_external(entering(identity=FILE)) == stone
+    assert scene.client.register_external(entering()) == stone, "who says nothing of the policy is believed"
+    (told,) = scene.client.events(player=stone.id).items
     assert (told.kind, told.details) == ("entry", {"name": "stone", "identity": FILE})
     assert scene.client.players(ENVIRONMENT, kind="external").items == [stone]
 
 
 def test_another_policy_under_the_same_name_is_refused(scene, stone):
     with refused("name-taken", FILE, "bbb"):
-        scene.client.enter(entering(identity="bbb"))
+        scene.client.register_external(entering(identity="bbb"))
 
 
 def test_missing_policy_identity_is_stored_when_it_arrives(scene):
-    first = scene.client.enter(entering())
+    first = scene.client.register_external(entering())
     assert first.metadata == {"identity": None}
-    assert scene.client.enter(entering(identity=FILE)).metadata == {"identity": FILE}
+    assert scene.client.register_external(entering(identity=FILE)).metadata == {"identity": FILE}
     with pytest.raises(NameTakenError):
-        scene.client.enter(entering(identity="bbb"))
+        scene.client.register_external(entering(identity="bbb"))
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_invalid_external_player_is_rejected(scene, changes, code, value):
 @ON_SQLITE
 def test_league_without_environments_rejects_external_players(league: LeagueClient):
     with refused("unknown-environment", "--environment", "rps"):
-        league.enter(entering())
+        league.register_external(entering())
 
 
 @ON_SQLITE
 def test_a_learner_cannot_take_the_name_of_an_external_player(scene, stone):
     request = {"name": "stone", "role": "main", "environment": ENVIRONMENT, "signature": SIGNATURE}
     with refused("name-taken", "rps"):
-        scene.client.learner(wire.LearnerCreate(**request))
+        scene.client.register_learner(wire.LearnerCreate(**request))
 
 
 @ON_SQLITE
@@ -119,15 +119,15 @@ def test_it_belongs_to_the_token_that_entered_it(
 ):
     admin = connect("admin", "keeper")
     scene = Scene(connect("worker", "laptop"))
-    stone = scene.client.enter(entering())
+    stone = scene.client.register_external(entering())
     stranger = connect("worker", "stranger")
     with refused("forbidden", "stone", "laptop"):
-        stranger.enter(entering())
+        stranger.register_external(entering())
     worker = stranger.register_worker(wire.WorkerCreate(name="w", kind="entrant", version="1", signatures=[SIGNATURE]))
     asked = {"kind": "rating", "environment": ENVIRONMENT, "count": 2, "budget": 1, "player_id": stone.id}
     with refused("forbidden", "laptop"):
         stranger.lease(wire.RatingLeases(worker_id=worker.id, **asked))
-    assert admin.enter(entering()) == stone
+    assert admin.register_external(entering()) == stone
 
 
 # --- who is leased to whom -------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_its_entrant_is_given_pairs_of_it_alone_on_both_sides_of_one_seed(scene,
 
 
 def test_external_player_is_leased_only_to_its_own_worker(scene, stone, entrant):
-    other = scene.client.enter(entering("other"))
+    other = scene.client.register_external(entering("other"))
     scene.publish(1)
     external = {stone.id, other.id}
     for lease in [*scene.lease(64), *scene.rating_leases(32)]:
@@ -177,7 +177,7 @@ def test_retired_or_quarantined_external_player_gets_no_leases(scene, stone, ent
     scene.client.retire(stone.id, "too slow")
     with refused("standing-conflict", "stone", stone.id):
         pairs_of(scene, entrant, stone, 2)
-    assert scene.client.enter(entering()).standing == "retired"
+    assert scene.client.register_external(entering()).standing == "retired"
     scene.client.reinstate(stone.id)
     assert len(pairs_of(scene, entrant, stone, 2)) == 2
     scene.client.quarantine(stone.id)
@@ -243,24 +243,24 @@ def test_external_player_does_not_take_part_in_promotion(scene, stone, entrant):
     ):
         with refused("standing-conflict"):
             deed()
-    assert scene.client.redundant(ENVIRONMENT).items == []
+    assert scene.client.redundancies(ENVIRONMENT).items == []
     assert scene.client.player(snapshot.id).standing in ("candidate", "commander")
 
 
 def test_a_gate_of_it_is_played_by_its_entrant_alone(scene, stone, entrant):
-    snapshot, other = scene.publish(1), scene.client.enter(entering("other"))
-    gate = scene.client.gate(wire.GateCreate(candidate_id=stone.id, champion_id=snapshot.id, elo0=0.0, elo1=100.0))
+    snapshot, other = scene.publish(1), scene.client.register_external(entering("other"))
+    gate = scene.client.open_gate(wire.GateCreate(candidate_id=stone.id, champion_id=snapshot.id, elo0=0.0, elo1=100.0))
     assert gate.evaluators == 1, "the entrant"
     assert {lease.gate_id for lease in scene.rating_leases(4)} <= {None}
     assert {lease.gate_id for lease in pairs_of(scene, entrant, other, 4)} == {None}
     assert {lease.gate_id for lease in pairs_of(scene, entrant, stone, 4)} == {gate.id}
     both = wire.GateCreate(candidate_id=stone.id, champion_id=other.id)
     with refused("invalid-request"):
-        scene.client.gate(both)
+        scene.client.open_gate(both)
 
 
 def test_gates_of_others_are_not_given_to_an_entrant(scene, stone, entrant):
-    gate = scene.client.gate(
+    gate = scene.client.open_gate(
         wire.GateCreate(candidate_id=scene.publish(1).id, champion_id=scene.publish(2).id, elo0=0.0, elo1=100.0)
     )
     assert {lease.gate_id for lease in pairs_of(scene, entrant, stone, 4)} == {None}

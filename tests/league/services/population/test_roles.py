@@ -25,7 +25,7 @@ def found(scene: Scene, name: str, role: wire.Role, **numbers: Any) -> wire.Lear
         signature=scene.signature,
         rules=wire.RoleNumbers(**{"snapshot_steps": 100, "snapshot_limit": 200, **numbers}),
     )
-    return scene.client.learner(request)
+    return scene.client.register_learner(request)
 
 
 def ask(scene: Scene, learner: wire.Learner, step: int, since_step: int = 0) -> wire.SnapshotDecision | None:
@@ -213,7 +213,7 @@ def test_snapshot_decision_is_repeatable_and_logged_with_its_evidence(scene: Sce
     play(scene, exploiter, score=0.0, matches=60)
     assert ask(scene, exploiter, 180) == due
     assert ask(scene, exploiter, 149) is None  # a run that was killed, and goes on before it asked
-    (event,) = scene.client.log(kind=snapshot_schedule.KIND).items
+    (event,) = scene.client.events(kind=snapshot_schedule.KIND).items
     assert (event.actor, event.reason, event.player_id) == ("rule", due.reason, exploiter.player_id)
     told = event.details["opponents"]
     place = told["player_id"].index(main.id)
@@ -243,7 +243,7 @@ def test_an_exploiter_that_beats_a_main_is_due_though_that_has_just_left_another
     due = ask(scene, exploiter, 150)
     assert due is not None
     assert_names(due.reason, "70%", 1)
-    (event,) = scene.client.log(kind=snapshot_schedule.KIND).items
+    (event,) = scene.client.events(kind=snapshot_schedule.KIND).items
     told = event.details["opponents"]
     place = told["player_id"].index(main.id)
     assert (told["matches"][place], told["of_late"][place] > 0.9) == (0, True)
@@ -281,7 +281,7 @@ def test_of_two_that_ask_at_once_one_decides(scene: Scene) -> None:
         told = list(pool.map(lambda _: ask(scene, learner, 200), range(8)))
     assert told[0] is not None
     assert told == 8 * told[:1]
-    assert len(scene.client.log(kind=snapshot_schedule.KIND).items) == 1
+    assert len(scene.client.events(kind=snapshot_schedule.KIND).items) == 1
 
 
 def test_a_learner_that_does_not_exist_is_named(scene: Scene) -> None:
@@ -298,7 +298,7 @@ def test_only_the_owner_may_request_a_snapshot_decision(scene: Scene, connect: A
     progress = wire.LearnerProgress(learner_id=own.learner.id, step=10**7, since_step=0)
     with pytest.raises(Exception, match="belongs to token 'mine'"):
         yours.heartbeat(other.id, wire.Heartbeat(learners=[progress]))
-    assert mine.log(kind=snapshot_schedule.KIND).items == []
+    assert mine.events(kind=snapshot_schedule.KIND).items == []
 
 
 # --- beginning anew --------------------------------------------------------------------------------------------------
@@ -379,12 +379,12 @@ def test_learner_numbers_are_stored_shown_and_logged(scene: Scene) -> None:
         "live_above": 0.3,
     }
     plain = wire.LearnerCreate(name="second", role="main", environment=scene.environment, signature=scene.signature)
-    assert scene.client.learner(plain).rules == learner.rules
+    assert scene.client.register_learner(plain).rules == learner.rules
     changed = found(scene, "second", "main", power=3.0)
     assert (changed.rules["reset"], changed.rules["power"]) == (0.0, 3.0)
     assert [listed.rules for listed in scene.client.learners().items if listed.name == "second"] == [changed.rules]
     found(scene, "second", "main", power=3.0)
-    changes = [(event.details["from"], event.details["to"]) for event in scene.client.log(kind="rules").items]
+    changes = [(event.details["from"], event.details["to"]) for event in scene.client.events(kind="rules").items]
     first = {"snapshot_steps": 100, "snapshot_limit": 200, "reset": 0.5}
     second = {"snapshot_steps": 100, "snapshot_limit": 200, "power": 3.0}
     assert changes == [(first, second), ({}, first)]

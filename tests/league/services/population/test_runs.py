@@ -43,7 +43,7 @@ def test_a_snapshot_has_its_run(scene: Scene) -> None:
 
 
 def test_a_snapshot_cannot_have_a_run_of_another_learner(scene: Scene) -> None:
-    other = scene.client.learner(
+    other = scene.client.register_learner(
         wire.LearnerCreate(name="other", role="main", environment=scene.environment, signature=scene.signature)
     )
     run = scene.client.start_run(wire.RunCreate(learner_id=other.id, key=KEY))

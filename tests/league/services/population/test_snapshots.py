@@ -127,9 +127,9 @@ def test_heartbeat_of_unknown_worker_or_learner_is_rejected(scene: Scene) -> Non
 
 
 def test_a_learner_is_founded_once_with_the_environment_s_baselines(league: LeagueClient) -> None:
-    first = league.learner(learner_request(environment="mech-duel"))
-    assert league.learner(learner_request(environment="mech-duel")) == first
-    second = league.learner(learner_request(environment="mech-duel", name="second", role="main_exploiter"))
+    first = league.register_learner(learner_request(environment="mech-duel"))
+    assert league.register_learner(learner_request(environment="mech-duel")) == first
+    second = league.register_learner(learner_request(environment="mech-duel", name="second", role="main_exploiter"))
     assert second.id != first.id
     players = league.players("mech-duel").items
     anchors = {player.name: player for player in players if player.kind == "baseline"}
@@ -147,7 +147,9 @@ def test_racing_founders_share_one_learner(serve: Callable[..., TestClient]) -> 
     servers = [serve(), serve()]
     with ThreadPoolExecutor(16) as pool:
         founded = list(
-            pool.map(lambda n: LeagueClient(http=servers[n % 2]).learner(learner_request()).player_id, range(16))
+            pool.map(
+                lambda n: LeagueClient(http=servers[n % 2]).register_learner(learner_request()).player_id, range(16)
+            )
         )
     assert len(set(founded)) == 1
     assert [player.name for player in LeagueClient(http=servers[0]).players().items] == ["random", "main"]
@@ -158,16 +160,16 @@ def test_racing_founders_share_one_learner(serve: Callable[..., TestClient]) -> 
 def test_a_learner_with_another_role_or_signature_is_refused_naming_both(
     league: LeagueClient, field: str, value: str
 ) -> None:
-    stored = league.learner(learner_request())
+    stored = league.register_learner(learner_request())
     with refused("learner-mismatch", value) as refusal:
-        league.learner(learner_request(**{field: value}))
+        league.register_learner(learner_request(**{field: value}))
     assert f"{field}={getattr(stored, field)}" in str(refusal.value)
 
 
 @ON_SQLITE
 def test_a_learner_cannot_take_a_baseline_s_name(league: LeagueClient) -> None:
     with refused("name-taken", "random"):
-        league.learner(learner_request(name="random"))
+        league.register_learner(learner_request(name="random"))
     assert league.players().items == []
 
 

@@ -66,17 +66,17 @@ def _record(one: wire.Player, other: wire.Player, rate: float) -> dict[str, Any]
 
 def test_redundant_player_is_reported_with_its_confidence(scored: Any) -> None:
     scene, players = scored()
-    (found,) = scene.client.redundant().items
+    (found,) = scene.client.redundancies().items
     assert {found.player.player_id, found.representative.player_id} == {players[0].id, players[1].id}
     assert (found.environment, found.standing, found.opponents) == ("rps", "candidate", 5)
     assert 0.0 <= found.distance <= found.bound <= 0.1
-    assert scene.client.redundant("rps").items == [found]
+    assert scene.client.redundancies("rps").items == [found]
 
 
 @pytest.mark.parametrize("settings", [{"redundancy_distance": 1e-6}, {"redundancy_opponents": 6}])
 def test_how_alike_and_over_how_many_opponents_is_configured(scored: Any, settings: dict[str, Any]) -> None:
     scene, _ = scored(**settings)
-    assert scene.client.redundant().items == []
+    assert scene.client.redundancies().items == []
 
 
 @pytest.fixture
@@ -95,21 +95,21 @@ def play_in_style(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, float]
 def test_player_with_other_behaviour_is_not_redundant(scored: Any, play_in_style: Callable[..., None]) -> None:
     scene, players = scored()
     play_in_style({player.id: float(place) for place, player in enumerate(players)})
-    assert scene.client.redundant().items == []
+    assert scene.client.redundancies().items == []
 
 
 def test_similar_players_are_listed_with_their_distance(scored: Any, play_in_style: Callable[..., None]) -> None:
     scene, players = scored(retire_redundant=True)
-    (before,) = scene.client.redundant().items
+    (before,) = scene.client.redundancies().items
     assert before.behaviour is None
     play_in_style({player.id: float(max(place, 1)) for place, player in enumerate(players)})
-    (found,) = scene.client.redundant().items
+    (found,) = scene.client.redundancies().items
     assert found.model_copy(update={"behaviour": None}) == before
     assert found.behaviour is not None
     assert (found.behaviour.player, found.behaviour.measures) == (found.representative, 2)
     assert found.behaviour.distance <= found.behaviour.bound <= 0.25
     scene.client.close_period()
-    reason = scene.client.log(kind="retire").items[0].reason
+    reason = scene.client.events(kind="retire").items[0].reason
     assert "scores like it" in reason
     assert "plays like it, within 0.00 sd over 2 measures" in reason
 
@@ -117,7 +117,7 @@ def test_similar_players_are_listed_with_their_distance(scored: Any, play_in_sty
 def test_how_alike_in_play_is_configured(scored: Any, play_in_style: Callable[..., None]) -> None:
     scene, players = scored(redundancy_behaviour=3.0)
     play_in_style({player.id: float(place) for place, player in enumerate(players)})
-    (found,) = scene.client.redundant().items
+    (found,) = scene.client.redundancies().items
     assert found.behaviour is not None
     assert found.behaviour.bound > 0.25
 
@@ -143,29 +143,29 @@ def test_redundancy_command_prints_the_deciding_evidence(
     play_in_style({player.id: float(max(place, 1)) for place, player in enumerate(players)})
     assert "at most 0.00" in run("--dry-run").splitlines()[1]
     run()
-    assert scene.client.log(kind="retire").items[0].reason.endswith("plays like it")
+    assert scene.client.events(kind="retire").items[0].reason.endswith("plays like it")
 
 
 def test_the_champion_stays(scored: Any) -> None:
     scene, _ = scored()
-    (found,) = scene.client.redundant().items
+    (found,) = scene.client.redundancies().items
     scene.client.crown(found.player.player_id, expected=None)
-    assert scene.client.redundant().items == []
+    assert scene.client.redundancies().items == []
 
 
 def test_the_newest_snapshot_of_a_learner_stays(scored: Any) -> None:
     scene, players = scored(steps=(0, 9, 1, 2, 3, 4, 5))
-    assert scene.client.redundant().items == []
+    assert scene.client.redundancies().items == []
     newer = scene.publish(10)
-    (found,) = scene.client.redundant().items
+    (found,) = scene.client.redundancies().items
     assert found.player.player_id == players[1].id
     scene.client.retire(newer.id, expected="candidate")
-    assert scene.client.redundant().items == []
+    assert scene.client.redundancies().items == []
 
 
 def test_players_with_few_games_stay(scored: Any) -> None:
     scene, _ = scored(promotion={"least_games": 1})
-    assert scene.client.redundant().items == []
+    assert scene.client.redundancies().items == []
 
 
 @pytest.mark.parametrize(("switched_on", "retired"), [(True, 1), (False, 0)])
@@ -173,12 +173,12 @@ def test_the_rule_retires_them_after_a_period_where_it_is_switched_on(
     scored: Any, switched_on: bool, retired: int
 ) -> None:
     scene, _ = scored(retire_redundant=switched_on)
-    expected = scene.client.redundant().items
+    expected = scene.client.redundancies().items
     scene.client.close_period()
     gone = scene.client.players(standing="retired").items
     assert [player.id for player in gone] == [each.player.player_id for each in expected[:retired]]
     if retired:
-        assert f"{expected[0].representative.name} scores like it" in scene.client.log(kind="retire").items[0].reason
+        assert f"{expected[0].representative.name} scores like it" in scene.client.events(kind="retire").items[0].reason
 
 
 @ON_SQLITE
@@ -194,7 +194,7 @@ def test_the_command_retires_them_unless_it_is_to_leave_them(
         assert not ended.value.code
         return capsys.readouterr().out
 
-    (found,) = scene.client.redundant().items
+    (found,) = scene.client.redundancies().items
     assert json.loads(run("--dry-run", "--json"))["items"] == [found.model_dump(mode="json")]
     assert_names(run("--dry-run"), "--dry-run")
     assert scene.client.players(standing="retired").items == []
@@ -208,13 +208,13 @@ def test_redundancy_command_skips_players_changed_concurrently(
     scored: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene, players = scored()
-    (found,) = scene.client.redundant().items
+    (found,) = scene.client.redundancies().items
     pair = (found.player.player_id, found.representative.player_id)
     changed = next(player for player in players if player.id not in pair)
     scene.client.quarantine(changed.id)
     stale = found.model_copy(update={"player": wire.PlayerName(player_id=changed.id, name=changed.name)})
     page = wire.Page[wire.Redundancy](items=[stale, found], next_cursor=None)
-    monkeypatch.setattr(scene.client, "redundant", lambda _environment: page)
+    monkeypatch.setattr(scene.client, "redundancies", lambda _environment: page)
     monkeypatch.setattr(connection, "LeagueClient", lambda _url, token, timeout_s: scene.client)
     with pytest.raises(SystemExit) as ended:
         main(["player", "retire-redundant"])

@@ -31,7 +31,7 @@ def league_of(serve: Callable[..., TestClient]) -> Callable[..., tuple[Scene, li
 
 
 def last_reason(scene: Scene, player: wire.Player) -> str:
-    return scene.client.log(kind="promote", player=player.id).items[0].reason
+    return scene.client.events(kind="promote", player=player.id).items[0].reason
 
 
 def test_candidate_predicted_to_beat_the_commanders_is_promoted(league_of: Any, database: Database) -> None:

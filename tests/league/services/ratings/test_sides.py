@@ -44,7 +44,7 @@ GLICKO_ALONE = replace(UNLIKE, refit=replace(UNLIKE.refit, enabled=False))
 
 def declare(scene: Scene) -> Scene:
     """Say that the sides of the scene's game are unlike, as a trainer does."""
-    scene.client.learner(
+    scene.client.register_learner(
         wire.LearnerCreate(
             name="main", role="main", environment=scene.environment, signature=scene.signature, sides=NAMES
         )
@@ -202,9 +202,9 @@ def test_latest_declaration_of_sides_applies(hunt: Scene) -> None:
     evaluate(hunt, 4, home=1.0)
     hunt.client.close_period()
     other = wire.LearnerCreate(name="other", role="main", environment=hunt.environment, signature=hunt.signature)
-    hunt.client.learner(other)
+    hunt.client.register_learner(other)
     assert on(hunt.baseline())["home"].name == "wolf"
-    hunt.client.learner(other.model_copy(update={"name": "third", "sides": ("fox", "hen")}))
+    hunt.client.register_learner(other.model_copy(update={"name": "third", "sides": ("fox", "hen")}))
     assert on(hunt.baseline())["home"].name == "fox"
 
 

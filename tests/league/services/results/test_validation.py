@@ -166,7 +166,7 @@ def test_a_match_is_no_longer_than_its_environment_allows(scene: Scene) -> None:
     declared = {"name": "main", "role": "main", "environment": scene.environment, "signature": scene.signature}
     (first,) = scene.opponent_leases(1, budget=2)
     assert scene.report(result(first, decisions=41))[0].status == "accepted"
-    scene.client.learner(wire.LearnerCreate.model_validate(declared | {"max_decisions": 40}))
+    scene.client.register_learner(wire.LearnerCreate.model_validate(declared | {"max_decisions": 40}))
     refusal, accepted = scene.report(result(first, 1, decisions=41), result(first, 1, decisions=40))
     assert (refusal.status, accepted.status) == ("rejected", "accepted")
     assert str(refusal.detail).startswith("decisions 41")
@@ -177,9 +177,9 @@ def test_a_match_is_no_longer_than_its_environment_allows(scene: Scene) -> None:
 def test_a_longer_environment_raises_the_limit_of_a_running_server(scene: Scene) -> None:
     declared = {"role": "main", "environment": scene.environment, "signature": scene.signature}
     (first,) = scene.opponent_leases(1, budget=3)
-    scene.client.learner(wire.LearnerCreate.model_validate(declared | {"name": "main", "max_decisions": 40}))
+    scene.client.register_learner(wire.LearnerCreate.model_validate(declared | {"name": "main", "max_decisions": 40}))
     assert scene.report(result(first, decisions=41))[0].status == "rejected"
-    scene.client.learner(wire.LearnerCreate.model_validate(declared | {"name": "longer", "max_decisions": 50}))
+    scene.client.register_learner(wire.LearnerCreate.model_validate(declared | {"name": "longer", "max_decisions": 50}))
     (accepted, refusal) = scene.report(result(first, 1, decisions=50), result(first, 2, decisions=51))
     assert (accepted.status, refusal.status) == ("accepted", "rejected")
 

@@ -28,7 +28,7 @@ class CountedLeague(LeagueClient):
             **worker.model_dump(), id="w", command="continue", seen_at=NOW, heartbeat_s=1e9, next_poll_s=1.0
         )
 
-    def learner(self, learner):
+    def register_learner(self, learner):
         facts = {"id": 1, "player_id": 1, "step": None, "metrics": {}, "metrics_at": None, "latest_snapshot": None}
         return wire.Learner(**learner.model_dump(exclude={"rules"}), **facts, created_at=NOW)
 

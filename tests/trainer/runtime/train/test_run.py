@@ -155,7 +155,7 @@ def test_worker_names_contain_the_game(worker_of, client):
 
 def test_an_incompatible_opponent_is_released_and_training_continues(worker_of, client, caplog):
     spec = make("rps", num_envs=1).spec
-    stranger = client.learner(
+    stranger = client.register_learner(
         wire.LearnerCreate(name="stranger", role="main", environment="rps", signature=spec.signature)
     )
     network = ActorCritic(Architecture.of(spec, encoder_sizes=(4,), recurrent_size=4))
