@@ -34,3 +34,10 @@ def test_bare_script_publishes_itself_and_is_rated(tmp_path: Path) -> None:
 def test_ppo_rises_above_random_play(tmp_path: Path) -> None:
     players = standings("ppo.py", "60", "connect-four", tmp_path)
     assert players["ppo"].conservative > players["random"].rating - players["random"].deviation
+
+
+@pytest.mark.slow
+def test_stable_baselines3_rises_above_random_play(tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
+    players = standings("sb3.py", "60", "connect-four-sb3", tmp_path)
+    assert players["sb3"].conservative > players["random"].rating - players["random"].deviation
