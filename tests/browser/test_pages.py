@@ -13,7 +13,10 @@ from PIL import Image
 WEIGHT_MAX_BYTES = 500_000
 FIRST_CONTENT_MAX_MS = 1000
 ATTEMPTS = 3  # of which one must be in time: others may keep the machine busy meanwhile
-PAGES = ("standings", "player", "payoff", "training", "matches", "match", "workers", "events", "sign-in")
+PAGES = (
+    "standings", "player", "payoff", "training", "runs", "run", "difference", "matches", "match", "workers", "events",
+    "sign-in",
+)  # fmt: skip
 SERIOUS = ("serious", "critical")
 DRAWN = {
     "player": "[data-drawn]",
@@ -34,6 +37,10 @@ def address(name: str, served: Any) -> str:
         return f"/players/{served.league.champion}"
     if name == "match":
         return f"/matches/{served.league.recorded}"
+    if name == "run":
+        return "/runs/1"
+    if name == "difference":
+        return "/runs/difference?first=1&second=2"
     return "/" if name == "standings" else f"/{name}"
 
 
@@ -83,7 +90,9 @@ def test_pages_are_accessible_fit_the_width_and_do_not_shift(
 def test_pages_are_small_self_contained_and_fast(name: str, visit: Callable[..., Any], served: Any) -> None:
     page = visit("/sign-in", None)
     sizes: dict[str, int] = {}
-    page.on("requestfinished", lambda request: sizes.__setitem__(request.url, request.sizes()["responseBodySize"]))
+    page.on(
+        "requestfinished", lambda request: sizes.__setitem__(request.url, max(0, request.sizes()["responseBodySize"]))
+    )
     if name != "sign-in":
         page.fill("#token", served.tokens["read"])
         page.click("text=Sign in >> nth=-1")

@@ -19,7 +19,7 @@ from arena.environments.registry import declare
 from arena.replay import pack_recording, read_recording
 from arena.seeding import match_seed
 from league import wire
-from league.client import LeagueClient
+from league.client import LeagueClient, RunInfo
 
 ENVIRONMENT = "mech-company"
 ROUNDS = 20
@@ -41,6 +41,13 @@ RECORDED = Path(__file__).parents[1] / "browser" / "mech-company.replay.json.gz"
 
 _BEGUN = {"random": -500.0, "turret": -500.0, "lieutenant-half": -300.0, "lieutenant": 100.0}
 _MEASURES = ("shots_per_min", "engagement_range_m", "in_zone", "hit_rate")
+
+
+_ORIGIN = {
+    "command": ["trainer", "run", "--environment", ENVIRONMENT],
+    "git": {"revision": "4f" * 20, "changed": True},
+    "machine": {"host": "gpu-0", "cpu": "a processor", "gpus": ["a device"]},
+}
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,7 @@ class Simulation:
         self._strength: dict[int, float] = {}
         self._kind: dict[int, int] = {}
         self._style: dict[int, Any] = {}
+        self._runs: dict[int, int] = {}
         self._steps = dict.fromkeys(ROLES, 0)
         self.trainers = {name: self._worker(f"gpu-{place}", "trainer") for place, name in enumerate(ROLES)}
         self.evaluators = [self._worker(f"rater-{place}", "evaluator") for place in range(2)]
@@ -125,6 +133,9 @@ class Simulation:
             wire.LearnerCreate(name=name, role=role, environment=ENVIRONMENT, signature=self._signature)
         )
         self._know(learner.player_id, name, 0.0)
+        settings = {"ppo": {"learning_rate": 0.0003 * (1 + len(self._runs)), "update_epochs": 3}}
+        info = RunInfo(settings, seed=len(self._runs), origin=_ORIGIN)
+        self._runs[learner.id] = self._client.start_run(info.request(learner)).id
         return learner
 
     def _know(self, player_id: int, lineage: str, strength: float) -> None:
@@ -139,7 +150,12 @@ class Simulation:
             data = safetensors(self._steps[name], signature=self._signature, lineage=name)
             self._client.upload(data, sha256(data))
             player = self._client.publish(
-                wire.PlayerCreate(learner_id=learner.id, checkpoint=sha256(data), step=self._steps[name])
+                wire.PlayerCreate(
+                    learner_id=learner.id,
+                    checkpoint=sha256(data),
+                    step=self._steps[name],
+                    run_id=self._runs[learner.id],
+                )
             )
             self._know(player.id, name, strength)
         request = wire.TrainingLeases(
