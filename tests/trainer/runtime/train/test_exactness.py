@@ -32,6 +32,13 @@ class CountedLeague(LeagueClient):
         facts = {"id": 1, "player_id": 1, "step": None, "metrics": {}, "metrics_at": None, "latest_snapshot": None}
         return wire.Learner(**learner.model_dump(exclude={"rules"}), **facts, created_at=NOW)
 
+    def start_run(self, run):
+        sent = run.model_dump()
+        facts = {"id": 1, "learner": "main", "player_id": 1, "environment": "recall", "step": 0, "snapshots": 0}
+        return wire.Run(
+            **{name: sent[name] for name in sent.keys() & wire.Run.model_fields.keys()} | facts | {"started_at": NOW}
+        )
+
     def lease(self, request):
         return wire.LeaseAnswer(items=[self._grant(request.budget) for _ in range(request.count)], next_poll_s=1.0)
 
