@@ -41,6 +41,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
             for number in range(1, 4)
         )
         yield session
+    database.close()
 
 
 def player(number: int) -> Player:

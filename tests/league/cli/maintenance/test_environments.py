@@ -1,6 +1,7 @@
 """`league environment` creates, lists and deletes environments, and asks before matches are lost."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 from league_command import Run
@@ -85,5 +86,5 @@ def test_league_up_creates_the_environment_that_it_is_started_for(command: Run, 
     settings = Settings.load(home=tmp_path)
     own_credential(settings, tmp_path / "up.token", "rps", "main")
     create_environment(settings, "recall")
-    with Database(settings.database_address).read() as session:
+    with closing(Database(settings.database_address)) as database, database.read() as session:
         assert [environments.is_created(session, name) for name in ("rps", "recall", "chess")] == [True, True, False]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -159,7 +160,7 @@ def test_token_is_written_to_a_private_file_and_never_printed(command: Run, tmp_
     assert made.code == 0
     assert secret not in made.out + made.err
     assert file.stat().st_mode & 0o777 == 0o600
-    with Database(f"sqlite:///{tmp_path / 'league.db'}").read() as session:
+    with closing(Database(f"sqlite:///{tmp_path / 'league.db'}")) as database, database.read() as session:
         assert tokens.name_of(session, secret) == "fleet"
     assert [path.name for path in tmp_path.iterdir() if "worker" in path.name] == ["worker"]
 
@@ -187,7 +188,7 @@ def test_a_token_of_another_league_is_replaced(command: Run, tmp_path: Path) -> 
     for home in ("old", "new"):
         outcome = command("token", "create", "fleet", "--scope", "worker", "--out", file, "--home", tmp_path / home)
         assert outcome.code == 0
-    with Database(f"sqlite:///{tmp_path / 'new' / 'league.db'}").read() as session:
+    with closing(Database(f"sqlite:///{tmp_path / 'new' / 'league.db'}")) as database, database.read() as session:
         assert tokens.name_of(session, file.read_text().strip()) == "fleet"
 
 
@@ -211,7 +212,7 @@ def test_a_token_that_something_else_made_is_taken_from_its_file_once(command: R
     made = command(*create, "--from", file)
     assert made.code == 0
     assert secret not in made.out + made.err
-    with Database(f"sqlite:///{tmp_path / 'league.db'}").read() as session:
+    with closing(Database(f"sqlite:///{tmp_path / 'league.db'}")) as database, database.read() as session:
         assert tokens.name_of(session, secret) == "prometheus"
     again = command(*create, "--from", file)
     assert (again.code, f"already has the token prometheus of {file}" in again.err) == (0, True)
