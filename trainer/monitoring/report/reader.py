@@ -64,7 +64,7 @@ def read_records(folder: Path) -> RunRecords:
     except OSError as error:
         raise _no_run(folder, f"metrics.jsonl cannot be read ({error.strerror})") from error
     if not records.updates:
-        raise _no_run(folder, "metrics.jsonl has no update yet")
+        raise NoRunError(f"{folder} has no update yet: try again after the first one, in a minute")
     return records
 
 
