@@ -136,8 +136,8 @@ def test_one_checkpoint_is_not_published_more_often_than_a_token_may_have_player
     assert publish(outcome.index(None)) is None, "what is published is found"
     entry = wire.ExternalCreate(environment="rps", signature="rps-1", name="bot")
     with refused("token-limit", 3, "LEAGUE_TOKEN_PLAYERS_MAX"):
-        ann.enter(entry)
-    bob.enter(entry)
+        ann.register_external(entry)
+    bob.register_external(entry)
 
 
 # --- names in errors -------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from league_scene import ON_SQLITE, Scene, result
 from refused import assert_names, refused
 
 from league.client import LeagueClient
-from league.client import connection as client_side
+from league.client import endpoint as client_side
 from league.wire import PREFIX, PROTOCOL, PROTOCOL_HEADER
 
 pytestmark = ON_SQLITE
