@@ -13,8 +13,8 @@ from arena.arrays import FloatArray, IntArray
 from arena.evaluation.nash_averaging import max_entropy_nash
 from arena.evaluation.payoff import WinCounts, wilson_interval
 from arena.evaluation.results_file import PairResults
+from arena.evaluation.strongest_cycle import ThreeCycle, strongest_cycle
 from arena.ratings import bradley_terry, pair_model
-from arena.ratings.strongest_cycle import ThreeCycle, strongest_cycle
 
 _Z_95 = 1.959964
 

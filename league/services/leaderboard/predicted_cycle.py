@@ -7,8 +7,8 @@ import numpy as np
 from sqlalchemy.orm import Session
 
 from arena.evaluation.deviations import RELEVANT
+from arena.evaluation.strongest_cycle import strongest_cycle
 from arena.ratings.glicko2 import conservative, expected_score
-from arena.ratings.strongest_cycle import strongest_cycle
 from league import wire
 from league.player_names import display_name
 from league.services.matches import pair_records

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from arena.evaluation.strongest_cycle import strongest_cycle
 from arena.ratings.pair_posterior import log_odds
-from arena.ratings.strongest_cycle import strongest_cycle
 
 
 def win_rates(parameters):
