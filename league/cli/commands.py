@@ -65,9 +65,7 @@ _PLAYER = {
     "compare": LazyCommand(
         "league.cli.behaviour:app", "Compare how players behave: one player with all others, or two players."
     ),
-    "annotate": LazyCommand(
-        "league.cli.annotations:app", "Add or remove tags of a player or learner, or set its note."
-    ),
+    "annotate": LazyCommand("league.cli.lifecycle:app", "Add or remove tags of a player or learner, or set its note."),
     "superiority": LazyCommand(
         "league.cli.analysis:app", "Show the probability that each player is stronger than the next one."
     ),

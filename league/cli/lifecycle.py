@@ -1,4 +1,4 @@
-"""Change a snapshot's standing; the server validates the transition and records it in the audit log."""
+"""Change a snapshot's standing, or tags and notes; the server records changes in the audit log."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated
@@ -8,7 +8,7 @@ import typer
 from league import wire
 from league.cli.connection import AnyEnvironment, AsJson, PlayerArgument, Token, Url, champion_of, connect
 from league.cli.output import tables
-from league.cli.output.grid import Grid, printable
+from league.cli.output.grid import Grid, printable, record
 from league.client import DEFAULT_URL, LeagueClient
 from league.errors import StandingConflictError
 
@@ -81,6 +81,31 @@ def dismiss_reports(
     else:
         flagged = ", ".join(sorted({each.token for each in dismissed.items if each.token is not None})) or "none"
         tables.show(f"{tables.display_name(found)}: {len(dismissed.items)} dismissed; flagged tokens: {flagged}")
+
+
+@app.command(epilog='Example: league player annotate main@65536 --tag paper --note "figure 3"')
+def annotate(
+    player: PlayerArgument,
+    tag: Annotated[list[str] | None, typer.Option("--tag", help="Tag to add. May be repeated.")] = None,
+    remove: Annotated[list[str] | None, typer.Option("--remove", help="Tag to remove. May be repeated.")] = None,
+    note: Annotated[str | None, typer.Option("--note", help="New note. An empty one removes it.")] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+) -> None:
+    """Add or remove tags of a player or learner, or set its note.
+
+    `league players --tag` and the search on the standings page find players by tag.
+    """
+    with connect(url, token) as client:
+        found = client.player(player)
+        tags = (set(found.tags) | set(tag or ())) - set(remove or ())
+        changed = client.annotate(found.id, sorted(tags) if tag or remove else None, note)
+    if as_json:
+        tables.show_json(changed)
+    else:
+        shown = {"player": tables.display_name(changed), "tags": ", ".join(changed.tags), "note": changed.note or ""}
+        tables.show(record({name: value or tables.NONE for name, value in shown.items()}))
 
 
 def _change(transition: Transition, key: str, reason: str, as_json: bool, url: str, token: str | None) -> None:

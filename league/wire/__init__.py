@@ -17,5 +17,4 @@ from league.wire.matchmaking import *
 from league.wire.players import *
 from league.wire.rating_periods import *
 from league.wire.results import *
-from league.wire.runs import *
 from league.wire.workers import *

@@ -2,13 +2,23 @@
 
 import ast
 import inspect
+import json
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Generic, Literal, Self, TypeVar, cast
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    JsonValue,
+)
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, from_json, to_json
 
 from league.wire import frames
 
@@ -116,6 +126,23 @@ Real = Annotated[float, PLAIN]
 Id = Annotated[int, Field(ge=1, lt=2**63), PLAIN]
 Step = Annotated[int, Field(ge=0, lt=2**53), PLAIN]
 Time = Annotated[AwareDatetime, BeforeValidator(_written_time)]
+
+METADATA_MAX_BYTES = 64 * 2**10  # as JSON
+
+
+def _storable(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Reject metadata that the databases cannot store, or a page of players could not contain."""
+    size = len(json.dumps(metadata, allow_nan=False))
+    if size > METADATA_MAX_BYTES:
+        raise ValueError(f"it takes {size} bytes of at most {METADATA_MAX_BYTES}")
+    text = to_json({"items": [{"metadata": metadata}]})  # fails on lone surrogates
+    from_json(text)  # fails if it is nested too deeply
+    if b"\\u0000" in text:
+        raise ValueError("text must not contain NUL")
+    return metadata
+
+
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_storable)]
 
 
 class Health(Answer):

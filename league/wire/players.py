@@ -1,34 +1,16 @@
 """Bodies of players: snapshots, external players, standings, rating curves and changes of standing."""
 
-import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue
-from pydantic_core import from_json, to_json
+from pydantic import ConfigDict, Field
 
-from league.wire.base import Answer, EnvironmentName, Id, Name, Request, Sha256, Signature, Step, Text
+from league.wire.base import Answer, EnvironmentName, Id, Metadata, Name, Request, Sha256, Signature, Step, Text
 from league.wire.learners import Role
 from league.wire.leases import Side
 
-METADATA_MAX_BYTES = 64 * 2**10  # as JSON
 Kind = Literal["learner", "snapshot", "baseline", "external"]
 Standing = Literal["candidate", "commander", "retired", "quarantined"]
-
-
-def _storable(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Reject metadata that the databases cannot store, or a page of players could not contain."""
-    size = len(json.dumps(metadata, allow_nan=False))
-    if size > METADATA_MAX_BYTES:
-        raise ValueError(f"it takes {size} bytes of at most {METADATA_MAX_BYTES}")
-    text = to_json({"items": [{"metadata": metadata}]})  # fails on lone surrogates
-    from_json(text)  # fails if it is nested too deeply
-    if b"\\u0000" in text:
-        raise ValueError("text must not contain NUL")
-    return metadata
-
-
-Metadata = Annotated[dict[str, JsonValue], AfterValidator(_storable)]
 
 
 class PlayerCreate(Request):
