@@ -28,6 +28,7 @@ class AsyncConnection(Endpoint):
     """Runs operations with awaited calls; see `AsyncLeagueClient`."""
 
     is_async: ClassVar = True
+    _http: httpx2.AsyncClient
 
     def __init__(
         self,
@@ -135,9 +136,6 @@ class AsyncConnection(Endpoint):
         except httpx2.TransportError as error:
             broken = self._unreachable(call, error)
         return Received(url, status, headers, bytes(content), broken)
-
-    def _base_url(self) -> httpx2.URL:
-        return self._http.base_url
 
 
 async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:

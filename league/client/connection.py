@@ -25,6 +25,7 @@ class Connection(Endpoint):
     """Runs operations with blocking calls; see `LeagueClient`."""
 
     is_async: ClassVar = False
+    _http: httpx2.Client
 
     def __init__(
         self,
@@ -138,6 +139,3 @@ class Connection(Endpoint):
         except httpx2.TransportError as error:
             broken = self._unreachable(call, error)
         return Received(url, status, headers, bytes(content), broken)
-
-    def _base_url(self) -> httpx2.URL:
-        return self._http.base_url

@@ -15,7 +15,9 @@ _PATIENCE_S = 30.0
 
 
 class Endpoint:
-    """A league server, as one client with its token sees it; see `LeagueClient`."""
+    """A league server, as one client with its token sees it; see `LeagueClient`. Subclasses set the HTTP client."""
+
+    _http: httpx2.Client | httpx2.AsyncClient
 
     def __init__(
         self,
@@ -66,10 +68,7 @@ class Endpoint:
         if call.to_store:
             return store_unreachable(call.path, error)
         cause = str(error) or type(error).__name__
-        return LeagueUnreachable(self._base_url(), f"no response ({cause})", self._address.way_out)
-
-    def _base_url(self) -> httpx2.URL:
-        raise NotImplementedError
+        return LeagueUnreachable(self._http.base_url, f"no response ({cause})", self._address.way_out)
 
 
 def file_of(call: Call) -> IO[bytes] | None:
