@@ -23,7 +23,8 @@ def update(
     """
     locks.acquire(session, Lock.EVENTS)
     player, _ = rated_players.require(session, player_id)
-    before = rated_players.show(session, settings, player_id)
+    old_tags = rated_players.get_tags(session, PlayerTag.player_id == player_id).get(player_id, [])
+    old_note = player.note
     if request.note is not None:
         player.note = request.note or None
     if request.tags is not None:
@@ -33,7 +34,7 @@ def update(
     after = rated_players.show(session, settings, player_id)
     details = {
         name: {"from": old, "to": new}
-        for name, old, new in (("tags", before.tags, after.tags), ("note", before.note, after.note))
+        for name, old, new in (("tags", old_tags, after.tags), ("note", old_note, after.note))
         if old != new
     }
     if details:
