@@ -65,6 +65,9 @@ def run(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in --run with the settings in its folder.")
     ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Train by self-play, without a league. Only for a main.")
+    ] = False,
     modules: Modules = None,
     wandb: Annotated[
         bool, typer.Option("--wandb", help="Also log to Weights & Biases. Requires echelon-league[track].")
@@ -77,8 +80,8 @@ def run(
     """Train one learner, in a league or offline.
 
     The league is the one at --url or LEAGUE_URL, or the one that runs on the home folder. If you name none and no
-    server responds at the default address, the learner trains offline against itself and its own snapshots. Start the
-    command again with --url to publish these snapshots and to join the league.
+    server responds at the default address, or with --offline, the learner trains offline against itself and its own
+    snapshots. Start the command again with --url to publish these snapshots and to join the league.
 
     The same command continues from the saved state in the run folder and prints the settings that changed. With
     --resume, the settings of the run folder apply, changed by the options that you give.
@@ -120,8 +123,12 @@ def run(
         process_group(info, own, version()) as ranks,
     ):
         client = make_retrying_client(connection, config.league.backoff_max_s, signals)
-        may_train_offline = not info.rank and not names_league(league) and _needs_no_league(config, folder)
-        offline = may_train_offline and not answers(connection, run_context) and not run_context.stopping()
+        cause = "--offline"
+        if offline:
+            _check_offline(config, folder)
+        elif not info.rank and not names_league(league) and not _reason_for_league(config, folder):
+            offline = not answers(connection, run_context) and not run_context.stopping()
+            cause = f"no league answers at {league}"
         if info.rank:
             logging.basicConfig(level=logging.WARNING, format=f"rank {info.rank}: %(message)s", force=True)
             cache = folder.opponents / f"rank-{info.rank}"
@@ -130,7 +137,7 @@ def run(
         if ranks.world_size > 1:
             console.print(f"{ranks.world_size} ranks learn as one, with {own.environment.num_envs} environments each")
         if offline:
-            console.print(_offline_notice(league, folder), "yellow")
+            console.print(_offline_notice(cause, folder), "yellow")
         session = TrainingSession(
             config,
             folder,
@@ -152,15 +159,26 @@ def _default_folder(environment: str | None, file: Path | None, given: list[str]
     return own_folder(runs_folder(), game, str(named.get("league", {}).get("learner", LeagueSettings().learner)))
 
 
-def _needs_no_league(config: TrainerConfig, folder: RunDirectory) -> bool:
-    """Whether a run can train by self-play: exploiters need the mains of a league, and a member waits for its own."""
-    return config.league.role == "main" and not state.read_counters(folder.state).get("attachment")
+def _check_offline(config: TrainerConfig, folder: RunDirectory) -> None:
+    """Raise a `ConfigError` if a run cannot train offline."""
+    reason = _reason_for_league(config, folder)
+    if reason:
+        raise ConfigError(f"--offline: {reason}")
 
 
-def _offline_notice(league: str, folder: RunDirectory) -> str:
+def _reason_for_league(config: TrainerConfig, folder: RunDirectory) -> str:
+    """Return why a run needs a league; empty if it can train by self-play."""
+    if config.league.role != "main":
+        return f"a {config.league.role} trains against the mains of a league; name the league, or train a main"
+    if state.read_counters(folder.state).get("attachment"):
+        return f"the run in {folder.path} belongs to a league; name the league, or start another run with --run"
+    return ""
+
+
+def _offline_notice(cause: str, folder: RunDirectory) -> str:
     return (
-        f"no league answers at {league}: training offline by self-play; snapshots go to {folder.snapshots}, the newest "
-        f"weights to {folder.policy}; to join a league, start this command again with --url URL"
+        f"{cause}: training offline by self-play; snapshots go to {folder.snapshots}, the newest weights to "
+        f"{folder.policy}; to join a league, start this command again with --url URL"
     )
 
 

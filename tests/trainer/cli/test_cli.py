@@ -232,6 +232,18 @@ def test_a_named_or_needed_league_must_answer(capsys, monkeypatch, arguments, va
     assert "offline" not in printed.out
 
 
+def test_offline_asks_no_league_even_one_that_is_named(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("LEAGUE_URL", "http://127.0.0.1:9")
+    run("run", "--offline", "--environment", "rps", *TINY, "--total-timesteps", "64")
+    assert "--offline: training offline by self-play" in capsys.readouterr().out
+    assert (tmp_path / "var/runs/rps/main/policy.safetensors").exists()
+
+
+def test_an_exploiter_cannot_train_offline(capsys):
+    run("run", "--offline", "--environment", "rps", *TINY, "--role", "league_exploiter", expect=2)
+    assert_names(capsys.readouterr().err, "--offline", "league_exploiter")
+
+
 @pytest.mark.parametrize(("given", "named"), [([], "from var/league.url"), (["--url"], "check the address")])
 def test_a_trainer_uses_the_address_of_the_last_started_league(capsys, tmp_path, given, named):
     with reserved() as port:
