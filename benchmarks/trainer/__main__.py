@@ -13,7 +13,6 @@ are other settings of the same libraries.
 import argparse
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
 import torch
 from rich.console import Console
@@ -22,7 +21,7 @@ from benchmarks import record
 from benchmarks.peers.workload import Workload
 from benchmarks.trainer import acting, iteration, team_battle
 from benchmarks.trainer.process import TrainerProcessError
-from benchmarks.trainer.report import print_rows
+from benchmarks.trainer.report import acting_records, battle_records, iteration_records, print_rows
 from benchmarks.trainer.trainers import PEERS, VARIANTS, BattleSetup, own_entry, peer_entry
 
 MAX_WAIT_S = 300.0
@@ -32,54 +31,42 @@ MAX_WAIT_S = 300.0
 def main() -> None:
     """Measure and print."""
     arguments = parse()
-    console, report = Console(width=100), {}
+    console = Console(width=100)
+    rows: list[record.Row] = []
     if missing := sorted(PEERS.keys() - {entry.name for entry in arguments.entries}):
         console.print(f"not measured, as --peer NAME=PYTHON does not name them: {', '.join(missing)}\n", style="dim")
     try:
         for part in arguments.parts:
-            report[part] = MEASURES[part](console, arguments)
+            rows += MEASURES[part](console, arguments)
     except TrainerProcessError as error:
         raise SystemExit(f"a trainer process ended: {error}") from error
-    record.write(arguments.json, "trainer", [*_rows(report)])
+    record.write(arguments.json, "trainer", rows)
 
 
-def _rows(report: dict[str, Any]) -> Iterator[record.Row]:
-    """One row for each number of the report, named by its place in it; lists of repeats are left out."""
-    for part, results in report.items():
-        for result in results if isinstance(results, list) else [results]:
-            for line in result.get("rows", [result]):
-                name = ", ".join(str(value) for value in line.values() if isinstance(value, str))
-                numbers = {key: value for key, value in line.items() if isinstance(value, float | int)}
-                measured = ", ".join(f"{key} {value:,.4g}" for key, value in numbers.items())
-                yield {"work": f"{part}: {name}" if name else part, "measured": measured, "details": line}
-
-
-def measure_iterations(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def measure_iterations(console: Console, arguments: argparse.Namespace) -> Iterator[record.Row]:
     """Rollout and update of every trainer, at each setting."""
-    report = []
     for threads, end_chance in product(arguments.threads, arguments.end_chance):
         work = Workload(threads=threads, end_chance=end_chance, processor_time=arguments.processor_time)
         rows, gate = iteration.measure(work, arguments.entries, arguments.repeats, arguments.patience)
         print_rows(console, work, rows, gate)
-        report.append({"threads": threads, "end_chance": end_chance, "rows": [row.as_json() for row in rows]})
-    return report
+        yield from iteration_records(threads, rows)
 
 
-def measure_acting(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def measure_acting(console: Console, arguments: argparse.Namespace) -> Iterator[record.Row]:
     """Network steps without an environment, on one core."""
     work = Workload(processor_time=arguments.processor_time)
     reference, peers = arguments.entries[0], [entry for entry in arguments.entries if not entry.ours]
     rows, gate = acting.measure(work, [reference, *peers], arguments.repeats, arguments.patience)
     acting.show(console, work, rows, gate)
-    return rows
+    return acting_records(rows)
 
 
-def measure_company(console: Console, arguments: argparse.Namespace) -> dict[str, Any]:
+def measure_company(console: Console, arguments: argparse.Namespace) -> Iterator[record.Row]:
     """A team battle end to end, against many opponents."""
-    scene = BattleSetup(threads=max(arguments.threads), device=arguments.device)
-    figures, gate = team_battle.measure(scene, arguments.repeats, arguments.patience)
-    team_battle.show(console, scene, figures, gate)
-    return figures
+    setup = BattleSetup(threads=max(arguments.threads), device=arguments.device)
+    metrics, gate = team_battle.measure(setup, arguments.repeats, arguments.patience)
+    team_battle.show(console, setup, metrics, gate)
+    return battle_records(setup, metrics)
 
 
 MEASURES = {"iteration": measure_iterations, "acting": measure_acting, "company": measure_company}

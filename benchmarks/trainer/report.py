@@ -1,7 +1,7 @@
 """Report of a comparison: a table with notes, and the same as JSON."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,11 +9,15 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import record
 from benchmarks.peers.workload import Workload
 from benchmarks.trainer.idle_gate import IdleGate, idle_note
 from benchmarks.trainer.paired import Series, median
+from benchmarks.trainer.trainers import OURS, BattleSetup
 
 NAN = float("nan")
+AIMS = {f"{OURS}, exact": "1.3", f"{OURS}, bf16": "1.6"}
+"""Aims of the ratio to PufferLib, by variant."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,42 @@ def summary(series: Series, work: Workload) -> dict[str, float]:
         "rollout_s": median([times.rollout_s for times in counted]),
         "update_s": median([times.update_s for times in counted]),
         "counted": len(counted),
+    }
+
+
+def iteration_records(threads: int, rows: Sequence[Row]) -> Iterator[record.Row]:
+    """Yield a row of the documentation's table for each variant of ours, beside the peers that ran."""
+    measured = [row for row in rows if not row.absent]
+    ours = [row for row in measured if row.name in rows[0].speedups]
+    for own in ours:
+        peers = [row for row in measured if row not in ours]
+        yield {
+            "work": f"recurrent PPO, {threads} thread(s), {own.name}: time of an iteration",
+            "measured": f"{1e3 * (own.rollout_s + own.update_s):,.0f} ms",
+            "reference": ", ".join(f"{each.name}: {1.0 / each.speedups[own.name]:.2f}" for each in peers),
+            "aim": AIMS.get(own.name, ""),
+            "details": own.as_json(),
+        }
+
+
+def acting_records(rows: Sequence[Mapping[str, Any]]) -> Iterator[record.Row]:
+    """Yield a row of the documentation's table for each number of rows at once."""
+    for count in sorted({row["rows"] for row in rows}):
+        own, *peers = [row for row in rows if row["rows"] == count]
+        yield {
+            "work": f"acting on one core, {count:,} rows at once: steps/s",
+            "measured": f"{own['steps_per_s']:,.0f}",
+            "reference": ", ".join(f"{each['trainer']}: {each['steps_per_s']:,.0f}" for each in peers),
+            "details": own,
+        }
+
+
+def battle_records(setup: BattleSetup, metrics: Mapping[str, Any]) -> Iterator[record.Row]:
+    """Yield the row of the documentation's table for a team battle."""
+    yield {
+        "work": f"{setup.environment} against {setup.opponents} opponents, {setup.threads} threads: agent steps/s",
+        "measured": f"{metrics['agent_steps_per_s']:,.0f} at {metrics['peak_gb']:.2f} GB",
+        "details": metrics,
     }
 
 

@@ -15,7 +15,7 @@ from benchmarks.trainer.flops import update_flop
 from benchmarks.trainer.idle_gate import IdleGate, Load, machine_seconds, process_seconds, read_load, with_children
 from benchmarks.trainer.paired import Series, Times, measure_pairs, speedup
 from benchmarks.trainer.process import TrainerProcess, TrainerProcessError
-from benchmarks.trainer.report import Row, summary
+from benchmarks.trainer.report import Row, iteration_records, summary
 from benchmarks.trainer.trainers import PEERS, SCRIPTS, peer_entry
 
 PARENT = """
@@ -259,3 +259,15 @@ def test_child_processes_count_toward_their_trainer():
     parent.communicate("x")
     assert with_children([parent.pid]) == {parent.pid}
     assert read_load([parent.pid]).own_s == 0.0
+
+
+def test_records_compare_each_variant_with_the_peers_that_ran():
+    def row(name, seconds):
+        speedups = {"ours, exact": 0.3 / seconds, "ours, bf16": 0.2 / seconds}
+        return replace(Row.not_measured(name, "", ""), rollout_s=0.1, update_s=seconds - 0.1, speedups=speedups)
+
+    rows = [row("ours, exact", 0.3), row("ours, bf16", 0.2), row("pufferlib", 0.36)]
+    exact, bf16 = iteration_records(1, [*rows, Row.not_measured("sb3", "", "not installed")])
+    assert (exact["measured"], exact["reference"], exact["aim"]) == ("300 ms", "pufferlib: 1.20", "1.3")
+    assert (bf16["measured"], bf16["reference"], bf16["aim"]) == ("200 ms", "pufferlib: 1.80", "1.6")
+    assert "ours, bf16" in bf16["work"]
