@@ -271,13 +271,13 @@ class CurriculumEnvironment(Protocol):
     """Capability: play a reduced game.
 
     Attributes:
-        lesson: Current lesson; the full game until `teach` is called.
+        stage: Current stage; the full game until `set_stage` is called.
     """
 
-    lesson: Any
+    stage: Any
 
-    def teach(self, lesson: Any) -> None:  # noqa: ANN401  the environment's own type
-        """Set the lesson; it takes effect with each row's next match."""
+    def set_stage(self, stage: Any) -> None:  # noqa: ANN401  the environment's own type
+        """Set the stage; it takes effect with each row's next match."""
         ...
 
 

@@ -101,7 +101,7 @@ class EnvironmentSettings(StrictModel):
 
 
 class CurriculumSettings(StrictModel):
-    """Curriculum of easier matches, if the environment has lessons; they are not reported to the league.
+    """Curriculum of easier matches, if the environment has curriculum stages; they are not reported to the league.
 
     The strength of opponents is up to the league.
     """

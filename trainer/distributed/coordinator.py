@@ -48,11 +48,11 @@ class Coordinator:
         self._reports: list[RankReport] = []
         self.states: list[dict[str, Any]] = []
 
-    def begin(self, lesson_began: int, states: list[dict[str, Any]], written: dict[str, int]) -> None:
+    def begin(self, stage_start: int, states: list[dict[str, Any]], written: dict[str, int]) -> None:
         """Send the initial state to all other ranks.
 
         Args:
-            lesson_began: Number of matches after which the current lesson began.
+            stage_start: Number of matches after which the current stage began.
             states: Saved state of each other rank.
             written: Highest recorded sequence number of each lease.
         """
@@ -60,7 +60,7 @@ class Coordinator:
             steps=self._learner.steps,
             updates=self._learner.updates,
             began_step=self._learner.began_step,
-            lesson_began=lesson_began,
+            stage_start=stage_start,
             states=states,
             written=written,
         )

@@ -171,7 +171,7 @@ class Follower:
         start = InitialState.model_validate_json(self._ranks.broadcast_bytes(b""))
         self._receive_weights(start.steps, start.updates, start.began_step)
         if self._curriculum is not None:
-            self._curriculum.advance(start.lesson_began, ())
+            self._curriculum.advance(start.stage_start, ())
         # A rank without a saved state was added since, or the states were dropped: it begins with new matches.
         if self._ranks.rank <= len(start.states):
             own = start.states[self._ranks.rank - 1]

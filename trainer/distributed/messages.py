@@ -32,7 +32,7 @@ class InitialState(Message):
 
     Attributes:
         steps, updates, began_step: Counters of the learner.
-        lesson_began: Number of matches after which the current lesson began.
+        stage_start: Number of matches after which the current stage began.
         states: Saved state of each rank except rank 0; shorter if fewer ranks were saved.
         written: Highest recorded sequence number of each lease.
     """
@@ -40,7 +40,7 @@ class InitialState(Message):
     steps: int
     updates: int
     began_step: int
-    lesson_began: int
+    stage_start: int
     states: list[dict[str, Any]]
     written: dict[str, int]
 

@@ -1,4 +1,4 @@
-"""Curriculum schedule: which lesson the environments play, by the number of finished matches."""
+"""Curriculum schedule: the stage that the environments play, by the number of finished matches."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,11 +11,11 @@ from trainer.opponents.assignment import MatchAssignment
 
 
 class CurriculumSchedule:
-    """Moves environments from their first lesson to the full game. It depends on the number of matches alone.
+    """Moves environments from their first stage to the full game. It depends on the number of matches alone.
 
     Args:
-        environments: Environments that share the lesson.
-        curriculum: First and last lesson and the number of matches between them.
+        environments: Environments that share the stage.
+        curriculum: First and last stage and the number of matches between them.
 
     Attributes:
         taught_at: Number of finished matches at the last call of `advance`.
@@ -33,44 +33,44 @@ class CurriculumSchedule:
         """Create the schedule of the settings; None if they have no curriculum.
 
         Raises:
-            ConfigError: The environment has no lessons.
+            ConfigError: The environment has no stages.
         """
         if not settings.matches:
             return None
-        with_lessons = [environment for environment in environments if supports(environment, CurriculumEnvironment)]
-        if not with_lessons:
+        with_stages = [environment for environment in environments if supports(environment, CurriculumEnvironment)]
+        if not with_stages:
             name = environments[0].spec.name
-            raise ConfigError(f"curriculum.matches is {settings.matches}, but {name} has no lessons: set it to 0")
-        full_game = with_lessons[0].lesson
+            raise ConfigError(f"curriculum.matches is {settings.matches}, but {name} has no curriculum stages: set it to 0")
+        full_game = with_stages[0].stage
         first = replace(full_game, team_share=settings.team_share, map_share=settings.map_share)
-        return cls(with_lessons, Curriculum(first, full_game, settings.matches))
+        return cls(with_stages, Curriculum(first, full_game, settings.matches))
 
     def advance(self, matches: int, running: Iterable[MatchAssignment]) -> None:
-        """Set the lesson that is due.
+        """Set the stage that is due.
 
         Args:
             matches: Matches finished in this run.
-            running: Running matches, which continue under the lesson that they started with.
+            running: Running matches, which continue under the stage that they started with.
         """
-        lesson = self._curriculum.after(matches)
+        stage = self._curriculum.after(matches)
         self.taught_at = matches
-        if lesson != self._lesson:
+        if stage != self._stage:
             for environment in self._environments:
-                environment.teach(lesson)
-            # Matches that began under another lesson end under it, and must not count as full games.
+                environment.set_stage(stage)
+            # Matches that began under another stage end under it, and must not count as full games.
             self._started_before = {id(match): match for match in running}
 
     def is_full_game(self, match: MatchAssignment) -> bool:
         """Whether a match that just ended was a full game; results of other matches are not reported to the league."""
         started_before = self._started_before.pop(id(match), None) is not None
-        return self._lesson == self._curriculum.last and not started_before
+        return self._stage == self._curriculum.last and not started_before
 
     def metrics(self) -> dict[str, float | None]:
-        """Current lesson, by metric tag."""
-        lesson = self._lesson
-        return {"curriculum/team_share": lesson.team_share, "curriculum/map_share": lesson.map_share}
+        """Current stage, by metric tag."""
+        stage = self._stage
+        return {"curriculum/team_share": stage.team_share, "curriculum/map_share": stage.map_share}
 
     @property
-    def _lesson(self) -> CurriculumStage:
-        lesson: CurriculumStage = self._environments[0].lesson
-        return lesson
+    def _stage(self) -> CurriculumStage:
+        stage: CurriculumStage = self._environments[0].stage
+        return stage

@@ -58,7 +58,7 @@ class TrainingSession:
 
     Attributes:
         config, folder, console, run_context, ranks: As given.
-        curriculum: Schedule of the environments' lessons; None without a curriculum.
+        curriculum: Schedule of the environments' stages; None without a curriculum.
         learner: Network, optimiser and their update.
         statistics: Statistics of recent matches.
         monitor: Health rules.
@@ -175,7 +175,7 @@ class TrainingSession:
         self.coordinator.command(self.statistics.episodes, stop=stop, save=save, reset=reset)
 
     def advance_curriculum(self) -> None:
-        """Switch the environments to the lesson that is due."""
+        """Switch the environments to the stage that is due."""
         if self.curriculum is not None:
             self.curriculum.advance(self.statistics.episodes, self.collector.current_matches)
 

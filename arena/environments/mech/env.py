@@ -42,7 +42,7 @@ class MechEnvironment(SeededBatch):
         arrays: The live arrays of the state, (E, ...), by their names in `kernels.state.State`; writing to them changes
             the matches.
         hulls: The constant rows (N,) of the mechs, by their names in `kernels.state.Hulls`.
-        lesson: Current stage of the curriculum; see `teach`.
+        stage: Current stage of the curriculum; see `set_stage`.
         on_decided: Called in every step after the decision and before matches that ended are reopened.
     """
 
@@ -73,7 +73,7 @@ class MechEnvironment(SeededBatch):
         )
         self.arrays: Mapping[str, Tensor] = self._structs.state.tensors
         self.hulls: Mapping[str, Tensor] = self._structs.hulls.tensors
-        self.teach(CurriculumStage(own_share=weights.own_share))
+        self.set_stage(CurriculumStage(own_share=weights.own_share))
         self._stepping = make_stepping(self._structs, self.spec, num_envs, where)
 
     @property
@@ -102,20 +102,20 @@ class MechEnvironment(SeededBatch):
         """Number of NaN actions so far; each counted as 0."""
         return self.arrays["nan_actions"].clone()
 
-    def teach(self, lesson: CurriculumStage, opponent_is_away: Bool[Tensor, " E"] | None = None) -> None:
+    def set_stage(self, stage: CurriculumStage, opponent_is_away: Bool[Tensor, " E"] | None = None) -> None:
         """Set the stage of the curriculum; teams and maps change with each row's next match.
 
         Args:
-            lesson: The stage.
+            stage: New stage of the curriculum.
             opponent_is_away: (E,) whether the opponent plays away; true for all rows by default.
         """
-        self.lesson = lesson
+        self.stage = stage
         away = torch.ones(self.num_envs, dtype=torch.bool) if opponent_is_away is None else opponent_is_away
         opponents = torch.stack([~away, away], dim=1).to(self.device)
-        self.arrays["fire_probability"].copy_(torch.where(opponents, lesson.opponent_fire, 1.0))
-        self.arrays["mechs"].fill_(max(1, round(lesson.team_share * len(self.config.team))))
-        self.arrays["maps"].fill_(max(1, round(lesson.map_share * MAPS)))
-        self.arrays["own_share"].fill_(lesson.own_share)
+        self.arrays["fire_probability"].copy_(torch.where(opponents, stage.opponent_fire, 1.0))
+        self.arrays["mechs"].fill_(max(1, round(stage.team_share * len(self.config.team))))
+        self.arrays["maps"].fill_(max(1, round(stage.map_share * MAPS)))
+        self.arrays["own_share"].fill_(stage.own_share)
 
     def measure(self) -> MechMetrics:
         """Compute the behaviour measures of both sides; see `MeasuredEnvironment`."""

@@ -46,8 +46,8 @@ class Rounds(SeededBatch):
     component_names = property(attrgetter("game.component_names"))
     components = property(attrgetter("game.components"))
     shaping_gamma = property(attrgetter("game.shaping_gamma"))
-    lesson = property(attrgetter("game.lesson"))
-    teach = property(attrgetter("game.teach"))
+    stage = property(attrgetter("game.stage"))
+    set_stage = property(attrgetter("game.set_stage"))
 
     def __init__(self, game: Environment, spec: RoundsSpec, *, seed: int) -> None:
         super().__init__(spec, num_envs=game.num_envs, device=str(game.device), seed=seed)

@@ -164,7 +164,7 @@ def test_missing_wandb_is_reported_before_the_run_starts(capsys, monkeypatch):
         (["--dry-run", "--set", "ppo.entropy_floors={comm = 1}"], 2, "it has choice"),
         (["--set", "ppo.num_minibatches=99"], 2, "ppo.num_minibatches is 99, but a rollout of 8 decisions has"),
         (["--dry-run", "--set", "ppo.num_minibatches=99"], 2, "set it to"),
-        (["--set", "curriculum.matches=9"], 2, "rps has no lessons"),
+        (["--set", "curriculum.matches=9"], 2, "rps has no curriculum stages"),
         (["--environment", "chess"], 2, "unknown environment 'chess'"),
         (["--learner", ""], 2, "league.learner is ''"),
         (["--role", "spy"], 2, "league.role is 'spy'"),

@@ -395,9 +395,9 @@ def test_a_rank_that_is_lost_loses_and_repeats_no_result(run, client, tmp_path, 
 
 def duel(*settings):
     """Two matches a rank that are smaller than the game until twelve have been played."""
-    lessons = ["curriculum.matches=12", "curriculum.map_share=0.25", "curriculum.team_share=0.5"]
+    stages = ["curriculum.matches=12", "curriculum.map_share=0.25", "curriculum.team_share=0.5"]
     size = ["environment.num_envs=4", "environment.self_play=0", "rollout.num_steps=32", "rollout.bptt_horizon=16"]
-    return resolve("mech-duel", None, [*size, *lessons, "ppo.num_minibatches=2", *settings])
+    return resolve("mech-duel", None, [*size, *stages, "ppo.num_minibatches=2", *settings])
 
 
 @pytest.mark.slow
@@ -415,9 +415,9 @@ def test_ranks_share_the_lessons_of_a_curriculum(run, tmp_path):
     assert run.session.statistics.episodes > 12
     assert all(follower == lead for follower, lead in seen)
     assert len(set(seen)) > 2
-    assert run.followers[-1]._curriculum._environments[0].lesson == run.session._batches[0].lesson
-    assert run.session._batches[0].lesson.team_share == 1.0
-    assert 0 < len(spooled(tmp_path)) < run.session.statistics.episodes - 12, "matches of a lesson are not reported"
+    assert run.followers[-1]._curriculum._environments[0].stage == run.session._batches[0].stage
+    assert run.session._batches[0].stage.team_share == 1.0
+    assert 0 < len(spooled(tmp_path)) < run.session.statistics.episodes - 12, "matches of a stage are not reported"
 
 
 def test_a_reset_learner_is_reset_on_all_ranks(run):

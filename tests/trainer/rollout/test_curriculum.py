@@ -1,4 +1,4 @@
-"""Curriculum schedule: lessons by the number of matches."""
+"""Curriculum schedule: stages by the number of matches."""
 
 import pytest
 from fake_games import FakeGame, tagged
@@ -14,17 +14,17 @@ HALF = CurriculumSettings(matches=100, team_share=0.2, map_share=0.5)
 WHOLE = CurriculumStage(own_share=0.6)
 
 
-class Pupil(FakeGame):
-    """A game that can be taught, and remembers what."""
+class StagedGame(FakeGame):
+    """A game with curriculum stages that records each stage set."""
 
     def __init__(self):
         super().__init__(3, (1, 1))
-        self.lesson = WHOLE
-        self.taught = []
+        self.stage = WHOLE
+        self.stages_set = []
 
-    def teach(self, lesson):
-        self.lesson = lesson
-        self.taught.append(lesson)
+    def set_stage(self, stage):
+        self.stage = stage
+        self.stages_set.append(stage)
 
 
 def match():
@@ -37,26 +37,26 @@ def match():
 )
 def test_the_lesson_depends_only_on_the_number_of_matches(matches, team_share, map_share):
     for steps in ([matches], range(0, matches + 1, 10)):
-        pupil = Pupil()
-        course = CurriculumSchedule.from_settings([pupil], HALF)
+        game = StagedGame()
+        course = CurriculumSchedule.from_settings([game], HALF)
         for played in steps:
             course.advance(played, ())
-        assert (pupil.lesson.team_share, pupil.lesson.map_share) == pytest.approx((team_share, map_share))
-        assert (pupil.lesson.own_share, pupil.lesson.opponent_fire) == (0.6, 1.0)
+        assert (game.stage.team_share, game.stage.map_share) == pytest.approx((team_share, map_share))
+        assert (game.stage.own_share, game.stage.opponent_fire) == (0.6, 1.0)
         expected = {"curriculum/team_share": team_share, "curriculum/map_share": map_share}
         assert course.metrics() == pytest.approx(expected)
 
 
 def test_an_unchanged_lesson_is_not_set_again():
-    pupil = Pupil()
-    course = CurriculumSchedule.from_settings([pupil], HALF)
+    game = StagedGame()
+    course = CurriculumSchedule.from_settings([game], HALF)
     for played in (0, 0, 100, 100, 500):
         course.advance(played, ())
-    assert [each.team_share for each in pupil.taught] == [0.2, 1.0]
+    assert [each.team_share for each in game.stages_set] == [0.2, 1.0]
 
 
 def test_a_match_is_a_full_game_if_it_started_under_the_last_lesson():
-    course = CurriculumSchedule.from_settings([Pupil()], HALF)
+    course = CurriculumSchedule.from_settings([StagedGame()], HALF)
     early, late, new = match(), match(), match()
     course.advance(0, ())
     assert not course.is_full_game(early)
@@ -68,7 +68,7 @@ def test_a_match_is_a_full_game_if_it_started_under_the_last_lesson():
 
 
 def test_without_a_curriculum_nothing_is_taught():
-    assert CurriculumSchedule.from_settings([Pupil()], CurriculumSettings()) is None
+    assert CurriculumSchedule.from_settings([StagedGame()], CurriculumSettings()) is None
 
 
 def test_an_environment_without_lessons_is_refused_by_name():

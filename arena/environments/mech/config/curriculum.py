@@ -1,4 +1,4 @@
-"""Easier matches first: lessons, and ramps from one to the next by the number of matches played."""
+"""Curriculum of easier matches: stages, and ramps from one to the next by the number of matches played."""
 
 from dataclasses import dataclass
 
@@ -28,10 +28,10 @@ class CurriculumStage:
         for name in ("opponent_fire", "team_share", "map_share", "own_share"):
             value = getattr(self, name)
             if not 0.0 <= value <= 1.0:
-                raise InputError(f"{name} of a lesson is {value}: give a share from 0 to 1")
+                raise InputError(f"{name} of a stage is {value}: give a share from 0 to 1")
         for name in ("team_share", "map_share"):
             if getattr(self, name) == 0.0:
-                raise InputError(f"{name} of a lesson is 0: give more than 0")
+                raise InputError(f"{name} of a stage is 0: give more than 0")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Curriculum:
             raise InputError(f"a curriculum over {self.matches} matches: give at least 1")
 
     def after(self, matches: int) -> CurriculumStage:
-        """The lesson after so many matches."""
+        """Return the stage after a number of matches."""
         done = min(max(matches / self.matches, 0.0), 1.0)
 
         def between(name: str) -> float:

@@ -7,13 +7,13 @@ RAMP = Curriculum(CurriculumStage(0.2, 0.2, 0.1, 1.0), CurriculumStage(1.0, 1.0,
 
 
 @pytest.mark.parametrize(
-    ("matches", "lesson"),
+    ("matches", "stage"),
     [(0, (0.2, 0.2, 0.1, 1.0)), (50, (0.6, 0.6, 0.3, 0.8)), (100, (1.0, 1.0, 0.5, 0.6)), (900, (1.0, 1.0, 0.5, 0.6))],
 )
-def test_lessons_move_from_the_first_to_the_last_by_matches(matches: int, lesson: tuple[float, ...]):
+def test_stages_move_from_the_first_to_the_last_by_matches(matches: int, stage: tuple[float, ...]):
     now = RAMP.after(matches)
 
-    assert (now.opponent_fire, now.team_share, now.map_share, now.own_share) == pytest.approx(lesson)
+    assert (now.opponent_fire, now.team_share, now.map_share, now.own_share) == pytest.approx(stage)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A curriculum in a run: lessons by matches played, unreported until the whole game, saved and resumed."""
+"""A curriculum in a run: stages by matches played, unreported until the whole game, saved and resumed."""
 
 import json
 from itertools import pairwise
@@ -36,13 +36,13 @@ def shares(tmp_path):
 @pytest.mark.timeout(600)
 def test_lessons_grow_with_matches_are_not_reported_and_go_on_after_a_restart(worker_of, client, tmp_path):
     first = worker_of(client, duel("run.total_timesteps=640"))
-    assert first.session._batches[0].lesson.team_share == 0.5
+    assert first.session._batches[0].stage.team_share == 0.5
     first.run()
     assert 0 < first.statistics.episodes < 12
     assert spooled(tmp_path) == 0
     assert first.statistics.win_rates() == {}
     resumed = worker_of(client, duel("run.total_timesteps=5120"))
-    assert resumed.session._batches[0].lesson == first.session._batches[0].lesson, (
+    assert resumed.session._batches[0].stage == first.session._batches[0].stage, (
         "matches are opened again as they were"
     )
     resumed.run()
@@ -53,7 +53,7 @@ def test_lessons_grow_with_matches_are_not_reported_and_go_on_after_a_restart(wo
         assert (team_share, map_share) == pytest.approx((0.5 + 0.5 * done, 0.25 + 0.75 * done))
     assert told[-1][1:] == (1.0, 1.0)
     whole = resumed.statistics.episodes - 12
-    assert 0 < spooled(tmp_path) < whole, "the matches that were opened before the last lesson do not count"
+    assert 0 < spooled(tmp_path) < whole, "the matches that were opened before the last stage do not count"
 
 
 def test_a_game_without_lessons_refuses_a_curriculum(worker_of, client):
@@ -63,4 +63,4 @@ def test_a_game_without_lessons_refuses_a_curriculum(worker_of, client):
 
 def test_without_a_curriculum_the_whole_game_is_played(worker_of, client):
     worker = worker_of(client, resolve("mech-duel", None, SMALL))
-    assert worker.session._batches[0].lesson == make("mech-duel", num_envs=1).lesson
+    assert worker.session._batches[0].stage == make("mech-duel", num_envs=1).stage

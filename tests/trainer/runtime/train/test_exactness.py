@@ -137,29 +137,29 @@ def different_tensors(one, other):
 
 
 class Pupil(Recall):
-    """Pays more in matches that were opened under a later lesson."""
+    """Pays more in matches that were opened under a later stage."""
 
     def __init__(self, spec, **options):
         super().__init__(spec, **options)
-        self.lesson = CurriculumStage()
+        self.stage = CurriculumStage()
         self.shares = torch.ones(self.num_envs)
 
-    def teach(self, lesson):
-        self.lesson = lesson
+    def set_stage(self, stage):
+        self.stage = stage
 
     def reset(self, seeds=None):
-        self.shares.fill_(self.lesson.team_share)
+        self.shares.fill_(self.stage.team_share)
         return super().reset(seeds)
 
     def step(self, actions):
         shares = self.shares.clone()
         step = super().step(actions)
-        self.shares = torch.where(step.terminated, self.lesson.team_share, shares)
+        self.shares = torch.where(step.terminated, self.stage.team_share, shares)
         return dataclasses.replace(step, reward=step.reward + shares.unsqueeze(1))
 
 
 def test_a_run_that_is_resumed_where_the_lesson_changes_equals_an_uninterrupted_one(worker_of, counted, monkeypatch):
-    """Matches that are on their way when a lesson changes go on under the one that they were opened under."""
+    """Matches that are on their way when a stage changes go on under the one that they were opened under."""
 
     def make(name, **options):
         return Pupil(declare(name), **options)
@@ -168,8 +168,8 @@ def test_a_run_that_is_resumed_where_the_lesson_changes_equals_an_uninterrupted_
 
     def config(updates):
         sizes = ["environment.num_envs=6", "rollout.num_steps=16", "rollout.bptt_horizon=8", "ppo.num_minibatches=3"]
-        lessons = ["curriculum.matches=60", "curriculum.team_share=0.1"]
-        return resolve("recall", None, [*sizes, *lessons, f"run.total_timesteps={96 * updates}"])
+        stages = ["curriculum.matches=60", "curriculum.team_share=0.1"]
+        return resolve("recall", None, [*sizes, *stages, f"run.total_timesteps={96 * updates}"])
 
     whole = worker_of(counted[0], config(8), run="whole")
     whole.run()
@@ -177,5 +177,5 @@ def test_a_run_that_is_resumed_where_the_lesson_changes_equals_an_uninterrupted_
         parts = worker_of(counted[1], config(updates), run="parts")
         parts.run()
     assert different_tensors(whole, parts) == []
-    assert whole.session._batches[0].lesson == parts.session._batches[0].lesson == CurriculumStage()
+    assert whole.session._batches[0].stage == parts.session._batches[0].stage == CurriculumStage()
     assert parts.statistics.episodes == whole.statistics.episodes == 96
