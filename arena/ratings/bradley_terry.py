@@ -426,12 +426,12 @@ def pair_correlation(pairs: PairCounts, chance: FloatArray, fitted: float) -> fl
     """
     variance = pairs.games * np.maximum(chance * (1.0 - chance), _VARIANCE_FLOOR)
     again = pairs.games > 1.0
-    surprise = (np.square(pairs.points - pairs.games * chance) / variance)[again]
+    squared_residuals = (np.square(pairs.points - pairs.games * chance) / variance)[again]
     # A single game of a pair tells nothing about correlation, so degrees of freedom shrink in proportion.
-    freedom = max(again.size - fitted, 1.0) * surprise.size / max(again.size, 1)
+    freedom = max(again.size - fitted, 1.0) * squared_residuals.size / max(again.size, 1)
 
     def excess(correlation: float) -> float:
-        return float((surprise / (1.0 + (pairs.games[again] - 1.0) * correlation)).sum() - freedom)
+        return float((squared_residuals / (1.0 + (pairs.games[again] - 1.0) * correlation)).sum() - freedom)
 
     if excess(0.0) <= np.sqrt(2.0 * freedom):
         return 0.0

@@ -138,10 +138,10 @@ class Posterior:
         """Return the (P, 1 + 2k) first derivatives; 0 for the ratings of anchors."""
         parameters = point.parameters
         low, high, size = self.pairs.low, self.pairs.high, len(parameters)
-        surprise = self.pairs.points - self.pairs.games * expit(point.log_odds)
+        residuals = self.pairs.points - self.pairs.games * expit(point.log_odds)
         found = np.empty_like(parameters)
         for column, (of_low, of_high) in enumerate(_pair_gradients(parameters, low, high)):
-            found[:, column] = np.bincount(low, surprise * of_low, size) + np.bincount(high, surprise * of_high, size)
+            found[:, column] = np.bincount(low, residuals * of_low, size) + np.bincount(high, residuals * of_high, size)
         pull = self._surplus(parameters) / self.prior.step_variance
         found[:, 0] -= np.bincount(self.child, pull, size) - np.bincount(self.parent, pull, size)
         found[:, 0] -= self.precision * (parameters[:, 0] - START_RATING / SCALE)

@@ -32,8 +32,8 @@ class PairRecords:
         lead: (K,) lead over the opponent before the period, on the Glicko-2 scale.
         won: (K,) points of the player.
         lost: (K,) points of the opponent.
-        opponent_variance: (K,) prior variance of an opponent that is rated by the same games, else 0. The two share a
-            surprise in proportion to their variances. Otherwise each would absorb all of it.
+        opponent_variance: (K,) prior variance of an opponent that is rated by the same games, else 0. The two share the
+            residual in proportion to their variances. Otherwise each would absorb all of it.
     """
 
     player: IntArray
@@ -50,7 +50,7 @@ class PairRecords:
         if moving.any():
             lead = fixed_point(self._pair_slope, lead, self.opponent_variance)
         gradient, information = self._pair_slope(lead)
-        # An opponent that moves too absorbs its part of the surprise: its variance adds to that of the result.
+        # An opponent that moves too absorbs its part of the residual: its variance adds to that of the result.
         information = information / (1.0 + self.opponent_variance * information)
         return tuple(np.bincount(self.player, each, step.size) for each in (gradient, information))  # type: ignore[return-value]
 
@@ -58,9 +58,9 @@ class PairRecords:
         """Return gradient and information of each pair, (K,), at a lead; accurate even if E rounds to 0 or 1."""
         logit = np.clip(self.weight * lead, -_LOGIT_MAX, _LOGIT_MAX)
         ahead, x = logit >= 0.0, np.exp(-np.abs(logit))  # the sign is split off, so that exp cannot overflow
-        surprise = np.where(ahead, self.won * x - self.lost, self.won - self.lost * x) / (1.0 + x)
+        residual = np.where(ahead, self.won * x - self.lost, self.won - self.lost * x) / (1.0 + x)
         information = (self.won + self.lost) * x / np.square(1.0 + x)
-        return self.weight * surprise, np.square(self.weight) * information
+        return self.weight * residual, np.square(self.weight) * information
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,60 +36,60 @@ def log_volatility_change(
     """
     root_information = np.sqrt(information)
     spread = np.hypot(1.0, phi * root_information)  # sqrt(S / v)
-    surprise = np.square(gradient / root_information / spread) - 1.0  # C
+    excess = np.square(gradient / root_information / spread) - 1.0  # C
     log_start = 2.0 * (np.log(sigma) + np.log(root_information) - np.log(spread))  # ln Y(0)
-    low, high = _lowest_bracket(surprise, log_start, tau)
-    return _illinois(low, high, surprise, log_start, tau)
+    low, high = _lowest_bracket(excess, log_start, tau)
+    return _illinois(low, high, excess, log_start, tau)
 
 
-def _balance(t: FloatArray, surprise: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
+def _balance(t: FloatArray, excess: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
     """Return f(t) of `log_volatility_change`."""
     y = np.exp(log_start + t)
-    return (0.5 * tau**2) * (y / (1.0 + y)) * ((surprise - y) / (1.0 + y)) - t
+    return (0.5 * tau**2) * (y / (1.0 + y)) * ((excess - y) / (1.0 + y)) - t
 
 
-def _balance_slope(t: FloatArray, surprise: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
+def _balance_slope(t: FloatArray, excess: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
     """Return f'(t) of `log_volatility_change`."""
     y = np.exp(log_start + t)
-    return (0.5 * tau**2) * (y / (1.0 + y)) * ((surprise - (surprise + 2.0) * y) / np.square(1.0 + y)) - 1.0
+    return (0.5 * tau**2) * (y / (1.0 + y)) * ((excess - (excess + 2.0) * y) / np.square(1.0 + y)) - 1.0
 
 
-def _lowest_bracket(surprise: FloatArray, log_start: FloatArray, tau: float) -> tuple[FloatArray, FloatArray]:
+def _lowest_bracket(excess: FloatArray, log_start: FloatArray, tau: float) -> tuple[FloatArray, FloatArray]:
     """Bracket the lowest root of `_balance`, with f(low) >= 0 >= f(high) and no other root between.
 
     If f(0) <= 0, the root is unique and at most 0. Otherwise all roots are above 0. f is convex up to the bend Y = C /
     (2 (C + 1) + sqrt(3 (C + 1)^2 + 1)) and, while positive there, has at most one root beyond it. Before the bend f can
-    fall below 0 and rise again: at tau 0.5 that takes a surprise of nine standard deviations.
+    fall below 0 and rise again: at tau 0.5 that takes a result nine standard deviations from its expectation.
     """
-    rises = _balance(np.zeros_like(surprise), surprise, log_start, tau) > 0.0
-    above = np.where(rises, surprise, 1.0)
+    rises = _balance(np.zeros_like(excess), excess, log_start, tau) > 0.0
+    above = np.where(rises, excess, 1.0)
     low = np.where(rises, 0.0, -0.5 * tau**2)
     high = np.where(rises, np.log(above) - log_start, 0.0)
     bend = np.log(above / (2.0 * (above + 1.0) + np.hypot(np.sqrt(3.0) * (above + 1.0), 1.0))) - log_start
 
     convex = np.flatnonzero(rises & (bend > 0.0))
     if convex.size:
-        bottom = _bottom(bend[convex], surprise[convex], log_start[convex], tau)
-        crossed = _balance(bottom, surprise[convex], log_start[convex], tau) <= 0.0
+        bottom = _bottom(bend[convex], excess[convex], log_start[convex], tau)
+        crossed = _balance(bottom, excess[convex], log_start[convex], tau) <= 0.0
         low[convex] = np.where(crossed, 0.0, bottom)
         high[convex] = np.where(crossed, bottom, high[convex])
     return low, high
 
 
-def _bottom(bend: FloatArray, surprise: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
+def _bottom(bend: FloatArray, excess: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
     """Return the minimizer of `_balance`, which is convex from 0 to `bend`, on that interval."""
     bottom = bend.copy()
-    dips = np.flatnonzero(_balance_slope(bend, surprise, log_start, tau) > 0.0)
+    dips = np.flatnonzero(_balance_slope(bend, excess, log_start, tau) > 0.0)
     low, high = np.zeros(dips.size), bend[dips]
     for _ in range(64 if dips.size else 0):  # bisects an interval of 1,500 down to rounding
         middle = 0.5 * (low + high)
-        falling = _balance_slope(middle, surprise[dips], log_start[dips], tau) < 0.0
+        falling = _balance_slope(middle, excess[dips], log_start[dips], tau) < 0.0
         low, high = np.where(falling, middle, low), np.where(falling, high, middle)
     bottom[dips] = high
     return bottom
 
 
-def _illinois(low: FloatArray, high: FloatArray, surprise: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
+def _illinois(low: FloatArray, high: FloatArray, excess: FloatArray, log_start: FloatArray, tau: float) -> FloatArray:
     """Find the root of `_balance` in each bracket by the Illinois variant of false position.
 
     The retained end moves if f_C f_B <= 0. With `<`, a step that lands exactly on the root would never end. Every
@@ -97,7 +97,7 @@ def _illinois(low: FloatArray, high: FloatArray, surprise: FloatArray, log_start
     """
     root = high.copy()
     a, b = low, high
-    f_a, f_b = _balance(a, surprise, log_start, tau), _balance(b, surprise, log_start, tau)
+    f_a, f_b = _balance(a, excess, log_start, tau), _balance(b, excess, log_start, tau)
     active = np.arange(low.size)
     for step in range(_ROOT_STEPS):
         wide = np.abs(b - a) > _ROOT_TOLERANCE
@@ -109,7 +109,7 @@ def _illinois(low: FloatArray, high: FloatArray, surprise: FloatArray, log_start
         slope = f_b - f_a
         secant = b - f_b * (b - a) / np.where(slope == 0.0, np.inf, slope)  # a slope of 0 leaves the point at b
         c = 0.5 * (a + b) if step % 8 == 7 else secant
-        f_c = _balance(c, surprise[active], log_start[active], tau)
+        f_c = _balance(c, excess[active], log_start[active], tau)
         crossed = f_c * f_b <= 0.0
         a, f_a = np.where(crossed, b, a), np.where(crossed, f_b, 0.5 * f_a)
         b, f_b = c, f_c
