@@ -229,7 +229,7 @@ def promotions(roster: Roster, config: PromotionConfig) -> tuple[Decision, ...]:
     commanders = [int(player) for player in np.flatnonzero(roster.commander)]
     decisions = []
     for player in candidates[np.argsort(-floor[candidates], kind="stable")]:
-        decision = _judge(int(player), commanders, roster, config)
+        decision = _decide_candidate(int(player), commanders, roster, config)
         decisions.append(decision)
         if decision.approved:
             commanders.append(decision.player)
@@ -309,14 +309,14 @@ def succession(roster: Roster, config: PromotionConfig) -> Decision | None:
     if not champions.size:
         reason = f"there was no champion; highest conservative rating of all commanders: {floor[challengers[0]]:.0f}"
         return Decision(challengers[0], approved=True, reason=reason)
-    decisions = [_judge_challenger(player, int(champions[0]), roster, config) for player in challengers]
+    decisions = [_decide_challenger(player, int(champions[0]), roster, config) for player in challengers]
     return min(decisions, key=lambda decision: (not decision.approved, not isinstance(decision, GateRequest)))
 
 
-def _judge_challenger(player: int, champion: int, roster: Roster, config: PromotionConfig) -> Decision:
+def _decide_challenger(player: int, champion: int, roster: Roster, config: PromotionConfig) -> Decision:
     rating = roster.ratings.rating
     lead = min(float(rating[player] - rating[champion]), _lead(float(roster.expected(player, [champion])[0])))
-    decision = _judge_against_champion(player, champion, lead, roster, config)
+    decision = _compare_with_champion(player, champion, lead, roster, config)
     if not decision.approved:
         return decision
     return _require_gate(decision, champion, roster.title_gates.get(player), roster, config)
@@ -334,14 +334,14 @@ def _require_gate(
     return replace(decision, approved=result.decision == "accept", reason=f"{decision.reason}; {result.description}")
 
 
-def _judge_against_champion(
+def _compare_with_champion(
     player: int, champion: int, lead: float, roster: Roster, config: PromotionConfig
 ) -> Decision:
     """Compare with the champion, over which the player is expected to lead by so many points."""
     rating, deviation = roster.ratings.rating, roster.ratings.deviation
     joint = math.hypot(float(deviation[player]), float(deviation[champion]))
     rival = f"the champion {roster.names[champion]} at {rating[champion]:.0f}"
-    return _judge_by_chance(player, rival, _probability_ahead(lead, joint), config.succession)
+    return _decide_by_probability(player, rival, _probability_ahead(lead, joint), config.succession)
 
 
 def _lead(expected: float) -> float:
@@ -351,14 +351,14 @@ def _lead(expected: float) -> float:
     return SCALE * math.log(expected / (1.0 - expected))
 
 
-def _judge_by_chance(player: int, rival: str, chance: float, least: float) -> Decision:
+def _decide_by_probability(player: int, rival: str, chance: float, least: float) -> Decision:
     """Approve a player that is better than a rival with at least the required probability."""
     approved = chance >= least
     compared = "at least" if approved else "under"
     return Decision(player, approved=approved, reason=f"P(better than {rival}) is {chance:.3f}, {compared} {least:g}")
 
 
-def _judge(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
+def _decide_candidate(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
     games = int(roster.games[player])
     if games < config.least_games:
         reason = f"{games} of the {config.least_games} required games; it needs more rating matches"
@@ -370,7 +370,7 @@ def _judge(player: int, commanders: list[int], roster: Roster, config: Promotion
             f"it needs more rating matches than its {games}"
         )
         return Decision(player, approved=False, reason=reason)
-    decision = _judge_for_place(player, commanders, roster, config)
+    decision = _decide_superiority(player, commanders, roster, config)
     if not decision.approved or not commanders:
         return decision
     return _require_gate(decision, _rival(commanders, roster, config), roster.gates.get(player), roster, config)
@@ -389,21 +389,21 @@ def _weakest(commanders: list[int], roster: Roster) -> int:
     return min(commanders, key=lambda commander: float(floor[commander]))
 
 
-def _judge_for_place(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
+def _decide_superiority(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
     """Compare with the commanders and, if that does not suffice, with the champion.
 
     In a league of similar snapshots no player is clearly better than the commanders on average. The second comparison
     lets a better player, or one with a new answer to the champion, become a commander even then.
     """
     if commanders:
-        decision = _judge_against_commanders(player, commanders, roster, config)
+        decision = _compare_with_commanders(player, commanders, roster, config)
     else:
-        decision = _judge_against_median(player, roster, config)
+        decision = _compare_with_median(player, roster, config)
     champions = np.flatnonzero(roster.champion)
     if not decision.approved and champions.size:
         champion = int(champions[0])
         lead = _lead(float(roster.expected(player, [champion])[0]))
-        instead = _judge_against_champion(player, champion, lead, roster, config)
+        instead = _compare_with_champion(player, champion, lead, roster, config)
         decision = instead if instead.approved else decision
     decision = replace(decision, reason=f"{decision.reason}; {len(commanders)} of {config.capacity} places taken")
     if decision.approved and len(commanders) >= config.capacity:
@@ -412,22 +412,22 @@ def _judge_for_place(player: int, commanders: list[int], roster: Roster, config:
     return decision
 
 
-def _judge_against_median(player: int, roster: Roster, config: PromotionConfig) -> Decision:
+def _compare_with_median(player: int, roster: Roster, config: PromotionConfig) -> Decision:
     others = np.delete(roster.ratings.rating, player)
     if not others.size:
         return Decision(player, approved=False, reason="there is no other frozen player to compare with")
     median = float(np.median(others))
     chance = superiority(float(roster.ratings.rating[player]), float(roster.ratings.deviation[player]), median)
-    return _judge_by_chance(player, f"the median frozen player at {median:.0f}", chance, config.superiority)
+    return _decide_by_probability(player, f"the median frozen player at {median:.0f}", chance, config.superiority)
 
 
-def _judge_against_commanders(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
+def _compare_with_commanders(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> Decision:
     expected = float(roster.expected(player, commanders).mean())
     deviation = roster.ratings.deviation
     of_mean = math.sqrt(float(np.square(deviation[commanders]).sum())) / len(commanders)
     chance = _probability_ahead(_lead(expected), math.hypot(float(deviation[player]), of_mean))
     rival = f"the commanders, expected score {expected:.2f}"
-    return _judge_by_chance(player, rival, chance, config.superiority)
+    return _decide_by_probability(player, rival, chance, config.superiority)
 
 
 def _beaten(player: int, commanders: list[int], roster: Roster, config: PromotionConfig) -> str | None:
