@@ -195,7 +195,7 @@ def simulate(plan: Plan, rule: RatingConfig, rng: np.random.Generator) -> Outcom
     start = PlayerRating("learner", START_RATING, START_DEVIATION, START_VOLATILITY, 0, 0.0)
     newcomers = {LEARNER: start, ANCHOR: replace(start, kind="baseline", deviation=30.0)}
     parents: dict[int, int | None] = {ANCHOR: None}
-    met = np.zeros_like(truth.log_odds)
+    pair_games = np.zeros_like(truth.log_odds)
     state = EMPTY
     snapshots = range(ANCHOR + 1, ANCHOR + 1 + plan.snapshots)
     wait = dict.fromkeys(snapshots, np.inf)
@@ -206,7 +206,7 @@ def simulate(plan: Plan, rule: RatingConfig, rng: np.random.Generator) -> Outcom
         )
         parents[player] = player - 1 if player - 1 > ANCHOR else None
         for period in range(1, plan.periods + 1):
-            games = _lease_and_report({**newcomers, **state.entries}, truth, met, plan, rng)
+            games = _lease_and_report({**newcomers, **state.entries}, truth, pair_games, plan, rng)
             state = state.after(rating_state.apply_period(state, Roster(newcomers, parents, {}), games, rule))
             for index, each in enumerate(snapshots[: published + 1]):
                 if {**newcomers, **state.entries}[each].deviation <= PromotionConfig().max_deviation:
@@ -244,11 +244,12 @@ def rated_by_pair_model(outcome: Outcome) -> Outcome:
 
 
 def _lease_and_report(
-    entries: dict[int, PlayerRating], truth: Truth, met: FloatArray, plan: Plan, rng: np.random.Generator
+    entries: dict[int, PlayerRating], truth: Truth, pair_games: FloatArray, plan: Plan, rng: np.random.Generator
 ) -> MatchArrays:
     """Play a period: pairs of frozen players with sides swapped, and the learner against those near it.
 
-    The frozen players are 0 for the baseline and so on; the learner plays as the newest of them. `met` counts on.
+    The frozen players are 0 for the baseline and so on; the learner plays as the newest of them. `pair_games`
+    counts on.
     """
     frozen = np.array([player for player in sorted(entries) if player != LEARNER])
     ratings = as_ratings([entries[player] for player in frozen.tolist()])
@@ -261,12 +262,12 @@ def _lease_and_report(
         plan.matches // (2 * plan.budget),
         rng,
         anchors=frozen == ANCHOR,
-        met=met[known, known],
+        pair_games=pair_games[known, known],
         max_deviation=plan.max_deviation,
     )
     home, away = np.repeat(np.concatenate((pairs, pairs[:, ::-1])), plan.budget, axis=0).T
-    np.add.at(met, (home, away), 1.0)
-    np.add.at(met, (away, home), 1.0)
+    np.add.at(pair_games, (home, away), 1.0)
+    np.add.at(pair_games, (away, home), 1.0)
     near = rng.choice(np.argsort(np.abs(ratings.rating - entries[LEARNER].rating))[:10], plan.matches)
     chance = np.concatenate((expit(truth.log_odds[home, away]), expit(truth.log_odds[frozen.size - 1, near])))
     return MatchArrays(

@@ -167,13 +167,13 @@ def rate_by_loop(ratings: Ratings, periods: list[Results]) -> Ratings:
     """Rate all periods one player and one game at a time."""
     players = list(zip(ratings.rating.tolist(), ratings.deviation.tolist(), ratings.volatility.tolist(), strict=True))
     for results in periods:
-        met: list[list[tuple[int, float]]] = [[] for _ in players]
+        results: list[list[tuple[int, float]]] = [[] for _ in players]
         for home, away, score in zip(results.home.tolist(), results.away.tolist(), results.score.tolist(), strict=True):
-            met[home].append((away, score))
-            met[away].append((home, 1.0 - score))
+            results[home].append((away, score))
+            results[away].append((home, 1.0 - score))
         players = [
             rate_one(player, [(*players[other][:2], score) for other, score in games])
-            for player, games in zip(players, met, strict=True)
+            for player, games in zip(players, results, strict=True)
         ]
     return Ratings(*np.array(players).T)
 

@@ -69,11 +69,11 @@ def forgetting(
     before, before_variance = beta_moments(earlier)
     now, now_variance = beta_moments(recent)
     drop = before - now
-    met = (earlier.games > 0.0) & (recent.games > 0.0)
+    played = (earlier.games > 0.0) & (recent.games > 0.0)
     p_value = np.ones_like(drop)
-    if met.any():
+    if played.any():
         by_chance = ndtr((margin - drop) / np.sqrt(before_variance + now_variance))
-        p_value[met] = discoveries.benjamini_hochberg(by_chance[met])
+        p_value[played] = discoveries.benjamini_hochberg(by_chance[played])
     return Forgetting(drop=drop, p_value=p_value, forgotten=p_value < significance)
 
 

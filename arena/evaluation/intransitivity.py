@@ -74,8 +74,8 @@ def significant_cycles(counts: WinCounts, *, significance: float = SIGNIFICANCE)
 
 def _p_values(counts: WinCounts) -> FloatArray:
     high, low = np.triu_indices(len(counts.games), 1)
-    met = counts.games[high, low] > 0.0
-    high, low = high[met], low[met]
+    played = counts.games[high, low] > 0.0
+    high, low = high[played], low[played]
     games, points = counts.games[high, low], counts.points[high, low]
     more = np.maximum(points, games - points)
     # P(at least so many points of n), also for fractional n

@@ -137,10 +137,10 @@ def pool_recent(counts: WinCounts, matches: ArrayLike, lineage: ArrayLike, step:
     Returns:
         (K,) pooled counts of each snapshot's lineage.
     """
-    whose, when, met = np.asarray(lineage), np.asarray(step), np.asarray(matches, dtype=np.float64)
-    order = np.lexsort((when, whose))
-    _, index = np.unique(whose[order], return_inverse=True)
-    through = np.cumsum(met[order])
+    lineages, steps, games = np.asarray(lineage), np.asarray(step), np.asarray(matches, dtype=np.float64)
+    order = np.lexsort((steps, lineages))
+    _, index = np.unique(lineages[order], return_inverse=True)
+    through = np.cumsum(games[order])
     last = np.append(index[1:] != index[:-1], True) if index.size else np.zeros(0, dtype=np.bool_)
     weight = np.power(DECAY, through[last][index] - through)
 

@@ -70,14 +70,14 @@ class Report:
             "nash": self.nash.tolist(),
             "components": self.components.tolist(),
             "games": self.games.tolist(),
-            "scores": self._where_met(self.score),
-            "score_low": self._where_met(self.score_low),
-            "score_high": self._where_met(self.score_high),
+            "scores": self._where_played(self.score),
+            "score_low": self._where_played(self.score_low),
+            "score_high": self._where_played(self.score_high),
             "predicted": self.predicted.tolist(),
             "strongest_cycle": cycle,
         }
 
-    def _where_met(self, values: FloatArray) -> list[list[float | None]]:
+    def _where_played(self, values: FloatArray) -> list[list[float | None]]:
         found = values.astype(object)
         found[self.games == 0.0] = None
         rows: list[list[float | None]] = found.tolist()
@@ -104,14 +104,14 @@ def evaluate(results: PairResults, components: int | None = None) -> Report:
     predicted = model.win_rates()
     counts = _counts(results)
     low, high = wilson_interval(counts)
-    met = counts.games > 0.0
+    played = counts.games > 0.0
     return Report(
         names=results.names,
         rating=fit.rating,
         low=fit.rating - _Z_95 * fit.deviation,
         high=fit.rating + _Z_95 * fit.deviation,
         games=counts.games,
-        score=np.divide(counts.points, counts.games, out=np.full_like(counts.points, np.nan), where=met),
+        score=np.divide(counts.points, counts.games, out=np.full_like(counts.points, np.nan), where=played),
         score_low=low,
         score_high=high,
         predicted=predicted,

@@ -37,7 +37,7 @@ def rating_pairs(
     rng: np.random.Generator,
     *,
     anchors: ArrayLike | None = None,
-    met: "ArrayLike | csr_array | None" = None,
+    pair_games: "ArrayLike | csr_array | None" = None,
     max_deviation: float = np.inf,
 ) -> IntArray:
     """Pair players for rating matches, each with its neighbour in a sample of the ratings (Thompson sampling).
@@ -55,7 +55,7 @@ def rating_pairs(
         count: Number of pairs, >= 0.
         rng: Random generator.
         anchors: (P,) true for players with a fixed rating. None for none.
-        met: (P, P) games that each pair has played, >= 0, sparse or dense. None if unknown.
+        pair_games: (P, P) games that each pair has played, >= 0, sparse or dense. None if unknown.
         max_deviation: Largest deviation of a rating that is not provisional, in points.
 
     Returns:
@@ -69,7 +69,7 @@ def rating_pairs(
         raise ValueError(f"{rating.size} ratings, {deviation.size} deviations: pass one of each per player")
     if (deviation < 0.0).any():
         raise ValueError(f"a deviation is {deviation.min()}: it must be 0 or more")
-    waiting = replace(_pool(deviation, games, anchors, met), max_deviation=max_deviation)
+    waiting = replace(_pool(deviation, games, anchors, pair_games), max_deviation=max_deviation)
     return _pairs(lambda: rng.normal(rating, deviation), waiting, count, rng)
 
 
@@ -80,7 +80,7 @@ def pairs_with(
     count: int,
     rng: np.random.Generator,
     *,
-    met: "ArrayLike | csr_array | None" = None,
+    pair_games: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
     """Pair one player for rating matches, each time with its neighbour in a new sample of the ratings.
 
@@ -101,10 +101,10 @@ def pairs_with(
         raise ValueError(f"count is {count}: it must be 0 or more")
     if rating.shape != deviation.shape or (deviation < 0.0).any():
         raise ValueError(f"{rating.size} ratings, {deviation.size} deviations: pass one of 0 or more per player")
-    waiting = _pool(deviation, np.zeros(rating.size, dtype=np.int64), None, met)
+    waiting = _pool(deviation, np.zeros(rating.size, dtype=np.int64), None, pair_games)
     if rating.size < 2:
         return np.empty((0, 2), dtype=np.int64)
-    away = _POINTS_A_MEETING * waiting.met[[player]].toarray()[0]
+    away = _POINTS_A_MEETING * waiting.pair_games[[player]].toarray()[0]
     away[player] = np.inf
     others = np.empty(count, dtype=np.int64)
     for index in range(count):
@@ -122,7 +122,7 @@ def posterior_pairs(
     rng: np.random.Generator,
     *,
     anchors: ArrayLike | None = None,
-    met: "ArrayLike | csr_array | None" = None,
+    pair_games: "ArrayLike | csr_array | None" = None,
 ) -> IntArray:
     """Pair players for rating matches like `rating_pairs`, with a sample from the joint posterior of the ratings.
 
@@ -139,7 +139,7 @@ def posterior_pairs(
     if spread.shape != 2 * rating.shape:
         raise ValueError(f"covariance has shape {spread.shape}: with {rating.size} ratings it must be (P, P)")
     factor, deviation = _factor(spread), np.sqrt(np.maximum(spread.diagonal(), 0.0))
-    waiting = _pool(deviation, games, anchors, met)
+    waiting = _pool(deviation, games, anchors, pair_games)
     return _pairs(lambda: rating + factor @ rng.standard_normal(rating.size), waiting, count, rng)
 
 
@@ -150,24 +150,26 @@ class _Pool:
     deviation: FloatArray
     games: IntArray
     anchor: BoolArray
-    met: "csr_array"
+    pair_games: "csr_array"
     max_deviation: float = np.inf
 
 
 def _pool(
-    deviation: FloatArray, games: ArrayLike, anchors: ArrayLike | None, met: "ArrayLike | csr_array | None"
+    deviation: FloatArray, games: ArrayLike, anchors: ArrayLike | None, pair_games: "ArrayLike | csr_array | None"
 ) -> _Pool:
     from scipy.sparse import csr_array
 
     played = np.asarray(games, dtype=np.int64)
     anchor = np.zeros(deviation.size, dtype=bool) if anchors is None else np.asarray(anchors, dtype=bool)
-    meetings = csr_array(2 * deviation.shape if met is None else met, dtype=np.float64)
+    meetings = csr_array(2 * deviation.shape if pair_games is None else pair_games, dtype=np.float64)
     if not deviation.shape == played.shape == anchor.shape:
         raise ValueError(
             f"{deviation.size} ratings, {played.size} games, {anchor.size} anchors: pass one of each per player"
         )
     if meetings.shape != 2 * deviation.shape or not (meetings.data >= 0.0).all():
-        raise ValueError(f"met has shape {meetings.shape}: pass games >= 0 of each pair of {deviation.size} players")
+        raise ValueError(
+            f"pair_games has shape {meetings.shape}: pass games >= 0 of each pair of {deviation.size} players"
+        )
     return _Pool(deviation, played, anchor, meetings)
 
 
@@ -180,7 +182,7 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Pool, count: int, rng: np
 
     if count < 0:
         raise ValueError(f"count is {count}: it must be 0 or more")
-    met = waiting.met
+    pair_games = waiting.pair_games
     pairs: list[tuple[int, int]] = []
     while len(pairs) < count:
         # Players with the same games and deviation are served in random order.
@@ -188,13 +190,13 @@ def _pairs(sample: Callable[[], FloatArray], waiting: _Pool, count: int, rng: np
         first = order[~waiting.anchor[order]]
         provisional = first[waiting.deviation[first] > waiting.max_deviation]
         served = provisional if provisional.size else first
-        one_round = _pair_neighbours(sample(), served, met, count - len(pairs))
+        one_round = _pair_neighbours(sample(), served, pair_games, count - len(pairs))
         if not one_round:
             break
         pairs += one_round
         if len(pairs) < count:
             one, other = np.transpose([*one_round, *((other, one) for one, other in one_round)])
-            met += csr_array((np.ones(one.size), (one, other)), shape=met.shape)
+            pair_games += csr_array((np.ones(one.size), (one, other)), shape=pair_games.shape)
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
@@ -214,7 +216,7 @@ def _factor(covariance: FloatArray) -> FloatArray:
     return factor
 
 
-def _pair_neighbours(sample: FloatArray, order: IntArray, met: "csr_array", count: int) -> list[tuple[int, int]]:
+def _pair_neighbours(sample: FloatArray, order: IntArray, pair_games: "csr_array", count: int) -> list[tuple[int, int]]:
     """Pair the players in the given order with the nearest unpaired player in the sample."""
     free = np.ones(sample.size, dtype=bool)
     pairs: list[tuple[int, int]] = []
@@ -225,8 +227,8 @@ def _pair_neighbours(sample: FloatArray, order: IntArray, met: "csr_array", coun
             continue
         free[player] = False
         distance = np.where(free, np.abs(sample - sample[player]), np.inf)
-        row = slice(*met.indptr[player : player + 2])
-        distance[met.indices[row]] += _POINTS_A_MEETING * met.data[row]
+        row = slice(*pair_games.indptr[player : player + 2])
+        distance[pair_games.indices[row]] += _POINTS_A_MEETING * pair_games.data[row]
         opponent = np.argmin(distance)
         if free[opponent]:
             free[opponent] = False

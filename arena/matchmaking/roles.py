@@ -384,16 +384,16 @@ def _main_branches(against: OpponentTable, candidates: Candidates, rules: Main) 
 
 def _mains_branch(against: OpponentTable, share: float, live_above: float) -> Branch:
     """Divide a share evenly among the other mains; a main that is too strong is replaced by its snapshots."""
-    weights, met = np.zeros_like(against.win_rates), np.zeros(against.win_rates.size, dtype=np.bool_)
+    weights, eligible = np.zeros_like(against.win_rates), np.zeros(against.win_rates.size, dtype=np.bool_)
     rivals = against.rival_mains
     for index in rivals:
         chosen = np.array([index])
         if against.recent_win_rates[index] <= live_above:
             chosen = np.flatnonzero(against.lineage == against.lineage[index])
         weights[chosen] += pfsp_weights(against.win_rates[chosen], "variance") / rivals.size
-        met[chosen] = True
+        eligible[chosen] = True
     wanted = f"current mains with a win rate above {live_above:.0%}, otherwise their snapshots"
-    return _branch(MAINS, share, "all mains equally, their snapshots by variance", weights, met, wanted)
+    return _branch(MAINS, share, "all mains equally, their snapshots by variance", weights, eligible, wanted)
 
 
 def _verification_branch(against: OpponentTable, rules: Main) -> Branch:
@@ -422,8 +422,8 @@ def _forgotten_past(against: OpponentTable) -> BoolArray:
     return past
 
 
-def _branch(name: str, share: float, rule: str, weights: FloatArray, met: BoolArray, wanted: str) -> Branch:
-    return Branch(name=name, share=share, rule=rule, weights=weights, excluded=~met, filter=wanted)
+def _branch(name: str, share: float, rule: str, weights: FloatArray, eligible: BoolArray, wanted: str) -> Branch:
+    return Branch(name=name, share=share, rule=rule, weights=weights, excluded=~eligible, filter=wanted)
 
 
 def _require_shares(config: object, names: tuple[str, ...]) -> None:

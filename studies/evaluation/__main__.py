@@ -45,12 +45,12 @@ class Known:
     """What is known so far: the fit, and the (P, P) games that each pair has played."""
 
     fit: Fit
-    met: FloatArray
+    pair_games: FloatArray
 
     @property
     def games(self) -> IntArray:
         """(P,) games of each player."""
-        return self.met.sum(axis=1).astype(np.int64)
+        return self.pair_games.sum(axis=1).astype(np.int64)
 
 
 def main() -> None:
@@ -132,9 +132,9 @@ def games_needed(truth: Population, pairing: Pairing, seed: int, arguments: argp
     while log.shape[1] < arguments.games:
         home, away = _meetings(pairing, known, arguments, rng).T
         log = np.hstack((log, [home, away, _play(truth, home, away, rng)]))
-        np.add.at(known.met, (home, away), 1.0)
-        np.add.at(known.met, (away, home), 1.0)
-        known = Known(_fitted(log, known.fit.rating), known.met)
+        np.add.at(known.pair_games, (home, away), 1.0)
+        np.add.at(known.pair_games, (away, home), 1.0)
+        known = Known(_fitted(log, known.fit.rating), known.pair_games)
         if spearmanr(known.fit.rating, truth.strength).statistic >= arguments.goal:
             return float(log.shape[1])
     return np.inf
@@ -175,11 +175,11 @@ def _thompson(known: Known, count: int, rng: np.random.Generator) -> IntArray:
 
 
 def _thompson_among_strangers(known: Known, count: int, rng: np.random.Generator) -> IntArray:
-    return rating_pairs(known.fit.rating, known.fit.deviation, known.games, count, rng, met=known.met)
+    return rating_pairs(known.fit.rating, known.fit.deviation, known.games, count, rng, pair_games=known.pair_games)
 
 
 def _posterior_among_strangers(known: Known, count: int, rng: np.random.Generator) -> IntArray:
-    return posterior_pairs(known.fit.rating, known.fit.covariance, known.games, count, rng, met=known.met)
+    return posterior_pairs(known.fit.rating, known.fit.covariance, known.games, count, rng, pair_games=known.pair_games)
 
 
 PAIRINGS: dict[str, Pairing] = {

@@ -143,7 +143,7 @@ def _league(plan: Plan, truth: Truth, rule: RatingConfig, rng: np.random.Generat
     newcomers = {LEARNER: start, ANCHOR: replace(start, kind="baseline", deviation=30.0)}
     roster = Roster(newcomers, {ANCHOR: None}, {})
     habit = rng.normal(0.0, plan.uneven, plan.snapshots + 1)
-    met = np.zeros((plan.snapshots + 1, plan.snapshots + 1))
+    pair_games = np.zeros((plan.snapshots + 1, plan.snapshots + 1))
     state = EMPTY
     for player in range(ANCHOR + 1, ANCHOR + 1 + plan.snapshots):
         own = state.entries.get(LEARNER, start)
@@ -156,7 +156,7 @@ def _league(plan: Plan, truth: Truth, rule: RatingConfig, rng: np.random.Generat
             {**roster.learners, player: LEARNER},
         )
         for _ in range(plan.periods):
-            games = _play({**roster.newcomers, **state.entries}, truth, met, habit, plan, rng)
+            games = _play({**roster.newcomers, **state.entries}, truth, pair_games, habit, plan, rng)
             state = state.after(rating_state.apply_period(state, roster, games, rule))
     return state, roster
 
@@ -164,25 +164,25 @@ def _league(plan: Plan, truth: Truth, rule: RatingConfig, rng: np.random.Generat
 def _play(
     entries: dict[int, PlayerRating],
     truth: Truth,
-    met: FloatArray,
+    pair_games: FloatArray,
     habit: FloatArray,
     plan: Plan,
     rng: np.random.Generator,
 ) -> MatchArrays:
     """Play a period: pairs of frozen players, and the learner against those near it.
 
-    The frozen players are 0 for the baseline and so on; the learner plays as the newest of them. `met` counts on.
+    The frozen players are 0 for the baseline and so on; the learner plays as the newest of them. `pair_games` counts on.
     """
     frozen = np.array([player for player in sorted(entries) if player != LEARNER])
     ratings = as_ratings([entries[player] for player in frozen.tolist()])
     counts = [entries[player].games for player in frozen.tolist()]
     known, half = slice(frozen.size), plan.matches // 2
     pairs = rating_pairs(
-        ratings.rating, ratings.deviation, counts, half, rng, anchors=frozen == ANCHOR, met=met[known, known]
+        ratings.rating, ratings.deviation, counts, half, rng, anchors=frozen == ANCHOR, pair_games=pair_games[known, known]
     )
     swapped = pairs[:, ::-1]
-    np.add.at(met, tuple(np.concatenate((pairs, swapped)).T), 1.0)
-    np.add.at(met, tuple(np.concatenate((swapped, pairs)).T), 1.0)
+    np.add.at(pair_games, tuple(np.concatenate((pairs, swapped)).T), 1.0)
+    np.add.at(pair_games, tuple(np.concatenate((swapped, pairs)).T), 1.0)
     near = rng.choice(np.argsort(np.abs(ratings.rating - entries[LEARNER].rating))[:10], plan.matches)
     trained = np.stack((np.full(near.size, frozen.size - 1), near), axis=1)
     trained[1::2] = trained[1::2, ::-1]

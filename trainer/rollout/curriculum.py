@@ -40,7 +40,9 @@ class CurriculumSchedule:
         with_stages = [environment for environment in environments if supports(environment, CurriculumEnvironment)]
         if not with_stages:
             name = environments[0].spec.name
-            raise ConfigError(f"curriculum.matches is {settings.matches}, but {name} has no curriculum stages: set it to 0")
+            raise ConfigError(
+                f"curriculum.matches is {settings.matches}, but {name} has no curriculum stages: set it to 0"
+            )
         full_game = with_stages[0].stage
         first = replace(full_game, team_share=settings.team_share, map_share=settings.map_share)
         return cls(with_stages, Curriculum(first, full_game, settings.matches))

@@ -41,5 +41,5 @@ def population_win_rates(predict: Predict, players: int, population: IntArray) -
         other = block[:, None] != population
         points = (expected.reshape(block.size, population.size) * other).sum(axis=1)
         opponents = other.sum(axis=1)
-        rates += [float(won / met) if met else None for won, met in zip(points, opponents, strict=True)]
+        rates += [float(won / count) if count else None for won, count in zip(points, opponents, strict=True)]
     return rates

@@ -67,9 +67,9 @@ class PairRecords:
         score = np.where(home == low, games.score[different], 1.0 - games.score[different])
         # Pairs are numbered within the players that occur, so that codes stay small enough for lookup tables.
         players = distinct(self.low, self.high, np.array(games.players, dtype=np.int64))
-        stored, met = _codes(players, self.low, self.high), _codes(players, low, high)
-        codes = distinct(stored, met)
-        cell = indices(codes, met)
+        stored, reported = _codes(players, self.low, self.high), _codes(players, low, high)
+        codes = distinct(stored, reported)
+        cell = indices(codes, reported)
         new = arithmetic.count_results(cell, score, learning, codes.size)
         # Each training match discounts the older record of its pair, because a learner changes.
         discount = np.power(arithmetic.DECAY, np.bincount(cell, weights=learning, minlength=codes.size))
@@ -98,8 +98,8 @@ class PairRecords:
         players = distinct(self.low, self.high)
         low, high = np.minimum(games.home, games.away), np.maximum(games.home, games.away)
         different = low != high
-        met = np.isin(_codes(players, self.low, self.high), _codes(players, low[different], high[different]))
-        return PairRecords(*(column[met] for column in self._columns()))
+        played = np.isin(_codes(players, self.low, self.high), _codes(players, low[different], high[different]))
+        return PairRecords(*(column[played] for column in self._columns()))
 
     def counts(self) -> dict[Pair, PairCount]:
         """Return the records by pair."""
@@ -168,12 +168,12 @@ def against(
     opponent_ids = np.array(opponents, dtype=np.int64)
     # An id above all others is found one past the end, so the index is clamped and the ids are compared.
     index = np.minimum(np.searchsorted(others, opponent_ids, sorter=order), max(len(records) - 1, 0))
-    met = others[order][index] == opponent_ids if len(records) else np.zeros(opponent_ids.size, dtype=np.bool_)
-    found = order[index[met]]
+    known = others[order][index] == opponent_ids if len(records) else np.zeros(opponent_ids.size, dtype=np.bool_)
+    found = order[index[known]]
 
     def column(own: NDArray[Any], turned: NDArray[Any]) -> NDArray[Any]:
         cells = np.zeros(opponent_ids.size, dtype=own.dtype)
-        cells[met] = np.where(low, own, turned)[found]
+        cells[known] = np.where(low, own, turned)[found]
         return cells
 
     return _as_counts(records, column)
@@ -201,7 +201,7 @@ def _as_counts(
     return counts, view(records.matches, records.matches)
 
 
-def met(session: Session, environment: str, players: Sequence[int]) -> csr_array:
+def pair_games(session: Session, environment: str, players: Sequence[int]) -> csr_array:
     """Return the sparse (P, P) numbers of matches between P players up to the last closed period."""
     columns: tuple[SQLColumnExpression[Any], ...] = Payoff.low_id, Payoff.high_id, Payoff.matches
     query = select(*columns).where(Payoff.environment == environment)

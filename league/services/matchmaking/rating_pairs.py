@@ -137,7 +137,7 @@ def plan_pairs(
         count,
         rng,
         anchors=np.array([population.members[index].kind == "baseline" for index in indices], dtype=np.bool_),
-        met=_load_met(session, population, indices),
+        pair_games=_load_pair_games(session, population, indices),
         max_deviation=max_deviation,
     )
     return PairPlan(indices[pairs].tolist(), record, PAIRING, None)
@@ -150,8 +150,8 @@ def _plan_entry(
     pool = pfsp.opponent_pool(population, member.signature, evaluator.unplayable)
     rule = f"neighbours of {member.name} in a Thompson sample of the ratings; pairs with fewer games first"
     candidates = np.concatenate(([own], pool.indices)).astype(np.int64)
-    met, ratings = _load_met(session, population, candidates), population.ratings
-    pairs = pairs_with(0, ratings.rating[candidates], ratings.deviation[candidates], count, rng, met=met)
+    pair_games, ratings = _load_pair_games(session, population, candidates), population.ratings
+    pairs = pairs_with(0, ratings.rating[candidates], ratings.deviation[candidates], count, rng, pair_games=pair_games)
     return PairPlan(candidates[pairs].tolist(), _record(population, pool, ENTRY, rule), ENTRY, None)
 
 
@@ -177,11 +177,11 @@ def _record(population: Population, pool: OpponentPool, branch: str, rule: str) 
     return DistributionRecord.of(content)
 
 
-def _load_met(session: Session, population: Population, indices: NDArray[np.int64]) -> csr_array:
+def _load_pair_games(session: Session, population: Population, indices: NDArray[np.int64]) -> csr_array:
     """Return (P, P) numbers of matches between players; pairs with fewer matches are preferred."""
     return population.cached(
-        ("met", indices.tobytes()),
-        lambda: pair_records.met(session, population.environment, population.ids[indices].tolist()),
+        ("pair_games", indices.tobytes()),
+        lambda: pair_records.pair_games(session, population.environment, population.ids[indices].tolist()),
     )
 
 

@@ -63,24 +63,24 @@ def test_bad_rating_pair_columns_are_refused_by_name():
         rating_pairs([1500, 1500], [50, 5], [0, 0], -1, rng)
     with refused(ValueError, 2, 1):
         rating_pairs([1500, 1500], [50, 5], [0], 1, rng)
-    with refused(ValueError, "met", "(1, 2)"):
-        rating_pairs([1500, 1500], [50, 5], [0, 0], 1, rng, met=[[0, 0]])
+    with refused(ValueError, "pair_games", "(1, 2)"):
+        rating_pairs([1500, 1500], [50, 5], [0, 0], 1, rng, pair_games=[[0, 0]])
 
 
 def test_pairs_that_have_not_met_are_preferred():
     ratings, games = [1000.0, 1010.0, 1150.0], [0, 5, 5]
-    met = np.zeros((3, 3))
+    pair_games = np.zeros((3, 3))
     rng = np.random.default_rng(0)
-    assert rating_pairs(ratings, [0.0] * 3, games, 1, rng, met=met).tolist() == [[0, 1]]
-    met[0, 1] = met[1, 0] = 2.0  # 10 points and two games at 50 are nearer than 150 points, three are not
-    assert rating_pairs(ratings, [0.0] * 3, games, 1, rng, met=met).tolist() == [[0, 1]]
-    met[0, 1] = met[1, 0] = 3.0
-    assert rating_pairs(ratings, [0.0] * 3, games, 1, rng, met=met).tolist() == [[0, 2]]
+    assert rating_pairs(ratings, [0.0] * 3, games, 1, rng, pair_games=pair_games).tolist() == [[0, 1]]
+    pair_games[0, 1] = pair_games[1, 0] = 2.0  # 10 points and two games at 50 are nearer than 150 points, three are not
+    assert rating_pairs(ratings, [0.0] * 3, games, 1, rng, pair_games=pair_games).tolist() == [[0, 1]]
+    pair_games[0, 1] = pair_games[1, 0] = 3.0
+    assert rating_pairs(ratings, [0.0] * 3, games, 1, rng, pair_games=pair_games).tolist() == [[0, 2]]
 
 
 def test_the_next_round_of_a_request_remembers_the_one_before():
     pairs = rating_pairs(
-        [1500.0, 1510.0, 1545.0, 1555.0], [0.0] * 4, [0] * 4, 4, np.random.default_rng(0), met=np.zeros((4, 4))
+        [1500.0, 1510.0, 1545.0, 1555.0], [0.0] * 4, [0] * 4, 4, np.random.default_rng(0), pair_games=np.zeros((4, 4))
     )
     assert {frozenset(pair) for pair in pairs[:2].tolist()} == {frozenset((0, 1)), frozenset((2, 3))}
     assert {frozenset(pair) for pair in pairs[2:].tolist()} != {frozenset((0, 1)), frozenset((2, 3))}
@@ -155,10 +155,10 @@ def test_certain_ratings_meet_equals_uncertain_ones_meet_all():
 
 
 def test_repeated_pairs_come_later_within_a_call():
-    met = np.zeros((3, 3))
-    met[0, 1] = met[1, 0] = 10.0
+    pair_games = np.zeros((3, 3))
+    pair_games[0, 1] = pair_games[1, 0] = 10.0
     level = [1500.0] * 3
-    pairs = pairs_with(0, level, [0.0] * 3, 12, np.random.default_rng(0), met=met)
+    pairs = pairs_with(0, level, [0.0] * 3, 12, np.random.default_rng(0), pair_games=pair_games)
     assert pairs[:10, 1].tolist() == [2] * 10
     assert set(pairs[10:, 1].tolist()) == {1, 2}
 

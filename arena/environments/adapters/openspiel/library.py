@@ -82,8 +82,8 @@ def require_names(name: str, game: "Game") -> None:
         "its information states are incomplete": has_information_states(game)
         or kind.information == type(kind).Information.PERFECT_INFORMATION,
     }
-    for reason, met in rules.items():
-        if not met:
+    for reason, satisfied in rules.items():
+        if not satisfied:
             raise TooLargeForTablesError(
                 f"{name} has no tables: {reason}; choose another game, such as {PREFIX}kuhn_poker, or play this one "
                 "without exact values"
@@ -118,6 +118,6 @@ def _require_playable(name: str, game: "Game", pyspiel: ModuleType) -> None:
         "OpenSpiel does not provide its chance probabilities": kind.chance_mode != of.ChanceMode.SAMPLED_STOCHASTIC,
         "OpenSpiel has no information state tensor for it": tells,
     }
-    for reason, met in rules.items():
-        if not met:
+    for reason, satisfied in rules.items():
+        if not satisfied:
             raise GameError(f"{name} cannot be played here: {reason}; choose another game, such as {PREFIX}kuhn_poker")

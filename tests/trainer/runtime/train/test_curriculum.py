@@ -42,9 +42,7 @@ def test_lessons_grow_with_matches_are_not_reported_and_go_on_after_a_restart(wo
     assert spooled(tmp_path) == 0
     assert first.statistics.win_rates() == {}
     resumed = worker_of(client, duel("run.total_timesteps=5120"))
-    assert resumed.session._batches[0].stage == first.session._batches[0].stage, (
-        "matches are opened again as they were"
-    )
+    assert resumed.session._batches[0].stage == first.session._batches[0].stage, "matches are opened again as they were"
     resumed.run()
     told = shares(tmp_path)
     assert told == sorted(told)

@@ -65,7 +65,7 @@ def meet_mech(
     end = other + state.hp.shape[1] // 2
     # A shell at the end of its reach may not move at all: never divide by 0.
     scale = 1.0 / wp.max(length * length, 1.0e-12)
-    met = wp.int32(-1)
+    target = wp.int32(-1)
     place = wp.float32(NEVER)
     while other < end:
         if may_reach(state.position[env, other] - start, length + LARGEST_RADIUS) and state.hp[env, other] > 0.0:
@@ -73,10 +73,10 @@ def meet_mech(
             along = wp.clamp(wp.dot(apart, way) * scale, 0.0, 1.0)
             radius = hulls.hit_radius[other]
             if along < place and wp.length_sq(apart - along * way) <= radius * radius:
-                met = other
+                target = other
                 place = along
         other += 1
-    return met, place
+    return target, place
 
 
 @device_function
@@ -127,14 +127,14 @@ def fly_shell(
     if reach < length:
         way = reach / length * way
         length = reach
-    met, place = meet_mech(state, hulls, env, mech, start, way, length)
+    target, place = meet_mech(state, hulls, env, mech, start, way, length)
     # Only ground in front of the mech counts, so the search ends where the shell meets it.
     stopped = meet_ground(state, terrain, field, env, start, way, place)
     if stopped < NEVER:
         splash(state, hulls, arms, terrain, env, mech, weapon, start + stopped * way, -1)
-    elif met >= 0:
-        record_shell_hit(state, hulls, arms, env, mech, met, weapon, way)
-        splash(state, hulls, arms, terrain, env, mech, weapon, start + place * way, met)
+    elif target >= 0:
+        record_shell_hit(state, hulls, arms, env, mech, target, weapon, way)
+        splash(state, hulls, arms, terrain, env, mech, weapon, start + place * way, target)
     else:
         state.shell_position[env, mech, slot] = start + way
         state.shell_velocity[env, mech, slot] = velocity
