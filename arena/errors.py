@@ -60,6 +60,21 @@ class CheckpointError(ArenaError):
     code = "invalid-checkpoint"
 
 
+class OnnxModelError(ArenaError):
+    """An ONNX model is malformed, breaks a rule, or does not fit the game.
+
+    Attributes:
+        rule: The violated rule, with the offending value.
+        remedy: The remedy.
+    """
+
+    code = "invalid-onnx-model"
+
+    def __init__(self, rule: str, remedy: str) -> None:
+        self.rule, self.remedy = rule, remedy
+        super().__init__(f"{rule}: {remedy}")
+
+
 class NetworkModuleError(ArenaError):
     """A user-defined network module is missing, or breaks a rule for networks."""
 
