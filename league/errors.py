@@ -211,7 +211,7 @@ class HashMismatchError(LeagueError):
 
 
 class RefusedCheckpointError(LeagueError):
-    """Bytes are not a well-formed safetensors file."""
+    """Bytes are no well-formed safetensors file or ONNX model."""
 
     type, title, status = "refused-checkpoint", "refused checkpoint", 422
 

@@ -61,7 +61,7 @@ class CheckpointStore(Protocol):
         """
 
     def header(self, sha256: str) -> Header:
-        """Return a checkpoint's safetensors header, completing a pending upload.
+        """Return a checkpoint's header, completing a pending upload.
 
         Raises:
             UnknownCheckpointError: The store does not have it.
@@ -100,7 +100,7 @@ class CheckpointStore(Protocol):
         Raises:
             TooLargeError: The checkpoint exceeds the store's limit.
             HashMismatchError: The bytes do not match the hash.
-            RefusedCheckpointError: The bytes are not a safetensors file.
+            RefusedCheckpointError: The bytes are neither a safetensors file nor an ONNX model.
         """
 
     def listing(self) -> Iterator[Stored]:

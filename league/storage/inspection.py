@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from arena.checkpoint_rules import LARGEST_WEIGHT
 from league.errors import RefusedCheckpointError, UnknownCheckpointError
 from league.storage.base import CheckpointStore
+from league.storage.checkpoint_header import read_header
 from league.storage.policy_header import find_header_fault, is_policy, shown
-from league.storage.safetensors_header import Header, read_header
+from league.storage.safetensors_header import Header
 
 WAIT_S = 1.0
 """Maximum wait for another inspection, because reports share their threads with results."""

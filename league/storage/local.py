@@ -16,9 +16,10 @@ from typing import IO
 from arena.atomic_files import sync_folder
 from league.errors import UnknownCheckpointError
 from league.storage.base import Leftover, Stored
+from league.storage.checkpoint_header import read_header
 from league.storage.recordings import FOLDER, RecordingFolder
 from league.storage.refusals import folder_access, require_hash, require_size, unknown
-from league.storage.safetensors_header import Header, read_header
+from league.storage.safetensors_header import Header
 
 STALE_PART = timedelta(hours=1)
 """Part files of active uploads are written continuously, so older ones are abandoned."""
@@ -65,7 +66,7 @@ class Upload:
 
         Raises:
             HashMismatchError: The bytes do not match the hash.
-            RefusedCheckpointError: The bytes are not a safetensors file.
+            RefusedCheckpointError: The bytes are neither a safetensors file nor an ONNX model.
         """
         require_hash(self._sha256, self._hash.hexdigest(), self._size)
         self._file.flush()
@@ -159,7 +160,7 @@ class DirectoryStore:
         return _stored(self._path(sha256), self._stat(sha256))
 
     def header(self, sha256: str) -> Header:
-        """Return a checkpoint's safetensors header."""
+        """Return a checkpoint's header."""
         with self.open(sha256) as stream:
             return read_header(stream, os.fstat(stream.fileno()).st_size, sha256)
 

@@ -27,10 +27,11 @@ from league.errors import (
     UnknownCheckpointError,
 )
 from league.storage.base import Leftover, Stored
+from league.storage.checkpoint_header import read_header
 from league.storage.recordings import RecordingBucket
 from league.storage.refusals import require_hash, require_size, unknown
 from league.storage.s3_client import Bucket, BucketAddress, Hashing, NoSuchObjectError
-from league.storage.safetensors_header import Header, read_header
+from league.storage.safetensors_header import Header
 
 ADDRESS_S = 3600
 """Lifetime of a presigned URL; a transfer that has started may finish later."""
@@ -115,7 +116,7 @@ class S3Store:
             UnknownCheckpointError: There is no upload, and the store does not have the checkpoint.
             TooLargeError: The upload exceeds the store's limit.
             HashMismatchError: The uploaded bytes do not match the hash.
-            RefusedCheckpointError: The upload is not a safetensors file.
+            RefusedCheckpointError: The upload is neither a safetensors file nor an ONNX model.
         """
         refusal: LeagueError | None = None
         # A repeated upload leaves several objects; the first valid one is published.
@@ -158,7 +159,7 @@ class S3Store:
         return Stored(sha256, entry.size_bytes, entry.touched_at)
 
     def header(self, sha256: str) -> Header:
-        """Return a checkpoint's safetensors header, completing a pending upload."""
+        """Return a checkpoint's header, completing a pending upload."""
         try:
             size = self.find(sha256).size_bytes
         except UnknownCheckpointError:

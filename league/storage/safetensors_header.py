@@ -10,8 +10,9 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
+from arena.onnx.protobuf import Readable
 from league.errors import RefusedCheckpointError
 
 _LENGTH_BYTES = 8
@@ -31,13 +32,6 @@ _FOREIGN = (
 )
 
 
-class Readable(Protocol):
-    """Sequential reader."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next `size` bytes, fewer at the end."""
-
-
 @dataclass(frozen=True)
 class StoredTensor:
     """Type, shape and size of one tensor."""
@@ -49,29 +43,29 @@ class StoredTensor:
 
 @dataclass(frozen=True)
 class Header:
-    """Header of a well-formed safetensors file; tensors are in the order of their bytes, without gaps."""
+    """Header of a well-formed file; tensors are in the order of their bytes, without gaps. An ONNX model has none."""
 
     metadata: Mapping[str, str]
     tensors: Mapping[str, StoredTensor]
 
 
-def read_header(stream: Readable, size: int, name: str) -> Header:
+def read_header(start: bytes, stream: Readable, size: int, name: str) -> Header:
     """Return the header of a safetensors file after checking that the file is well-formed.
 
     Args:
-        stream: The file at its start; only the header is read.
+        start: First 8 bytes of the file.
+        stream: The file after these; only the header is read.
         size: Size of the whole file in bytes.
         name: Name of the file in errors.
 
     Raises:
         RefusedCheckpointError: The file is not a well-formed safetensors file.
     """
-    start = stream.read(_LENGTH_BYTES)
     try:
         return _checked_header(start, stream, size)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         rule = _foreign_kind(start) or f"not a well-formed safetensors file ({_line(error)})"
-        raise RefusedCheckpointError(name, rule, "save it with safetensors and upload that file") from error
+        raise RefusedCheckpointError(name, rule, "save it with safetensors or as ONNX") from error
 
 
 def _checked_header(start: bytes, stream: Readable, size: int) -> Header:

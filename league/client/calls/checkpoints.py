@@ -21,7 +21,7 @@ class CheckpointCalls:
 
         Raises:
             HashMismatchError: The bytes do not match the hash.
-            RefusedCheckpointError: The bytes are not a safetensors file.
+            RefusedCheckpointError: The bytes are neither a safetensors file nor an ONNX model.
         """
         path = f"/checkpoints/{sha256}"
         size_bytes = len(checkpoint) if isinstance(checkpoint, bytes) else checkpoint.stat().st_size

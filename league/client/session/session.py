@@ -229,7 +229,7 @@ class Session:
         return self._download(player.checkpoint)
 
     def publish(self, checkpoint: Path | bytes, step: int) -> None:
-        """Publish a safetensors file as a snapshot of the learner. It is on disk when the call returns.
+        """Publish a safetensors file or ONNX model as a snapshot of the learner. It is on disk when the call returns.
 
         Args:
             checkpoint: The file or its bytes. Publishing the same bytes and step again has no effect.

@@ -9,6 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 from kept_stores import MAX_BYTES, SOON, Kept, place
 from league_scene import Scene, safetensors, sha256
+from onnx import helper
+from onnx_models import FLOAT, linear, model
 from refused import refused
 
 from league import wire
@@ -66,6 +68,18 @@ def test_store_rejects_a_file_that_is_not_safetensors(league: LeagueClient, kept
         league.upload(data, sha256(data))
     assert "\n" not in str(refusal.value)
     assert kept.names() == []
+
+
+def test_onnx_model_round_trips_and_one_with_a_custom_operator_is_refused(league: LeagueClient, kept: Kept) -> None:
+    data = linear(6, "answer", 5, signature="recall-1")
+    league.upload(data, sha256(data))
+    assert league.download(sha256(data)) == data
+    assert kept.store.header(sha256(data)).metadata == {"signature": "recall-1"}
+    node = helper.make_node("Attend", ["observation"], ["answer_logits"], domain="com.lab")
+    wrong = model([node], [("observation", FLOAT, ["B", 5])], [("answer_logits", FLOAT, ["B", 5])]).SerializeToString()
+    with refused("refused-checkpoint", sha256(wrong), "'Attend'"):
+        league.upload(wrong, sha256(wrong))
+    assert kept.names() == [place(sha256(data))]
 
 
 def test_a_checkpoint_above_the_limit_is_refused_before_it_is_sent(

@@ -30,8 +30,8 @@ from league.errors import (
     TooLargeError,
     UnsatisfiableRangeError,
 )
+from league.storage.checkpoint_header import read_header
 from league.storage.local import DirectoryStore
-from league.storage.safetensors_header import read_header
 
 
 @pytest.fixture

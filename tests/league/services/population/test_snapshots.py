@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from league_scene import ON_SQLITE, Scene, result, safetensors, sha256
+from onnx_models import linear
 from refused import refused
 from sqlalchemy import event
 
@@ -215,8 +216,8 @@ def test_a_snapshot_keeps_its_metadata(scene: Scene) -> None:
 
 
 @ON_SQLITE
-def test_a_policy_of_another_environment_is_refused_naming_both(scene: Scene) -> None:
-    data = safetensors(1, signature="chess-1")
+@pytest.mark.parametrize("data", [safetensors(1, signature="chess-1"), linear(6, "move", 3, signature="chess-1")])
+def test_a_policy_of_another_environment_is_refused_naming_both(scene: Scene, data: bytes) -> None:
     scene.client.upload(data, sha256(data))
     request = wire.PlayerCreate(learner_id=scene.learner.id, checkpoint=sha256(data), step=1)
     with refused("signature-mismatch", "chess-1", "rps-1"):
