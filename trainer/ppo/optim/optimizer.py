@@ -125,7 +125,8 @@ class FlatAdamW:
             found = {name: each.grad for name, each in self._named.items() if each.grad is not None}
             if len(found) < len(self._named):
                 self.flat_gradient.zero_()
-            torch._foreach_copy_([self._gradients[name] for name in found], list(found.values()))
+            if found:  # a rank may have no decisions, and torch rejects empty lists
+                torch._foreach_copy_([self._gradients[name] for name in found], list(found.values()))
             for name, each in self._named.items():
                 each.grad = self._gradients[name]
         return self.flat_gradient

@@ -73,6 +73,14 @@ def test_steps_equal_torch_adamw(network, factor, decay):
         torch.testing.assert_close(parameter, theirs[name])
 
 
+@pytest.mark.usefixtures("_either_layout")
+def test_a_minibatch_without_decisions_has_gradient_0(network):
+    optimizer = FlatAdamW(trainable_parameters(network), SETTINGS)
+    step(optimizer, optimizer._named, 0)
+    optimizer.zero_grad()
+    assert not optimizer.collect_gradient().any()
+
+
 def test_parameters_are_disjoint_aligned_views_of_flat_storage(network):
     named = trainable_parameters(network, [WeightedLoss("Next", 1.0, NextObservationLoss(network))])
     optimizer = FlatAdamW(named, SETTINGS)
