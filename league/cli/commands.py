@@ -13,6 +13,9 @@ _COMMANDS = {
         "Run a whole league on this machine: server, trainer, evaluator and live standings.",
         _RUN,
     ),
+    "demo": LazyCommand(
+        "league.cli.demo.command:app", "Serve a league with a week of simulated history, to try the dashboard.", _RUN
+    ),
     "serve": LazyCommand("league.cli.serve:app", "Run the league server.", _RUN),
     "settings": LazyCommand("league.cli.serve:app", "List the server's settings with their values and defaults.", _RUN),
     "standings": LazyCommand(

@@ -58,7 +58,7 @@ def serve(host: Host = None, port: Port = None, home: Home = None, database_url:
     settings = Settings.load(host=host, port=port, home=home, database_url=database_url)
     with bind.take(settings.host, settings.port) as listener:
         prepare(settings)
-        _run(settings, listener)
+        run(settings, listener)
 
 
 @app.command("settings", epilog="Example: LEAGUE_PORT=8001 league settings")
@@ -109,7 +109,8 @@ def require_token_beyond_loopback(settings: Settings) -> None:
             tokens.require_closed_or_loopback(session, settings)
 
 
-def _run(settings: Settings, listener: socket.socket) -> None:
+def run(settings: Settings, listener: socket.socket) -> None:
+    """Serve a prepared league until SIGINT or SIGTERM."""
     # Imported here because the web framework would slow the start of every other command.
     import uvicorn
 

@@ -3,6 +3,15 @@
 Those of trainers are in `trainer.config`.
 """
 
-from league.settings.model import CLIENT_SIDE, FROM_FILES, LONGEST_DAYS, ReplayConfig, Setting, Settings, is_loopback
+from league.settings.model import (
+    CLIENT_SIDE,
+    FROM_FILES,
+    LONGEST_DAYS,
+    PREFIX,
+    ReplayConfig,
+    Setting,
+    Settings,
+    is_loopback,
+)
 
-__all__ = ["CLIENT_SIDE", "FROM_FILES", "LONGEST_DAYS", "ReplayConfig", "Setting", "Settings", "is_loopback"]
+__all__ = ["CLIENT_SIDE", "FROM_FILES", "LONGEST_DAYS", "PREFIX", "ReplayConfig", "Setting", "Settings", "is_loopback"]

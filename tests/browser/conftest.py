@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import big_league
 import pytest
 from fastapi.testclient import TestClient
 from live_server import listening
 
 from league import wire
-from league.api.dependencies import clock, get_clock
 from league.app import create_app
 from league.auth import Scope
+from league.cli.demo.history import simulate
+from league.cli.demo.simulation import Scale, SimulatedLeague
 from league.client import LeagueClient
 from league.db import schema
 from league.db.engine import Database
@@ -33,6 +33,14 @@ ARGUMENTS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+)
+FORTNIGHT = Scale(
+    rounds=20,
+    round_length=timedelta(hours=18),
+    snapshots={"main": 4, "main-exploiter": 3, "league-exploiter": 3},
+    heartbeats=6,
+    rating_leases=100,
+    training_leases=12,
 )
 PATIENCE_MS = 20_000
 """A test's machine may be busy with others; nothing here measures time but what a browser says of itself."""
@@ -53,7 +61,7 @@ class Served:
     """A league that listens: its address, what is in it, and a token of each scope."""
 
     url: str
-    league: big_league.BigLeague
+    league: SimulatedLeague
     tokens: dict[str, str]
 
     def client(self) -> LeagueClient:
@@ -91,8 +99,9 @@ def served(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     """Play the league once, on a clock that is behind and catches up, then serve it on the real one."""
     home = tmp_path_factory.mktemp("league")
     settings = Settings.load(home=home, aggregation_interval_s=3600.0, token_memory_s=0.0)
-    played = play(settings)
     database = Database(settings.database_address)
+    schema.upgrade(database)
+    played = simulate(settings, FORTNIGHT)
     with database.write() as session:
         now = datetime.now(UTC)
         made = {scope.word: tokens.create(session, scope.word, scope.word, Cause("test", "", now)) for scope in Scope}
@@ -100,25 +109,6 @@ def served(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     app = create_app(settings)
     with TestClient(app), listening(app) as url:
         yield Served(url, played, made)
-
-
-def play(settings: Settings) -> big_league.BigLeague:
-    database = Database(settings.database_address)
-    schema.upgrade(database)
-    database.close()
-    behind = big_league.ROUNDS * big_league.ROUND
-
-    def advance(passed: timedelta) -> None:
-        nonlocal behind
-        behind -= passed
-
-    async def read() -> datetime:
-        return datetime.now(UTC) - behind
-
-    app = create_app(settings)
-    app.dependency_overrides |= {clock: read, get_clock: lambda: read}
-    with TestClient(app) as http:
-        return big_league.play(http, advance)
 
 
 @pytest.fixture

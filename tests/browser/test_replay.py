@@ -2,17 +2,16 @@
 
 import gzip
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from big_league import ENVIRONMENT
 from recordings import make_recording, make_steps
 
-from arena.replay import pack_recording, read_recording
+from arena.replay import pack_recording
 from arena.replay.render.palette import TEAMS
 from arena.seeding import match_seed
 from league import wire
+from league.cli.demo.simulation import ENVIRONMENT, recorded_match
 
 pytestmark = pytest.mark.browser
 
@@ -24,7 +23,7 @@ CLOCK, TIME, BATTLEFIELD = "[data-clock]", "[data-time]", "[data-battlefield]"
 
 @pytest.fixture
 def recording() -> Any:
-    return read_recording(Path(__file__).with_name("mech-company.replay.json.gz"))
+    return recorded_match()
 
 
 @pytest.fixture
