@@ -108,6 +108,7 @@ class Fit:
         weight = np.bincount(players, minlength=self.rating.size)[:, None] / players.size
 
         def times(right: FloatArray) -> FloatArray:
+            # The covariance of r_i - m: the mean of the K players is subtracted on both sides of the product.
             product = self._times(right - weight * right.sum(axis=0))
             return np.asarray(product - (weight * product).sum(axis=0))
 
@@ -224,6 +225,7 @@ class _Pattern:
         row[free] = np.arange(free.size)
         inside = (row[one] >= 0) & (row[other] >= 0)
         low, high, own = row[one[inside]], row[other[inside]], np.arange(free.size)
+        # One code per entry, row by row. Each edge has two entries, and pairs that repeat share theirs.
         code = np.concatenate((own, low, high)) * free.size + np.concatenate((own, high, low))
         entries, slot = np.unique(code, return_inverse=True)
         starts = np.searchsorted(entries, np.arange(free.size + 1) * free.size)
@@ -342,6 +344,7 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
     solver = _Solver()
     probes = _probes(child, parent[child], theta.size)[free]
     solution = np.zeros_like(probes)
+    # A draw between equals has the information 1/4, so n virtual draws have the variance 4 / n.
     step = known = _LineageStep(0.0, 4.0 / config.parent_draws)
     correlation = 0.0
     for _ in range(_LEARNING_ROUNDS):
@@ -350,6 +353,7 @@ def _learn(theta: FloatArray, pairs: PairCounts, free: IntArray, parent: IntArra
         )
         # A rough mode is enough, because the next round changes the prior. Only the ascent after the loop is exact.
         _newton_ascent(posterior, theta, _LEARNING_TOLERANCE, solver, _ROUGH_TOLERANCE)
+        # Starts from the last solution, because the matrix changes little from round to round.
         solution = solver.solved(posterior.curvature(theta), probes, _PROBE_TOLERANCE, solution)
         # E-step: without the uncertainty of the steps, their variance would be underestimated.
         unsure = float((probes * solution).sum())

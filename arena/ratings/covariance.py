@@ -201,6 +201,7 @@ def _diagonal(times: Times, near: Sparse) -> FloatArray:
     total, squares = np.zeros(size), np.zeros(size)
     for _ in range(_PROBES // _BLOCK):
         signs: FloatArray = rng.choice(np.array([-1.0, 1.0]), (size, _BLOCK))
+        # Only the difference from the approximation is estimated at random: it is small, and so is its variance.
         rest: FloatArray = signs * (times(signs, _NEARLY) - factor @ (factor.T @ signs) - near.times(signs, _NEARLY))
         total += rest.sum(axis=1)
         squares += np.square(rest).sum(axis=1)

@@ -153,10 +153,13 @@ class Posterior:
         """Return the Fisher information plus the prior's precision, (P (1 + 2k))^2; anchors' ratings are held."""
         parameters, chance = point.parameters, expit(point.log_odds)
         weight = self.pairs.games * np.maximum(chance * (1.0 - chance), WEIGHT_FLOOR)
+        # The effects are integrated out: the variance of an effect adds to that of its pair's score.
         weight /= 1.0 + self.prior.effect * weight
         gradients = self.gradients(parameters, self.pairs.low, self.pairs.high)
+        # Square roots of the weights, because the matrix is root' root.
         gradients.data *= np.repeat(np.sqrt(weight), 2 * parameters.shape[1])
         own = np.empty_like(parameters)
+        # An anchor has no gradient. Any precision keeps its row regular, and its solution 0.
         own[:, 0] = np.where(self.free, self.precision, 1.0)
         own[:, 1:] = self._position_precision()
         return Information(vstack((gradients, self._step_gradients(parameters.shape)), format="csr"), own.reshape(-1))

@@ -41,5 +41,6 @@ def acquire(session: Session, task: str, candidate: str, now: datetime, term_s: 
 
 def release(session: Session, candidate: str, task: str | None = None) -> None:
     """Release one lease of the candidate, or all of them, so that another process can take over at once."""
+    # Only its own: another process may have taken over a lease that expired.
     own_leases = delete(LeaderLease).where(LeaderLease.holder == candidate)
     session.execute(own_leases if task is None else own_leases.where(LeaderLease.duty == task))

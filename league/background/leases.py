@@ -28,6 +28,7 @@ class ExpireLeasesTask(PeriodicTask):
 
     def run_once(self) -> None:
         """Settle all leases that have expired."""
+        # The pause between two batches lets other writers in, which matters with SQLite's single one.
         while not self.interrupted(PAUSE_S):
             with self._database.write() as session:
                 settled = leases.sweep(session, self._clock(), LEASES_PER_TRANSACTION)

@@ -122,6 +122,7 @@ class operation(Generic[P, T]):  # noqa: N801 - a decorator
     @property
     def result(self) -> type[T]:
         """Type of the result."""
+        # The return annotation is Steps[T], which stands for Generator[Call, Received, T].
         result: type[T] = get_args(self.plan.__annotations__["return"])[2]
         return result
 
@@ -175,6 +176,7 @@ class iterator_of(Generic[P, T]):  # noqa: N801 - reads like `operation`
         return self._documented(iterate, AsyncIterator)
 
     def _arguments(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, Any]:
+        # None stands for the client: `bind` turns positional arguments into names, so that `cursor` can be replaced.
         _, *given = inspect.signature(self._plan).bind(None, *args, **kwargs).arguments.items()
         return {"limit": PAGE_SIZE, **dict(given)}
 

@@ -75,6 +75,7 @@ class RecordingFolder:
         with folder_access(self._folder, "written"):
             if not self._folder.is_dir():
                 self._folder.mkdir(parents=True, exist_ok=True)
+                # The entry of a new folder is durable only after its parent was synced.
                 sync_folder(self._folder.parent)
             write_atomically(self._path(key), content)
 

@@ -70,6 +70,7 @@ class Coordinator:
     def receive(self, on_match: Callable[[CollectedMatch], None], policy: Policy) -> None:
         """Receive a report from each other rank; `on_match` gets the matches in it."""
         self.states = []
+        # Rank 0 has no message, but a gather is collective. Its own part is left out of the result.
         self._reports = [RankReport.model_validate_json(each) for each in self._ranks.all_gather_bytes(b"")[1:]]
         for report in self._reports:
             for match in report.matches:

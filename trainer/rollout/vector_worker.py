@@ -280,6 +280,7 @@ class VectorWorker:
         values = self.agents.learner.gather(observation.values)[rows]
         active = self.agents.learner.gather_active(observation)[rows]
         state = RecurrentState(*(part[rows] for part in self.state))
+        # The final observation continues its episode, so no state is reset before the value is predicted.
         all_rows = torch.ones_like(active)
         buffer.final_value[t, rows] = self.actor.predict_values(values, state, ~all_rows, all_rows)
         # An agent that was dead at the limit has no state to bootstrap from.
@@ -309,6 +310,7 @@ def _to_host(columns: Sequence[Shaped[Tensor, " E"]]) -> list[NDArray[np.generic
     """Copy columns to the host; from a device in one transfer."""
     if columns[0].device == HOST:
         return [column.numpy() for column in columns]
+    # Stacked as float64, which represents every flag, count and score of the columns exactly.
     return list(torch.stack([column.double() for column in columns]).cpu().numpy())
 
 

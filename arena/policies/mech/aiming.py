@@ -52,6 +52,7 @@ def find_target(senses: Percept) -> Target:
     """Return the nearest enemy in sight, else the nearest known one."""
     visible, known = senses.hostile & senses.in_sight, senses.hostile[0]
     slot = known.long() - 1
+    # Contacts are sorted by distance, so the last write is that of the nearest.
     for index in reversed(range(len(visible))):
         slot = slot.masked_fill(visible[index], index)
     clamped_slot = slot.clamp(min=0).unsqueeze(0)

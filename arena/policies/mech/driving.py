@@ -53,6 +53,7 @@ class Progress(NamedTuple):
     side: Float[Tensor, " R"]
 
 
+# The infinite distance makes the first decision count as progress.
 BLANK: Float[Tensor, " fields"] = torch.tensor([math.inf, 0.0, 0.0, -1.0])
 """Initial progress."""
 

@@ -154,6 +154,8 @@ class Session:
             while not self.should_stop:
                 match = self._queue.take(datetime.now(UTC))
                 if match is not None:
+                    # Wakes the background thread at half of the queue, so that new leases arrive before the last match
+                    # starts.
                     if len(self._queue) <= self._settings.prefetch // 2:
                         self._changed.notify_all()
                     return match
@@ -210,6 +212,7 @@ class Session:
                 learner_step=self.step,
                 **fields,
             )
+            # Under the lock: the background thread replaces the spool's file when it rotates.
             self._spool.append(result)
             self._spool.sync()
 
@@ -293,6 +296,7 @@ class Session:
         if now >= self._deliver_at:
             self._deliver()
             self._deliver_at = now + POLL_S
+        # Leases of a crashed process are released only after its results were delivered.
         self._release(self._stale_leases)
         self._stale_leases = []
         self._release_unplayable()
@@ -311,6 +315,8 @@ class Session:
             except LeagueError as error:
                 if not may_succeed_later(error):
                     raise
+                # The answer None leaves the batch in the spool. An error would make the spool split it in search of a
+                # bad result.
                 unavailable.append(error)
                 return None
 
@@ -328,6 +334,7 @@ class Session:
         answer = self._client.heartbeat(self.worker.id, wire.Heartbeat(learners=[progress]))
         self._heartbeat_at = time.monotonic() + max(self.worker.heartbeat_s, answer.next_heartbeat_s)
         with self._changed:
+            # A decision about an earlier step was made before the league knew the newest snapshot.
             due = [each for each in answer.decisions if each.since_step == self._snapshot_step]
             self.decision = due[0] if due else None
             if answer.command != "continue":
@@ -348,12 +355,14 @@ class Session:
             self_play=self._settings.self_play,
         )
         try:
+            # Without the lock, which would stop the training loop for the time of the call.
             answer = self._client.lease(request)
         except WorkerQuarantinedError:
             self._lease_at = time.monotonic() + QUARANTINE_POLL_S
             raise
         with self._changed:
             self._queue.add(answer.items)
+            # On disk, so that the next process can release them if this one crashes.
             self._files.save_leases(self._queue.open_leases)
             if not answer.items:
                 self._lease_at = time.monotonic() + answer.next_poll_s
@@ -366,6 +375,7 @@ class Session:
             self._release(list(unplayable), list({each.player_id: each for each in unplayable.values()}.values()))
         except LeagueError:
             with self._changed:
+                # Sent again in the next round; a report of the same lease that arrived meanwhile is newer.
                 self._unplayable = unplayable | self._unplayable
             raise
 
@@ -401,6 +411,7 @@ class Session:
 
     def _last_calls(self, deadline: float) -> None:
         """Make the last calls; each is tried until it succeeds, is rejected, or the deadline has passed."""
+        # What cannot be repeated comes first, in case the deadline passes. Unused leases also expire by themselves.
         for call in (self._deliver, self._publish_waiting, self._release_all, self._send_heartbeat):
             while True:
                 try:

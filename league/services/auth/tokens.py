@@ -66,6 +66,7 @@ def create(
     _require_future(expires_at, cause.now)
     secret = secret or new_secret()
     row = {"name": name, "digest": digest(secret), "scope": scope, "created_at": cause.now, "expires_at": expires_at}
+    # One statement instead of a read and an insert: two concurrent calls cannot both create the name.
     statement = insert_into(session, Token).values(row).on_conflict_do_nothing().returning(Token.id)
     if session.scalar(statement) is None:
         way_out = f"choose another name, or renew that token with `league token renew {quote(name)}`"
@@ -135,6 +136,7 @@ def authenticate(session: Session | Connection, settings: Settings, secret: str 
         UnauthenticatedError: The token is missing, unknown, revoked or expired.
     """
     if secret is None:
+        # Asked at every request, so that the first token closes a server that is already running.
         if settings.on_loopback and not any_exists(session):
             return OPEN
         raise UnauthenticatedError(
@@ -178,6 +180,7 @@ def require(session: Session, name: str) -> Token:
     Raises:
         UnknownTokenError: There is no token of this name.
     """
+    # Locked, so that a concurrent renewal and revocation take effect one after the other, and never half of each.
     token = session.scalar(select(Token).where(Token.name == name).with_for_update())
     if token is None:
         raise UnknownTokenError(name, "no token has this name", "`league token list` lists them all")

@@ -185,6 +185,7 @@ def find_wrong_verdicts(session: Session, environment: str) -> list[int]:
     return [
         gate.id
         for gate in session.scalars(select(Gate).where(*decided).order_by(Gate.id))
+        # At the end of time no pair is pending any more, so each gate has its final verdict.
         if evaluate(session, gate, _END_OF_TIME).differs(gate)
     ]
 
@@ -252,6 +253,7 @@ def _decision(gate: Gate, scores: GateScores) -> Decision:
 @lru_cache(maxsize=_CACHED_VERDICTS)
 def _verdict(scores: bytes, numbers: SprtConfig) -> SprtResult:
     """Run the test on float64 scores; cached, because most gates are read far more often than they change."""
+    # Scores arrive as bytes, because arrays cannot be keys of a cache.
     return arithmetic.run_sprt(np.frombuffer(scores), numbers)
 
 

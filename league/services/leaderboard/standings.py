@@ -264,6 +264,7 @@ def _read(
     query = rated_players.rated(as_of).where(Player.environment == environment)
     logged: tuple[SQLColumnExpression[str | None], ...] = Player.standing, Player.call_sign
     if past is not None:
+        # A past standing is not in the player's row, but in the last audit event before the period was closed.
         change = Event.id == rated_players.last_change(past.closed_at)
         query = query.where(Player.created_at <= past.closed_at).outerjoin(Event, change)
         logged = rated_players.logged_standing(), rated_players.logged_call_sign()
@@ -320,6 +321,7 @@ def _win_rates(
     columns = ([values[name] for values in players] for name in ("rating", "deviation"))
     rating, deviation = (np.array(column, dtype=np.float64) for column in columns)
     ratings = Ratings(rating, deviation, np.zeros_like(rating))
+    # Learners are left out: their weights change, so the same player would score differently a minute later.
     frozen = [index for index, values in enumerate(in_play) if values["kind"] != "learner"]
     predictor = None
     if environment is not None:

@@ -147,7 +147,9 @@ def _recorded(ways: Sequence[ColumnElement[bool]], floor: int, end: int, limit: 
 def _among_all(ways: Sequence[ColumnElement[bool]], floor: int, end: int, limit: int) -> Select[int]:
     """Select the last ids of matches, with one index scan per assignment of sides."""
     ids = select(Match.id).where(Match.id >= floor, Match.id < end).order_by(Match.id.desc()).limit(limit)
+    # Each branch has the limit: its index scan stops there, while a condition with OR over both sides would scan more.
     found = union_all(*(select(ids.where(way).subquery()) for way in ways)).subquery()
+    # A match of a player against itself is found once for each side.
     return select(found.c.id).distinct().order_by(found.c.id.desc()).limit(limit)
 
 
@@ -197,6 +199,7 @@ def _read(session: Session, settings: Settings, ids: Iterable[int]) -> list[Matc
 
 def _rating_period() -> ScalarSelect[int]:
     """Select the rating period of a match."""
+    # Periods are ranges of match ids, so the first one that ends at or after the match includes it.
     took_in = select(Period.id).where(Period.environment == Match.environment, Period.last_match_id >= Match.id)
     current = took_in.where(Period.current_version(), Match.kind != counting.GATE)
     return current.order_by(Period.last_match_id, Period.id).limit(1).correlate(Match).scalar_subquery()

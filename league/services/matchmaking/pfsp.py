@@ -190,6 +190,7 @@ def _apply_role(
     """Return a role's distribution; if its rule fails, the default rule replaces it and a filter reports that."""
     try:
         return role_distribution(against, candidates, rules), ()
+    # A rule of a plugin may fail on one population after hours of training. The learner then goes on with the default.
     except ValueError as error:
         if isinstance(rules, MainExploiter):  # has no configured rule to replace
             raise

@@ -92,6 +92,7 @@ def choose_gate(
     """
     everything = population.cached("gates", lambda: _open_gates(session, population.environment))
     playable = [each for each in everything if each.id not in decided and _can_play(evaluator, each, population)]
+    # A person waits for these, so they take all pairs. Gates of the rule leave a share of the pairs to ratings.
     requested = [each for each in playable if not each.by_rule]
     if requested or (playable and rng.random() < rule_share):
         choices = requested or playable
@@ -121,6 +122,7 @@ def plan_pairs(
     """
     if evaluator.external is not None:
         return _plan_entry(session, population, evaluator, evaluator.external, count, rng)
+    # Sorted: the order of a set differs between processes, and the same seed must choose the same pool.
     signatures = sorted({*evaluator.signatures}) or [""]
     pools = [pfsp.opponent_pool(population, each, evaluator.unplayable) for each in signatures]
     # A signature with a single player has no pair.
@@ -149,6 +151,7 @@ def _plan_entry(
     member = population.members[own]
     pool = pfsp.opponent_pool(population, member.signature, evaluator.unplayable)
     rule = f"neighbours of {member.name} in a Thompson sample of the ratings; pairs with fewer games first"
+    # The external player is first, at the index 0 that `pairs_with` pairs with the others.
     candidates = np.concatenate(([own], pool.indices)).astype(np.int64)
     pair_games, ratings = _load_pair_games(session, population, candidates), population.ratings
     pairs = pairs_with(0, ratings.rating[candidates], ratings.deviation[candidates], count, rng, pair_games=pair_games)
@@ -199,6 +202,7 @@ def _can_play(evaluator: Evaluator, gate: OpenGate, population: Population) -> b
         return False
     if any(member.standing == "quarantined" for member in members):
         return False
+    # Only the process that entered an external player has its policy.
     externals = {index for index in two if population.members[index].kind == "external"}
     brought = set() if evaluator.external is None else {evaluator.external}
     return externals == brought and members[0].signature in evaluator.signatures

@@ -122,6 +122,7 @@ def _modified_matches(session: Session, environment: str) -> Iterator[int]:
     columns = Match.id, Match.payload_hash, Match.score, Match.decisions, Match.reason, Match.seed, Match.learner_step
     played = Behaviour.measure_set_id, Behaviour.home, Behaviour.away
     query = select(*columns, *played).outerjoin(Behaviour).where(Match.environment == environment).order_by(Match.id)
+    # Streamed, because the whole log need not fit in memory.
     for row in session.execute(query.execution_options(yield_per=_ROWS_AT_ONCE)):
         behaviour = None if row.home is None else Packed(row.measure_set_id, row.home, row.away)
         reported = row.score, row.decisions, row.reason, row.seed, row.learner_step
@@ -134,6 +135,7 @@ def _before_their_lease(session: Session, environment: str) -> Iterator[int]:
     columns = Match.id, Match.reported_at, Lease.granted_at
     early = select(*columns).join(Lease, Lease.id == Match.lease_id).where(Match.reported_at < Lease.granted_at)
     for match_id, reported_at, granted_at in session.execute(early.where(Match.environment == environment)):
+        # Subtracted here: SQLite stores times as text and has no difference of two of them.
         if granted_at - reported_at > _TOLERANCE:
             yield match_id
 
@@ -191,6 +193,7 @@ def _players(session: Session, environment: str) -> Iterator[Violation]:
         "call-sign": (Player.call_sign, rated_players.logged_call_sign()),
     }
     for what, (stored, logged) in columns.items():
+        # Not `!=`, which is unknown for NULL: a missing standing in the log must be found, too.
         differing = session.scalars(query.where(stored.is_distinct_from(logged)).order_by(Player.id)).all()
         if differing:
             finding = f"players whose {what} differs from the audit log: {_some(differing)}"

@@ -136,6 +136,7 @@ def _find(session: Session, request: wire.LearnerCreate) -> Learner | None:
 def _create(
     session: Session, settings: Settings, request: wire.LearnerCreate, caller: Principal, now: datetime
 ) -> None:
+    # New players follow, whose ids must commit in order. The lock also makes the checks below atomic.
     locks.acquire(session, Lock.POPULATION)
     if _find(session, request) is not None:  # created by a concurrent call while waiting for the lock
         return
@@ -149,6 +150,7 @@ def _create(
         session.add(environment)
     environment.signature = request.signature
     session.flush()
+    # Baselines are inserted past the unit of work, so the environment that they refer to is flushed before.
     _add_baselines(session, settings, request, now)
     row = {
         **request.model_dump(include={"name", "role", "environment", "signature"}),
@@ -193,6 +195,7 @@ def _add_baselines(session: Session, settings: Settings, request: wire.LearnerCr
         }
         for baseline in known
     ]
+    # An earlier learner of this environment may have added them.
     session.execute(insert_into(session, Player).values(rows).on_conflict_do_nothing())
 
 

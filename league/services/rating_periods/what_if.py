@@ -284,6 +284,7 @@ def _rerate(session: Session, environment: str, proposal: Proposal, reason: str)
 def _write(session: Session, environment: str, rerated: _Rerated, actor: str, reason: str, now: datetime) -> None:
     for period, entries, sides in zip(rerated.periods, rerated.entries, rerated.sides, strict=True):
         session.add(period)
+        # Ratings refer to the period's id, which the database assigns.
         session.flush()
         store.write(session, period.id, entries, sides.entries)
     pair_records.rewrite(session, environment, rerated.records)

@@ -84,6 +84,7 @@ class TabularGameEnv(SeededBatch):
         if bool(self._report["illegal"].any()):
             self._refuse()
         self._follow()
+        # Copies, because the next step overwrites the report.
         ended = self._report["terminated"].clone()
         score, decisions = self._report["score"].clone(), self._report["decisions"].clone()
         return StepResult(
@@ -116,6 +117,7 @@ class TabularGameEnv(SeededBatch):
 def tables(tree: GameTree) -> dict[str, NDArray[np.generic]]:
     """Return the arrays of `kernels.Game`."""
     moves, largest = TransitionTables.of(tree), abs(tree.home_return).max() or 1.0
+    # One more row than histories: a player that does not act sees zeros and has no legal action.
     idle = len(tree.side)
     return {
         "known": np.where(tree.acting, tree.information_state, idle).astype(np.int32),
@@ -129,6 +131,7 @@ def tables(tree: GameTree) -> dict[str, NDArray[np.generic]]:
         "outcome": moves.outcome.astype(np.int32),
         "terminal": tree.terminal,
         "decisions": tree.decisions,
+        # Subtracted, because negating the return of a draw would give -0.0.
         "reward": np.stack([tree.home_return, 0.0 - tree.home_return], axis=1).astype(np.float32),
         "score": 0.5 + tree.home_return / (2.0 * largest),
     }

@@ -140,6 +140,7 @@ class SequentialMatch(_Match):
             self._paid[agent] += state._cumulative_rewards[key]
             if not (state.terminations[key] or state.truncations[key]):
                 return agent
+            # Before the first removal, because removed agents can no longer be observed.
             if not shown and all(state.terminations[each] or state.truncations[each] for each in state.agents):
                 shown = True
                 self._cut = any(not state.terminations[each] for each in state.agents)
@@ -162,6 +163,7 @@ class SequentialMatch(_Match):
     def _pay_waiting(self, mover: int) -> None:
         """Pay the outstanding rewards of agents that wait for their turn; the acting agent already has its own."""
         for key in self._aec_state.agents:
+            # Private in PettingZoo: `last` returns these rewards only for the selected agent.
             if self._number[key] != mover:
                 self._paid[self._number[key]] += self._aec_state._cumulative_rewards[key]
 

@@ -60,6 +60,7 @@ class Struct:
 
     def point_at(self, tensors: Mapping[str, Tensor]) -> None:
         """Put other tensors of the same shapes and types behind the arrays: cheaper than a new struct."""
+        # Past Warp's attributes, which would wrap and check each tensor again.
         arrays = self.warp.__ctype__()
         for name, tensor in tensors.items():
             getattr(arrays, name).data = tensor.data_ptr()
@@ -160,6 +161,7 @@ def describe_terrain(config: MechConfig, pool: MapPool, device: torch.device) ->
 
 def _highest_around(heights: Tensor, cells: int) -> Tensor:
     """Highest entry (M, G, G) at most so many columns and rows away."""
+    # Pooling has no integer version on CPUs. Heights below 256 are exact in float32.
     return max_pool2d(heights.float(), 2 * cells + 1, stride=1, padding=cells).to(heights.dtype)
 
 

@@ -21,6 +21,7 @@ ZONE, ELIMINATION, TIME = (REASONS.index(reason) for reason in ("zone", "elimina
 @device_function
 def zone_tick(own: float, other: float) -> float:
     """Score per second of a side, from the tonnage of both sides in the zone."""
+    # At least a ton below the line: an empty zone is 0 / 1, not 0 / 0.
     lead = wp.max((own - other) / wp.max(own + other, 1.0), 0.0)
     contested = CONTESTED_FLOOR + (1.0 - CONTESTED_FLOOR) * lead
     return wp.where(own > 0.0, wp.where(other > 0.0, contested, 1.0), 0.0)

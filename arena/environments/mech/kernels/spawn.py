@@ -35,6 +35,7 @@ def reopen_match(state: State, terrain: Terrain, env: int) -> None:
     seed = state.next_seeds[env]
     state.seeds[env] = seed
     state.episodes[env] = state.episodes[env] + wp.int64(1)
+    # Chosen when the match starts, so that a caller can replace it while the match runs.
     state.next_seeds[env] = derive(state.row_seeds[env], state.episodes[env])
     state.decision[env] = 0
     state.tick[env] = 0

@@ -63,6 +63,7 @@ def hunted(state: State, hulls: Hulls, field: Field, env: int, mech: int) -> boo
     other = wp.int32(field.team_size * (1 - hulls.side[mech]))
     end = other + field.team_size
     while other < end:
+        # Other mechs have no missiles, and searching their shells would take most of the time.
         if hulls.trigger[other, MISSILE] >= 0:
             for slot in range(SHELL_SLOTS):
                 flies = state.shell_reach[env, other, slot] > 0.0 and state.shell_weapon[env, other, slot] == MISSILE
@@ -165,6 +166,7 @@ def write_edge(state: State, field: Field, row: wp.array[wp.float32], env: int, 
     position = plane(state.position[env, mech])
     ahead = state.heading[env, mech]
     left = wp.vec2(-ahead[1], ahead[0])
+    # A ray along one axis never meets the edges of the other: the floor makes that distance large, not infinite.
     per_x = 1.0 / wp.max(wp.abs(ahead[0]), 1.0e-6)
     per_y = 1.0 / wp.max(wp.abs(ahead[1]), 1.0e-6)
     row[EDGE] = to_edge(field, position, ahead, wp.vec2(per_x, per_y))
