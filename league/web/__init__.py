@@ -11,9 +11,21 @@ from starlette.types import Scope
 
 from league.api import errors as api_errors
 from league.errors import LeagueError, UnknownRouteError
-from league.web import actions, events, matches, payoff, player, runs, session, standings, training, workers
+from league.web import (
+    actions,
+    events,
+    matches,
+    payoff,
+    player,
+    runs,
+    session,
+    standings,
+    workers,
+)
 from league.web.layout import HEADERS, PageRoute, error_page, is_part
 from league.web.templating import render
+from league.web.training import curves as training_curves
+from league.web.training import page as training
 from league.wire import PREFIX
 
 _FOREVER = "public, max-age=31536000, immutable"
@@ -28,10 +40,20 @@ async def show_reference() -> HTMLResponse:
     return HTMLResponse(render("docs.html"))
 
 
-ROUTERS = (
-    *(each.router for each in (session, standings, player, actions, training, runs, payoff, matches, workers, events)),
-    _reference,
+_MODULES = (
+    session,
+    standings,
+    player,
+    actions,
+    training,
+    training_curves,
+    runs,
+    payoff,
+    matches,
+    workers,
+    events,
 )
+ROUTERS = (*(each.router for each in _MODULES), _reference)
 
 
 def install(app: FastAPI) -> None:

@@ -1,6 +1,6 @@
 """Templates, with the filters and globals available to all of them."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
@@ -48,12 +48,10 @@ def asset(path: str) -> str:
     return f"/static/{path}?v={sha256(content).hexdigest()[:12]}"
 
 
-def query(path: str, **parameters: str | int | float | None) -> str:
-    """Return a URL with the parameters that are neither None nor empty."""
-    given: Mapping[str, str | int | float] = {
-        name: value for name, value in parameters.items() if value is not None and value != ""
-    }
-    return f"{path}?{urlencode(given)}" if given else path
+def query(path: str, **parameters: str | int | float | Sequence[int] | None) -> str:
+    """Return a URL with the parameters that are neither None nor empty; a list is one parameter for each value."""
+    given = {name: value for name, value in parameters.items() if value not in (None, "", [], ())}
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
 def _environment() -> Environment:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from browsing import until
 
-from league.web.charts import CHARTS
+from league.web.training.charts import CHARTS
 
 Visit = Callable[..., Any]
 

@@ -69,7 +69,7 @@ export function times(_, splits, axis, space, apart) {
 }
 
 // Range of a time axis in seconds. A single point gets an hour, because uPlot would show 1,000 days.
-function period({ data: [at] }, first, last) {
+export function period({ data: [at] }, first, last) {
   return at.length === 1 ? [first - 1800, first + 1800] : [first, last];
 }
 

@@ -1,62 +1,120 @@
-// Draws a learner's curves over its steps, and adds points as its trainer reports them.
+// Draws the curves of one or several learners, and adds points as their trainers report them. The form beside them chooses
+// x, smoothing and a logarithmic y. Its state is part of the address.
 import { ask } from "./ask.js";
-import { LineChart } from "./lines.js";
+import { joined, LineChart, smoothed } from "./lines.js";
 
 const FOLLOW_MS = 5000;
 const POINTS_MAX = 1500; // then the curves are fetched anew, spread over all steps
+const OVER = { step: "steps", time: "time", hours: "hours" };
 
 const section = document.querySelector("[data-curves]");
+const form = document.getElementById("view");
 const more = section.querySelector("[data-more]");
 const charts = new Map();
 for (const figure of section.querySelectorAll("[data-chart]")) charts.set(figure.dataset.chart, new LineChart(figure));
 
-let last = 0;
-let steps = [];
+const learners = [...section.querySelectorAll("[data-learner]")].map(({ dataset }) => ({
+  address: dataset.learner,
+  name: dataset.name,
+  curves: null,
+}));
 
-async function load() {
-  const told = await fetchCurves(0);
-  if (!told) return;
-  ({ last, steps } = told);
-  for (const [chart, lines] of shown(told)) chart.show(steps, lines);
+async function load(learner) {
+  const curves = await fetchCurves(learner, 0);
+  if (curves) learner.curves = { ...curves, start: Math.min(...curves.times) };
 }
 
-async function follow() {
-  const told = await fetchCurves(last);
-  if (!told || !told.steps.length) return;
-  const goesOn = told.steps[0] > steps.at(-1) && steps.length + told.steps.length <= POINTS_MAX;
-  if (!goesOn || !shown(told).every(([chart, lines]) => chart.fits(lines))) {
-    await load();
-    return;
+async function follow(learner) {
+  if (!learner.curves?.steps.length) return load(learner);
+  const { curves } = learner;
+  const fresh = await fetchCurves(learner, curves.last);
+  if (!fresh || !fresh.steps.length) return undefined;
+  const goesOn = fresh.steps[0] > curves.steps.at(-1) && curves.steps.length + fresh.steps.length <= POINTS_MAX;
+  if (!goesOn || !extend(curves, fresh)) return load(learner);
+  return undefined;
+}
+
+// Appends points; returns false if they have a line that the curves lack.
+function extend(curves, fresh) {
+  const fits = Object.entries(fresh.charts).every(([key, lines]) =>
+    lines.every(({ label }) => curves.charts[key]?.some((line) => line.label === label)));
+  if (!fits) return false;
+  for (const [key, lines] of Object.entries(curves.charts)) {
+    for (const line of lines) {
+      const added = fresh.charts[key]?.find(({ label }) => label === line.label)?.values;
+      line.values = line.values.concat(added ?? Array(fresh.steps.length).fill(null));
+    }
   }
-  last = told.last;
-  steps = steps.concat(told.steps);
-  for (const [chart, lines] of shown(told)) chart.extend(steps, lines);
+  curves.last = fresh.last;
+  curves.steps = curves.steps.concat(fresh.steps);
+  curves.times = curves.times.concat(fresh.times);
+  return true;
 }
 
-// The charts for which a response has lines.
-function shown(told) {
-  return Object.entries(told.charts).map(([key, lines]) => [charts.get(key), lines]);
-}
-
-async function fetchCurves(after) {
-  const answer = await ask(`${section.dataset.curves}?after=${after}&more=${more.open}`);
+async function fetchCurves({ address }, after) {
+  const answer = await ask(`${address}?after=${after}&more=${more.open}`);
   return answer && answer.json();
+}
+
+function draw() {
+  const { x, smooth, log } = Object.fromEntries(new FormData(form));
+  const view = { time: x === "time", log: log !== undefined, over: OVER[x] };
+  const shown = learners.filter(({ curves }) => curves);
+  for (const [key, chart] of charts) {
+    const found = shown.map(({ curves }) => curves.charts[key] ?? []);
+    const alone = found.every((lines) => lines.length < 2);
+    const tables = shown.map(({ name, curves }, colour) => ({
+      xs: xsOf(curves, x),
+      lines: found[colour].map((line, dash) => ({
+        ...named(name, line, colour, dash, alone),
+        values: smoothed(line.values, Number(smooth)),
+      })),
+    }));
+    const { xs, lines } = joined(tables);
+    chart.show(xs, lines, view);
+  }
+}
+
+function xsOf({ steps, times, start }, x) {
+  if (x === "step") return steps;
+  return x === "time" ? times : times.map((time) => (time - start) / 3600);
+}
+
+// Of several learners each has a colour, and the lines of one differ in dash.
+function named(name, { label }, colour, dash, alone) {
+  return learners.length === 1 ? { label } : { label: alone ? name : `${name} · ${label}`, colour, dash };
 }
 
 function redraw() {
   for (const chart of charts.values()) chart.redraw();
 }
 
+function remember() {
+  const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+  history.replaceState(history.state, "", `${location.pathname}?${query}`);
+}
+
 async function tick() {
   if (!document.hidden) {
     window.htmx?.trigger("#learners", "refresh");
-    await (steps.length ? follow() : load());
+    await Promise.all(learners.map(follow));
+    draw();
   }
   setTimeout(tick, FOLLOW_MS);
 }
 
-more.addEventListener("toggle", () => more.open && load());
+async function begin() {
+  await Promise.all(learners.map(load));
+  draw();
+}
+
+more.addEventListener("toggle", () => more.open && begin());
+form.addEventListener("input", (event) => {
+  if ("submitOnChange" in event.target.dataset) return;
+  draw();
+  remember();
+});
 addEventListener("league:theme", redraw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-await load();
+await begin();
 setTimeout(tick, FOLLOW_MS);

@@ -47,7 +47,7 @@ def palettes() -> dict[str, list[str]]:
     found = {"mechs": ["#" + bytes(team).hex() for team in palette.TEAMS]}
     for place, theme in enumerate(("light", "dark")):
         found |= {
-            f"curves, {theme}": [pair[place] for pair in style("training.css", r"\.line-\d \{")],
+            f"curves, {theme}": [pair[place] for pair in style("charts.css", r"\.line-\d \{")],
             f"payoff, {theme}": [pair[place] for pair in style("payoff.css", r"\.key \.(?:wins|losses) \{")],
             f"sides, {theme}": [pair[place] for pair in style("replay.css", r"--(?:home|away):")],
         }

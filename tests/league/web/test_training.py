@@ -1,5 +1,6 @@
 """Training: learners' numbers, curves, what is wrong in words, and whom they meet beside whom they met."""
 
+import csv
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from league.services.leaderboard import opponent_mix
 from league.services.population.cache import PopulationCache
 from league.services.workers import polling
 from league.settings import Settings
-from league.web import charts
+from league.web.training import charts
 
 VERDICT = wire.HealthVerdict(
     name="entropy_collapsed",
@@ -125,6 +126,48 @@ def test_curves_are_loaded_per_chart_and_then_incrementally(http: TestClient, sc
     beat(scene, 128, METRICS)
     fresh = http.get(f"/training/{scene.learner.id}/curves?after={told['last']}").json()
     assert fresh["steps"] == [128]
+
+
+def second_learner(scene: Scene) -> wire.Learner:
+    request = wire.LearnerCreate(name="second", role="main", environment="rps", signature="rps-1")
+    return scene.client.register_learner(request)
+
+
+def test_curves_of_several_learners_share_the_charts(http: TestClient, scene: Scene) -> None:
+    first, second = scene.learner.id, second_learner(scene).id
+    page = http.get(f"/training?learner={first}&compare={second}&x=hours&smooth=0.5&log=true").text
+    for learner in (first, second):
+        assert f'data-learner="/training/{learner}/curves"' in page
+    alone = f"/training?learner={first}&amp;x=hours&amp;smooth=0.5&amp;log=True"
+    assert f'href="{alone}" aria-label="Remove second"' in page
+    assert f"/training/curves.csv?learner={first}&amp;learner={second}" in page
+    assert http.get(f"/training?compare={first + 1000}").status_code == 404
+    assert http.get("/training?smooth=1").status_code == 422
+
+
+def test_at_most_six_learners_are_compared(http: TestClient, scene: Scene) -> None:
+    asked = "&".join(f"compare={number}" for number in range(1, 8))
+    answer = http.get(f"/training?{asked}")
+    assert answer.status_code == 422
+    assert "7 learners" in answer.text
+
+
+def test_curves_are_downloaded_as_csv(http: TestClient, scene: Scene) -> None:
+    second = second_learner(scene)
+    beat(scene, 64, METRICS)
+    progress = wire.LearnerProgress(learner_id=second.id, step=32, metrics={"charts/SPS": 2.0})
+    scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
+    answer = http.get("/training/curves.csv", params={"learner": [scene.learner.id, second.id]})
+    assert "curves.csv" in answer.headers["content-disposition"]
+    main, other = csv.DictReader(answer.text.splitlines())
+    assert [main[name] for name in ("learner", "step", "charts/SPS", "losses/approx_kl")] == [
+        "main",
+        "64",
+        "12345.6",
+        "",
+    ]
+    assert [other[name] for name in ("learner", "step", "charts/SPS", "charts/score")] == ["second", "32", "2.0", ""]
+    assert http.get("/training/curves.csv").status_code == 422
 
 
 def test_metric_group_pattern_accepts_one_segment() -> None:

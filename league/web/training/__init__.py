@@ -1,0 +1,1 @@
+"""Training pages: progress, findings, opponents and curves of learners; no runs, which are in `league.web.runs`."""
