@@ -15,6 +15,7 @@ from league.web import (
     actions,
     events,
     matches,
+    overview,
     payoff,
     player,
     runs,
@@ -42,6 +43,7 @@ async def show_reference() -> HTMLResponse:
 
 _MODULES = (
     session,
+    overview,
     standings,
     player,
     actions,

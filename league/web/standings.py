@@ -1,4 +1,4 @@
-"""Standings page, which is the front page."""
+"""Standings page: all players of an environment, ranked, filtered and sorted."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -62,7 +62,7 @@ class PageQuery(BaseModel):
             descending=self.descending,
         )
 
-    def address(self, visit: Visit, path: str = "/", **changes: Any) -> str:  # noqa: ANN401 - parameters of an address
+    def address(self, visit: Visit, path: str = "/standings", **changes: Any) -> str:  # noqa: ANN401 - parameters of an address
         """Return the URL of this query with some changes, without default values."""
         params = self.model_copy(update=changes).model_dump(exclude_defaults=True, exclude=set(changes) - set(FIELDS))
         beside = {name: value for name, value in changes.items() if name not in FIELDS}
@@ -167,7 +167,7 @@ class Highlights:
     newest: StandingsRow | None
 
 
-@router.get("/")
+@router.get("/standings")
 def show(request: Request, league: Running, visit: Visiting, params: QueryParams, offset: Offset = 0) -> HTMLResponse:
     """Show the table; a script receives only the part below the filters."""
     with league.database.read() as session:

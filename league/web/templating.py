@@ -14,7 +14,8 @@ from league.player_names import display_name
 from league.web import filters
 
 NAVIGATION = (
-    ("standings", "/", "Standings"),
+    ("overview", "/", "Overview"),
+    ("standings", "/standings", "Standings"),
     ("payoff", "/payoff", "Payoff"),
     ("training", "/training", "Training"),
     ("matches", "/matches", "Matches"),

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Form, Query, Response
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
 
 from league import wire
 from league.api.dependencies import TEXT, Running, Word
@@ -36,6 +37,9 @@ SINCE = {"1": "the last hour", "24": "the last day", "168": "the last week", "":
 """Selectable starts of a quarantine, by hours before now."""
 
 State = Literal["quarantined", "suspect", "draining", "stopping", "attached", "overdue", "away"]
+ATTACHED: tuple[State, ...] = ("attached", "suspect", "draining")
+"""States of workers that send heartbeats and play."""
+
 _COMMAND_STATES: Mapping[wire.Command, State] = {"drain": "draining", "stop": "stopping"}
 
 
@@ -110,25 +114,29 @@ def command(worker_id: Word, changing: Changing, command: Annotated[wire.Command
     return changing.done("/workers")
 
 
-def _table(league: AppState, visit: Visit, params: PageQuery) -> dict[str, Any]:
-    lines, heartbeat_s = _lines(league, visit, params), league.settings.heartbeat_s
-    return {"lines": lines, "params": params, "most": WORKERS_MAX, "heartbeat_s": heartbeat_s}
-
-
-def _lines(league: AppState, visit: Visit, params: PageQuery) -> list[Line]:
-    with league.database.read() as session:
-        found = review.latest(
-            session, league.settings, league.review_cache, WORKERS_MAX, params.kind or None, visit.now
-        )
-        busy = activity.of_workers(session, visit.now)
+def list_lines(session: Session, league: AppState, visit: Visit, kind: wire.WorkerKind | None = None) -> list[Line]:
+    """Return the workers that were seen last, optionally of one kind: those that need attention first."""
+    found = review.latest(session, league.settings, league.review_cache, WORKERS_MAX, kind, visit.now)
+    busy = activity.of_workers(session, visit.now)
     heartbeat = timedelta(seconds=league.settings.heartbeat_s)
     lines = [
         Line(worker, busy.get(worker.id, Activity()), _state(worker, (visit.now - worker.seen_at) / heartbeat))
         for worker in found
-        if params.q.lower() in worker.name.lower()
     ]
     order: list[State] = ["quarantined", "suspect"]
     return sorted(lines, key=lambda line: order.index(line.state) if line.state in order else len(order))
+
+
+def _table(league: AppState, visit: Visit, params: PageQuery) -> dict[str, Any]:
+    with league.database.read() as session:
+        lines = list_lines(session, league, visit, params.kind or None)
+    return {
+        "lines": [line for line in lines if params.q.lower() in line.worker.name.lower()],
+        "params": params,
+        "most": WORKERS_MAX,
+        "attached": ATTACHED,
+        "heartbeat_s": league.settings.heartbeat_s,
+    }
 
 
 def _state(worker: wire.ListedWorker, heartbeats: float) -> State:

@@ -14,11 +14,12 @@ WEIGHT_MAX_BYTES = 500_000
 FIRST_CONTENT_MAX_MS = 1000
 ATTEMPTS = 3  # of which one must be in time: others may keep the machine busy meanwhile
 PAGES = (
-    "standings", "player", "payoff", "training", "runs", "run", "difference", "matches", "match", "workers", "events",
-    "sign-in",
+    "overview", "standings", "player", "payoff", "training", "runs", "run", "difference", "matches",
+    "match", "workers", "events", "sign-in",
 )  # fmt: skip
 SERIOUS = ("serious", "critical")
 DRAWN = {
+    "overview": "[data-drawn]",
     "player": "[data-drawn]",
     "payoff": "#map[data-drawn]",
     "training": ".plot canvas",
@@ -41,7 +42,7 @@ def address(name: str, served: Any) -> str:
         return "/runs/1"
     if name == "difference":
         return "/runs/difference?first=1&second=2"
-    return "/" if name == "standings" else f"/{name}"
+    return "/" if name == "overview" else f"/{name}"
 
 
 def first_content_ms(page: Any) -> float:
@@ -112,7 +113,7 @@ def test_every_page_is_reached_by_keyboard_from_the_first(visit: Callable[..., A
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
     leads = page.locator("nav[aria-label=Pages] a").evaluate_all("all => all.map(each => each.getAttribute('href'))")
-    assert leads == ["/", "/payoff", "/training", "/matches", "/workers", "/events"]
+    assert leads == ["/", "/standings", "/payoff", "/training", "/matches", "/workers", "/events"]
 
 
 @pytest.mark.parametrize("name", ["standings", "events"])

@@ -1,4 +1,4 @@
-"""The front page in a browser: sorting, filtering, scrolling, and what happens in the league as it happens."""
+"""The standings in a browser: sorting, filtering, scrolling, and what happens in the league as it happens."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ ATTEMPTS = 3
 
 ROW = "#standings tbody tr[data-id]"
 
-SNAPSHOTS = "/?kind=snapshot"
+SNAPSHOTS = "/standings?kind=snapshot"
 """Of a learner nobody can retire anything, and it may be among the first."""
 
 
@@ -39,7 +39,7 @@ def is_live(page: Any) -> None:
 
 
 def test_headings_sort_and_the_address_follows(visit: Callable[..., Any]) -> None:
-    page = visit("/")
+    page = visit("/standings")
     wait_for_table(page, lambda: page.click("#sort-games"))
     games = [int(each.replace(",", "")) for each in column(page, 8)]
     assert games == sorted(games, reverse=True)
@@ -54,7 +54,7 @@ def test_headings_sort_and_the_address_follows(visit: Callable[..., Any]) -> Non
 
 
 def test_filters_and_search_work_together(visit: Callable[..., Any]) -> None:
-    page = visit("/")
+    page = visit("/standings")
     wait_for_table(page, lambda: page.select_option("#kind", "baseline"))
     assert {*column(page, 3)} == {"baseline"}
     wait_for_table(page, lambda: page.select_option("#kind", "snapshot"))
@@ -68,7 +68,7 @@ def test_filters_and_search_work_together(visit: Callable[..., Any]) -> None:
 
 
 def test_an_order_outlives_a_filter(visit: Callable[..., Any]) -> None:
-    page = visit("/")
+    page = visit("/standings")
     wait_for_table(page, lambda: page.click("#sort-games"))
     wait_for_table(page, lambda: page.select_option("#kind", "snapshot"))
     assert {"sort=games", "kind=snapshot"} <= set(page.url.partition("?")[2].split("&"))
@@ -78,7 +78,7 @@ def test_an_order_outlives_a_filter(visit: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_the_champion_is_marked_whatever_the_width(visit: Callable[..., Any], served: Any, width: int) -> None:
-    page = visit("/", viewport={"width": width, "height": 800})
+    page = visit("/standings", viewport={"width": width, "height": 800})
     line = page.locator(f"#player-{served.league.champion}")
     cell, badge = (line.locator(each).bounding_box() for each in ("th", ".badge.champion"))
     assert cell["x"] <= badge["x"]
@@ -86,7 +86,7 @@ def test_the_champion_is_marked_whatever_the_width(visit: Callable[..., Any], se
 
 
 def test_table_loads_more_rows_on_scrolling(visit: Callable[..., Any], served: Any) -> None:
-    page = visit("/?show=all")
+    page = visit("/standings?show=all")
     assert page.locator(ROW).count() == 100
     for shown in (200, served.league.players):
         page.evaluate("scrollTo(0, document.body.scrollHeight)")
@@ -99,7 +99,7 @@ def test_page_has_a_row_limit_and_a_next_link(
     visit: Callable[..., Any], served: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standings, "SHEET", 200)
-    page = visit("/?show=all&sort=name")
+    page = visit("/standings?show=all&sort=name")
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     until(page, f"document.querySelectorAll('{ROW}').length >= 200")
     on = page.locator("tr.more a")
@@ -119,7 +119,7 @@ IntersectionObserver.prototype.observe = function (target) { window.observed += 
 
 def test_each_line_is_looked_at_once_however_many_there_are(visit: Callable[..., Any]) -> None:
     """A hundred lines are a hundred events: looking at all lines at each of these made thousands take seconds."""
-    page = visit("/?show=all")
+    page = visit("/standings?show=all")
     page.add_init_script(OBSERVED)
     page.reload()
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
@@ -175,7 +175,7 @@ def test_lines_change_where_they_are_and_the_order_waits_for_its_reader(visit: C
 
 
 def test_a_hidden_page_follows_nothing_and_catches_up(visit: Callable[..., Any]) -> None:
-    page = visit("/")
+    page = visit("/standings")
     is_live(page)
     hide = """hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
                           document.dispatchEvent(new Event('visibilitychange')) }"""
@@ -188,6 +188,6 @@ def test_a_hidden_page_follows_nothing_and_catches_up(visit: Callable[..., Any])
 
 @pytest.mark.parametrize("javascript", [True, False])
 def test_the_table_is_there_with_and_without_scripts(visit: Callable[..., Any], javascript: bool) -> None:
-    page = visit("/?sort=name", java_script_enabled=javascript)
+    page = visit("/standings?sort=name", java_script_enabled=javascript)
     page.wait_for_selector(ROW)
     assert page.locator(ROW).count() == 100

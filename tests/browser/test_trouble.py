@@ -14,13 +14,13 @@ BUSY = {
     "content_type": "application/problem+json",
     "body": json.dumps({"detail": "busy: <b>others</b> wait before it"}),
 }
-FILTERED = "**/?*q=*"
+FILTERED = "**/standings?*q=*"
 LIVE = '[data-live-state="live"]'
 
 
 @pytest.fixture
 def page(visit: Callable[..., Any]) -> Iterator[Any]:
-    opened = visit("/", expect_errors=True)
+    opened = visit("/standings", expect_errors=True)
     opened.wait_for_selector(LIVE)
     yield opened
     opened.unroute_all()
@@ -57,7 +57,7 @@ def test_message_disappears_after_reconnecting(page: Any) -> None:
     expect(page.locator("#notice")).to_have_text("")
 
 
-@pytest.mark.parametrize("path", ["/?sort=games", "/events?periods=on"])
+@pytest.mark.parametrize("path", ["/standings?sort=games", "/events?periods=on"])
 def test_expired_token_redirects_to_sign_in_and_back(visit: Callable[..., Any], served: Any, path: str) -> None:
     page = visit(path, expect_errors=True)
     page.wait_for_selector(LIVE)
@@ -87,7 +87,7 @@ def test_a_page_follows_again_after_an_answer_that_was_no_stream(page: Any) -> N
 
 def test_ages_use_the_clock_of_the_server(visit: Callable[..., Any]) -> None:
     oldest = "#standings tr:has(> th a:text-is('main')) time"
-    page = visit("/?kind=learner")
+    page = visit("/standings?kind=learner")
     days = int(page.inner_text(oldest).removesuffix(" d"))
     for ahead in (timedelta(days=40), -timedelta(days=40)):
         page.clock.install(time=datetime.now(UTC) + ahead)
@@ -120,7 +120,7 @@ FITS = "document.querySelector('#standings table').scrollWidth <= document.query
 
 @pytest.mark.parametrize("width", [360, 1241, 1280, 1920])
 def test_names_of_any_length_leave_every_column_in_sight(visit: Callable[..., Any], width: int) -> None:
-    page = visit("/", viewport={"width": width, "height": 800})
+    page = visit("/standings", viewport={"width": width, "height": 800})
     assert page.evaluate(FITS)
     page.evaluate(LONG_NAMES)
     assert page.evaluate(FITS)

@@ -2,7 +2,7 @@
 
 from operator import attrgetter
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from league import wire
@@ -38,6 +38,12 @@ def get_period(session: Session, period_id: int) -> wire.RatingPeriod:
     if period is None:
         raise UnknownPeriodError(period_id, "no rating period has this id", "list them with GET /rating-periods")
     return to_wire(period)
+
+
+def count_matches(session: Session, environment: str) -> int:
+    """Return the number of matches in all closed periods."""
+    own = Period.environment == environment, Period.current_version()
+    return session.scalar(select(func.coalesce(func.sum(Period.matches), 0)).where(*own)) or 0
 
 
 def newest(session: Session, environment: str) -> Period | None:

@@ -119,11 +119,11 @@ def test_internal_error_is_shown_as_a_page_and_logged(
         raise ZeroDivisionError("secret")
 
     monkeypatch.setattr("league.web.standings._lines", fail)
-    answer = http.get("/")
+    answer = http.get("/standings")
     assert answer.status_code == 500
     assert "ZeroDivisionError in the server" in answer.text
     assert "secret" not in answer.text
-    assert "GET / failed" in caplog.text
+    assert "GET /standings failed" in caplog.text
 
 
 def test_a_page_of_many_environments_offers_those_played_last_and_takes_any_name(http: TestClient) -> None:
@@ -148,9 +148,9 @@ def test_the_filter_by_lineage_offers_the_newest_and_the_chosen_one(http: TestCl
     for number in range(60):
         request = wire.LearnerCreate(name=f"lineage-{number}", role="main", environment="rps", signature="rps-1")
         scene.client.register_learner(request)
-    page = http.get("/").text
+    page = http.get("/standings").text
     assert len(re.findall(r'<option value="\d+"', page)) == 50
-    chosen = http.get("/", params={"lineage": first}).text
+    chosen = http.get("/standings", params={"lineage": first}).text
     assert f'<option value="{first}" selected>main' in re.sub(r"\s+", " ", chosen)
 
 
@@ -159,16 +159,16 @@ def test_with_several_environments_the_one_played_last_is_shown_and_others_can_b
 ) -> None:
     Scene(league, "rps")
     time.now += timedelta(seconds=1)
-    assert "data-submit-on-change" not in http.get("/").text
+    assert "data-submit-on-change" not in http.get("/standings").text
     other = Scene(league, "recall", "recall-1")
-    assert 'data-environment="recall"' in http.get("/").text  # the newest
+    assert 'data-environment="recall"' in http.get("/standings").text  # the newest
     played = Scene(league, "rps")
     played.publish(1)
     played.train(1)
-    page = http.get("/").text
+    page = http.get("/standings").text
     assert 'data-environment="rps"' in page
     assert "<option selected>rps</option>" in re.sub(r"\s+>", ">", page)
-    assert 'data-environment="recall"' in http.get("/", params={"environment": other.environment}).text
+    assert 'data-environment="recall"' in http.get("/standings", params={"environment": other.environment}).text
 
 
 def test_pages_are_not_part_of_the_interface(http: TestClient, serve: Callable[..., TestClient]) -> None:
@@ -178,7 +178,7 @@ def test_pages_are_not_part_of_the_interface(http: TestClient, serve: Callable[.
 
 def test_going_back_loads_a_whole_page_and_browsers_keep_none(http: TestClient, scene: Scene) -> None:
     """A script's own history would keep what a token opened, and be given a piece where it wants a page."""
-    page = http.get("/", headers=PIECE | {"HX-History-Restore-Request": "true"})
+    page = http.get("/standings", headers=PIECE | {"HX-History-Restore-Request": "true"})
     assert page.text.startswith("<!doctype html>")
     assert '"historyCacheSize": 0' in page.text
     assert '"refreshOnHistoryMiss": true' in page.text

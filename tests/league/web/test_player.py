@@ -151,7 +151,7 @@ def test_tags_and_note_are_edited_and_lead_to_the_standings(http: TestClient, pl
     assert answer.status_code == 303
     page = http.get(f"/players/{player.id}").text
     assert 'value="best, paper 1"' in page
-    assert 'href="/?q=paper+1"' in page
+    assert 'href="/standings?q=paper+1"' in page
     assert "figure &lt;3&gt;" in page
     assert player.name in http.get("/standings/rows?q=paper+1").text.replace("<wbr>", "")
     refused = http.post(f"/players/{player.id}/annotate", data=values | {"tags": "a;b"}, headers=OWN)
