@@ -14,6 +14,7 @@ from league.errors import LeagueError, UnknownRouteError
 from league.web import (
     actions,
     events,
+    head_to_head,
     matches,
     overview,
     payoff,
@@ -46,6 +47,7 @@ _MODULES = (
     overview,
     standings,
     player,
+    head_to_head,
     actions,
     training,
     training_curves,

@@ -14,7 +14,7 @@ WEIGHT_MAX_BYTES = 500_000
 FIRST_CONTENT_MAX_MS = 1000
 ATTEMPTS = 3  # of which one must be in time: others may keep the machine busy meanwhile
 PAGES = (
-    "overview", "standings", "player", "payoff", "training", "runs", "run", "difference", "matches",
+    "overview", "standings", "player", "head-to-head", "payoff", "training", "runs", "run", "difference", "matches",
     "match", "workers", "events", "sign-in",
 )  # fmt: skip
 SERIOUS = ("serious", "critical")
@@ -36,6 +36,10 @@ def address(name: str, served: Any) -> str:
     """Where a page is."""
     if name == "player":
         return f"/players/{served.league.champion}"
+    if name == "head-to-head":
+        with served.client() as client:
+            match = client.match(served.league.recorded)
+        return f"/players/{match.home.player_id}/against/{match.away.player_id}"
     if name == "match":
         return f"/matches/{served.league.recorded}"
     if name == "run":

@@ -21,7 +21,8 @@ SEARCHED = 100_000
 
 _HOME, _AWAY = aliased(Player), aliased(Player)
 _HOME_RATING, _AWAY_RATING = aliased(Rating), aliased(Rating)
-_LAST_ID = 2**63 - 1
+LAST_ID = 2**63 - 1
+"""Above the id of any match."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def list_matches(
     For all players and one kind, a page searches the last `SEARCHED` ids and may therefore have fewer than `limit`
     matches.
     """
-    floor, end = 0, _LAST_ID if cursor is None else cursor
+    floor, end = 0, LAST_ID if cursor is None else cursor
     if wanted.kind is not None and not (wanted.players or wanted.recorded):
         end = end if cursor is not None else match_log.end(session, wanted.environment or "") + 1
         floor = max(end - SEARCHED, 0)

@@ -32,13 +32,15 @@ export function plot(element, options, columns) {
   return chart;
 }
 
-// A rating over time with its 95 % interval. Calls `say` with the index under the pointer, or null.
-export function rating(element, curve, say) {
-  const dots = curve.at.length < 40;
+// A value over time with its 95 % interval: columns `at`, `high`, `low` and `value`. Calls `say` with the index under the
+// pointer, or null. `range` is the range of an axis of y for the lowest and highest value, and `label` writes one of its
+// values.
+export function interval(element, columns, { range, label, say }) {
+  const dots = columns[0].length < 40;
   return plot(element, {
     cursor: { y: false, points: { size: 7 } },
-    scales: { x: { time: true, range: period }, y: { range: (_, low, high) => padded(low, high) } },
-    axes: [axis({ values: times }), axis({ size: 52, values: (_, ticks) => ticks.map((tick) => tick.toFixed(0)) })],
+    scales: { x: { time: true, range: period }, y: { range: (_, low, high) => range(low, high) } },
+    axes: [axis({ values: times }), axis({ size: 52, values: (_, ticks) => ticks.map(label) })],
     series: [
       {},
       { stroke: "transparent", points: { show: false } },
@@ -47,11 +49,7 @@ export function rating(element, curve, say) {
     ],
     bands: [{ series: [1, 2], fill: () => colour("chart-band") }],
     hooks: { setCursor: [({ cursor }) => say(cursor.idx)] },
-  }, ratingColumns(curve));
-}
-
-export function ratingColumns(curve) {
-  return [curve.at, curve.high, curve.low, curve.rating];
+  }, columns);
 }
 
 // Labels of a time axis in seconds: local time, and the date if it differs from that of the label before.
@@ -68,12 +66,8 @@ export function times(_, splits, axis, space, apart) {
   });
 }
 
-// Range of a time axis in seconds. A single point gets an hour, because uPlot would show 1,000 days.
-export function period({ data: [at] }, first, last) {
-  return at.length === 1 ? [first - 1800, first + 1800] : [first, last];
-}
-
-function padded(low, high) {
-  const room = Math.max(20, (high - low) * 0.05);
-  return [low - room, high + room];
+// Range of a time axis in seconds, at least an hour, because uPlot would show 1,000 days for a single time.
+export function period(_, first, last) {
+  const room = Math.max(0, 1800 - (last - first) / 2);
+  return [first - room, last + room];
 }

@@ -1,6 +1,6 @@
 // The rating curve of a player's page, redrawn after every rating period.
 import { ask } from "./ask.js";
-import { rating, ratingColumns } from "./charts.js";
+import { interval } from "./charts.js";
 import { local } from "./times.js";
 
 const place = document.querySelector("[data-curve]");
@@ -19,13 +19,19 @@ function say(index) {
   readout.textContent = told(index ?? curve.at.length - 1);
 }
 
+function padded(low, high) {
+  const room = Math.max(20, (high - low) * 0.05);
+  return [low - room, high + room];
+}
+
 async function draw() {
   const answer = await ask(place.dataset.curve);
   if (!answer) return;
   curve = await answer.json();
   if (!curve.at.length) return;
-  if (chart) chart.setData(ratingColumns(curve));
-  else chart = rating(place, curve, say);
+  const columns = [curve.at, curve.high, curve.low, curve.rating];
+  if (chart) chart.setData(columns);
+  else chart = interval(place, columns, { range: padded, label: (tick) => tick.toFixed(0), say });
   say(null);
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", `Rating over ${curve.at.length} periods; now ${told(curve.at.length - 1)}`);

@@ -113,9 +113,9 @@ def test_payoff_page_shows_cycles_without_inactive_players(
     assert "No significant cycle among these players" in page
 
 
-def test_a_row_is_a_table_with_links_to_the_matches(trio: Sequence[wire.Player], http: TestClient) -> None:
+def test_a_row_is_a_table_with_links_to_the_pairs(trio: Sequence[wire.Player], http: TestClient) -> None:
     row = http.get(f"/payoff/against?player={trio[0].id}").text
-    assert f"pair={trio[0].id}%2C{trio[1].id}" in row
+    assert f"/players/{trio[0].id}/against/{trio[1].id}" in row
     assert "predicted" in row  # nobody has played the learner
     assert http.get("/payoff/against?player=999").status_code == 404
 
