@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from arena.cli import bench, environments, exploitability, match, replay, report, tournament
+from arena.cli import bench, depth, environments, exploitability, match, replay, report, tournament
 from arena.cli import check_env as verify
 from arena.errors import ArenaError, MissingPackageError, UnknownEnvironmentError, UnknownPolicyError
 from arena.exit_status import BAD_CONFIGURATION, BAD_USAGE, FAILURE
@@ -30,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.callback()(show_version)
-for part in (environments, match, tournament, report, replay, bench, exploitability, verify):
+for part in (environments, match, tournament, report, replay, bench, exploitability, depth, verify):
     app.registered_commands.extend(part.app.registered_commands)
 
 

@@ -60,16 +60,32 @@ def find_target(senses: Percept) -> Target:
     return Target(slot, way, length(way), known, visible.gather(0, clamped_slot)[0])
 
 
-def pull_triggers(senses: Percept, target: Target, mask: Bool[Tensor, "R triggers"]) -> Bool[Tensor, "R triggers"]:
-    """Fire weapons that can hit without causing a shutdown; vent when hot."""
-    numbers = senses.by_class(_TRIGGER_NUMBERS).view(len(TriggerNumbers._fields), len(ORDER), -1)
-    on = TriggerNumbers(*numbers.unbind())
+class HeatLimits(NamedTuple):
+    """Limits of the heat of R mechs, or of all, as shares of the heat capacity.
+
+    Attributes:
+        fire: Highest heat that firing may lead to.
+        vent: Heat above which they vent.
+    """
+
+    fire: float | Float[Tensor, " R"] = 1.0
+    vent: float | Float[Tensor, " R"] = VENT_ABOVE
+
+
+CAUTIOUS = HeatLimits()
+
+
+def pull_triggers(
+    senses: Percept, target: Target, mask: Bool[Tensor, "R triggers"], limits: HeatLimits = CAUTIOUS
+) -> Bool[Tensor, "R triggers"]:
+    """Fire weapons that can hit without exceeding the heat limit; vent when hot."""
+    on = trigger_numbers(senses)
     wanted = _can_hit(senses, target, on)
     heat = senses.heat
-    pulled = {"vent": heat > VENT_ABOVE, "special": torch.zeros_like(senses.in_zone)}
+    pulled = {"vent": heat > limits.vent, "special": torch.zeros_like(senses.in_zone)}
     for index, trigger in enumerate(ORDER):
         hotter = heat + on.heat_share[index]
-        pulled[trigger] = wanted[index] & mask[:, TRIGGERS.index(trigger)] & (hotter <= 1.0)
+        pulled[trigger] = wanted[index] & mask[:, TRIGGERS.index(trigger)] & (hotter <= limits.fire)
         heat = torch.where(pulled[trigger], hotter, heat)
     return torch.stack([pulled[trigger] for trigger in TRIGGERS], dim=-1)
 
@@ -83,6 +99,7 @@ class TriggerNumbers(NamedTuple):
         locks: 1 if paint is as good as sight.
         focused: 1 if only the target counts.
         heat_share: Most heat of firing during one decision, as a share of the mech's heat capacity.
+        speed: Speed of a gun's shell; 0 if the weapon is no gun.
     """
 
     range: Float[Tensor, "triggers R"]
@@ -90,6 +107,13 @@ class TriggerNumbers(NamedTuple):
     locks: Float[Tensor, "triggers R"]
     focused: Float[Tensor, "triggers R"]
     heat_share: Float[Tensor, "triggers R"]
+    speed: Float[Tensor, "triggers R"]
+
+
+def trigger_numbers(senses: Percept) -> TriggerNumbers:
+    """Return the properties of every mech's weapons."""
+    numbers = senses.by_class(_TRIGGER_NUMBERS).view(len(TriggerNumbers._fields), len(ORDER), -1)
+    return TriggerNumbers(*numbers.unbind())
 
 
 def _can_hit(senses: Percept, target: Target, on: TriggerNumbers) -> Bool[Tensor, "triggers R"]:
@@ -114,7 +138,7 @@ def _trigger_numbers(mech: MechClass, trigger: str) -> tuple[float, ...]:
     """Return the fields of TriggerNumbers."""
     weapons = _weapons_on(mech, trigger)
     if not weapons:
-        return NOTHING_IN_RANGE, 0.0, 0.0, 0.0, 0.0
+        return NOTHING_IN_RANGE, 0.0, 0.0, 0.0, 0.0, 0.0
     first, gun = weapons[0], weapons[0].guidance in GUNS
     shots = [math.ceil(TICKS_PER_DECISION / weapon.cooldown_ticks) for weapon in weapons]
     return (
@@ -123,6 +147,7 @@ def _trigger_numbers(mech: MechClass, trigger: str) -> tuple[float, ...]:
         float(first is MISSILE),
         float(gun),
         sum(weapon.heat * count for weapon, count in zip(weapons, shots, strict=True)) / mech.heat_capacity,
+        first.speed if gun else 0.0,
     )
 
 

@@ -52,10 +52,10 @@ class Turret:
         target = find_target(senses)
         course = Course(torch.zeros_like(senses.zone), torch.zeros_like(senses.heat))
         actions = {
-            "move": _move(course, target.way, handling(senses)),
+            "move": move_and_turn(course, target.way, handling(senses)),
             "trigger": pull_triggers(senses, target, observation.masks["trigger"]),
             "target": target.slot + 1,
-            **_silence(observation),
+            **silence(observation),
         }
         return actions, state
 
@@ -89,13 +89,13 @@ class Lieutenant:
         lava = self._reader.lava_towards(values, direction)
         faced = torch.where(target.known, target.way, torch.where(senses.in_zone, senses.zone, senses.route))
         actions = {
-            "move": _move(drive(direction, lava, progress, handles, close), faced, handles),
+            "move": move_and_turn(drive(direction, lava, progress, handles, close), faced, handles),
             "trigger": self._restrain(pull_triggers(senses, target, observation.masks["trigger"]), rng),
             "target": target.slot + 1,
-            **_silence(observation),
+            **silence(observation),
         }
         if "ewar" in observation.masks:
-            actions["ewar"] = _jam_while_cool(senses, observation.masks["ewar"])
+            actions["ewar"] = jam_while_cool(senses, observation.masks["ewar"])
         new_memory = torch.where(observation.active.unsqueeze(-1), torch.stack(progress, dim=-1), memory)
         return actions, (new_memory,)
 
@@ -132,18 +132,19 @@ _PLAYERS: Mapping[str, Callable[[MechConfig], Policy]] = {
 }
 
 
-def _move(course: Course, faced: Float[Tensor, "2 R"], handles: Handling) -> Float[Tensor, "R moves"]:
+def move_and_turn(course: Course, faced: Float[Tensor, "2 R"], handles: Handling) -> Float[Tensor, "R moves"]:
     """Return the head `move`, in the order of MOVES: follow the course and turn to the direction `faced`."""
     angle = torch.atan2(faced[1], faced[0])
     return torch.stack([*course.throttle, course.lift, (angle * handles.turn).clamp(-1.0, 1.0)], dim=-1)
 
 
-def _jam_while_cool(senses: Percept, mask: Bool[Tensor, "R options"]) -> Int[Tensor, " R"]:
+def jam_while_cool(senses: Percept, mask: Bool[Tensor, "R options"]) -> Int[Tensor, " R"]:
+    """Return the head `ewar`: ECM while cool, else ECCM."""
     ecm, eccm = (EWAR_OPTIONS.index(name) for name in ("ecm", "eccm"))
     return torch.where(senses.heat < ECM_BELOW, ecm, eccm).masked_fill(~mask[:, ecm], 0)
 
 
-def _silence(observation: Observation) -> Actions:
+def silence(observation: Observation) -> Actions:
     """Return neutral actions of unused heads: no message and no jamming."""
     rows, device = len(observation.active), observation.active.device
     nothing: Actions = {

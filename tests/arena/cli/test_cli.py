@@ -441,3 +441,43 @@ def test_help_is_quick_to_come_because_it_loads_no_torch():
     )
 
     assert loaded.returncode == 0
+
+
+SMALL_DEPTH = ("--matches", "2", "--rounds", "1", "--candidates", "4")
+
+
+def test_depth_of_a_preset_is_printed_and_continues_from_its_state(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    state = str(tmp_path / "duel.json")
+    arguments = ("depth", "mech-duel", "turret", *SMALL_DEPTH, "--state", state)
+
+    printed = json.loads(run(capsys, *arguments, "--json")[1])
+    before = Path(state).read_bytes()
+    again = json.loads(run(capsys, *arguments, "--json")[1])
+    table = run(capsys, *arguments)[1]
+    _, _, err = run(capsys, *arguments, "--seed", "1")
+
+    assert printed == again
+    assert Path(state).read_bytes() == before
+    assert printed["players"][:3] == ["lieutenant", "turret", "plain"]
+    assert sum(printed["nash"]) == pytest.approx(1.0)
+    assert {"mixture", "lieutenant", "ablations", "cyclic_share", "tactics_above_10_percent"} <= printed.keys()
+    assert all(text in table for text in ("turret", "cyclic share", "score of home", "strafing"))
+    assert_names(err, state, "seed", "0", "1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("rps",), ("rps", "mech-duel")),
+        (("mech-duel", "--matches", "3"), ("3", "even")),
+        (("mech-duel", "--state", "STATE"), ("--state",)),
+    ],
+)
+def test_depth_rejects_what_it_cannot_measure(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], expected: tuple[str, ...]
+):
+    state = tmp_path / "broken.json"
+    state.write_text("[]")
+    code, _, err = run(capsys, "depth", *(str(state) if each == "STATE" else each for each in arguments))
+    assert code != 0
+    assert all(text in err for text in expected)

@@ -1,0 +1,164 @@
+"""Plays scripted tactics, each row of a batch its own."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from arena.environments.base import Actions, Observation
+from arena.environments.mech.config.constants import DECISION_S, MOVES, NEAREST_CONE_RAD
+from arena.environments.mech.config.scenario import MechConfig
+from arena.environments.mech.config.weapons import TRIGGERS
+from arena.environments.mech.observation_spec import (
+    CONDITION_FEATURES,
+    CONTACT_FEATURES,
+    MOTION_FEATURES,
+    SCORE_FEATURES,
+    SPEED_SCALE,
+    make_spec,
+)
+from arena.policies.mech.aiming import ORDER, HeatLimits, Target, find_target, pull_triggers, trigger_numbers
+from arena.policies.mech.driving import BLANK, Course, Progress, drive, handling, note_progress, steer
+from arena.policies.mech.lieutenant import jam_while_cool, move_and_turn, silence
+from arena.policies.mech.perception import Percept, Reader, length
+from arena.policies.mech.tactics import Tactic, as_rows
+from arena.policies.protocol import State
+
+SLACK = 0.5
+"""Metres by which the distance to the target may be off."""
+
+WAITING_ROOM = 8.0
+"""Distance to the zone's edge at which a tactic waits."""
+
+GUN = ORDER.index("tertiary")
+"""The trigger on which all classes carry their guns."""
+
+TERTIARY, SPECIAL = TRIGGERS.index("tertiary"), TRIGGERS.index("special")
+
+
+class Tactics:
+    """Parameters of R rows by name, as floats; flags are 0 or 1."""
+
+    def __init__(self, rows: Float[Tensor, "R fields"]) -> None:
+        self._columns = {field.name: rows[:, index] for index, field in enumerate(fields(Tactic))}
+
+    def number(self, name: str) -> Float[Tensor, " R"]:
+        """Return a parameter of every row."""
+        return self._columns[name]
+
+    def flag(self, name: str) -> Bool[Tensor, " R"]:
+        """Return a flag of every row."""
+        return self._columns[name] > 0.5
+
+
+class Tactician:
+    """Plays one tactic in every match of a batch.
+
+    Args:
+        config: The composition.
+        tactics: Tactic of every match in which the policy plays, in their order.
+    """
+
+    def __init__(self, config: MechConfig, tactics: Sequence[Tactic]) -> None:
+        self._reader = Reader(config)
+        self._tactics = Tactics(as_rows(tactics).repeat_interleave(len(config.team), dim=0))
+        self._limit_s = config.max_decisions * DECISION_S
+        layout = make_spec(config).layout
+        self._hp = layout["condition"].start + CONDITION_FEATURES.index("hp")
+        self._time = layout["score"].start + SCORE_FEATURES.index("time")
+        self._velocity = layout["motion"].start + MOTION_FEATURES.index("velocity_ahead")
+        self._contact_velocity = layout["contacts"].start + CONTACT_FEATURES.index("velocity_ahead")
+
+    def initial_state(self, rows: int) -> State:
+        """Return the progress and the strafing direction of every row."""
+        return BLANK.expand(rows, -1).clone(), torch.ones(rows)
+
+    def act(
+        self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
+    ) -> tuple[Actions, State]:
+        """Follow the tactics (see `Policy.act`)."""
+        values, own = observation.values, self._tactics
+        senses = self._reader.read(values)
+        target = find_target(senses)
+        memory = torch.where(episode_start.unsqueeze(-1), BLANK, state[0])
+        side = self._strafing_side(state[1], episode_start, rng)
+        mobile = observation.masks["move"][:, MOVES.index("forward")]
+        progress = note_progress(Progress(*memory.unbind(dim=-1)), senses, mobile & ~target.visible)
+        lead = self._lead(values, senses, target)
+        faced = torch.where(target.known, torch.where(own.flag("leads"), lead, target.way), senses.route)
+        actions = {
+            "move": move_and_turn(self._drive(values, senses, target, progress, side), faced, handling(senses)),
+            "trigger": self._fire(senses, target, lead, observation.masks["trigger"]),
+            "target": (target.slot + 1) * (own.flag("focuses") & ~own.flag("leads")),
+            **silence(observation),
+        }
+        if "ewar" in observation.masks:
+            actions["ewar"] = jam_while_cool(senses, observation.masks["ewar"]) * own.flag("jams")
+        kept = observation.active.unsqueeze(-1)
+        new_memory = torch.where(kept, torch.stack(progress, dim=-1), memory)
+        return actions, (new_memory, side)
+
+    def _strafing_side(
+        self, side: Float[Tensor, " R"], starts: Bool[Tensor, " R"], rng: torch.Generator
+    ) -> Float[Tensor, " R"]:
+        """Draw the direction at the start, and change it at random after that."""
+        first, chance = torch.rand(2, len(side), generator=rng).unbind()
+        turned = torch.where(chance < DECISION_S / self._tactics.number("weave_s"), -side, side)
+        return torch.where(starts, torch.where(first < 0.5, 1.0, -1.0), turned)
+
+    def _drive(
+        self,
+        values: Float[Tensor, "R D"],
+        senses: Percept,
+        target: Target,
+        progress: Progress,
+        side: Float[Tensor, " R"],
+    ) -> Course:
+        own = self._tactics
+        to_target = target.way / target.distance.clamp(min=1e-6)
+        retreating = target.known & (values[:, self._hp] < own.number("retreats_below"))
+        too_far = target.distance > own.number("distance") + SLACK
+        too_close = target.visible & (target.distance < own.number("distance") - SLACK)
+        hunting = own.flag("hunts") & target.known
+        to_zone = steer(senses, target, progress, torch.zeros_like(retreating))
+        early = values[:, self._time] * self._limit_s < own.number("wait_s")
+        to_zone = to_zone * ~(early & (senses.remaining < WAITING_ROOM))
+        radial = torch.where(hunting, to_target * too_far, to_zone)
+        radial = torch.where(too_close | retreating, -to_target, radial)
+        across = torch.stack([-to_target[1], to_target[0]]) * side * own.number("strafe")
+        direction = radial + across * target.visible
+        direction = direction / length(direction).clamp(min=1.0)
+        lava = self._reader.lava_towards(values, direction)
+        return drive(direction, lava, progress, handling(senses), torch.zeros_like(retreating))
+
+    def _lead(self, values: Float[Tensor, "R D"], senses: Percept, target: Target) -> Float[Tensor, "2 R"]:
+        """Return the vector to the place where a shell fired now would meet the target."""
+        column = self._contact_velocity + target.slot.clamp(min=0) * len(CONTACT_FEATURES)
+        relative = torch.stack([values.gather(1, (column + axis).unsqueeze(-1))[:, 0] for axis in (0, 1)])
+        own = values[:, self._velocity : self._velocity + 2].t()
+        speed = trigger_numbers(senses).speed[GUN]
+        flight = target.distance / speed.clamp(min=1e-6) * (speed > 0.0)
+        # The heading arrives there at the end of the decision: the mean shot is fired half a decision later.
+        ahead_s = flight + 0.5 * DECISION_S
+        return target.way + ((relative + own) * ahead_s - own * 0.5 * DECISION_S) * SPEED_SCALE * target.known
+
+    def _fire(
+        self, senses: Percept, target: Target, lead: Float[Tensor, "2 R"], mask: Bool[Tensor, "R triggers"]
+    ) -> Bool[Tensor, "R triggers"]:
+        own = self._tactics
+        limit = own.number("heat_limit")
+        for name in ("primary", "secondary", "tertiary"):
+            used = torch.ones_like(mask)
+            used[:, TRIGGERS.index(name)] = own.flag(name)
+            mask = mask & used
+        pulled = pull_triggers(senses, target, mask, HeatLimits(limit, own.number("vent_above")))
+        on = trigger_numbers(senses)
+        aligned = torch.atan2(lead[1], lead[0]).abs() < NEAREST_CONE_RAD
+        ahead = mask[:, TERTIARY] & target.visible & aligned & (target.distance <= on.range[GUN])
+        ahead = ahead & (senses.heat + on.heat_share[GUN] <= limit)
+        pulled[:, TERTIARY] = torch.where(own.flag("leads") & (on.speed[GUN] > 0.0), ahead, pulled[:, TERTIARY])
+        close = target.visible & (target.distance < own.number("smoke_within"))
+        pulled[:, SPECIAL] = mask[:, SPECIAL] & close & (senses.heat < limit)
+        return pulled

@@ -1,0 +1,174 @@
+"""A family of scripted tactics: parameters, their values, and the mechanics that each can do without."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from arena.environments.mech.config.scenario import MechConfig
+from arena.environments.mech.config.weapons import LOADOUTS
+
+NEVER = 9.0
+"""A share of heat that is not reached: no limit, or no venting."""
+
+
+@dataclass(frozen=True)
+class Tactic:
+    """Parameters of a scripted player. The default fights in the zone like the lieutenant.
+
+    Attributes:
+        distance: Distance in metres to the target that it keeps.
+        strafe: Throttle sideways while the target is in sight, in [0, 1].
+        weave_s: Mean time between two changes of the strafing direction.
+        hunts: Goes to the known enemy instead of the zone.
+        wait_s: Time for which it waits outside the zone.
+        retreats_below: Share of hit points below which it moves away from the target.
+        heat_limit: Highest share of the heat capacity that firing may lead to.
+        vent_above: Share of the heat capacity above which it vents.
+        leads: Aims guns at the place where the target will be, without a focus.
+        primary: Uses the weapons of this trigger.
+        secondary: The same.
+        tertiary: The same.
+        smoke_within: Launches smoke if the target is in sight within this distance; 0 for never.
+        focuses: Chooses its target.
+        jams: Uses ECM and ECCM.
+    """
+
+    distance: float = 5.5
+    strafe: float = 0.0
+    weave_s: float = 3.0
+    hunts: bool = False
+    wait_s: float = 0.0
+    retreats_below: float = 0.0
+    heat_limit: float = 1.0
+    vent_above: float = 0.75
+    leads: bool = False
+    primary: bool = True
+    secondary: bool = True
+    tertiary: bool = True
+    smoke_within: float = 0.0
+    focuses: bool = True
+    jams: bool = True
+
+    def __str__(self) -> str:
+        """Return the parameters that differ from the default."""
+        parts = []
+        for name, value in asdict(self).items():
+            if value != getattr(PLAIN, name):
+                words = name.replace("_", " ")
+                parts.append(f"{'' if value else 'not '}{words}" if isinstance(value, bool) else f"{words} {value:g}")
+        return ", ".join(parts) or "plain"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parameters as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the tactic of `to_dict`."""
+        return cls(**values)
+
+
+PLAIN = Tactic()
+
+OPENING = (
+    PLAIN,
+    Tactic(strafe=1.0),
+    Tactic(distance=11.0, hunts=True, strafe=0.5, primary=False),
+    Tactic(distance=0.0, hunts=True),
+    Tactic(wait_s=15.0),
+)
+"""Tactics with which the search begins: lieutenant, strafer, kiter, brawler and waiter."""
+
+CHOICES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
+    {
+        "distance": (0.0, 3.0, 5.5, 7.5, 9.5, 11.5, 14.0),
+        "strafe": (0.0, 0.5, 1.0),
+        "weave_s": (1.0, 3.0, 60.0),
+        "hunts": (False, True),
+        "wait_s": (0.0, 8.0, 15.0, 30.0),
+        "retreats_below": (0.0, 0.3, 0.6),
+        "heat_limit": (0.6, 1.0, NEVER),
+        "vent_above": (0.4, 0.75, NEVER),
+        "leads": (False, True),
+        "primary": (True, True, False),
+        "secondary": (True, True, False),
+        "tertiary": (True, True, False),
+        "smoke_within": (0.0, 0.0, 8.0, 14.0, 25.0),
+        "focuses": (True, True, False),
+        "jams": (True, True, False),
+    }
+)
+"""Values of every parameter; those that are more likely to help are there twice."""
+
+LEFT_OUT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "keeping a distance": {"distance": 0.0},
+        "strafing": {"strafe": 0.0},
+        "zone": {"hunts": True},
+        "waiting": {"wait_s": 0.0},
+        "retreat": {"retreats_below": 0.0},
+        "heat discipline": {"heat_limit": NEVER},
+        "vent": {"vent_above": NEVER},
+        "lead": {"leads": False},
+        "primary": {"primary": False},
+        "secondary": {"secondary": False},
+        "tertiary": {"tertiary": False},
+        "smoke": {"smoke_within": 0.0},
+        "target choice": {"focuses": False, "leads": False},
+        "ECM and ECCM": {"jams": False},
+    }
+)
+"""Parameters without each mechanic."""
+
+
+def parameters_of(config: MechConfig) -> list[str]:
+    """Return the parameters that matter in a composition."""
+    idle = {trigger for trigger in ("primary", "secondary", "tertiary") if not _weapons_on(config, trigger)}
+    if not any(mech.ewar for mech in config.team):
+        idle.add("jams")
+    return [name for name in CHOICES if name not in idle]
+
+
+def random_tactic(names: Sequence[str], rng: np.random.Generator) -> Tactic:
+    """Draw these parameters."""
+    return Tactic(**{name: _choose(name, rng) for name in names})
+
+
+def mutate(tactic: Tactic, names: Sequence[str], rng: np.random.Generator) -> Tactic:
+    """Draw one to three of these parameters again."""
+    chosen = rng.permutation(len(names))[: int(rng.integers(1, 4))]
+    return replace(tactic, **{names[index]: _choose(names[index], rng) for index in chosen})
+
+
+def ablations(config: MechConfig) -> dict[str, Mapping[str, Any]]:
+    """Return the mechanics of a composition that tactics can leave out, with the parameters that do so.
+
+    A trigger is named after its weapons.
+    """
+    known, found = set(parameters_of(config)), {}
+    for name, parameters in LEFT_OUT.items():
+        if known.issuperset(parameters):
+            found[", ".join(_weapons_on(config, name)) or name] = parameters
+    return found
+
+
+def as_rows(tactics: Sequence[Tactic]) -> Float[Tensor, "R fields"]:
+    """Return one row of numbers for each tactic, in the order of the fields."""
+    names = [field.name for field in fields(Tactic)]
+    return torch.tensor([[float(getattr(each, name)) for name in names] for each in tactics]).view(-1, len(names))
+
+
+def _choose(name: str, rng: np.random.Generator) -> Any:  # noqa: ANN401  a parameter's value
+    return CHOICES[name][int(rng.integers(len(CHOICES[name])))]
+
+
+def _weapons_on(config: MechConfig, trigger: str) -> list[str]:
+    """Return the weapons that a trigger fires in any class of the composition."""
+    names = [weapon for mech in config.team for weapon, fires in LOADOUTS[mech.name].items() if fires == trigger]
+    return list(dict.fromkeys(names))
