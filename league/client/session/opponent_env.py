@@ -51,10 +51,10 @@ class OpponentEnv(gymnasium.Env[Vector, np.int64]):
         self._load, self._load_cached = load, lru_cache(OPPONENTS_CACHED)(load)
         self._game = game
         self._home, self._away = self._game.possible_agents
-        self._seen = _without_mask(self._game.observation_space(self._home))
-        flat = spaces.flatten_space(self._seen)
+        self._space = _without_mask(self._game.observation_space(self._home))
+        flat = spaces.flatten_space(self._space)
         if not isinstance(flat, spaces.Box):
-            raise TypeError(f"{self._seen} has no fixed length: wrap the game so that it has")
+            raise TypeError(f"{self._space} has no fixed length: wrap the game so that it has")
         self.observation_space = spaces.Box(flat.low.astype(np.float32), flat.high.astype(np.float32))
         action_space = self._game.action_space(self._home)
         if not isinstance(action_space, spaces.Discrete):
@@ -78,7 +78,7 @@ class OpponentEnv(gymnasium.Env[Vector, np.int64]):
             if baseline.startswith(BASELINE) and baseline != RANDOM:
                 self._session.reject(match, f"the environment of this worker has no {baseline}")
             elif self._start(match):
-                return self._observe(self._learner), self._info()
+                return self._seen()
 
     def step(self, action: np.int64) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
         """Play the learner's action and the opponent's next ones."""
@@ -86,12 +86,12 @@ class OpponentEnv(gymnasium.Env[Vector, np.int64]):
         self._play(int(action))
         ended = not self._play_opponent()
         truncated = ended and not all(self._game.terminations.values())
-        reward = self._returns[self._learner] - before
-        return self._observe(self._learner), reward, ended and not truncated, truncated, self._info()
+        observation, info = self._seen()
+        return observation, self._returns[self._learner] - before, ended and not truncated, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return the learner's legal actions, as `MaskablePPO` of sb3-contrib asks for them."""
-        return self._mask(self._learner).astype(bool)
+        return self._view[1].astype(bool)
 
     def close(self) -> None:
         """Close the game; the session stays open."""
@@ -116,36 +116,36 @@ class OpponentEnv(gymnasium.Env[Vector, np.int64]):
     def _play_opponent(self) -> bool:
         """Play until the learner's turn; false if the match has ended, which is then reported."""
         game = self._game
-        while not (ended := any(game.terminations.values()) or any(game.truncations.values())):
-            agent = game.agent_selection
-            if agent == self._learner:
-                break
-            self._play(self._opponent(self._observe(agent), self._mask(agent)))
-        if ended:
-            score = self._scoring.score(self._returns[self._home], self._returns[self._away])
-            self._session.report(self._match, score if self._match.side == "home" else 1.0 - score, self._decisions)
-        return not ended
+        while not (any(game.terminations.values()) or any(game.truncations.values())):
+            self._view = self._look(game.agent_selection)
+            if game.agent_selection == self._learner:
+                return True
+            self._play(self._opponent(*self._view))
+        self._view = self._look(self._learner)
+        score = self._scoring.score(self._returns[self._home], self._returns[self._away])
+        self._session.report(self._match, score if self._match.side == "home" else 1.0 - score, self._decisions)
+        return False
 
     def _play(self, action: int) -> None:
-        mask = self._mask(self._game.agent_selection)
+        """Play an action of the agent whose turn it is."""
+        mask = self._view[1]
         self._game.step(action if mask[action] else self._rng.choice(np.flatnonzero(mask)))
         self._decisions += 1
         for agent, reward in self._game.rewards.items():
             self._returns[agent] += float(reward)
 
-    def _observe(self, agent: str) -> Vector:
-        seen = self._game.observe(agent)
-        values = seen["observation"] if isinstance(seen, dict) and "action_mask" in seen else seen
-        return np.asarray(spaces.flatten(self._seen, values), np.float32)
+    def _look(self, agent: str) -> tuple[Vector, Mask]:
+        """Return an agent's observation and its mask of legal actions."""
+        seen, mask = self._game.observe(agent), self._game.infos[agent].get("action_mask")
+        if isinstance(seen, dict) and "action_mask" in seen:
+            seen, mask = seen["observation"], seen["action_mask"]
+        observation = np.asarray(spaces.flatten(self._space, seen), np.float32)
+        return observation, np.ones(self._options, np.int8) if mask is None else np.asarray(mask, np.int8)
 
-    def _mask(self, agent: str) -> Mask:
-        seen = self._game.observe(agent)
-        mask = seen.get("action_mask") if isinstance(seen, dict) else None
-        mask = self._game.infos[agent].get("action_mask") if mask is None else mask
-        return np.ones(self._options, np.int8) if mask is None else np.asarray(mask, np.int8)
-
-    def _info(self) -> dict[str, Any]:
-        return {"action_mask": self._mask(self._learner)}
+    def _seen(self) -> tuple[Vector, dict[str, Any]]:
+        """Return the view of the agent whose turn it is, or the learner's after the end, with its mask as info."""
+        observation, mask = self._view
+        return observation, {"action_mask": mask}
 
 
 def _without_mask(space: spaces.Space[Any]) -> spaces.Space[Any]:
