@@ -2,75 +2,19 @@
 
 import sys
 import time
-from functools import lru_cache
 
-import gymnasium
-import numpy as np
-from pettingzoo.classic import connect_four_v3
+from pettingzoo import make
 from safetensors.torch import load, save
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy
 
 from league.client import attach
+from league.client.session.opponent_env import OpponentEnv
 from league.wire import LearnerCreate
 
 LEARNER = LearnerCreate(name="sb3", role="main", environment="connect-four-sb3", signature="connect-four-sb3-1")
-SNAPSHOT_STEPS = 8192
-
-
-class LeagueMatches(gymnasium.Env):
-    """Connect four against league opponents: an episode is a match. An illegal move is replaced by a random one."""
-
-    observation_space = gymnasium.spaces.Box(0, 1, (84,), np.float32)
-    action_space = gymnasium.spaces.Discrete(7)
-
-    def __init__(self, session):
-        self.session, self.model, self.rng = session, None, np.random.default_rng()
-
-    def reset(self, *, seed=None, options=None):
-        self.match = self.session.next_match()
-        if self.match is None:
-            raise SystemExit("the league stopped this worker")
-        self.game, self.moves = connect_four_v3.env(), 0
-        self.game.reset(seed=self.match.seed % 2**31)
-        self.learner = "player_0" if self.match.side == "home" else "player_1"
-        checkpoint = self.session.weights(self.match.opponent)
-        itself = self.match.opponent.checkpoint is None
-        self.opponent = opponent_of(checkpoint) if checkpoint else self.model.policy if itself else None
-        self.play_opponent()
-        return self.seen(), {}
-
-    def step(self, action):
-        self.play(int(action))
-        self.play_opponent()
-        _, _, ended, _, _ = self.game.last()
-        reward = float(self.game.rewards[self.learner]) if ended else 0.0
-        if ended:
-            self.session.report(self.match, (1 + reward) / 2, self.moves)
-        return self.seen(), reward, ended, False, {}
-
-    def seen(self):
-        return self.game.observe(self.learner)["observation"].reshape(-1).astype(np.float32)
-
-    def play(self, action):
-        mask = self.game.observe(self.game.agent_selection)["action_mask"]
-        legal = np.flatnonzero(mask)
-        self.game.step(int(action if action is not None and mask[action] else self.rng.choice(legal)))
-        self.moves += 1
-
-    def play_opponent(self):
-        while self.game.agent_selection != self.learner and not any(self.game.terminations.values()):
-            seen = self.game.observe(self.game.agent_selection)["observation"].reshape(-1).astype(np.float32)
-            self.play(None if self.opponent is None else int(self.opponent.predict(seen)[0]))
-
-
-@lru_cache(32)
-def opponent_of(checkpoint):
-    space, actions = LeagueMatches.observation_space, LeagueMatches.action_space
-    policy = ActorCriticPolicy(space, actions, lr_schedule=lambda _: 0.0)
-    policy.load_state_dict(load(checkpoint))
-    return policy
+SNAPSHOT_STEPS = 2048
 
 
 class Publish(BaseCallback):
@@ -91,7 +35,15 @@ class Publish(BaseCallback):
             self.session.publish(save(self.model.policy.state_dict()), self.num_timesteps)
 
 
+def load_opponent(checkpoint):
+    policy = model.policy
+    if checkpoint is not None:
+        policy = ActorCriticPolicy(env.observation_space, env.action_space, lr_schedule=lambda _: 0.0)
+        policy.load_state_dict(load(checkpoint))
+    return lambda observation, mask: int(policy.predict(observation)[0])
+
+
 with attach(LEARNER, worker="sb3-1") as session:
-    matches = LeagueMatches(session)
-    matches.model = PPO("MlpPolicy", matches, n_steps=1024, device="cpu")
-    matches.model.learn(10**9, Publish(session, float(sys.argv[1])))
+    env = OpponentEnv(session, make("aec", "classic/connect_four-v3"), load_opponent)
+    model = PPO("MlpPolicy", env, learning_rate=1e-3, n_steps=256, device="cpu")
+    model.learn(10**9, Publish(session, float(sys.argv[1])))
