@@ -56,7 +56,7 @@ class _Head:
     allowed: Bool[np.ndarray, "B K"]
     faults: dict[int, str] = field(default_factory=dict)
 
-    def blame(self, wrong: ArrayLike, reason: Callable[[int], str]) -> None:
+    def add_fault(self, wrong: ArrayLike, reason: Callable[[int], str]) -> None:
         """Record a fault of every agent in `wrong` (B,) that has none yet."""
         for index in np.flatnonzero(wrong).tolist():
             self.faults.setdefault(index, reason(index))
@@ -120,12 +120,12 @@ def _given_actions(answer: _Head) -> Tensor:
     """Return the given actions, with invalid ones replaced."""
     head, values = answer.head, answer.values
     finite = np.isfinite(values)
-    answer.blame(~finite.reshape(len(finite), -1).all(axis=1), lambda _: f"{head.name} is not a number")
+    answer.add_fault(~finite.reshape(len(finite), -1).all(axis=1), lambda _: f"{head.name} is not a number")
     values = np.where(finite, values, 0.0)
     if head.kind is HeadKind.GAUSSIAN:
         return torch.from_numpy(values.clip(-1.0, 1.0).astype(np.float32))
     if head.kind is HeadKind.BERNOULLI:
-        answer.blame(~np.isin(values, (0.0, 1.0)).all(axis=1), lambda _: f"{head.name} has switches not 0 or 1")
+        answer.add_fault(~np.isin(values, (0.0, 1.0)).all(axis=1), lambda _: f"{head.name} has switches not 0 or 1")
         return torch.from_numpy((values == 1.0) & answer.allowed)
     return _options(answer, values)
 
@@ -133,11 +133,11 @@ def _given_actions(answer: _Head) -> Tensor:
 def _options(answer: _Head, values: NDArray[np.float64]) -> Tensor:
     head, options = answer.head, answer.head.size
     within = (values == np.floor(values)) & (values >= 0) & (values < options)
-    answer.blame(~within, lambda index: f"{head.name} is {values[index]:g}, no option of 0 to {options - 1}")
+    answer.add_fault(~within, lambda index: f"{head.name} is {values[index]:g}, no option of 0 to {options - 1}")
     option = np.where(within, values, 0.0).astype(np.int64)
     free = answer.allowed.any(axis=1)
     barred = free & ~answer.allowed[np.arange(option.size), option]
-    answer.blame(
+    answer.add_fault(
         barred,
         lambda index: f"{head.name} is {option[index]}, which its mask bars; {_listed(answer.allowed[index])} go",
     )
@@ -149,14 +149,14 @@ def _sampled(answer: _Head, rng: torch.Generator) -> Tensor:
     head = answer.head
     logits, allowed = torch.from_numpy(answer.values), torch.from_numpy(np.ascontiguousarray(answer.allowed))
     invalid = torch.isnan(logits) | (logits == torch.inf)
-    answer.blame(invalid.any(dim=1).numpy(), lambda _: f"{head.name}{LOGITS} are not numbers")
+    answer.add_fault(invalid.any(dim=1).numpy(), lambda _: f"{head.name}{LOGITS} are not numbers")
     logits = logits.masked_fill(invalid, 0.0)
     if head.kind is HeadKind.BERNOULLI:
         return (torch.rand(logits.shape, generator=rng, dtype=logits.dtype) < logits.sigmoid()) & allowed
     open_to_all = ~allowed.any(dim=1, keepdim=True)
     masked = logits.masked_fill(~(allowed | open_to_all), -torch.inf)
     none_possible = (masked == -torch.inf).all(dim=1)
-    answer.blame(none_possible.numpy(), lambda _: f"{head.name}{LOGITS} rule out whatever is allowed")
+    answer.add_fault(none_possible.numpy(), lambda _: f"{head.name}{LOGITS} rule out whatever is allowed")
     fallback = torch.zeros_like(masked).masked_fill(~(allowed | open_to_all), -torch.inf)
     return _sample(torch.where(none_possible.unsqueeze(1), fallback, masked), rng)
 

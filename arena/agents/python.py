@@ -40,7 +40,7 @@ class PythonAgent:
             raise ExternalPolicyError(
                 f"it returned {truncate(repr(answered))}: return actions by head, or a tuple of actions and memory"
             )
-        return Reply(actions, _things(memory))
+        return Reply(actions, _memory_items(memory))
 
     def close(self) -> None:
         """Close the callable, if it has a `close` method."""
@@ -71,7 +71,7 @@ def open_callable(path: str, spec: EnvironmentSpec) -> PythonAgent:
     return PythonAgent(found)
 
 
-def _things(memory: object) -> Sequence[Any]:
+def _memory_items(memory: object) -> Sequence[Any]:
     """Return the callable's memory as a sequence with one item per agent."""
     if memory is None:
         return NO_MEMORY

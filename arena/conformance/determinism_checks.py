@@ -45,8 +45,8 @@ class Determinism:
         """Yield a check for each way of repeating a match, and one for chance."""
         for check, compare in (
             (checks.REPEATS, self._again),
-            (checks.ROWS, self._elsewhere),
-            (checks.RESET, self._afterwards),
+            (checks.ROWS, self._compare_row_positions),
+            (checks.RESET, self._compare_after_other_matches),
             (checks.NEXT_MATCH, self._otherwise),
             (checks.PROCESSES, self._in_processes),
             (checks.IGNORED, self._with_other_actions),
@@ -93,13 +93,13 @@ class Determinism:
         self._compare(self._open(0), self._open(0))
         return f"{ROWS_COMPARED} matches, played twice"
 
-    def _elsewhere(self) -> str:
+    def _compare_row_positions(self) -> str:
         turned = [*reversed(range(ROWS_COMPARED))]
         self._compare(self._open(0), self._open(1), turned)
         self._compare(self._open(0), self._open(2, rows=1), turned[:1])
         return "in another order, with another seed of the environment, and alone"
 
-    def _afterwards(self) -> str:
+    def _compare_after_other_matches(self) -> str:
         """Compare with a match that follows an unfinished match (reset) and a finished one (automatic next match)."""
         used = self._open(0)
         _play(used, used.reset(self.seeds("other")), self._rng(), decisions=max(1, used.spec.max_decisions // 2))
@@ -154,11 +154,11 @@ class Determinism:
         shown = [env.reset(self.seeds(purpose)) for env, purpose in zip(envs, ("match", "other"), strict=True)]
         tensors = [parts_of(each) for each in shown]
         for _ in range(self.decisions):
-            if _unlike(*tensors):
+            if _any_differs(*tensors):
                 return True
             steps = [env.step(draw(env, seen, rng)) for env, seen, rng in zip(envs, shown, rngs, strict=True)]
             tensors, shown = [tensors_of(step) for step in steps], [step.observation for step in steps]
-        return _unlike(*tensors)
+        return _any_differs(*tensors)
 
 
 def _play(env: Environment, shown: Observation, rng: torch.Generator, *, decisions: int) -> Observation:
@@ -171,5 +171,5 @@ def _play(env: Environment, shown: Observation, rng: torch.Generator, *, decisio
     return shown
 
 
-def _unlike(some: Sequence[tuple[str, Tensor]], others: Sequence[tuple[str, Tensor]]) -> bool:
+def _any_differs(some: Sequence[tuple[str, Tensor]], others: Sequence[tuple[str, Tensor]]) -> bool:
     return any(not torch.equal(one, other) for (_, one), (_, other) in zip(some, others, strict=True))

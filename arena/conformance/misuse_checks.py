@@ -103,7 +103,7 @@ def _try_one(
     for _ in range(LOOKED_FOR):
         actions = draw(env, shown, rng)
         lengths += 1
-        if spoiled := _spoil(head, value, actions, shown):
+        if spoiled := _make_illegal(head, value, actions, shown):
             break
         step, other = env.step(actions), reference.step(actions)
         lengths = lengths.masked_fill(step.over, 0)
@@ -130,7 +130,7 @@ def _try_one(
     return ACCEPTED
 
 
-def _spoil(
+def _make_illegal(
     head: ActionHead, value: float | None, actions: Actions, observation: Observation
 ) -> tuple[Actions, int, int] | None:
     """Replace an action of an active agent; return the actions, row and agent, or None if no agent qualifies now."""

@@ -55,7 +55,7 @@ def without_options(glance: ObservationBatch) -> Fault | None:
     return None
 
 
-def shown_to_absent(glance: ObservationBatch) -> Fault | None:
+def check_inactive_observations(glance: ObservationBatch) -> Fault | None:
     """Check that inactive agents observe zeros and have no legal options."""
     seen, absent = glance.observation, ~glance.observation.active & glance.rows[:, None]
     if index := first((seen.values != 0.0) & absent[..., None]):
@@ -107,7 +107,7 @@ class SideIsObservable:
         return None
 
 
-class Tried:
+class OptionCoverage:
     """Coverage of the legal options: those that were legal, and those that were chosen."""
 
     def __init__(self, spec: EnvironmentSpec) -> None:

@@ -25,7 +25,7 @@ FINAL_OBSERVATION_CHECKS: tuple[tuple[checks.Check, ObservationCheck], ...] = (
 )
 """Checks of every observation, including the final observation of an episode."""
 
-OBSERVATION_CHECKS = (*FINAL_OBSERVATION_CHECKS, (checks.ABSENT, observation_checks.shown_to_absent))
+OBSERVATION_CHECKS = (*FINAL_OBSERVATION_CHECKS, (checks.ABSENT, observation_checks.check_inactive_observations))
 """Checks of every observation except final observations."""
 
 
@@ -60,7 +60,7 @@ class Played:
         stepping_s: Wall time of all steps in seconds.
     """
 
-    tried: observation_checks.Tried
+    tried: observation_checks.OptionCoverage
     results: list[Result] = field(default_factory=list)
     # Only first faults are stored: a broken rule usually fails at every step.
     faults: dict[checks.Check, tuple[str, str]] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class RandomPlay:
         self, env: Environment, matches: int, rng: torch.Generator, on_finished: Callable[[int], None]
     ) -> None:
         self._env, self._matches, self._rng, self._on_finished = env, matches, rng, on_finished
-        self._played = Played(observation_checks.Tried(env.spec))
+        self._played = Played(observation_checks.OptionCoverage(env.spec))
         self._lengths = torch.zeros(env.num_envs, dtype=torch.int64, device=env.device)
         self._returns = torch.zeros(env.num_envs, env.spec.num_agents, dtype=torch.float64, device=env.device)
         self._finished = [0] * env.num_envs

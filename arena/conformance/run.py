@@ -62,7 +62,7 @@ class _Verification:
         self._num_envs = min(MAX_ROWS, -(-matches // 2))
         self._signature: str | None = None
         self._played: Played | None = None
-        self._threads = side_effects.waited_for()
+        self._threads = side_effects.blocking_threads()
 
     def report(self) -> Report:
         rows, played = [*self._rows()], self._played
@@ -164,7 +164,7 @@ class _Verification:
         with side_effects.watching() as effects:
             for _ in range(WATCHED):
                 shown = env.step(draw(env, shown, rng)).observation
-        return side_effects.report_side_effects(effects, side_effects.waited_for() - self._threads)
+        return side_effects.report_side_effects(effects, side_effects.blocking_threads() - self._threads)
 
 
 def check_limit(spec: EnvironmentSpec, results: list[Result]) -> str:

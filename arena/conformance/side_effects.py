@@ -73,7 +73,7 @@ def watching() -> Iterator[list[str]]:
         watch.thread = None
 
 
-def waited_for() -> set[threading.Thread]:
+def blocking_threads() -> set[threading.Thread]:
     """Return the non-daemon threads, which delay the exit of the program; threads of executors do not."""
     return {each for each in threading.enumerate() if not each.daemon and not each.name.startswith(EXECUTORS)}
 

@@ -102,18 +102,18 @@ ANY_ENVIRONMENT = (Baseline("random", 1500.0),)
 """Baselines of an environment whose rules are not installed; random play needs no rules."""
 
 
-def _brought(factory: str, spec: str, *, hosted: bool) -> Entry:
+def _package_entry(factory: str, spec: str, *, hosted: bool) -> Entry:
     """Return the entry of games from another package."""
     return Entry(factory, spec, "arena.policies.scripted:make_baseline", ANY_ENVIRONMENT, hosted=hosted)
 
 
-_PETTINGZOO = _brought(
+_PETTINGZOO = _package_entry(
     "arena.environments.adapters.pettingzoo.factory:make_pettingzoo",
     "arena.environments.adapters.pettingzoo.game:declare_pettingzoo",
     hosted=True,
 )
 
-_JAX = _brought(
+_JAX = _package_entry(
     "arena.environments.adapters.jax.factory:make_jax",
     "arena.environments.adapters.jax.factory:declare_jax",
     hosted=False,
@@ -121,7 +121,7 @@ _JAX = _brought(
 
 FAMILIES: dict[str, Family] = {
     "openspiel": Family(
-        _brought(
+        _package_entry(
             "arena.environments.adapters.openspiel.factory:make_openspiel",
             "arena.environments.adapters.openspiel.declare:declare_openspiel",
             hosted=True,
@@ -140,7 +140,7 @@ FAMILIES: dict[str, Family] = {
 }
 """Families of environments, by the prefix before the colon."""
 
-OWN = _brought(
+OWN = _package_entry(
     "arena.environments.adapters.custom.factory:make_own",
     "arena.environments.adapters.custom.game:spec_of_custom",
     hosted=True,

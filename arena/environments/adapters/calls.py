@@ -13,7 +13,7 @@ STEP = ("observations", "rewards", "terminations", "truncations", "infos")
 
 
 @contextmanager
-def blame_game(name: str, for_what: str) -> Iterator[None]:
+def game_errors(name: str, for_what: str) -> Iterator[None]:
     """Run a game's code outside of its matches.
 
     Args:

@@ -54,21 +54,21 @@ class JaxBatch:
 
     def reset(self, seed: Tensor, options: Mapping[str, Tensor] | None = None) -> tuple[Tensor, dict[str, Tensor]]:
         """Open all matches, or those that `options["reset_mask"]` names."""
-        seeds = self._give(seed.view(torch.int32).reshape(-1, 2))  # the 64 bits of a seed are a key's two words
+        seeds = self._to_jax(seed.view(torch.int32).reshape(-1, 2))  # the 64 bits of a seed are a key's two words
         if options is None:
             self._state, view = self._compiled.reset(jax.device_put(seeds, self._device))
         else:
-            self._state, view = self._compiled.reopen(seeds, self._give(options["reset_mask"]), self._state)
+            self._state, view = self._compiled.reopen(seeds, self._to_jax(options["reset_mask"]), self._state)
         return _shown(view)
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
         """Play one decision of every match."""
         taken = actions.int() if actions.dtype == torch.int64 else actions  # JAX has 32-bit integers by default
-        self._state, (view, rewards, terminated, truncated) = self._compiled.step(self._state, self._give(taken))
+        self._state, (view, rewards, terminated, truncated) = self._compiled.step(self._state, self._to_jax(taken))
         observation, info = _shown(view)
         return observation, from_dlpack(rewards), from_dlpack(terminated), from_dlpack(truncated), info
 
-    def _give(self, tensor: Tensor) -> Any:  # noqa: ANN401  an array of NumPy or of JAX
+    def _to_jax(self, tensor: Tensor) -> Any:  # noqa: ANN401  an array of NumPy or of JAX
         """Share a tensor with compiled functions; on a CPU they take NumPy arrays in a tenth of DLPack's time."""
         return tensor.numpy() if self._device.platform == "cpu" else jnp.from_dlpack(tensor.contiguous())
 

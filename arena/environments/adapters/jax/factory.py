@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from arena.environments.adapters.calls import blame_game
+from arena.environments.adapters.calls import game_errors
 from arena.environments.adapters.jax import from_gymnax, from_jaxmarl, from_pgx
 from arena.environments.adapters.vector.declare import Declared, inspect_game
 from arena.environments.adapters.vector.env import TensorMatches
@@ -69,7 +69,7 @@ def _pgx(name: str, game: str) -> TensorGame:
 def _gymnax(name: str, game: str) -> TensorGame:
     gymnax = _library(name, "gymnax")
     _require_known(name, game, gymnax.registered_envs)
-    with blame_game(name, "be made"):
+    with game_errors(name, "be made"):
         env, params = gymnax.make(game)
     return from_gymnax(env, params)
 
@@ -77,7 +77,7 @@ def _gymnax(name: str, game: str) -> TensorGame:
 def _jaxmarl(name: str, game: str) -> TensorGame:
     jaxmarl = _library(name, "jaxmarl")
     _require_known(name, game, jaxmarl.registered_envs)
-    with blame_game(name, "be made"):
+    with game_errors(name, "be made"):
         env = jaxmarl.make(game)
     return from_jaxmarl(env)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gymnasium import spaces
 
-from arena.environments.adapters.calls import RESET, blame_game, unpack
+from arena.environments.adapters.calls import RESET, game_errors, unpack
 from arena.environments.adapters.sides import DEFAULT_DECISIONS, REASONS, TwoSided, assign_sides, prefix
 from arena.environments.adapters.spaces.actions import ActionDecoder, bounds_of, factors_of, heads_for
 from arena.environments.adapters.spaces.flatten import ACTION_MASK, MEMBERS, flatten_space, lay_out
@@ -57,7 +57,7 @@ def inspect_game(name: str, game: TwoSided) -> Declared:
         ArenaError: The game does not have the PettingZoo interface, has no two sides, or has spaces without a fixed
             size.
     """
-    with blame_game(name, "be made"):
+    with game_errors(name, "be made"):
         env = game.make()
     sequential = _is_sequential(name, env)
     if not isinstance(env.possible_agents, list | tuple):
@@ -65,7 +65,7 @@ def inspect_game(name: str, game: TwoSided) -> Declared:
     known = {str(key): key for key in env.possible_agents}
     home, away = assign_sides(name, list(known), game)
     agent_names = [*home, *away]
-    with blame_game(name, "say its spaces"):
+    with game_errors(name, "say its spaces"):
         seen = {each: env.observation_space(known[each]) for each in agent_names}
         done = {each: env.action_space(known[each]) for each in agent_names}
     alike = _alike_sides(
@@ -196,7 +196,7 @@ def _masks_actions(name: str, env: Any, seen: Any) -> bool:  # noqa: ANN401
     """Return whether the game provides an action mask, in observations or infos."""
     if any(isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces for space in seen):
         return True
-    with blame_game(name, "be reset"):
+    with game_errors(name, "be reset"):
         opened = env.reset(seed=0)
     infos = getattr(env, "infos", None) if opened is None else unpack(name, "reset", opened, RESET)[1]
     return isinstance(infos, Mapping) and any(info and ACTION_MASK in info for info in infos.values())

@@ -41,7 +41,7 @@ class ObservationEncoder:
                     _require_like(shown.shape, axes)
                 into[columns] = shown.reshape(-1)
             except (LookupError, TypeError, ValueError) as error:
-                raise GameError(_misfit(observation, part)) from error
+                raise GameError(_describe_mismatch(observation, part)) from error
         for choice in self._choices:
             choice.write(observation, into)
         into[-1] = self._away
@@ -62,7 +62,7 @@ class _Choice:
             chosen = _whole(_follow(observation, self._path)).reshape(self._first.shape)
             numbers: NDArray[np.int64] = chosen - self._first
         except (LookupError, TypeError, ValueError) as error:
-            raise GameError(_misfit(observation, self._part)) from error
+            raise GameError(_describe_mismatch(observation, self._part)) from error
         if ((numbers < 0) | (numbers >= self._counts)).any():
             raise GameError(
                 f"block {self._name} shows {chosen.tolist()}: its space has numbers from "
@@ -92,7 +92,7 @@ def _require_like(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
         raise ValueError(shape)
 
 
-def _misfit(observation: Any, part: Part) -> str:  # noqa: ANN401
+def _describe_mismatch(observation: Any, part: Part) -> str:  # noqa: ANN401
     """Return why an observation cannot be encoded."""
     name, kind = part.block.name, "numbers" if part.options is None else "whole numbers"
     declared = f"its space has {kind} of shape {part.axes}"

@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex
 import torch
 from gymnasium import spaces
 
-from arena.environments.adapters.calls import RESET, blame_game, unpack
+from arena.environments.adapters.calls import RESET, game_errors, unpack
 from arena.environments.adapters.sides import DEFAULT_DECISIONS, REASONS
 from arena.environments.adapters.spaces.actions import bounds_of, factors_of, heads_for
 from arena.environments.adapters.spaces.flatten import ACTION_MASK, flatten_space
@@ -128,7 +128,7 @@ def _masks_actions(name: str, game: TensorGame, made: Any, autoreset: Autoreset)
     if isinstance(made.observation_space, spaces.Dict) and ACTION_MASK in made.observation_space.spaces:
         return True
     seeds = torch.zeros(1, dtype=torch.int64)
-    with blame_game(name, "be reset"):
+    with game_errors(name, "be reset"):
         by_row = seeds if game.takes_device else seeds.numpy()
         result = made.reset(seed=by_row if autoreset is Autoreset.DISABLED else 0)
     _, info = split(name, result)

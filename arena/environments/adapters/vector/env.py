@@ -76,11 +76,11 @@ class TensorMatches(SeededBatch):
         takes_seeds = self._autoreset is Autoreset.DISABLED
         # With autoreset the game accepts a single seed, which must differ between batches of environments.
         together = derive(int(self.seeds[0]), "tensor game", int(self.seeds[-1])) & LARGEST_SEED
-        result = self._game.reset(seed=self._give(self.seeds) if takes_seeds else together)
+        result = self._game.reset(seed=self._copy_for_game(self.seeds) if takes_seeds else together)
         self._decisions.zero_()
         self._returns.zero_()
         self._seen = self._see(*split(self.spec.name, result))
-        self._held = self._nothing_ended()
+        self._held = self._no_ends()
         return self._seen
 
     def step(self, actions: Actions) -> StepResult:
@@ -93,7 +93,7 @@ class TensorMatches(SeededBatch):
         self._require_fit(actions)
         check_legal(self.spec, actions, self._seen)
         taken = read(self._declared.space, self.spec.heads, actions, self._seen.active)
-        returned = unpack(self.spec.name, "step", self._game.step(self._give(taken)), STEP)
+        returned = unpack(self.spec.name, "step", self._game.step(self._copy_for_game(taken)), STEP)
         observation, rewards, terminated, truncated, raw_info = returned
         info = info_of(self.spec.name, "step", raw_info)
         # With next-step autoreset the game ignores the actions of rows that have just ended and resets them instead.
@@ -145,7 +145,7 @@ class TensorMatches(SeededBatch):
         if self._autoreset is Autoreset.SAME_STEP or not bool(ended.any()):
             return seen
         seeds = self.next_seeds.where(ended, self.seeds)
-        result = self._game.reset(seed=self._give(seeds), options={"reset_mask": self._give(ended)})
+        result = self._game.reset(seed=self._copy_for_game(seeds), options={"reset_mask": self._copy_for_game(ended)})
         return _choose(ended, self._see(*split(self.spec.name, result)), seen)
 
     def _final(
@@ -194,7 +194,7 @@ class TensorMatches(SeededBatch):
                 observation if isinstance(observation, Mapping) and ACTION_MASK in observation else info, ACTION_MASK
             )
             shape = (*self._shape, sum(head.size for head in masked))
-            parts = torch.split(self._truths(mask, shape), [head.size for head in masked], -1)
+            parts = torch.split(self._mask_as_booleans(mask, shape), [head.size for head in masked], -1)
             masks = {head.name: part for head, part in zip(masked, parts, strict=True)}
             active = torch.stack([part.any(dim=-1) for part in parts]).any(dim=0)
         if ACTIVE in info:
@@ -234,7 +234,7 @@ class TensorMatches(SeededBatch):
         # A copy, because games may reuse their buffers in the next step.
         return taken.to(kind, copy=True)
 
-    def _truths(self, mask: Any, shape: tuple[int, ...]) -> Bool[Tensor, "E N K"]:  # noqa: ANN401  any value
+    def _mask_as_booleans(self, mask: Any, shape: tuple[int, ...]) -> Bool[Tensor, "E N K"]:  # noqa: ANN401  any value
         """Return an action mask as booleans."""
         taken = self._tensor(mask, ACTION_MASK)
         if taken.numel() and taken.element_size() > 1:  # most masks are bytes, which cannot be additive logits
@@ -253,11 +253,11 @@ class TensorMatches(SeededBatch):
                 "return numbers"
             ) from error
 
-    def _give(self, tensor: Tensor) -> Any:  # noqa: ANN401
+    def _copy_for_game(self, tensor: Tensor) -> Any:  # noqa: ANN401
         """Return a copy for the game: a tensor if its constructor takes a device, else an array."""
         return tensor.clone() if self._declared.tensors else tensor.cpu().numpy().copy()
 
-    def _nothing_ended(self) -> _Ends:
+    def _no_ends(self) -> _Ends:
         nothing = self._zeros(torch.bool)
         return _Ends(nothing, nothing, self._zeros(torch.float64) + DRAWN, self._decisions.clone(), self._seen)
 

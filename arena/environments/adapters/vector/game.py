@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from arena.environments.adapters.calls import blame_game
+from arena.environments.adapters.calls import game_errors
 from arena.environments.adapters.sides import HigherReturn, Scoring
 from arena.environments.spec import SIDES
 from arena.errors import GameError, InputError
@@ -82,7 +82,7 @@ class TensorGame:
         """
         if not self.takes_device and device != "cpu":
             raise InputError(f"{name} was asked for on {device}, but its maker takes no `device`: leave it on cpu")
-        with blame_game(name, "be made"):
+        with game_errors(name, "be made"):
             made = self.make(num_envs=num_envs, **({"device": device} if self.takes_device else {}))
         if missing := [
             each for each in ("observation_space", "action_space", "reset", "step") if not hasattr(made, each)

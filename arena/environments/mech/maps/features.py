@@ -108,7 +108,7 @@ def _raise_slope(land: Landscape, rise: int, beyond: Coordinates) -> Landscape:
     return replace(land, opaque=np.maximum(land.opaque, heights))
 
 
-def _lay(material: int) -> Draw:
+def _draw_material(material: int) -> Draw:
     def draw(land: Landscape, frame: LocalFrame, rise: int) -> Landscape:
         return replace(land, material=np.maximum(land.material, material * frame.ellipse))
 
@@ -144,9 +144,9 @@ KINDS = (
     FeatureKind(_raise_hill, (1.0, 4.0), (1.0, 3.0), (2, 4)),
     FeatureKind(_raise_mesa, (2.5, 5.0), (3.0, 4.5), (2, 4)),
     FeatureKind(_raise_glass, (3.0, 6.0), (0.75, 0.75), (3, 4)),
-    FeatureKind(_lay(WATER), (3.5, 8.0), (3.0, 6.0)),
-    FeatureKind(_lay(LAVA), (2.0, 4.0), (1.5, 3.0)),
-    FeatureKind(_lay(DEBRIS), (3.0, 6.0), (2.0, 4.0)),
-    FeatureKind(_lay(FOLIAGE), (2.5, 6.0), (2.0, 4.0)),
+    FeatureKind(_draw_material(WATER), (3.5, 8.0), (3.0, 6.0)),
+    FeatureKind(_draw_material(LAVA), (2.0, 4.0), (1.5, 3.0)),
+    FeatureKind(_draw_material(DEBRIS), (3.0, 6.0), (2.0, 4.0)),
+    FeatureKind(_draw_material(FOLIAGE), (2.5, 6.0), (2.0, 4.0)),
 )
 """Buildings, walls high and low, hills, mesas, glass, ponds, lava, debris, foliage."""

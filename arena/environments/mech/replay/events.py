@@ -16,7 +16,7 @@ def read_events(footage: Footage, setting: Setting) -> tuple[Event, ...]:
         *_launches(footage),
         *_intercepts(footage),
         *_paints(footage),
-        *_mishaps(footage, setting),
+        *_status_changes(footage, setting),
         *_kills(footage),
         *_zone_changes(footage),
         End("end", len(footage["hp"]) - 1),
@@ -50,7 +50,7 @@ def _paints(footage: Footage) -> Iterator[Paint]:
         yield Paint("paint", frame, mech, int(painter[frame, mech]))
 
 
-def _mishaps(footage: Footage, setting: Setting) -> Iterator[StatusChange]:
+def _status_changes(footage: Footage, setting: Setting) -> Iterator[StatusChange]:
     alive = footage["hp"] > 0.0
     for frame, mech in _began(shut_down(footage, setting)):
         yield StatusChange("shutdown", frame, mech)
