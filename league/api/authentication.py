@@ -95,9 +95,9 @@ def _refuse_foreign_page(request: Request) -> None:
     """
     origin, host = request.headers.get("origin"), _host(request.headers.get("host"), _own_name(request))
     if origin is not None and not is_loopback(_hostname(origin)):
-        raise _foreign(f"from a page of {origin:.120}")
+        raise _remote_call_error(f"from a page of {origin:.120}")
     if not is_loopback(host) and host != _own_name(request):
-        raise _foreign(f"under the name {host:.120}")
+        raise _remote_call_error(f"under the name {host:.120}")
 
 
 def _own_name(request: Request) -> str | None:
@@ -121,7 +121,7 @@ def _hostname(url: str) -> str:
         return ""
 
 
-def _foreign(call: str) -> ForbiddenError:
+def _remote_call_error(call: str) -> ForbiddenError:
     rule = "without tokens the server accepts calls from this machine only"
     way_out = "call it at 127.0.0.1, or create a token with `league token create NAME --scope admin` and send it"
     return ForbiddenError(call, rule, way_out)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from league.background.task import PeriodicTask
 from league.db.engine import Database
 from league.services.operations import retention
-from league.services.operations.retention import Outdated
+from league.services.operations.retention import PrunedCounts
 from league.services.replays.service import ReplayService
 
 FIRST_S = 600.0
@@ -40,7 +40,7 @@ class RetentionTask(PeriodicTask):
 
     def run_once(self) -> None:
         """Delete rows that are too old."""
-        now, deleted = self._clock(), Outdated()
+        now, deleted = self._clock(), PrunedCounts()
         for part in retention.prune(self._database, now - self._age, now):
             deleted += part
             if self.interrupted(PAUSE_S):

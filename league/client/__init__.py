@@ -20,7 +20,7 @@ from pathlib import Path
 from league import wire
 from league.client.address import DEFAULT_URL, Address, find_league
 from league.client.async_connection import AsyncConnection
-from league.client.backoff import patience_of
+from league.client.backoff import make_retry_gate
 from league.client.calls.champions import ChampionCalls
 from league.client.calls.checkpoints import CheckpointCalls
 from league.client.calls.events import EventCalls
@@ -47,7 +47,7 @@ __all__ = [
     "SessionSettings",
     "attach",
     "find_league",
-    "patience_of",
+    "make_retry_gate",
 ]
 
 

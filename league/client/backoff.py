@@ -65,6 +65,6 @@ class RetryGate:
             self._pause(wait_s)
 
 
-def patience_of(seconds: float) -> RetryGate:
+def make_retry_gate(seconds: float) -> RetryGate:
     """Return a back-off with a maximum wait per call in seconds; 0 never waits."""
     return RetryGate(seconds, time.monotonic, time.sleep, random.Random())  # noqa: S311 - jitter

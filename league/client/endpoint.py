@@ -5,7 +5,7 @@ from typing import IO, Any
 import httpx2
 
 from league.client.address import Address, find_league
-from league.client.backoff import RetryGate, patience_of
+from league.client.backoff import RetryGate, make_retry_gate
 from league.client.operation import Call
 from league.client.transfer import store_unreachable
 from league.errors import LeagueUnreachable, UnauthenticatedError
@@ -33,7 +33,7 @@ class Endpoint:
             raise UnauthenticatedError("with an unusable token", rule, "use the output of `league token create`")
         self._owned = http is None
         self._timeout_s = timeout_s
-        self._patience = patience_of(_PATIENCE_S) if patience is None else patience
+        self._patience = make_retry_gate(_PATIENCE_S) if patience is None else patience
         self._headers = {PROTOCOL_HEADER: str(PROTOCOL)}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"

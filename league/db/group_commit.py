@@ -156,7 +156,7 @@ class GroupCommit:
             with self._write() as session:
                 # Only now, within the transaction: calls that arrived while it waited for its turn join this batch.
                 self._take(own, batch)
-                _do_all(session, batch)
+                _process(session, batch)
         except _DATABASE_ERRORS:
             raise
         except Exception:
@@ -199,7 +199,7 @@ def _retry_deadlocks(commit: Callable[[], None]) -> None:
     return commit()
 
 
-def _do_all(session: Session, calls: Sequence[_Call]) -> None:
+def _process(session: Session, calls: Sequence[_Call]) -> None:
     """Process the requests grouped by their work."""
     by_work: dict[Work[Any, Any], list[_Call]] = {}
     for call in calls:

@@ -67,10 +67,10 @@ class CheckpointStore(Protocol):
             UnknownCheckpointError: The store does not have it.
         """
 
-    def freshen(self, sha256: str, now: datetime) -> bool:
+    def touch(self, sha256: str, now: datetime) -> bool:
         """Return True if an intact checkpoint is stored, and set its `stored_at` to now."""
 
-    def intact(self, sha256: str) -> bool:
+    def is_intact(self, sha256: str) -> bool:
         """Return True if the bytes match the hash.
 
         Raises:

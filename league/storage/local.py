@@ -164,7 +164,7 @@ class DirectoryStore:
         with self.open(sha256) as stream:
             return read_header(stream, os.fstat(stream.fileno()).st_size, sha256)
 
-    def freshen(self, sha256: str, now: datetime) -> bool:
+    def touch(self, sha256: str, now: datetime) -> bool:
         """Return True if an intact checkpoint is stored, and update its modification time."""
         try:
             os.utime(self.path(sha256, now))
@@ -175,7 +175,7 @@ class DirectoryStore:
             return False
         return True
 
-    def intact(self, sha256: str) -> bool:
+    def is_intact(self, sha256: str) -> bool:
         """Return True if the bytes match the hash."""
         return self._hash(sha256) == sha256
 

@@ -168,7 +168,7 @@ class S3Store:
         with _missing(sha256):
             return read_header(_Ranges(self._bucket, self._key(sha256), size), size, sha256)
 
-    def freshen(self, sha256: str, now: datetime) -> bool:
+    def touch(self, sha256: str, now: datetime) -> bool:
         """Return True if a checkpoint is stored; copying it onto itself updates its modification time."""
         try:
             self._bucket.copy(self._key(sha256), self._key(sha256))
@@ -176,7 +176,7 @@ class S3Store:
             return False
         return True
 
-    def intact(self, sha256: str) -> bool:
+    def is_intact(self, sha256: str) -> bool:
         """Return True if the bytes match the hash."""
         with _missing(sha256):
             return self._hash(sha256) == sha256
@@ -189,7 +189,7 @@ class S3Store:
             if found == sha256:
                 return True
             # A bucket has no rename: copy, then delete.
-            aside = self._aside(sha256)
+            aside = self._damaged_key(sha256)
             log.error("checkpoint %s is damaged: its bytes hash to %s; moved to %s", sha256, found, aside)
             self._bucket.copy(key, aside)
             self._bucket.delete(key)
@@ -198,7 +198,7 @@ class S3Store:
     def set_aside(self, sha256: str) -> bool:
         """Return True if damaged bytes of this name have been set aside."""
         try:
-            self._bucket.find(self._aside(sha256))
+            self._bucket.find(self._damaged_key(sha256))
         except NoSuchObjectError:
             return False
         return True
@@ -270,7 +270,7 @@ class S3Store:
     def _key(self, sha256: str) -> str:
         return f"{self._bucket.address.prefix}{sha256[:2]}/{sha256}"
 
-    def _aside(self, sha256: str) -> str:
+    def _damaged_key(self, sha256: str) -> str:
         return self._under(_CHECKED, f"damaged-{sha256}")
 
     def _incoming(self, sha256: str) -> str:

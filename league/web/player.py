@@ -44,7 +44,7 @@ _WITHOUT_WEIGHTS = ("baseline:", "external:")
 
 
 @dataclass(frozen=True)
-class Offer:
+class AdminAction:
     """A change that an admin can make.
 
     Attributes:
@@ -60,20 +60,20 @@ class Offer:
     danger: bool
 
 
-_OFFERS: dict[Change, Offer] = {
-    "promote": Offer("promote", "Promote", "It becomes a commander, with a call-sign.", danger=False),
-    "retire": Offer(
+_OFFERS: dict[Change, AdminAction] = {
+    "promote": AdminAction("promote", "Promote", "It becomes a commander, with a call-sign.", danger=False),
+    "retire": AdminAction(
         "retire", "Retire", "It is no longer drawn. Its history stays, and you can reinstate it.", danger=True
     ),
-    "reinstate": Offer(
+    "reinstate": AdminAction(
         "reinstate", "Reinstate", "It becomes a candidate again and is drawn as an opponent.", danger=False
     ),
-    "quarantine": Offer("quarantine", "Quarantine", "It is not drawn until you reinstate it.", danger=True),
+    "quarantine": AdminAction("quarantine", "Quarantine", "It is not drawn until you reinstate it.", danger=True),
 }
-_DISMISS = Offer(
+_DISMISS = AdminAction(
     "dismiss", "Dismiss reports", "The reports count as false, and the tokens that sent them are flagged.", danger=False
 )
-_CROWN = Offer("champion", "Make champion", "Scripts that ask for the champion get it.", danger=False)
+_CROWN = AdminAction("champion", "Make champion", "Scripts that ask for the champion get it.", danger=False)
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ def _weights(league: AppState, player: wire.Player) -> Weights | None:
         return Weights(player.checkpoint, None)
 
 
-def _offers(profile: Profile) -> list[Offer]:
+def _offers(profile: Profile) -> list[AdminAction]:
     standing, allowed = profile.player.standing, transitions.allowed_of(profile.player.kind)
     offered = [_OFFERS[name] for name in allowed if standing in transitions.TRANSITIONS[name].origins]
     if "promote" in allowed and standing in ("candidate", "commander") and not profile.champion:

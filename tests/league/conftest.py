@@ -25,7 +25,7 @@ from sqlalchemy import make_url
 from league.api.dependencies import clock, get_clock
 from league.background import worker_count
 from league.background.task import PeriodicTask
-from league.client import LeagueClient, patience_of
+from league.client import LeagueClient, make_retry_gate
 from league.db import schema
 from league.db.engine import Database
 from league.services.audit.log import Cause
@@ -304,6 +304,6 @@ def connect(http: TestClient, database: Database, time: Clock) -> Callable[..., 
     def make(scope: str, name: str | None = None, **terms: Any) -> LeagueClient:
         with database.write() as session:
             secret = tokens.create(session, name or scope, scope, Cause("test", "", time.now), **terms)
-        return LeagueClient(http=http, token=secret, patience=patience_of(0.0))
+        return LeagueClient(http=http, token=secret, patience=make_retry_gate(0.0))
 
     return make

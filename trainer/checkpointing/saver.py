@@ -111,7 +111,7 @@ class StateSaver:
             "began_step": components.learner.began_step,
             "episodes": components.statistics.episodes,
             "self_play_episodes": components.statistics.self_play_episodes,
-            "taught_at": 0 if components.curriculum is None else components.curriculum.taught_at,
+            "taught_at": 0 if components.curriculum is None else components.curriculum.stage_start,
             "snapshot_step": components.outbox.last_step,
             "attachment": None if registration is None else asdict(registration),
             "leases": components.leases.saved(pending),

@@ -10,7 +10,7 @@ from importlib import metadata
 import torch
 from rich.console import Console
 
-from league.client import Address, LeagueClient, patience_of
+from league.client import Address, LeagueClient, make_retry_gate
 from league.errors import LeagueError, LeagueUnreachable
 from league.private_files import TOKEN, read_secret
 from trainer.checkpointing.run_directory import RunDirectory
@@ -33,7 +33,7 @@ def connect(league: str, token: str | None, timeout_s: float) -> LeagueClient:
         ConfigurationError: LEAGUE_TOKEN_FILE names a file without a token, or the address is not an HTTP URL.
     """
     token = token or read_secret(TOKEN, os.environ)
-    return LeagueClient(league, token=token, timeout_s=timeout_s, patience=patience_of(0.0))
+    return LeagueClient(league, token=token, timeout_s=timeout_s, patience=make_retry_gate(0.0))
 
 
 def names_league(league: str) -> bool:

@@ -18,7 +18,7 @@ class CurriculumSchedule:
         curriculum: First and last stage and the number of matches between them.
 
     Attributes:
-        taught_at: Number of finished matches at the last call of `advance`.
+        stage_start: Number of finished matches when the current stage was set.
     """
 
     def __init__(self, environments: Sequence[CurriculumEnvironment], curriculum: Curriculum) -> None:
@@ -55,7 +55,7 @@ class CurriculumSchedule:
             running: Running matches, which continue under the stage that they started with.
         """
         stage = self._curriculum.after(matches)
-        self.taught_at = matches
+        self.stage_start = matches
         if stage != self._stage:
             for environment in self._environments:
                 environment.set_stage(stage)

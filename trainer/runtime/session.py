@@ -142,7 +142,7 @@ class TrainingSession:
         self.coordinator = Coordinator(ranks, self.learner, self._league_session, self_play=leased_self_play)
         # In this order on every rank: each of these calls is collective.
         self.coordinator.begin(
-            0 if self.curriculum is None else self.curriculum.taught_at,
+            0 if self.curriculum is None else self.curriculum.stage_start,
             [] if saved is None else saved.counters["ranks"],
             self.spool.highest_sequences(),
         )

@@ -27,14 +27,14 @@ class ProtocolVersionMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a call on, or reject it with the side that needs an upgrade."""
-        if scope["type"] == "http" and scope["path"].startswith(PREFIX) and not _spoken(scope):
+        if scope["type"] == "http" and scope["path"].startswith(PREFIX) and not _is_supported(scope):
             refusal = api_errors.response(_refusal(Headers(scope=scope)[PROTOCOL_HEADER]))
             await refusal(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
 
-def _spoken(scope: Scope) -> bool:
+def _is_supported(scope: Scope) -> bool:
     return all(value in _SPOKEN for name, value in scope["headers"] if name == _NAME)
 
 

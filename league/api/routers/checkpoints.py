@@ -93,7 +93,7 @@ def create_checkpoint_upload(
     sha256: Sha256, body: wire.UploadCreate, league: Running, now: Now, caller: Worker
 ) -> wire.Upload:
     """Return the upload URL, or that the bytes are stored already; a bucket accepts only this size and hash."""
-    if league.store.freshen(sha256, now):
+    if league.store.touch(sha256, now):
         return wire.Upload(stored=True, url=None, headers={})
     if isinstance(league.store, DirectoryStore):
         league.store.require_size(body.size_bytes)

@@ -67,7 +67,7 @@ async def follow(
         InvalidRequestError: `last_event_id` is malformed.
         BusyError: The maximum number of streams is open.
     """
-    own = _take_room(league)
+    own = _register_stream(league)
     start = await run_in_threadpool(_latest, league) if last_event_id is None else _cursor(last_event_id)
     # A connection that breaks before the first event resumes from its start.
     headers = {"Cache-Control": "no-store", "Last-Event-ID": f"{start[0]}.{start[1]}"}
@@ -123,7 +123,7 @@ def until_next(now_s: float, every_s: float) -> float:
     return every_s - now_s % every_s
 
 
-def _take_room(league: AppState) -> Stream:
+def _register_stream(league: AppState) -> Stream:
     """Register a stream, which counts while it is referenced; streams are limited because each polls the database.
 
     Raises:

@@ -130,7 +130,7 @@ def migrate(settings: Settings) -> None:
             schema.upgrade(database, lambda key, content: store().recordings.put(key, content))
 
 
-def person() -> str:
+def user_name() -> str:
     """Return the current user's name for the audit log."""
     try:
         name = getpass.getuser()

@@ -10,7 +10,7 @@ import typer
 
 from league.cli.connection import AsJson
 from league.cli.maintenance import database
-from league.cli.maintenance.database import DatabaseUrl, Home, person
+from league.cli.maintenance.database import DatabaseUrl, Home, user_name
 from league.cli.maintenance.transfer import shown_progress
 from league.cli.output import tables
 from league.cli.output.grid import Grid
@@ -18,7 +18,7 @@ from league.db.engine import Database
 from league.errors import EnvironmentConflictError
 from league.services.environments import deletion as environment_deletion
 from league.services.environments import listing as environment_listing
-from league.services.environments.deletion import Holdings
+from league.services.environments.deletion import EnvironmentContents
 from league.services.operations import export
 from league.settings import Settings
 from league.storage.factory import open_store
@@ -45,7 +45,7 @@ def create(name: EnvironmentArgument, home: Home = None, database_url: DatabaseU
     settings = Settings.load(home=home, database_url=database_url)
     database.migrate(settings)
     with database.connected(settings) as connection, connection.write() as session:
-        new = environment_listing.create(session, name, actor=person(), now=datetime.now(UTC))
+        new = environment_listing.create(session, name, actor=user_name(), now=datetime.now(UTC))
     typer.echo(f"created {name}: worker tokens may register learners of it" if new else f"{name} already exists")
 
 
@@ -87,12 +87,12 @@ def delete(
         if archive is not None:
             _export(settings, connection, archive, allow_missing=allow_missing)
         exported = None if archive is None else holdings
-        deleted = environment_deletion.remove(connection, name, exported, actor=person(), now=datetime.now(UTC))
+        deleted = environment_deletion.remove(connection, name, exported, actor=user_name(), now=datetime.now(UTC))
     counts = f"{deleted.learners:,} learners, {deleted.players:,} players and {deleted.matches:,} matches"
     typer.echo(f"deleted {name}: {counts}; `league admin gc` deletes their checkpoints")
 
 
-def _require_allowed(name: str, holdings: Holdings, force: bool, archive: Path | None) -> None:
+def _require_allowed(name: str, holdings: EnvironmentContents, force: bool, archive: Path | None) -> None:
     """Refuse to delete matches without --force and --export.
 
     Raises:

@@ -59,7 +59,7 @@ def fork(
             League(target, open_store(new)),
             at,
             destination,
-            Cause(database.person(), "", datetime.now(UTC)),
+            Cause(database.user_name(), "", datetime.now(UTC)),
             progress,
         )
     rows = manifest.rows

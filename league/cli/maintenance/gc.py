@@ -12,7 +12,7 @@ from rich.filesize import decimal
 
 from league.cli.connection import AsJson
 from league.cli.maintenance import database
-from league.cli.maintenance.database import DatabaseUrl, Home, person
+from league.cli.maintenance.database import DatabaseUrl, Home, user_name
 from league.cli.output import durations, tables
 from league.cli.output.durations import HOUR
 from league.cli.output.grid import Grid
@@ -67,7 +67,7 @@ def collect_garbage(
         found = garbage_collection.survey(connection, store, before)
         deleted = found.deletable
         if not dry_run:
-            deleted = list(garbage_collection.collect(connection, store, found, before, actor=person(), now=now))
+            deleted = list(garbage_collection.collect(connection, store, found, before, actor=user_name(), now=now))
         recordings = list(replays.find_damaged(connection, store.recordings)) if verify else []
     damaged = (
         [stored.sha256 for stored in garbage_collection.damaged(store, found, set_aside=not dry_run)] if verify else []

@@ -13,7 +13,7 @@ from league.cli.maintenance.database import DatabaseUrl, Home
 from league.cli.output import durations, tables
 from league.errors import ConfigurationError
 from league.services.operations import retention
-from league.services.operations.retention import Outdated
+from league.services.operations.retention import PrunedCounts
 from league.settings import Settings
 
 app = typer.Typer()
@@ -51,7 +51,7 @@ def prune(
         if dry_run:
             outdated = retention.survey(connection, now - age)
         else:
-            outdated = sum(retention.prune(connection, now - age, now), Outdated())
+            outdated = sum(retention.prune(connection, now - age, now), PrunedCounts())
     if as_json:
         tables.show_json({"dry_run": dry_run, **asdict(outdated)})
     else:

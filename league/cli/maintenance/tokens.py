@@ -14,7 +14,7 @@ from league import private_files
 from league.auth import Scope, is_secret
 from league.cli.connection import AsJson
 from league.cli.maintenance import database
-from league.cli.maintenance.database import DatabaseUrl, Home, person
+from league.cli.maintenance.database import DatabaseUrl, Home, user_name
 from league.cli.output import tables
 from league.cli.output.durations import UNITS
 from league.cli.output.grid import Grid
@@ -90,7 +90,7 @@ def create(
         if source is not None and _contains_token(session, source, name):
             typer.echo(f"the league already has the token {name} of {source}", err=True)
             return
-        secret = tokens.create(session, name, scope, Cause(person(), "", now), expires_at=expires_at, secret=secret)
+        secret = tokens.create(session, name, scope, Cause(user_name(), "", now), expires_at=expires_at, secret=secret)
         unowned = ownership.unowned(session) if scope == Scope.WORKER.word else []
         _write_secret(to, secret)
     _show({"name": name, "scope": scope, "token": secret, "expires_at": expires_at}, to or source, as_json=as_json)
@@ -115,7 +115,7 @@ def renew(
     with database.current(settings) as connection, connection.write() as session:
         if to is not None:
             _contains_token(session, to, name)
-        secret = tokens.renew(session, name, Cause(person(), "", now), expires_at=expires_at)
+        secret = tokens.renew(session, name, Cause(user_name(), "", now), expires_at=expires_at)
         _write_secret(to, secret)
     _show({"name": name, "token": secret, "expires_at": expires_at}, to, as_json=as_json)
 
@@ -135,7 +135,7 @@ def assign(
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
         game = environment or environments.only(session)
-        ownership.assign(session, name, game, learner, actor=person(), now=datetime.now(UTC))
+        ownership.assign(session, name, game, learner, actor=user_name(), now=datetime.now(UTC))
     typer.echo(f"{name} now owns {learner} of {game}")
 
 
@@ -156,7 +156,7 @@ def revoke(name: TokenName, home: Home = None, database_url: DatabaseUrl = None)
     """Revoke a token within a second on all servers. Without valid tokens authentication stays on."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
-        tokens.revoke(session, name, Cause(person(), "", datetime.now(UTC)))
+        tokens.revoke(session, name, Cause(user_name(), "", datetime.now(UTC)))
     typer.echo(f"revoked {name}")
 
 
@@ -165,7 +165,7 @@ def clear(name: TokenName, home: Home = None, database_url: DatabaseUrl = None) 
     """Clear a token's false reports, so that its reports of unplayable players count again."""
     settings = Settings.load(home=home, database_url=database_url)
     with database.current(settings) as connection, connection.write() as session:
-        count = false_reports.clear(session, name, Cause(person(), "", datetime.now(UTC)))
+        count = false_reports.clear(session, name, Cause(user_name(), "", datetime.now(UTC)))
     typer.echo(f"cleared {name} of {count} false report{'' if count == 1 else 's'}")
 
 

@@ -9,7 +9,7 @@ from league.cli.up import overview
 from league.cli.up.failures import PartRefusedError, error_of
 from league.cli.up.plan import Plan, server_job, worker_jobs
 from league.cli.up.screen import TAIL_LINES, Part, Screen, View
-from league.client import LeagueClient, patience_of
+from league.client import LeagueClient, make_retry_gate
 from league.errors import LeagueError, LeagueUnreachable, UnauthenticatedError
 from league.home import HOME_VARIABLE, home_folder, withdraw_address
 from league.process.restart_policy import RestartPolicy
@@ -38,7 +38,9 @@ class Supervisor:
         self._screen = screen
         self._credential = credential
         self._token = credential()
-        self._client = LeagueClient(plan.url, token=self._token, timeout_s=CALL_TIMEOUT_S, patience=patience_of(0.0))
+        self._client = LeagueClient(
+            plan.url, token=self._token, timeout_s=CALL_TIMEOUT_S, patience=make_retry_gate(0.0)
+        )
         self._server = SupervisedProcess(server_job(plan), RULE)
         self._workers = [SupervisedProcess(job, RULE) for job in worker_jobs(plan, self._token)]
         self._overview = overview.EMPTY
@@ -131,7 +133,9 @@ class Supervisor:
         self._screen.print_line("the league now requires a token; restarting trainer and evaluator with one")
         self._token = token
         self._client.close()
-        self._client = LeagueClient(self._plan.url, token=token, timeout_s=CALL_TIMEOUT_S, patience=patience_of(0.0))
+        self._client = LeagueClient(
+            self._plan.url, token=token, timeout_s=CALL_TIMEOUT_S, patience=make_retry_gate(0.0)
+        )
         for worker, job in zip(self._workers, worker_jobs(self._plan, token), strict=True):
             worker.replace(job, now_s, STOP_GRACE_S)
 

@@ -159,7 +159,7 @@ class Session:
                     if len(self._queue) <= self._settings.prefetch // 2:
                         self._changed.notify_all()
                     return match
-                if self._failure is not None and not _is_waited_for(self._failure):
+                if self._failure is not None and not _is_retriable(self._failure):
                     raise self._failure
                 left_s = None if deadline is None else deadline - time.monotonic()
                 if left_s is not None and left_s <= 0.0:
@@ -417,7 +417,7 @@ class Session:
                 try:
                     call()
                 except LeagueError as error:
-                    if not _is_waited_for(error) or time.monotonic() >= deadline:
+                    if not _is_retriable(error) or time.monotonic() >= deadline:
                         logger.warning("the session ends after an error: %s", error)
                         break
                     time.sleep(RETRY_S)
@@ -431,6 +431,6 @@ class Session:
             self._files.save_leases([])
 
 
-def _is_waited_for(error: Exception) -> bool:
+def _is_retriable(error: Exception) -> bool:
     """Return whether waiting may help without a change by the user."""
     return isinstance(error, LeagueError) and (is_transient(error) or isinstance(error, WorkerQuarantinedError))

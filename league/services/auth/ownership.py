@@ -103,14 +103,14 @@ def require(row: Row | None, caller: Principal) -> None:
         return
     owner = "has no owner" if row.owner is None else f"belongs to token {row.owner!r}"
     rule = f"{_kind(row)} {row.name!r} {owner}"
-    raise ForbiddenError(f"of token {caller.name!r}", rule, _way_out(row, caller))
+    raise ForbiddenError(f"of token {caller.name!r}", rule, _remedy(row, caller))
 
 
 def _kind(row: Row) -> str:
     return {Worker: "worker", Learner: "learner", Player: "external player"}[type(row)]
 
 
-def _way_out(row: Row, caller: Principal) -> str:
+def _remedy(row: Row, caller: Principal) -> str:
     if row.owner is not None:
         renewal = "`league token renew` gives a lost token a new secret"
         return f"use that token, or another name for the {_kind(row)}; {renewal}"

@@ -113,7 +113,7 @@ def _note(database: Database, some: Sequence[Unused], actor: str, now: datetime,
 
 def damaged(store: CheckpointStore, found: Survey, *, set_aside: bool) -> Iterator[Stored]:
     """Read all checkpoints of players and yield the damaged ones."""
-    is_fine = store.sound if set_aside else store.intact
+    is_fine = store.sound if set_aside else store.is_intact
     return (stored for stored in found.needed if not is_fine(stored.sha256))
 
 

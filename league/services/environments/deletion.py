@@ -53,7 +53,7 @@ _AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
-class Holdings:
+class EnvironmentContents:
     """Contents of an environment.
 
     Attributes:
@@ -71,7 +71,7 @@ class Holdings:
     last_player_id: int
 
 
-def survey(session: Session, environment: str) -> Holdings:
+def survey(session: Session, environment: str) -> EnvironmentContents:
     """Return the contents of an environment.
 
     Raises:
@@ -81,7 +81,7 @@ def survey(session: Session, environment: str) -> Holdings:
         raise environments.unknown(session, environment)
     players = select(func.count(), func.max(Player.id)).where(Player.environment == environment)
     number, last_player_id = session.execute(players).one()
-    return Holdings(
+    return EnvironmentContents(
         learners=session.scalar(select(func.count()).where(Learner.environment == environment)) or 0,
         players=number,
         matches=environment_listing.count_matches(session, environment),
@@ -90,7 +90,9 @@ def survey(session: Session, environment: str) -> Holdings:
     )
 
 
-def remove(database: Database, environment: str, exported: Holdings | None, *, actor: str, now: datetime) -> Holdings:
+def remove(
+    database: Database, environment: str, exported: EnvironmentContents | None, *, actor: str, now: datetime
+) -> EnvironmentContents:
     """Delete an environment without matches, or one that has not changed since its export; servers may run.
 
     A concurrent result is either committed before, which aborts the deletion, or rejected after it.
@@ -110,7 +112,7 @@ def remove(database: Database, environment: str, exported: Holdings | None, *, a
         EnvironmentConflictError: It has matches and was not exported, or it has changed since.
     """
 
-    def work(session: Session) -> Holdings:
+    def work(session: Session) -> EnvironmentContents:
         return _remove(session, environment, exported, actor, now)
 
     for _ in range(_TRIES - 1):
@@ -121,7 +123,9 @@ def remove(database: Database, environment: str, exported: Holdings | None, *, a
     return database.group_commit(one_by_one, work)
 
 
-def _remove(session: Session, environment: str, exported: Holdings | None, actor: str, now: datetime) -> Holdings:
+def _remove(
+    session: Session, environment: str, exported: EnvironmentContents | None, actor: str, now: datetime
+) -> EnvironmentContents:
     # In the lock order of `league.db.locks`: no period, result or player can be added until the deletion commits.
     locks.acquire(session, Lock.PERIOD, environment)
     locks.acquire(session, Lock.INTAKE, environment)
@@ -142,7 +146,7 @@ def _remove(session: Session, environment: str, exported: Holdings | None, actor
     return contents
 
 
-def _require_removable(environment: str, contents: Holdings, exported: Holdings | None) -> None:
+def _require_removable(environment: str, contents: EnvironmentContents, exported: EnvironmentContents | None) -> None:
     if exported is None and contents.matches:
         rule = f"it has {contents.matches:,} matches and was not exported"
         way_out = "add `--force --export FILE`, which exports the whole league to FILE first"

@@ -127,7 +127,7 @@ def _read_scores(session: Session, settings: Settings, population: Population, i
     # A reset learner starts again from other weights, so its earlier results say nothing about forgetting.
     reset_step = role_config.began_step(session, main.id)
     games = match_log.last_of(session, main.id, through, most, from_step=reset_step)
-    return _MainScores(main.id, opponents, rule_inputs.pasts_in(games, main.id, opponents))
+    return _MainScores(main.id, opponents, rule_inputs.win_rate_history(games, main.id, opponents))
 
 
 def _pending_events(scores: _MainScores, known: Mapping[Pair, Event]) -> list[tuple[str, int]]:

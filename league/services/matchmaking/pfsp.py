@@ -139,7 +139,7 @@ def opponent_distribution(
     matchups = roles.matchups(population, role, inputs.records, indices)
     rating, games = float(population.ratings.rating[own]), int(population.games[own])
     among = None if inputs.among is None else _opponents_among_themselves(population, indices, inputs.among)
-    pasts = None if inputs.games is None else rule_inputs.pasts_in(inputs.games, member.id, pool.ids)
+    pasts = None if inputs.games is None else rule_inputs.win_rate_history(inputs.games, member.id, pool.ids)
     candidates = Candidates(
         learner_rating=rating,
         learner_games=games,

@@ -62,7 +62,7 @@ _ARCHIVE = ".fork.zip"
 
 
 @dataclass(frozen=True)
-class Cut:
+class ForkPoint:
     """Point in time of a fork.
 
     Attributes:
@@ -88,7 +88,7 @@ class League:
 
 def fork(
     source: League, destination: League, period_id: int, scratch: Path, cause: Cause, progress: Progress
-) -> tuple[Cut, Manifest]:
+) -> tuple[ForkPoint, Manifest]:
     """Create a new league from another league's state at the end of a rating period. The source may be running.
 
     If the fork fails, the destination's database is unchanged, and checkpoints already copied are not copied again.
@@ -107,7 +107,7 @@ def fork(
         UnknownCheckpointError: The source's store lacks a checkpoint.
     """
     with source.database.read() as session:
-        cut = cut_at(session, period_id)
+        cut = fork_point(session, period_id)
     path = scratch / _ARCHIVE
     path.unlink(missing_ok=True)  # a fork that was killed may have left its own
     try:
@@ -133,7 +133,7 @@ def fork(
     return cut, manifest
 
 
-def cut_at(session: Session, period_id: int) -> Cut:
+def fork_point(session: Session, period_id: int) -> ForkPoint:
     """Return the point in time at which a period was closed.
 
     Raises:
@@ -146,10 +146,10 @@ def cut_at(session: Session, period_id: int) -> Cut:
     existing = Period.id <= period_id, Period.closed_at <= period.closed_at
     last = select(Period.environment, func.max(Period.last_match_id)).where(*existing).group_by(Period.environment)
     matches = dict(iter(session.execute(last))) | {period.environment: period.last_match_id}
-    return Cut(period_id, period.environment, period.closed_at, matches)
+    return ForkPoint(period_id, period.environment, period.closed_at, matches)
 
 
-def view_of(session: Session, cut: Cut) -> View:
+def view_of(session: Session, cut: ForkPoint) -> View:
     """Select each table's rows as of a point in time; every table has its rule here."""
     at = cut.at
     by_environment = [and_(Match.environment == each, Match.id <= last) for each, last in cut.matches.items()]
@@ -216,7 +216,7 @@ def _rows(kind: type[Base], chosen: ColumnElement[bool], **changed: ColumnElemen
     return select(*columns).where(chosen).order_by(*table.primary_key.columns)
 
 
-def _periods(cut: Cut) -> ColumnElement[bool]:
+def _periods(cut: ForkPoint) -> ColumnElement[bool]:
     """Select the periods up to the cut, without later versions of the ratings or unfinished ones."""
     rated = [and_(Period.environment == each, Period.last_match_id <= last) for each, last in cut.matches.items()]
     return and_(Period.id <= cut.period_id, Period.closed_at <= cut.at, or_(false(), *rated))
@@ -268,7 +268,7 @@ def _decisions(at: datetime) -> Select[Any]:
     return _rows(SnapshotDecision, existing, player_id=case((published, SnapshotDecision.player_id)))
 
 
-def _records(session: Session, cut: Cut, environment: str) -> tuple[PairRecords, PairRecords]:
+def _records(session: Session, cut: ForkPoint, environment: str) -> tuple[PairRecords, PairRecords]:
     """Recount the pair records, overall and by side, period by period as they were counted originally."""
     own = Period.environment == environment, _periods(cut)
     version = select(func.max(Period.version)).where(*own).scalar_subquery()

@@ -65,7 +65,7 @@ def _load_checkpoints(archive: ArchiveReader, store: CheckpointStore, now: datet
     if len(checkpoints) != archive.manifest.checkpoints:
         raise archive.refused(f"it has {len(checkpoints)} of {archive.manifest.checkpoints} checkpoints")
     for done, sha256 in enumerate(checkpoints, start=1):
-        if not store.freshen(sha256, now):
+        if not store.touch(sha256, now):
             with archive.checkpoint(sha256) as stream:
                 store.take_in(sha256, stream)
         progress("checkpoints", done, len(checkpoints))
@@ -97,7 +97,7 @@ def _load_tables(archive: ArchiveReader, connection: Connection, progress: Progr
             progress(table.name, done, expected[table.name])
         if done != expected[table.name]:
             raise archive.refused(f"table {table.name} has {done} of {expected[table.name]} rows")
-        _go_on_numbering(connection, table)
+        _advance_sequences(connection, table)
 
 
 def _with_bytes(archive: ArchiveReader, rows: Sequence[Row]) -> list[Row]:
@@ -110,7 +110,7 @@ def _with_bytes(archive: ArchiveReader, rows: Sequence[Row]) -> list[Row]:
     return present
 
 
-def _go_on_numbering(connection: Connection, table: Table) -> None:
+def _advance_sequences(connection: Connection, table: Table) -> None:
     """Set PostgreSQL's sequences to the last ids loaded; SQLite derives the next id from the table."""
     if connection.dialect.name != "postgresql":
         return

@@ -23,7 +23,7 @@ DRAWS_AT_ONCE = 50
 
 
 @dataclass(frozen=True)
-class Outdated:
+class PrunedCounts:
     """Numbers of outdated rows.
 
     Attributes:
@@ -38,8 +38,8 @@ class Outdated:
     draws: int = 0
     draw_bytes: int = 0
 
-    def __add__(self, other: "Outdated") -> "Outdated":
-        return Outdated(
+    def __add__(self, other: "PrunedCounts") -> "PrunedCounts":
+        return PrunedCounts(
             self.leases + other.leases,
             self.refusals + other.refusals,
             self.draws + other.draws,
@@ -47,12 +47,12 @@ class Outdated:
         )
 
 
-def survey(database: Database, before: datetime) -> Outdated:
+def survey(database: Database, before: datetime) -> PrunedCounts:
     """Count the rows that `prune` would delete."""
     with database.read() as session:
         size = func.sum(func.length(cast(Draw.distribution, String)))
         draws, draw_bytes = session.execute(select(func.count(), size).where(_prunable(before), ~_in_use(before))).one()
-        return Outdated(
+        return PrunedCounts(
             leases=session.scalar(select(func.count()).where(_unplayed(before))) or 0,
             refusals=session.scalar(select(func.count()).where(Refusal.refused_at < before)) or 0,
             draws=draws,
@@ -60,7 +60,7 @@ def survey(database: Database, before: datetime) -> Outdated:
         )
 
 
-def prune(database: Database, before: datetime, now: datetime) -> Iterator[Outdated]:
+def prune(database: Database, before: datetime, now: datetime) -> Iterator[PrunedCounts]:
     """Delete outdated rows; servers may be running.
 
     Args:
@@ -76,24 +76,24 @@ def prune(database: Database, before: datetime, now: datetime) -> Iterator[Outda
     yield from _prune_opponents(database, before, now)
 
 
-def _delete_leases(database: Database, before: datetime) -> Iterator[Outdated]:
+def _delete_leases(database: Database, before: datetime) -> Iterator[PrunedCounts]:
     for window in _windows(database, Lease.id, Lease.granted_at < before, LEASES_AT_ONCE):
         with database.write() as session:
             deleted = session.scalars(delete(Lease).where(window, _unplayed(before)).returning(Lease.id)).all()
-        yield Outdated(leases=len(deleted))
+        yield PrunedCounts(leases=len(deleted))
 
 
-def _delete_refusals(database: Database, before: datetime) -> Iterator[Outdated]:
+def _delete_refusals(database: Database, before: datetime) -> Iterator[PrunedCounts]:
     with database.read() as session:
         workers = session.scalars(select(Refusal.worker_id).where(Refusal.refused_at < before).distinct()).all()
     for worker_id in workers:
         with database.write() as session:
             old = delete(Refusal).where(Refusal.worker_id == worker_id, Refusal.refused_at < before)
             deleted = session.scalars(old.returning(Refusal.lease_id)).all()
-        yield Outdated(refusals=len(deleted))
+        yield PrunedCounts(refusals=len(deleted))
 
 
-def _prune_opponents(database: Database, before: datetime, now: datetime) -> Iterator[Outdated]:
+def _prune_opponents(database: Database, before: datetime, now: datetime) -> Iterator[PrunedCounts]:
     for window in _windows(database, Draw.id, _prunable(before), DRAWS_AT_ONCE):
         freed = []
         with database.write() as session:
@@ -104,7 +104,7 @@ def _prune_opponents(database: Database, before: datetime, now: datetime) -> Ite
                 pruned = _without_opponents(content)
                 session.execute(update(Draw).where(Draw.id == draw_id).values(distribution=pruned, pruned_at=now))
                 freed.append(len(json.dumps(content)) - len(json.dumps(pruned)))
-        yield Outdated(draws=len(freed), draw_bytes=sum(freed))
+        yield PrunedCounts(draws=len(freed), draw_bytes=sum(freed))
 
 
 def _windows(

@@ -91,7 +91,7 @@ def _roles(session: Session, population: Population, settings: Settings) -> Mapp
     return roles_by_player
 
 
-def pasts_in(games: MatchArrays, learner: int, opponents: Sequence[int]) -> WinRateHistory:
+def win_rate_history(games: MatchArrays, learner: int, opponents: Sequence[int]) -> WinRateHistory:
     """Return a learner's scores against K opponents in the older and the newer half of its games with each.
 
     Args:

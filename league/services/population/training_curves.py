@@ -90,7 +90,7 @@ def read(
     own = MetricPoint.learner_id == learner_id
     query = select(MetricPoint.number, MetricPoint.step).where(own, MetricPoint.number > after)
     found = session.execute(query.order_by(MetricPoint.step)).all()
-    chosen = found if most is None else [found[index] for index in thin_out([point.step for point in found], most)]
+    chosen = found if most is None else [found[index] for index in downsample([point.step for point in found], most)]
     numbers = MetricPoint.number.in_([point.number for point in chosen])
     points = session.scalars(select(MetricPoint).where(own, numbers).order_by(MetricPoint.step)).all()
     wanted = {name for point in points for name in point.metrics if names is None or name in names}
@@ -103,7 +103,7 @@ def read(
     )
 
 
-def thin_out(steps: Sequence[int], most: int) -> list[int]:
+def downsample(steps: Sequence[int], most: int) -> list[int]:
     """Return the indices of at most `most` of N points: the last one of each of `most` equal intervals of steps.
 
     Args:

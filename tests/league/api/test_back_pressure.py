@@ -18,7 +18,7 @@ from refused import refused
 from league import web, wire
 from league.api.metrics import Metrics
 from league.api.middleware.concurrency import ConcurrencyMiddleware
-from league.client import LeagueClient, patience_of
+from league.client import LeagueClient, make_retry_gate
 from league.services.matchmaking.leases import LeaseService
 from league.settings.concurrency import ConcurrencyLimits
 
@@ -54,7 +54,7 @@ def request(scene: Scene) -> wire.TrainingLeases:
 
 
 def test_heartbeats_go_through_while_leases_are_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with LeagueClient(address, patience=patience_of(0.0)) as client, ThreadPoolExecutor(2) as pool:
+    with LeagueClient(address, patience=make_retry_gate(0.0)) as client, ThreadPoolExecutor(2) as pool:
         scene = Scene(client)
         (lease,) = scene.opponent_leases(1)
         gate = Gate(monkeypatch)

@@ -11,7 +11,7 @@ from refused import refused
 
 from league.api.rate_limit import REFUSED_COST, RateLimiter
 from league.api.token_cache import TokenCache
-from league.client import LeagueClient, patience_of
+from league.client import LeagueClient, make_retry_gate
 from league.db.engine import Database
 from league.errors import (
     RateLimitedError,
@@ -44,7 +44,7 @@ def test_rate_limited_reader_can_still_send_heartbeats_and_results(
     http = serve(rate_per_s=1.0, rate_burst=30)
     with database.write() as session:
         secret = tokens.create(session, "ann", "worker", Cause("test", "", NOW))
-    client = LeagueClient(http=http, token=secret, patience=patience_of(0.0))
+    client = LeagueClient(http=http, token=secret, patience=make_retry_gate(0.0))
     scene = Scene(client)
     (lease,) = scene.opponent_leases(1)
     answers = [http.get("/api/v1/players", headers=client._headers).status_code for _ in range(31)]

@@ -52,7 +52,7 @@ def stored(store: DirectoryStore, contents: Sequence[int]) -> list[str]:
 def test_a_checkpoint_is_read_once_an_hour_however_often_it_is_sent_again(store: DirectoryStore, read: Read) -> None:
     (name,) = stored(store, [1])
     for minutes in range(0, 60, 10):
-        assert store.freshen(name, NOON + minutes * MINUTE)
+        assert store.touch(name, NOON + minutes * MINUTE)
     assert read() == [name]
     store.path(name, NOON + 60 * MINUTE)
     assert read() == [name]
@@ -66,7 +66,7 @@ def test_it_remembers_so_many_and_reads_the_others_again(
     for name in (first, second, second, third, third, second):
         store.path(name, NOON)
     assert read() == [first, second, third]
-    assert store.freshen(first, NOON)
+    assert store.touch(first, NOON)
     assert read() == [first]
     assert len(store._trusted) == 2
 

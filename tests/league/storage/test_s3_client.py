@@ -13,7 +13,7 @@ from league_scene import Scene, safetensors, sha256
 from s3_server import Service
 
 from league import wire
-from league.client import LeagueClient, patience_of
+from league.client import LeagueClient, make_retry_gate
 from league.db.engine import Database
 from league.errors import (
     HashMismatchError,
@@ -161,7 +161,7 @@ def test_uploads_past_the_server_count_for_their_token_from_their_address_on(
     first, second, third = (safetensors(content) for content in range(3))
     limits = {"checkpoint_max_bytes": len(first), "token_unfinished_max_bytes": len(first)}
     http = serve(**in_bucket.settings, **limits)
-    ann = LeagueClient(http=http, token=secret, patience=patience_of(0.0))
+    ann = LeagueClient(http=http, token=secret, patience=make_retry_gate(0.0))
     headers = {"Authorization": f"Bearer {secret}"}
 
     def announce(data: bytes) -> int:

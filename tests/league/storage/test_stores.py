@@ -129,10 +129,10 @@ def test_damaged_checkpoint_is_quarantined_and_restored_by_a_new_upload(league: 
     name = sha256(data)
     league.upload(data, name)
     assert kept.store.sound(name)
-    assert kept.store.intact(name)
+    assert kept.store.is_intact(name)
     kept.overwrite(place(name), data[:-1] + b"\xff")
-    assert not kept.store.intact(name)
-    assert not kept.store.intact(name)  # it is only looked at
+    assert not kept.store.is_intact(name)
+    assert not kept.store.is_intact(name)  # it is only looked at
     assert not kept.store.set_aside(name)
     assert not kept.store.sound(name)
     assert kept.store.set_aside(name)
@@ -186,8 +186,8 @@ def test_a_checkpoint_that_is_asked_about_is_young_again(league: LeagueClient, k
     league.upload(data, name)
     first = kept.store.find(name).stored_at
     while not kept.store.find(name).stored_at > first:
-        assert kept.store.freshen(name, datetime.now(UTC))
-    assert not kept.store.freshen("0" * 64, datetime.now(UTC))
+        assert kept.store.touch(name, datetime.now(UTC))
+    assert not kept.store.touch("0" * 64, datetime.now(UTC))
     assert league.download(name) == data
 
 

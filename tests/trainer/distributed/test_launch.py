@@ -406,7 +406,7 @@ def test_ranks_share_the_lessons_of_a_curriculum(run, tmp_path):
     seen = []
 
     def look(_):
-        seen.append((run.followers[-1]._curriculum.taught_at, run.session.curriculum.taught_at))
+        seen.append((run.followers[-1]._curriculum.stage_start, run.session.curriculum.stage_start))
 
     assert run.go("run.total_timesteps=640", at_update=look, game=duel) == [None, None]
     assert run.session.statistics.episodes < 12

@@ -67,7 +67,7 @@ def test_a_match_is_a_full_game_if_it_started_under_the_last_lesson():
     assert course.is_full_game(match())
 
 
-def test_without_a_curriculum_nothing_is_taught():
+def test_without_a_curriculum_no_stage_is_set():
     assert CurriculumSchedule.from_settings([StagedGame()], CurriculumSettings()) is None
 
 

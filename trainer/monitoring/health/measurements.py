@@ -71,10 +71,10 @@ def frozen_policy(history: History, window: int) -> Measurement | None:
     changes = (clipped or 0.0) > 1e-3 or deviation > 0.01 or entropy_range > 0.05 * max(1.0, abs(median(entropy)))
     if kl is None or changes or history.setup.optimizer_steps == 1:
         return None
-    return _why_frozen(history, kl, evidence)
+    return _diagnose_frozen_policy(history, kl, evidence)
 
 
-def _why_frozen(history: History, kl: float, evidence: dict[str, float]) -> Measurement:
+def _diagnose_frozen_policy(history: History, kl: float, evidence: dict[str, float]) -> Measurement:
     """Distinguish a policy that large updates stopped from one that never changed."""
     left, rate = max(_entropy_left(history).values(), default=1.0), history.last("charts/learning_rate") or 0.0
     advantage = history.last("scales/advantage_std")

@@ -29,7 +29,7 @@ from league.services.audit import stream as audit_stream
 from league.services.checkpoints import garbage_collection
 from league.services.environments import deletion as environment_deletion
 from league.services.environments import listing as environment_listing
-from league.services.environments.deletion import Holdings
+from league.services.environments.deletion import EnvironmentContents
 from league.services.matchmaking.leases import LeaseService
 from league.services.operations import export, import_
 from league.services.operations.archive import ArchiveReader
@@ -54,12 +54,14 @@ def other(league: LeagueClient, database: Database, time: Any) -> Scene:
     return scene
 
 
-def held(database: Database, environment: str) -> Holdings:
+def held(database: Database, environment: str) -> EnvironmentContents:
     with database.read() as session:
         return environment_deletion.survey(session, environment)
 
 
-def remove(database: Database, time: Any, exported: Holdings | None = None, environment: str = OTHER) -> Holdings:
+def remove(
+    database: Database, time: Any, exported: EnvironmentContents | None = None, environment: str = OTHER
+) -> EnvironmentContents:
     return environment_deletion.remove(database, environment, exported, actor="test", now=time.now)
 
 

@@ -216,7 +216,7 @@ def test_nothing_is_forked_onto_a_league_or_at_no_period(scene: Scene, time: Any
 def test_every_table_has_a_rule(scene: Scene, database: Database) -> None:
     cut = scene.client.close_period()
     with database.read() as session:
-        view = operations_fork.view_of(session, operations_fork.cut_at(session, cut.id))
+        view = operations_fork.view_of(session, operations_fork.fork_point(session, cut.id))
     assert view.tables.keys() == Base.metadata.tables.keys()
 
 

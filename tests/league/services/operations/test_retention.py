@@ -22,7 +22,7 @@ from league.db.models import Base, Draw, Lease, Match, Refusal
 from league.errors import UnknownLeaseError
 from league.services.matchmaking import explanations
 from league.services.operations import retention
-from league.services.operations.retention import Outdated
+from league.services.operations.retention import PrunedCounts
 from league.settings import Settings
 
 DAY_S = 86400
@@ -52,8 +52,8 @@ def days_ago(time: Any, days: float) -> datetime:
     return moment
 
 
-def prune(database: Database, time: Any, days: float = 90) -> Outdated:
-    return sum(retention.prune(database, days_ago(time, days), time.now), Outdated())
+def prune(database: Database, time: Any, days: float = 90) -> PrunedCounts:
+    return sum(retention.prune(database, days_ago(time, days), time.now), PrunedCounts())
 
 
 def test_old_rows_without_matches_are_deleted(old: wire.Lease, scene: Scene, database: Database, time: Any) -> None:
@@ -66,12 +66,12 @@ def test_old_rows_without_matches_are_deleted(old: wire.Lease, scene: Scene, dat
     assert 0 < gone.draw_bytes < expected.draw_bytes
     after = {table: count(database, table) for table in before}
     assert after == {Lease: 1, Match: before[Match], Draw: before[Draw], Refusal: 0}
-    assert prune(database, time) == Outdated(0, 0, 0, 0)
+    assert prune(database, time) == PrunedCounts(0, 0, 0, 0)
 
 
 def test_young_rows_are_not_deleted(old: wire.Lease, scene: Scene, database: Database, time: Any) -> None:
     leases = count(database, Lease)
-    assert prune(database, time, days=101) == Outdated(0, 0, 0, 0)
+    assert prune(database, time, days=101) == PrunedCounts(0, 0, 0, 0)
     assert count(database, Lease) == leases
 
 
@@ -132,7 +132,7 @@ def test_a_draw_keeps_its_opponents_until_its_last_lease_ended_before_the_limit(
     time.advance(100 * DAY_S)
     for before, draws_gone in ((lease.expires_at, 0), (lease.expires_at + MOMENT, 1)):
         assert retention.survey(database, before).draws == draws_gone
-        assert sum(retention.prune(database, before, time.now), Outdated()).draws == draws_gone
+        assert sum(retention.prune(database, before, time.now), PrunedCounts()).draws == draws_gone
         assert bool(scene.client.explain_lease(lease.lease_id).items) == (not draws_gone)
 
 
@@ -142,7 +142,7 @@ def test_an_unplayed_lease_stays_until_it_ended_before_the_limit(scene: Scene, d
     ends_at = leases[0].expires_at
     for before, gone in ((ends_at, 0), (ends_at + MOMENT, len(leases))):
         assert retention.survey(database, before).leases == gone
-        assert sum(retention.prune(database, before, time.now), Outdated()).leases == gone
+        assert sum(retention.prune(database, before, time.now), PrunedCounts()).leases == gone
     assert count(database, Lease) == 0
 
 
@@ -153,7 +153,7 @@ def test_rejected_result_at_the_limit_is_not_deleted(scene: Scene, database: Dat
     scene.report(result(lease, sequence=8))
     for before in (time.now, time.now + MOMENT):
         assert retention.survey(database, before).refusals == 1
-        assert sum(retention.prune(database, before, time.now), Outdated()).refusals == 1
+        assert sum(retention.prune(database, before, time.now), PrunedCounts()).refusals == 1
     assert count(database, Refusal) == 0
 
 
@@ -165,7 +165,7 @@ def test_a_draw_stays_until_it_was_made_before_the_limit(scene: Scene, database:
         session.execute(update(Lease).values(expires_at=made_at - MOMENT))
     for before, gone in ((made_at, 0), (made_at + MOMENT, 1)):
         assert retention.survey(database, before).draws == gone
-        assert sum(retention.prune(database, before, time.now), Outdated()).draws == gone
+        assert sum(retention.prune(database, before, time.now), PrunedCounts()).draws == gone
 
 
 def test_a_pruned_draw_gets_its_opponents_back_when_it_is_drawn_from_again(
@@ -200,7 +200,7 @@ def test_many_are_pruned_in_many_transactions(
     monkeypatch.setattr(retention, "LEASES_AT_ONCE", 2)
     monkeypatch.setattr(retention, "DRAWS_AT_ONCE", 1)
     assert prune(database, time).leases == expected.leases > 4
-    assert retention.survey(database, days_ago(time, 90)) == Outdated(0, 0, 0, 0)
+    assert retention.survey(database, days_ago(time, 90)) == PrunedCounts(0, 0, 0, 0)
 
 
 def test_server_works_while_another_process_prunes(
@@ -256,10 +256,10 @@ def test_retention_task_runs_only_if_retention_days_is_set(
 def test_a_server_that_stops_does_not_wait_for_all_of_it(
     old: wire.Lease, configure: Callable[..., Settings], database: Database, time: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def endless(*_arguments: object) -> Iterator[Outdated]:
+    def endless(*_arguments: object) -> Iterator[PrunedCounts]:
         while True:
             begun.set()
-            yield Outdated()
+            yield PrunedCounts()
 
     begun = threading.Event()
     monkeypatch.setattr(retention, "prune", endless)

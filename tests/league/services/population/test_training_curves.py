@@ -134,7 +134,7 @@ def test_curves_of_unknown_learner_are_rejected(scene: Scene) -> None:
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=60, unique=True).map(sorted), st.integers(1, 30))
 def test_a_short_curve_spans_the_whole(steps: list[int], most: int) -> None:
-    places = training_curves.thin_out(steps, most)
+    places = training_curves.downsample(steps, most)
     assert places == sorted(set(places))
     assert len(places) <= max(most, 1)
     assert places[-1] == len(steps) - 1
@@ -145,5 +145,5 @@ def test_a_short_curve_spans_the_whole(steps: list[int], most: int) -> None:
 @pytest.mark.parametrize("last", [2**53 - 1, 2**62])
 def test_a_short_curve_of_a_very_long_run_spans_the_whole(last: int) -> None:
     steps = [last * place // 9_999 for place in range(10_000)]
-    places = training_curves.thin_out(steps, 5_000)
+    places = training_curves.downsample(steps, 5_000)
     assert places == list(range(1, 10_000, 2))
