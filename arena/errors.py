@@ -2,10 +2,18 @@
 
 from typing import ClassVar
 
+EXCERPT_LENGTH = 160
+
 
 def escape_unprintable(error: object) -> str:
     """Return the text of an error with lone surrogates escaped, which cannot be printed or stored."""
     return str(error).encode(errors="backslashreplace").decode()
+
+
+def truncate(text: object) -> str:
+    """Return the beginning of foreign text on one line."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= EXCERPT_LENGTH else f"{line[:EXCERPT_LENGTH]}..."
 
 
 class ArenaError(ValueError):

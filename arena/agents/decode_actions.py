@@ -22,8 +22,8 @@ from torch import Tensor
 from arena.agents.base import Actions, Batch
 from arena.agents.errors import ExternalPolicyError
 from arena.environments.spec import ActionHead, HeadKind
+from arena.onnx.model import LOGITS
 
-LOGITS = "_logits"
 _NUMBERS = "biuf"  # kinds of numpy types: booleans, integers, floats
 
 

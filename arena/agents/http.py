@@ -8,9 +8,10 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from arena.agents import json_messages as messages
-from arena.agents.errors import ExternalPolicyError, truncate
+from arena.agents.errors import ExternalPolicyError
 from arena.agents.json_messages import Conversation
 from arena.environments.spec import EnvironmentSpec
+from arena.errors import truncate
 
 PIECE_BYTES = 2**20
 """Largest part of a response that is read at once."""

@@ -17,8 +17,9 @@ from itertools import count
 from typing import Any
 
 from arena.agents.base import Batch, Reply
-from arena.agents.errors import ExternalPolicyError, truncate
+from arena.agents.errors import ExternalPolicyError
 from arena.environments.spec import EnvironmentSpec
+from arena.errors import truncate
 
 PROTOCOL = 1
 ANSWER_MAX_BYTES = 64 * 2**20

@@ -6,8 +6,9 @@ from contextlib import suppress
 from typing import Any
 
 from arena.agents.base import NO_MEMORY, Batch, Reply
-from arena.agents.errors import ExternalPolicyError, truncate
+from arena.agents.errors import ExternalPolicyError
 from arena.environments.spec import EnvironmentSpec
+from arena.errors import truncate
 from arena.user_code import import_user_module
 
 _PAIR = 2

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from arena.errors import OnnxModelError
 from arena.onnx.protobuf import Message, Readable, Source
 
-OBSERVATION, MASK, NEXT = "observation", "mask_", "next_"
-"""Name of the input of observations; prefixes of the inputs of action masks and of the outputs of memory."""
+OBSERVATION, MASK, NEXT, LOGITS = "observation", "mask_", "next_", "_logits"
+"""Name of the input of observations, prefixes of inputs of masks and outputs of memory, suffix of outputs of logits."""
 
 START_BYTES = 8
 """Bytes of a file that `is_onnx` needs."""

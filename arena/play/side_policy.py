@@ -12,14 +12,15 @@ from arena.environments.base import Actions, Observation
 from arena.policies.ensemble.ensemble import PolicyEnsemble, stacking_key
 from arena.policies.network_policy import NetworkPolicy
 from arena.policies.nn.actor_critic import ActorCritic
+from arena.policies.onnx.policy import OnnxBatch, OnnxPolicy
 from arena.policies.protocol import Policy, State
 
 
 class SidePolicies:
     """Policies of a side of E matches, with a state per agent: row e * n + i is agent i of match e.
 
-    Networks of the same architecture act in one call, even with different weights. They must not be trained any
-    further. Every other policy acts for its own rows.
+    Networks of the same architecture act in one call, even with different weights, and so do ONNX models. They must not
+    be trained any further. Every other policy acts for its own rows.
 
     Args:
         policies: (E,) policy of each match; a policy may play in several.
@@ -81,8 +82,7 @@ class _PolicyGroup:
     def __init__(self, policies: Sequence[Policy], matches: Sequence[int], agents: int) -> None:
         first = torch.tensor(matches).unsqueeze(1) * agents
         self.rows: Int[Tensor, " R"] = (first + torch.arange(agents)).flatten()
-        networks = [policy.network for policy in policies if isinstance(policy, NetworkPolicy)]
-        self._policy = _Stack(networks, agents) if networks else policies[0]
+        self._policy = _merged(policies, agents)
         self._state: State = self._policy.initial_state(len(self.rows))
 
     def act(
@@ -131,8 +131,23 @@ class _Stack:
 
 
 def _group(policy: Policy) -> Hashable:
-    """Return the key of policies that act in one call: the network architecture, or the policy itself."""
-    return stacking_key(policy.network.architecture) if isinstance(policy, NetworkPolicy) else id(policy)
+    """Return the key of policies that act in one call: the architecture, the kind of model, or the policy itself."""
+    match policy:
+        case NetworkPolicy():
+            return stacking_key(policy.network.architecture)
+        case OnnxPolicy():
+            return policy.kind
+        case _:
+            return id(policy)
+
+
+def _merged(policies: Sequence[Policy], rows_each: int) -> Policy:
+    """Return the policies of one group as one, with `rows_each` consecutive rows per policy."""
+    networks = [policy.network for policy in policies if isinstance(policy, NetworkPolicy)]
+    models = [policy for policy in policies if isinstance(policy, OnnxPolicy)]
+    if networks:
+        return _Stack(networks, rows_each)
+    return OnnxBatch(models, rows_each) if models else policies[0]
 
 
 def _gathered(parts: Sequence[tuple[Int[Tensor, " R"], Actions]]) -> Actions:

@@ -31,17 +31,26 @@ def model(*parts: Any, **metadata: str) -> ModelProto:
     return made
 
 
-def linear(observation: int, head: str, options: int, seed: int = 0, **metadata: str) -> bytes:
-    """Make a policy without memory that masks its logits itself."""
-    weights = np.random.default_rng(seed).normal(size=(observation, options)).astype(np.float32)
-    made = model(
-        [
-            helper.make_node("MatMul", ["observation", "weights"], ["scores"]),
-            helper.make_node("Where", [f"mask_{head}", "scores", "never"], [f"{head}_logits"]),
-        ],
-        [("observation", FLOAT, ["B", observation]), (f"mask_{head}", BOOL, ["B", options])],
-        [(f"{head}_logits", FLOAT, ["B", options])],
-        {"weights": weights, "never": np.float32(-np.inf)},
-        **metadata,
-    )
-    return made.SerializeToString()
+def linear(observation: int, head: str, options: int, seed: int = 0, *, masked: bool = True, **metadata: str) -> bytes:
+    """Make a policy without memory; a masked one masks its logits itself."""
+    logits, mask = f"{head}_logits", f"mask_{head}"
+    weights = {"weights": np.random.default_rng(seed).normal(size=(observation, options)).astype(np.float32)}
+    nodes = [helper.make_node("MatMul", ["observation", "weights"], ["scores" if masked else logits])]
+    inputs: list[Tensor] = [("observation", FLOAT, ["B", observation])]
+    if masked:
+        nodes.append(helper.make_node("Where", [mask, "scores", "never"], [logits]))
+        inputs.append((mask, BOOL, ["B", options]))
+        weights["never"] = np.array(-np.inf, np.float32)
+    return model(nodes, inputs, [(logits, FLOAT, ["B", options])], weights, **metadata).SerializeToString()
+
+
+def counter(observation: int, head: str, options: int, step: float = 1.0) -> bytes:
+    """Make a policy whose memory counts its decisions in steps, and that prefers no option."""
+    nodes = [
+        helper.make_node("Add", ["count", "step"], ["next_count"]),
+        helper.make_node("MatMul", ["observation", "weights"], [f"{head}_logits"]),
+    ]
+    inputs = [("observation", FLOAT, ["B", observation]), ("count", FLOAT, ["B", 1])]
+    outputs = [(f"{head}_logits", FLOAT, ["B", options]), ("next_count", FLOAT, ["B", 1])]
+    weights = {"step": np.array([step], np.float32), "weights": np.zeros((observation, options), np.float32)}
+    return model(nodes, inputs, outputs, weights).SerializeToString()
