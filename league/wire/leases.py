@@ -122,6 +122,8 @@ class UnplayablePlayer(Request):
     """Id of the player."""
     reason: Annotated[Text, Field(min_length=1)]
     """Reason in words."""
+    local: bool = False
+    """Whether only this worker cannot play it, for example because a package is not installed."""
 
 
 class ReleaseRequest(Request):

@@ -17,7 +17,7 @@ Resolution = Literal["confirmed", "corroborated", "refuted", "dismissed", "clear
 
 confirmed: the server's own check or an admin agreed. corroborated: other owners reported the same, and the snapshot was
 quarantined. refuted: other owners have played the snapshot. dismissed: an admin found the report false, or reinstated
-the snapshot. cleared: the report was false, and an admin trusts its owner again.
+the snapshot. cleared: the report was false, and an admin trusts its owner again, or the cause is local to the worker.
 """
 
 Id = BigInteger().with_variant(Integer, "sqlite")

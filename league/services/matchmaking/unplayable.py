@@ -5,6 +5,7 @@ A report excludes the player from leases of the reporting worker for a while. Fo
 * The server checks the stored bytes itself. If they are broken, the snapshot is quarantined at once.
 * If they are sound, a candidate is quarantined once workers of several tokens report it, unless a worker of another
   token has played it.
+* A report whose cause is local to the worker, such as a missing package, counts for nothing else.
 * Commanders, and players that only one token reports, are flagged until an admin quarantines the player or dismisses
   the reports.
 """

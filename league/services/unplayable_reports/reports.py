@@ -5,7 +5,7 @@ A report counts for its worker's owner, a token. It is open until it is resolved
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Select, and_, case, exists, null, or_, select, update
 from sqlalchemy.orm import Session, aliased
@@ -21,6 +21,7 @@ from league.services.audit.log import Cause
 FALSE: tuple[Resolution, ...] = ("refuted", "dismissed")
 
 _FORFEIT = "forfeit"  # arena.play.runner.FORFEIT, in a module that loads torch
+_MOMENT = timedelta(microseconds=1)
 _KNOWN_FALSE = UnplayableReport.resolution.in_(FALSE)
 
 
@@ -42,7 +43,7 @@ def add(
 ) -> list[wire.UnplayablePlayer]:
     """Store reports; return the first open report per owner and player.
 
-    A repeated false report remains false.
+    A repeated false report remains false. A local one is stored as cleared.
 
     Args:
         session: A write transaction.
@@ -58,8 +59,10 @@ def add(
     for each in sorted(named, key=lambda unplayable: unplayable.player_id):
         checked = each.player_id in sound
         seen = {"reason": each.reason, "owner": reporter.owner, "checked": checked, "reported_at": now}
-        row = {"worker_id": reporter.worker_id, "player_id": each.player_id, **seen}
-        changed = {**seen, "resolution": again, "resolved_at": resolved_at}
+        # Resolved before it is made: it keeps the player from this worker, and counts for no other.
+        cleared = {"resolution": "cleared", "resolved_at": now - _MOMENT} if each.local else {}
+        row = {"worker_id": reporter.worker_id, "player_id": each.player_id, **seen, **cleared}
+        changed = {**seen, "resolution": again, "resolved_at": resolved_at, **cleared}
         statement = insert_into(session, UnplayableReport).values(row)
         session.execute(statement.on_conflict_do_update(index_elements=["worker_id", "player_id"], set_=changed))
     return [each for each in named if each.player_id not in known]

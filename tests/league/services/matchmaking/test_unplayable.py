@@ -38,8 +38,10 @@ def lease_on(scene: Scene, player: wire.Player, worker: wire.Worker) -> wire.Lea
                 return lease
 
 
-def report(client: LeagueClient, worker: wire.Worker, lease: wire.Lease, player: wire.Player) -> wire.ReleaseAnswer:
-    named = [wire.UnplayablePlayer(player_id=player.id, reason=REASON)]
+def report(
+    client: LeagueClient, worker: wire.Worker, lease: wire.Lease, player: wire.Player, *, local: bool = False
+) -> wire.ReleaseAnswer:
+    named = [wire.UnplayablePlayer(player_id=player.id, reason=REASON, local=local)]
     return client.release(wire.ReleaseRequest(worker_id=worker.id, lease_ids=[lease.lease_id], unplayable=named))
 
 
@@ -67,9 +69,9 @@ class Evaluator:
         leases = self.client.lease(request).items
         return [each for each in leases if player.id in (each.home.player_id, each.away.player_id)]
 
-    def report(self, player: wire.Player) -> list[int]:
+    def report(self, player: wire.Player, *, local: bool = False) -> list[int]:
         """Report that it cannot be played; return who was quarantined."""
-        return report(self.client, self.worker, self.leases(player)[0], player).quarantined
+        return report(self.client, self.worker, self.leases(player)[0], player, local=local).quarantined
 
     def play(self, player: wire.Player) -> None:
         """Play a match of it to the end."""
@@ -159,6 +161,19 @@ def test_workers_of_two_tokens_quarantine_a_candidate_that_no_other_token_played
     assert event.details["worker_ids"] == sorted([bob.worker.id, eve.worker.id])
     assert REASON in event.reason
     assert {each.resolution for each in closed.admin.reports(snapshot.id).items} == {"corroborated"}
+
+
+def test_local_reports_keep_a_player_from_their_worker_and_count_for_nothing_else(closed: Closed) -> None:
+    snapshot, other = closed.scene.publish(1), closed.scene.publish(2)
+    bob, eve = closed.evaluator("bob"), closed.evaluator("eve")
+    assert [each.report(snapshot, local=True) for each in (bob, eve)] == [[], []]
+    assert closed.standing(snapshot) == "candidate"
+    assert closed.events("report") == []
+    assert {each.resolution for each in closed.admin.reports(snapshot.id).items} == {"cleared"}
+    assert bob.leases(snapshot) == []
+    assert bob.leases(other) != []
+    assert bob.report(other) == []
+    assert eve.report(other) == [other.id], "a local report makes no later one doubtful"
 
 
 def test_reports_do_not_quarantine_a_player_that_another_token_played(closed: Closed) -> None:
