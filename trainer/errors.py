@@ -61,6 +61,12 @@ class UnavailableOpponentError(UnusableOpponentError):
     code = "unavailable-opponent"
 
 
+class UnsupportedOpponentError(UnusableOpponentError):
+    """An opponent's policy needs a package that is not installed here; other workers may play it."""
+
+    code = "unsupported-opponent"
+
+
 class CallCutShortError(TrainerError):
     """A signal interrupted a call to the league."""
 

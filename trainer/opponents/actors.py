@@ -16,6 +16,7 @@ from arena.environments.base import Actions, Observation
 from arena.policies import ActorCritic, Architecture, NetworkPolicy, Policy, RecurrentState, State
 from arena.policies.ensemble.ensemble import NativeBinding, PolicyEnsemble, RowAssignment, stacking_key
 from arena.policies.ensemble.native_step import ObservationView
+from arena.policies.onnx.policy import OnnxBatch, OnnxPolicy
 from trainer.opponents.agent_index import AgentRows
 from trainer.opponents.pool import SELF, Opponent
 
@@ -144,14 +145,27 @@ class StackedActor:
         return len(self._slots)
 
 
+class OnnxActor(ScriptedActor):
+    """Opponents in ONNX models of one kind, which are sampled together."""
+
+    def assign(self, opponents: Sequence[Opponent], rows_each: int) -> None:
+        """See `ScriptedActor.assign`. The rows' memory stays until their next episode start."""
+        self._policy = OnnxBatch([each.policy for each in opponents if isinstance(each.policy, OnnxPolicy)], rows_each)
+
+
 OpponentActor = ScriptedActor | StackedActor
 """Acts for a group of environments in one call."""
 
 
 def group_key(opponent: Opponent) -> str:
-    """Key of the group that the opponent acts in: its architecture if learned, else its own key."""
-    policy = opponent.policy
-    return _architecture_key(policy.network.architecture) if isinstance(policy, NetworkPolicy) else opponent.key
+    """Key of the group that the opponent acts in: its architecture or kind of model if learned, else its own key."""
+    match opponent.policy:
+        case NetworkPolicy() as policy:
+            return _architecture_key(policy.network.architecture)
+        case OnnxPolicy() as policy:
+            return f"onnx {policy.kind}"
+        case _:
+            return opponent.key
 
 
 @functools.lru_cache(maxsize=64)  # computed at every match start, and `repr` is slow
@@ -163,6 +177,8 @@ def make_actor(opponent: Opponent, agents_per_env: int, device: torch.device, li
     """Create the actor of the group that the opponent belongs to."""
     if isinstance(opponent.policy, NetworkPolicy):
         return StackedActor(opponent.policy.network, agents_per_env, device, limit_bytes)
+    if isinstance(opponent.policy, OnnxPolicy):
+        return OnnxActor(opponent.policy)
     return ScriptedActor(opponent.policy)
 
 

@@ -7,12 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from arena.environments import EnvironmentSpec, make_baseline
-from arena.errors import ArenaError, escape_unprintable
+from arena.errors import ArenaError, MissingPackageError, escape_unprintable
+from arena.onnx.model import START_BYTES, is_onnx
 from arena.policies import Policy
 from arena.policies.checkpoint import decode_for
+from arena.policies.onnx.policy import decode_model
 from league.errors import HashMismatchError, LeagueError, UnknownCheckpointError
 from league.wire import UnplayablePlayer
-from trainer.errors import UnavailableOpponentError, UnusableOpponentError
+from trainer.errors import UnavailableOpponentError, UnsupportedOpponentError, UnusableOpponentError
 from trainer.opponents.checkpoint_cache import CheckpointCache
 
 SELF = "self"
@@ -44,7 +46,8 @@ def unplayable_report(player_id: int, error: UnusableOpponentError) -> list[Unpl
     if isinstance(error, UnavailableOpponentError):
         return []
     reason = escape_unprintable(error).replace("\0", " ")
-    return [UnplayablePlayer(player_id=player_id, reason=reason[:MAX_REASON_LENGTH])]
+    local = isinstance(error, UnsupportedOpponentError)
+    return [UnplayablePlayer(player_id=player_id, reason=reason[:MAX_REASON_LENGTH], local=local)]
 
 
 class OpponentPool:
@@ -80,6 +83,7 @@ class OpponentPool:
 
         Raises:
             UnusableOpponentError: The checkpoint does not exist, is corrupt, or belongs to another environment.
+            UnsupportedOpponentError: It needs a package that is not installed.
             UnavailableOpponentError: It cannot be fetched now.
         """
         if checkpoint not in self._loaded:
@@ -121,12 +125,19 @@ class OpponentPool:
         if data is None:
             data = self._fetch(sha256)
         try:
-            policy = decode_for(self._spec, data, device=self._device, source=sha256, modules=self._modules)
+            policy = self._decode(sha256, data)
+        except MissingPackageError as error:
+            raise UnsupportedOpponentError(str(error)) from error
         except ArenaError as error:
             # The file may be damaged, and the next attempt should download it again.
             self._cache.drop(sha256)
             raise UnusableOpponentError(str(error)) from error
         return policy, len(data)
+
+    def _decode(self, sha256: str, data: bytes) -> Policy:
+        if is_onnx(data[:START_BYTES]):
+            return decode_model(self._spec, data, source=sha256)
+        return decode_for(self._spec, data, device=self._device, source=sha256, modules=self._modules)
 
     def _fetch(self, sha256: str) -> bytes:
         try:

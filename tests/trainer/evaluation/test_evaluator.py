@@ -2,6 +2,7 @@ import errno
 import io
 import itertools
 import random
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -9,6 +10,7 @@ import httpx2
 import pytest
 import torch
 from nonsense_weights import as_integers, huge, not_numbers
+from onnx_models import linear
 from refused import refused
 from rich.console import Console
 
@@ -127,6 +129,43 @@ def test_rating_matches_are_played_on_both_sides_of_the_same_seeds_and_reported(
         seats.setdefault(match.seed, []).append((match.home.player_id, match.away.player_id))
     for pairs in seats.values():
         assert all((away, home) in pairs for home, away in pairs)
+
+
+def publish_models(retrying_client, count):
+    """Make a learner with snapshots in ONNX; return them."""
+    member = LeagueSession(retrying_client, LeagueSettings(), SPEC, "0")
+    member.register()
+    return [
+        member.publish(linear(SPEC.observation_size, "choice", 3, step, masked=False), step, None)
+        for step in range(1, count + 1)
+    ]
+
+
+def test_onnx_snapshots_are_rated_against_each_other_and_our_own(worker_of, client, retrying_client):
+    publish(client, retrying_client, [10])
+    models = publish_models(retrying_client, 2)
+    worker, _ = worker_of(rounds=3, num_envs=48)
+    worker.run()
+    assert worker.matches > 0
+    assert all(client.matches(each.id).items for each in models)
+    client.close_period("rps")
+    rated = {each.id: each.games for each in client.standings("rps").items}
+    assert all(rated[each.id] > 0 for each in models)
+
+
+def test_evaluator_without_onnxruntime_plays_the_others_and_quarantines_nobody(
+    worker_of, client, retrying_client, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    publish(client, retrying_client, [10, 11])
+    models, console = publish_models(retrying_client, 2), Console(record=True, file=io.StringIO(), width=300)
+    worker, _ = worker_of(rounds=4, num_envs=48, console=console)
+    worker.run()
+    assert worker.matches > 0
+    assert [client.matches(each.id).items for each in models] == [[], []]
+    assert {client.player(each.id).standing for each in models} == {"candidate"}
+    assert {each.resolution for each in client.reports(models[0].id).items} == {"cleared"}
+    assert "echelon-league[onnx]" in console.export_text()
 
 
 def test_snapshots_with_invalid_weights_are_quarantined_without_rated_matches(worker_of, client, retrying_client):

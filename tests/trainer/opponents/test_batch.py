@@ -3,7 +3,10 @@
 import pytest
 import torch
 from fake_games import FakeGame, tagged
+from onnx_models import counter
 
+from arena.environments import declare, make
+from arena.policies.onnx.policy import decode_model
 from arena.policies.scripted import RandomPolicy
 from trainer.opponents.agent_index import AgentIndex
 from trainer.opponents.batch import OpponentBatch
@@ -59,3 +62,22 @@ def test_grouped_opponents_act_as_they_would_one_by_one():
         alone = OpponentBatch(AgentIndex(game.spec, 4, game.device), 0)
         alone.assign({row: player})
         assert torch.equal(alone.act(observation, starts, rng)["move"].view(4, 2, 2)[row], actions[row])
+
+
+def test_onnx_opponents_act_in_one_group_each_with_its_own_memory():
+    spec = declare("recall")
+    models = [counter(spec.observation_size, "answer", 5, step) for step in (1.0, 10.0)]
+    one, ten = (Opponent(str(number), "", decode_model(spec, model)) for number, model in enumerate(models))
+    game = make("recall", num_envs=4)
+    opponents = OpponentBatch(AgentIndex(spec, 4, torch.device("cpu")), 0)
+    opponents.assign({0: one, 1: ten, 2: one, 3: ten})
+    observation, rng = game.reset(), torch.Generator()
+    for starts in ([True] * 4, [False, False, False, True]):
+        actions = opponents.act(observation, torch.tensor(starts), rng)
+    assert actions["answer"].shape == (8,)
+    (group,) = opponents._groups.values()
+    assert group.state[0].flatten().tolist() == [2.0, 20.0, 2.0, 10.0]
+    opponents.assign({1: one})
+    opponents.act(observation, torch.tensor([False, True, False, False]), rng)
+    (group,) = opponents._groups.values()
+    assert group.state[0].flatten().tolist() == [3.0, 1.0, 3.0, 20.0]

@@ -2,17 +2,20 @@ import dataclasses
 import hashlib
 import json
 import os
+import sys
 
 import pytest
 import torch
 from fake_games import fake_spec
 from nonsense_weights import as_integers, huge, named, rewritten
+from onnx_models import linear
 from refused import assert_names, refused
 from safetensors.torch import load, save
 
 from arena.environments import make
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
+from arena.policies.onnx.policy import OnnxPolicy
 from league.errors import UnknownCheckpointError
 from trainer.errors import UnusableOpponentError
 from trainer.opponents.checkpoint_cache import CheckpointCache
@@ -247,3 +250,28 @@ def test_all_caches_are_bounded_after_many_opponents(pool_of, store, spec, tmp_p
         assert pool.loaded_bytes <= 2**14
     assert 0 < len(pool._loaded) <= 2**14 // size
     assert sum(file.stat().st_size for file in (tmp_path / "cache").iterdir()) <= 2**16
+
+
+def test_an_onnx_model_is_loaded_once_and_one_that_does_not_fit_is_reported(pool_of, store, spec):
+    fitting, other = linear(spec.observation_size, "answer", 5), linear(3, "answer", 5)
+    names = [store.put(hashlib.sha256(data).hexdigest(), data) for data in (fitting, other)]
+    pool = pool_of()
+    opponent = pool.resolve(names[0], "one")
+    assert isinstance(opponent.policy, OnnxPolicy)
+    assert pool.resolve(names[0], "one").policy is opponent.policy
+    with refused("unusable-opponent", "'observation'", names[1]) as refusal:
+        pool.resolve(names[1], "other")
+    (sent,) = unplayable_report(7, refusal.value)
+    assert (sent.player_id, sent.local) == (7, False)
+
+
+def test_an_onnx_model_without_onnxruntime_is_reported_as_local_and_stays_cached(pool_of, store, spec, monkeypatch):
+    data = linear(spec.observation_size, "answer", 5)
+    name, pool = store.put(hashlib.sha256(data).hexdigest(), data), pool_of()
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "onnxruntime", None)
+        with refused("unsupported-opponent", "onnxruntime", "echelon-league[onnx]") as refusal:
+            pool.resolve(name, "one")
+    assert [each.local for each in unplayable_report(7, refusal.value)] == [True]
+    pool.resolve(name, "one")
+    assert store.downloads == 1
