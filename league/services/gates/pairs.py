@@ -38,6 +38,11 @@ class GateScores:
     waiting: int
     arrived: NDArray[np.float64]
 
+    @property
+    def pending(self) -> int:
+        """Number of leased pairs that are not complete."""
+        return self.waiting - (self.arrived.size - self.scores.size)
+
 
 def read(session: Session, gate_id: int, candidate_id: int, now: datetime) -> GateScores:
     """Read a gate's pairs. Results count if they were reported before the lease ended, by workers without quarantine.

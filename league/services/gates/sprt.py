@@ -3,6 +3,7 @@
 When a worker is quarantined or reinstated, gates with a verdict are evaluated again.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -35,6 +36,9 @@ STATES: dict[Decision, wire.GateState] = {"accept": "accepted", "reject": "rejec
 _DECIDED = "accepted", "rejected"
 _CACHED_VERDICTS = 64
 """Number of cached verdicts, each with its scores."""
+
+FIRST_PAIRS = 16
+"""Number of pairs that a gate of the promotion rule gets before a result has arrived."""
 
 _EVALUATED_EVERY = timedelta(seconds=2)
 """Maximum age of the cached evaluation that lease requests use."""
@@ -104,25 +108,24 @@ class Closed:
 
 
 class GateEvaluator:
-    """Cached list of gates that need no more pairs, for lease requests; refreshed every `_EVALUATED_EVERY`."""
+    """Cached number of pairs that open gates need, for lease requests; refreshed every `_EVALUATED_EVERY`."""
 
     def __init__(self) -> None:
-        self._decided: frozenset[int] = frozenset()
+        self._needs: dict[int, int] = {}
         self._evaluated_at = datetime.min.replace(tzinfo=UTC)
 
-    def decided(self, session: Session, now: datetime) -> frozenset[int]:
-        """Return the ids of open gates with enough results for a verdict in the order of arrival.
+    def needs(self, session: Session, now: datetime) -> dict[int, int]:
+        """Return the number of pairs to lease now for each open gate, by id.
 
-        The verdict follows when the pending pairs before them are complete or lost. Leasing more pairs until then would
-        be wasteful.
+        It is 0 if enough results for a verdict have arrived. The verdict follows when the pending pairs before them are
+        complete or lost. A gate of the promotion rule gets as many pending pairs as have arrived, and at least
+        `FIRST_PAIRS`: pairs that are pending at the verdict are lost to rating matches. Gates that a user opened are
+        not limited, because someone waits for them.
         """
         if not timedelta(0) <= now - self._evaluated_at < _EVALUATED_EVERY:  # the clock may have been set back
             self._evaluated_at = now
-            scores_by_gate = {gate: _read(session, gate, now) for gate in _open_gates(session)}
-            self._decided = frozenset(
-                gate.id for gate, scores in scores_by_gate.items() if _decision(gate, scores) != "continue"
-            )
-        return self._decided
+            self._needs = {gate.id: _needs(gate, _read(session, gate, now)) for gate in _open_gates(session)}
+        return self._needs
 
 
 def evaluate(session: Session, gate: Gate, now: datetime) -> Evaluation:
@@ -245,9 +248,12 @@ def record(session: Session, gate: Gate, actor: str, reason: str, now: datetime)
     )
 
 
-def _decision(gate: Gate, scores: GateScores) -> Decision:
-    """Return the decision over the results in their order of arrival."""
-    return _verdict(scores.arrived.tobytes(), config(gate)).stop.decision
+def _needs(gate: Gate, scores: GateScores) -> int:
+    if _verdict(scores.arrived.tobytes(), config(gate)).stop.decision != "continue":
+        return 0
+    if gate.actor != RULE:
+        return sys.maxsize
+    return max(0, max(FIRST_PAIRS, scores.arrived.size) - scores.pending)
 
 
 @lru_cache(maxsize=_CACHED_VERDICTS)

@@ -7,6 +7,7 @@ draws = draw(distribution, count, rng)                         arena.matchmaking
 store the leases with the distribution                         this module
 """
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from league.db.engine import Database
 from league.db.group_commit import one_by_one
 from league.db.models import Draw, Environment, Lease, Match, Player
 from league.errors import UnknownEnvironmentError, UnknownLeaseError
-from league.services.gates.sprt import GateEvaluator
+from league.services.gates.sprt import FIRST_PAIRS, GateEvaluator
 from league.services.matches import counting
 from league.services.matchmaking import explanations, pfsp, rating_pairs, unplayable
 from league.services.matchmaking.explanations import DistributionRecord
@@ -84,7 +85,7 @@ class LeaseService:
         settings: Settings of the league.
         population: Cached populations, with the distributions computed from them.
         cache: Caches granted leases, because their results usually arrive at the same process.
-        gates: Knows which gates need no more pairs.
+        gates: Knows how many pairs each open gate needs.
     """
 
     database: Database
@@ -202,14 +203,17 @@ class LeaseService:
             external = None if player_id is None else external_players.require_active(population, player_id)
             unplayable_ids = self._unplayable(session, request.worker_id, worker, now)
             evaluator = Evaluator(worker.signatures, unplayable_ids, external)
-            decided, share = self.gates.decided(session, now), self.settings.promotion.gate_share
-            gate = rating_pairs.choose_gate(session, population, evaluator, decided, share, rng)
+            needs, share = self.gates.needs(session, now), self.settings.promotion.gate_share
+            gate = rating_pairs.choose_gate(session, population, evaluator, needs, share, rng)
             # Rounded up, because half a pair would leave the sides unbalanced.
             count = (request.count + 1) // 2
             if gate is None:
                 widest = self.settings.promotion.max_deviation
                 planned = rating_pairs.plan_pairs(session, population, evaluator, count, widest, rng)
             else:
+                if gate.by_rule:
+                    needed = needs.get(gate.id, FIRST_PAIRS)
+                    count = min(count, math.ceil(needed / self._budget(request)))
                 planned = rating_pairs.plan_gate(population, gate, count)
         new_row = self._row_factory(request, population.environment, planned.record, now)
         kind = "rating" if planned.gate_id is None else counting.GATE
@@ -247,11 +251,15 @@ class LeaseService:
             worker_id=request.worker_id,
             kind=request.kind,
             environment=environment,
-            budget=min(request.budget, self.settings.lease_budget_max),
+            budget=self._budget(request),
             draw_id=record.id,
             granted_at=now,
             expires_at=now + timedelta(seconds=self.settings.lease_expiry_s),
         )
+
+    def _budget(self, request: wire.TrainingLeases | wire.RatingLeases) -> int:
+        """Return the number of matches of each lease."""
+        return min(request.budget, self.settings.lease_budget_max)
 
     def _store(self, plan: _Plan, now: datetime) -> None:
         """Store leases, and their distribution unless it is stored already.

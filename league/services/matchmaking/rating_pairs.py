@@ -5,7 +5,7 @@ Players with a provisional rating are served first, so that candidates can soon 
 An external player gets opponents only through the worker that runs it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,7 +75,7 @@ def choose_gate(
     session: Session,
     population: Population,
     evaluator: Evaluator,
-    decided: Collection[int],
+    needs: Mapping[int, int],
     rule_share: float,
     rng: np.random.Generator,
 ) -> OpenGate | None:
@@ -85,13 +85,13 @@ def choose_gate(
         session: Session for the open gates, which are read once per population.
         population: Population of the environment.
         evaluator: The worker, which plays the gates of its external player, or those without one.
-        decided: Ids of gates that need no more pairs unless some are lost.
+        needs: Number of pairs to lease now by gate id; gates that were opened since then are not in it.
         rule_share: Share of requests that may get a gate of the promotion rule, in [0, 1]. Gates opened by a user come
         first.
         rng: Random number generator.
     """
     everything = population.cached("gates", lambda: _open_gates(session, population.environment))
-    playable = [each for each in everything if each.id not in decided and _can_play(evaluator, each, population)]
+    playable = [each for each in everything if needs.get(each.id) != 0 and _can_play(evaluator, each, population)]
     # A person waits for these, so they take all pairs. Gates of the rule leave a share of the pairs to ratings.
     requested = [each for each in playable if not each.by_rule]
     if requested or (playable and rng.random() < rule_share):

@@ -25,6 +25,7 @@ from league.errors import (
 )
 from league.services.audit.log import RULE
 from league.services.gates import service as gates
+from league.services.gates.sprt import FIRST_PAIRS
 from league.services.operations import integrity
 from league.settings import Settings
 from league.storage.local import DirectoryStore
@@ -335,7 +336,8 @@ def test_a_candidate_beyond_capacity_is_promoted_by_its_gate(
     assert crowded.client.player(strong.id).standing == "candidate"
     crowded.client.close_period()
     assert len(crowded.client.gates().items) == 1
-    play(crowded, strong, [score] * 60)
+    for _ in range(4):
+        play(crowded, strong, [score] * 15)
     judged(crowded, database, time)
     crowded.client.close_period()
     assert crowded.client.player(strong.id).standing == standing
@@ -361,3 +363,25 @@ def test_gates_of_the_rule_leave_room_for_rating_matches_and_those_of_people_do_
     scene.client.cancel_gate(by_rule)
     scene.client.open_gate(test)
     assert share() == 1.0
+
+
+def test_gates_of_the_rule_have_as_many_pending_pairs_as_have_arrived(
+    serve: Callable[..., TestClient], database: Database, time: Any
+) -> None:
+    scene = Scene(LeagueClient(http=serve(promotion={"gate_share": 1.0})))
+    candidate, champion = scene.publish(1), scene.publish(2)
+    test = wire.GateCreate(candidate_id=candidate.id, champion_id=champion.id, elo0=0.0, elo1=5.0)
+    with database.write() as session:
+        by_rule = gates.find_or_open(session, test, RULE, time.now).id
+
+    def pairs(gate_id: int) -> int:
+        time.advance(3.0)
+        return sum(lease.gate_id == gate_id for lease in leased(scene, scene.evaluator, 200)) // 2
+
+    play(scene, candidate, [0.5] * FIRST_PAIRS)
+    time.advance(3.0)
+    play(scene, candidate, [0.5] * FIRST_PAIRS)
+    assert [pairs(by_rule), pairs(by_rule)] == [2 * FIRST_PAIRS, 0]
+    scene.client.cancel_gate(by_rule)
+    by_user = scene.client.open_gate(test).id
+    assert [pairs(by_user), pairs(by_user)] == [100, 100]
