@@ -233,6 +233,7 @@ def draw(distribution: Distribution, count: int, rng: np.random.Generator) -> Op
     edges = np.cumsum(np.concatenate(([distribution.self_play], *shares)))
     # Rounding can give exactly 1, which lies behind the last edge.
     points = np.minimum((np.arange(count) + rng.random()) / count, np.nextafter(1.0, 0.0))
+    # Divided by the last edge, which rounding leaves near 1 and not at it.
     taken = rng.permutation(np.searchsorted(edges / edges[-1], points, side="right"))
 
     # Interval 0 is self-play, and each branch adds K more.

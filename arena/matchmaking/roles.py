@@ -195,6 +195,7 @@ _MATCHMAKING: dict[Role, tuple[str, ...]] = {
     "main_exploiter": (),
     "league_exploiter": _PREFERENCES,
 }
+# As in AlphaStar (Vinyals et al. 2019): main exploiters start over after each snapshot, league exploiters at times.
 _RESETS: dict[Role, float] = {"main": 0.0, "main_exploiter": 1.0, "league_exploiter": 0.25}
 
 STEPS = 500_000

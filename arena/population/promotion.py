@@ -277,6 +277,7 @@ def _nash_weights(players: Sequence[int], roster: Roster) -> list[float]:
     from arena.evaluation.nash_averaging import max_entropy_nash  # lazy import: scipy would delay every command
 
     expected = np.array([roster.expected(player, players) for player in players])
+    # Rounded, so that the last digits of the solver do not decide between equal players.
     return [round(weight, 2) for weight in max_entropy_nash(expected).tolist()]
 
 

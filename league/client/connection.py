@@ -59,6 +59,7 @@ class Connection(Endpoint):
 
     def run(self, steps: Steps[T]) -> T:
         """Make the calls of an operation and return its result."""
+        # If a call raises, this ends the operation now, and not when its generator is collected.
         with closing(steps):
             try:
                 call = next(steps)
@@ -100,6 +101,7 @@ class Connection(Endpoint):
     def _send(self, call: Call) -> Received:
         """Make a call; wait and repeat it while the server is busy."""
         if call.to_store:
+            # A client of its own: the token in the headers of the other one is not for the store.
             with httpx2.Client(timeout=self._timeout_s) as store:
                 return self._exchange(store, call)
         # The deadline covers all attempts of the call together.

@@ -171,6 +171,7 @@ def _without_password(url: str) -> str:
 
 def _sqlite_engine(url: URL, connections: int) -> Engine:
     Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+    # The pool lends a connection to one thread at a time, which need not be the one that opened it.
     arguments = {"timeout": _BUSY_TIMEOUT_S, "check_same_thread": False}
     engine = create_engine(url, connect_args=arguments, pool_size=connections, max_overflow=0, json_serializer=_json)
     event.listen(engine, "connect", _prepare_sqlite)
@@ -192,6 +193,7 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL").close()
         except sqlite3.OperationalError as error:
+            # Extended codes, such as SQLITE_BUSY_RECOVERY, have the primary one in their low byte.
             if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() >= deadline:
                 raise
             time.sleep(_BUSY_PAUSE_S)

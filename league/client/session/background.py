@@ -84,6 +84,7 @@ class Background(threading.Thread):
                 logger.warning("the session retries after an error: %s", error)
             self._fail(error)
             # Full jitter: clients that failed together must not come back together.
+            # The exponent is bounded, because the power would overflow during a long outage.
             return self._rng.random() * min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self._failures, 16))
         self._failures = 0
         self._fail(None)

@@ -111,6 +111,7 @@ class OpponentEnv(gymnasium.Env[Vector, np.int64]):
         if opponent.checkpoint == RANDOM:
             return lambda _, mask: int(self._rng.choice(np.flatnonzero(mask)))
         weights = self._session.weights(opponent)
+        # The learner itself is not cached, because its weights change.
         return self._load(None) if weights is None else self._load_cached(weights)
 
     def _play_opponent(self) -> bool:

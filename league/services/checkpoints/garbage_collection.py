@@ -89,6 +89,7 @@ def collect(
         left = going[start : start + NOTED_AT_ONCE]
         _note(database, left, actor, now, "")
         try:
+            # A copy, because deleted objects leave the list: what remains in it gets the correcting entry.
             for one in tuple(left):
                 if _delete(database, store, one, before):
                     left.remove(one)

@@ -52,6 +52,7 @@ class MatchArrays:
 def read(session: Session, environment: str, after: int, through: int | None) -> MatchArrays:
     """Read the matches with ids in (after, through], or to the end of the log if `through` is None."""
     columns = Match.home_id, Match.away_id, Match.score, Match.kind == "training"
+    # The score is copied below: a view would hold the memory of all columns.
     home, away, score, training = _read_columns(session, environment, after, through, *columns)
     return MatchArrays(home.astype(np.int64), away.astype(np.int64), score.copy(), training.astype(np.bool_))
 

@@ -138,6 +138,7 @@ def _require_same(player: Player, request: wire.ExternalCreate, caller: Principa
     # The first entry with an identity binds the player to it.
     if identity is None:
         if request.identity is not None:
+            # A new dictionary, because the ORM does not notice changes within a JSON column.
             player.card = {**player.card, _IDENTITY: request.identity}
     elif request.identity is not None and request.identity != identity:
         rule = f"it was entered as {identity} but is now {request.identity}: a rated player must stay the same policy"

@@ -79,6 +79,7 @@ class PairEffects:
     def of(cls, stored: NDArray[np.void], indices: IntArray, players: int, prior: float) -> Self:
         """Return the effects among P players, given the index of each fitted one; -1 for those that are not shown."""
         low, high = indices[stored["low"]], indices[stored["high"]]
+        # Ids of the fit and indices of the population may order a pair differently, which turns its effect around.
         mean = np.where(low < high, stored["mean"], -stored["mean"])
         code = np.minimum(low, high) * players + np.maximum(low, high)
         order = np.argsort(code, kind="stable")
@@ -90,6 +91,7 @@ class PairEffects:
         mean, variance = np.zeros(one.size), np.full(one.size, self.prior)
         if self.code.size:
             wanted = np.minimum(one, other) * players + np.maximum(one, other)
+            # A code above all others is found one past the end, so the index is clamped and the codes are compared.
             found = np.minimum(np.searchsorted(self.code, wanted), self.code.size - 1)
             known = np.flatnonzero(self.code[found] == wanted)
             mean[known] = np.where(one < other, 1.0, -1.0)[known] * self.mean[found[known]]

@@ -22,6 +22,7 @@ def fire_hitscan(
     """Hit the target at once."""
     direction = wp.normalize(plane(state.position[env, target] - state.position[env, mech]))
     damage = wp.float32(direct_damage(state, hulls, arms, env, mech, target, weapon, direction))
+    # Eight streams for each mech, one for each of its at most eight weapons.
     if damage > 0.0 and uniform(state.seeds[env], LEG, tick, 8 * hulls.rng_id[mech] + weapon) < LEG_HIT_CHANCE:
         state.leg_damage[env, mech, target] = state.leg_damage[env, mech, target] + damage
         damage *= LEG_HIT_BODY
@@ -51,6 +52,7 @@ def launch_velocity(state: State, arms: Arms, env: int, mech: int, weapon: int, 
         return MISSILE_SPEED * wp.normalize(direction + wp.vec3(0.0, 0.0, MISSILE_LOFT))
     velocity = arms.speed[weapon] * direction
     if weapon == GAUSS:
+        # Aimed higher by the fall of the slug on its way to the target.
         return velocity + wp.vec3(0.0, 0.0, wp.static(0.5 * GRAVITY) * wp.length(way) / arms.speed[weapon])
     return velocity
 
