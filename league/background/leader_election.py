@@ -29,13 +29,13 @@ def acquire(session: Session, task: str, candidate: str, now: datetime, term_s: 
         term_s: Lifetime of the lease without renewal, in seconds.
     """
     term = timedelta(seconds=term_s)
-    row = {"duty": task, "holder": candidate, "until": now + term}
+    row = {"task": task, "holder": candidate, "until": now + term}
     statement = insert_into(session, LeaderLease).values(row)
     # The condition is part of the upsert, so two candidates cannot both find the lease free.
     free = or_(
         LeaderLease.holder == candidate, LeaderLease.until <= now, LeaderLease.until > now + _CLOCK_SKEW_TERMS * term
     )
-    statement = statement.on_conflict_do_update(index_elements=["duty"], set_=row, where=free)
+    statement = statement.on_conflict_do_update(index_elements=["task"], set_=row, where=free)
     return session.scalar(statement.returning(LeaderLease.holder)) == candidate
 
 
@@ -43,4 +43,4 @@ def release(session: Session, candidate: str, task: str | None = None) -> None:
     """Release one lease of the candidate, or all of them, so that another process can take over at once."""
     # Only its own: another process may have taken over a lease that expired.
     own_leases = delete(LeaderLease).where(LeaderLease.holder == candidate)
-    session.execute(own_leases if task is None else own_leases.where(LeaderLease.duty == task))
+    session.execute(own_leases if task is None else own_leases.where(LeaderLease.task == task))

@@ -96,6 +96,6 @@ class LeaderLease(Base):
 
     __tablename__ = "leader_leases"
 
-    duty: Mapped[str] = mapped_column(primary_key=True)
+    task: Mapped[str] = mapped_column(primary_key=True)
     holder: Mapped[str]
     until: Mapped[datetime]

@@ -197,7 +197,7 @@ def _deletions(environment: str) -> Sequence[Delete]:
         delete(Run).where(Run.learner_id.in_(learners)),
         delete(Learner).where(Learner.environment == environment),
         delete(Environment).where(Environment.name == environment),
-        delete(LeaderLease).where(LeaderLease.duty == f"periods of {environment}"),
+        delete(LeaderLease).where(LeaderLease.task == f"periods of {environment}"),
     )
 
 

@@ -164,7 +164,7 @@ def _evidence(population: Population, inputs: LearnerInputs, since_step: int, st
             "exploiter": against.exploiter.tolist(),
             "step": against.step.tolist(),
             "win_rate": np.round(against.win_rates, _DIGITS).tolist(),
-            "of_late": np.round(against.recent_win_rates, _DIGITS).tolist(),
+            "recent_win_rate": np.round(against.recent_win_rates, _DIGITS).tolist(),
             "matches": matchups.matches.tolist(),
         },
     }
@@ -181,7 +181,7 @@ def _decide(evidence: Mapping[str, Any]) -> tuple[bool, str] | None:
     columns = evidence["opponents"]
     against = OpponentTable(
         win_rates=np.array(columns["win_rate"], dtype=np.float64),
-        recent_win_rates=np.array(columns["of_late"], dtype=np.float64),
+        recent_win_rates=np.array(columns["recent_win_rate"], dtype=np.float64),
         lineage=np.array(columns["lineage"], dtype=np.int64),
         main=np.array(columns["main"], dtype=np.bool_),
         exploiter=np.array(columns["exploiter"], dtype=np.bool_),

@@ -9,9 +9,9 @@ from league.db.engine import Database
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-def stands(database: Database, candidate: str, after_s: float = 0.0, duty: str = "periods of rps") -> bool:
+def stands(database: Database, candidate: str, after_s: float = 0.0, task: str = "periods of rps") -> bool:
     with database.write() as session:
-        return leader_election.acquire(session, duty, candidate, NOON + timedelta(seconds=after_s), term_s=30.0)
+        return leader_election.acquire(session, task, candidate, NOON + timedelta(seconds=after_s), term_s=30.0)
 
 
 def test_leader_keeps_its_role_until_the_lease_expires(database: Database) -> None:
@@ -29,11 +29,11 @@ def test_a_holder_at_work_stays_in_office(database: Database) -> None:
 
 def test_offices_are_apart_and_resigning_frees_all_of_one_s_own(database: Database) -> None:
     assert stands(database, "first")
-    assert stands(database, "second", duty="periods of recall")
+    assert stands(database, "second", task="periods of recall")
     with database.write() as session:
         leader_election.release(session, "first")
     assert stands(database, "third")
-    assert not stands(database, "third", duty="periods of recall")
+    assert not stands(database, "third", task="periods of recall")
 
 
 def test_an_office_that_a_clock_took_before_it_was_set_back_is_free(database: Database) -> None:

@@ -15,26 +15,26 @@ from league.db.models import Environment, LeaderLease, Payoff, Player
 NOW = datetime(2030, 1, 1, 0, 0, 0, 5, tzinfo=UTC)
 
 
-def election(duty: str, holder: str, until: datetime = NOW) -> dict[str, Any]:
-    return {"duty": duty, "holder": holder, "until": until}
+def election(task: str, holder: str, until: datetime = NOW) -> dict[str, Any]:
+    return {"task": task, "holder": holder, "until": until}
 
 
 def kept(database: Database) -> dict[str, tuple[str, datetime]]:
     with database.read() as session:
-        return {row.duty: (row.holder, row.until) for row in session.scalars(select(LeaderLease))}
+        return {row.task: (row.holder, row.until) for row in session.scalars(select(LeaderLease))}
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 200])
 def test_bulk_insert_stores_every_row(database: Database, count: int) -> None:
-    rows = [election(f"duty {number}", f"holder {number}") for number in range(count)]
+    rows = [election(f"task {number}", f"holder {number}") for number in range(count)]
     with database.write() as session:
-        returned = bulk_insert.insert_new(session, LeaderLease, rows, returning=(LeaderLease.duty, LeaderLease.holder))
-    assert [tuple(row) for row in returned] == [(row["duty"], row["holder"]) for row in rows]
-    assert kept(database) == {row["duty"]: (row["holder"], NOW) for row in rows}
+        returned = bulk_insert.insert_new(session, LeaderLease, rows, returning=(LeaderLease.task, LeaderLease.holder))
+    assert [tuple(row) for row in returned] == [(row["task"], row["holder"]) for row in rows]
+    assert kept(database) == {row["task"]: (row["holder"], NOW) for row in rows}
 
 
 def test_bulk_insert_matches_columns_by_name(database: Database) -> None:
-    rows = [election("a", "one"), {"until": NOW, "holder": "two", "duty": "b"}]
+    rows = [election("a", "one"), {"until": NOW, "holder": "two", "task": "b"}]
     with database.write() as session:
         bulk_insert.insert_new(session, LeaderLease, rows)
     assert kept(database) == {"a": ("one", NOW), "b": ("two", NOW)}
@@ -44,17 +44,17 @@ def test_a_taken_key_keeps_its_row_and_is_not_returned(database: Database) -> No
     with database.write() as session:
         bulk_insert.insert_new(session, LeaderLease, [election("a", "first")])
         again = [election("a", "second"), election("b", "second")]
-        returned = bulk_insert.insert_new(session, LeaderLease, again, returning=(LeaderLease.duty,))
-    assert [duty for (duty,) in returned] == ["b"]
+        returned = bulk_insert.insert_new(session, LeaderLease, again, returning=(LeaderLease.task,))
+    assert [task for (task,) in returned] == ["b"]
     assert kept(database) == {"a": ("first", NOW), "b": ("second", NOW)}
 
 
 def test_put_changes_the_row_of_a_taken_key(database: Database) -> None:
     later = NOW + timedelta(hours=1)
     with database.write() as session:
-        bulk_insert.put(session, LeaderLease, [election("a", "first"), election("b", "first")], key=(LeaderLease.duty,))
+        bulk_insert.put(session, LeaderLease, [election("a", "first"), election("b", "first")], key=(LeaderLease.task,))
         bulk_insert.put(
-            session, LeaderLease, [election("b", "second", later), election("c", "second")], key=(LeaderLease.duty,)
+            session, LeaderLease, [election("b", "second", later), election("c", "second")], key=(LeaderLease.task,)
         )
     assert kept(database) == {"a": ("first", NOW), "b": ("second", later), "c": ("second", NOW)}
 
@@ -64,7 +64,7 @@ def test_put_leaves_fixed_columns_as_they_were_first(database: Database) -> None
     with database.write() as session:
         for holder, until in (("first", NOW), ("second", later)):
             row = election("a", holder, until)
-            bulk_insert.put(session, LeaderLease, [row], key=(LeaderLease.duty,), fixed=(LeaderLease.holder,))
+            bulk_insert.put(session, LeaderLease, [row], key=(LeaderLease.task,), fixed=(LeaderLease.holder,))
     assert kept(database) == {"a": ("first", later)}
 
 
@@ -73,7 +73,7 @@ def test_times_in_other_zones_are_stored_as_utc(database: Database) -> None:
     with database.write() as session:
         bulk_insert.insert_new(session, LeaderLease, [election("a", "one", there)])
         same = session.scalars(
-            select(LeaderLease.duty).where(LeaderLease.until == datetime(2030, 1, 1, tzinfo=UTC))
+            select(LeaderLease.task).where(LeaderLease.until == datetime(2030, 1, 1, tzinfo=UTC))
         ).all()
     assert same == ["a"]
 
@@ -101,7 +101,7 @@ def test_numbers_come_back_exactly(database: Database, two_players: tuple[int, i
 def test_no_rows_are_no_statement(database: Database) -> None:
     with database.write() as session:
         assert list(bulk_insert.insert_new(session, LeaderLease, [])) == []
-        bulk_insert.put(session, LeaderLease, [], key=(LeaderLease.duty,))
+        bulk_insert.put(session, LeaderLease, [], key=(LeaderLease.task,))
     assert kept(database) == {}
 
 

@@ -246,7 +246,7 @@ def test_an_exploiter_that_beats_a_main_is_due_though_that_has_just_left_another
     (event,) = scene.client.events(kind=snapshot_schedule.KIND).items
     told = event.details["opponents"]
     place = told["player_id"].index(main.id)
-    assert (told["matches"][place], told["of_late"][place] > 0.9) == (0, True)
+    assert (told["matches"][place], told["recent_win_rate"][place] > 0.9) == (0, True)
     with database.read() as session:
         assert snapshot_schedule.inconsistent(session, scene.environment) == []
 
