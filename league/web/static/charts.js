@@ -24,6 +24,7 @@ export function plot(element, options, columns) {
   element.replaceChildren();
   const size = () => ({ width: element.clientWidth, height: element.clientHeight });
   const chart = new window.uPlot({ ...size(), legend: { show: false }, ...options }, columns, element);
+  chart.root.chart = chart; // for downloads.js
   new ResizeObserver(() => {
     if (element.clientWidth !== chart.width) chart.setSize(size());
   }).observe(element);
@@ -43,9 +44,9 @@ export function interval(element, columns, { range, label, say }) {
     axes: [axis({ values: times }), axis({ size: 52, values: (_, ticks) => ticks.map(label) })],
     series: [
       {},
-      { stroke: "transparent", points: { show: false } },
-      { stroke: "transparent", points: { show: false } },
-      { stroke: () => colour("accent"), width: 2, points: { show: dots, size: 5, fill: () => colour("accent") } },
+      { label: "high", stroke: "transparent", points: { show: false } },
+      { label: "low", stroke: "transparent", points: { show: false } },
+      { label: "value", stroke: () => colour("accent"), width: 2, points: { show: dots, size: 5, fill: () => colour("accent") } },
     ],
     bands: [{ series: [1, 2], fill: () => colour("chart-band") }],
     hooks: { setCursor: [({ cursor }) => say(cursor.idx)] },

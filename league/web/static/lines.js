@@ -48,6 +48,7 @@ export class LineChart {
       return;
     }
     this.chart = new window.uPlot(this.options(), this.data, this.plot);
+    Object.assign(this.chart.root, { chart: this.chart, over: this.view.over }); // for downloads.js
     this.read(null);
   }
 

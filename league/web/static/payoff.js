@@ -41,6 +41,16 @@ function pair(row, column) {
   return { winRate, matches, low: view(cells[low][met]), high: view(cells[high][met]), byRatings };
 }
 
+// Every pair from the row's point of view, as a table.
+function pairs() {
+  const names = players.map(({ name }) => name);
+  const met = names.flatMap((name, row) => names.flatMap((other, column) => {
+    const told = pair(row, column);
+    return told ? [[name, other, told.winRate, told.matches, told.low, told.high, told.byRatings]] : [];
+  }));
+  return [["player", "opponent", "win rate", "matches", "low", "high", "by ratings"], ...met];
+}
+
 // --- drawing ---
 
 function colours() {
@@ -256,6 +266,7 @@ async function begin() {
   cells.met = cells.matches.map((count) => (count ? met++ : null)); // where the ends of a pair's interval are
   show(first ? first.dataset.circle.split(",").map(Number) : []);
   canvas.dataset.drawn = "";
+  canvas.rows = pairs; // for downloads.js
   canvas.addEventListener("pointermove", (event) => choose(under(event)));
   canvas.addEventListener("pointerleave", () => choose(null));
   canvas.addEventListener("click", (event) => {
