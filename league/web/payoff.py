@@ -1,7 +1,7 @@
 """Payoff page: heat map of win rates, cycles, and weights in the Nash mixture."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Query
@@ -23,8 +23,8 @@ from league.web.templating import query
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-SIZES = (25, 50, 100, 200)
-"""Selectable sizes of the heat map, in players."""
+SIZES = (20, 50, 100, 200)
+"""Selectable sizes of the heat map, in players. Up to 20, its cells have numbers."""
 
 _PER_MILLE = 1000
 
@@ -32,7 +32,7 @@ _PER_MILLE = 1000
 class PageQuery(BaseModel):
     """Query of the page; forms send an empty string for no value."""
 
-    most: Literal["25", "50", "100", "200"] = "50"
+    most: Literal["20", "50", "100", "200"] = "50"
     who: Literal["", "frozen"] = ""
 
     def address(self, visit: Visit, path: str, **more: int) -> str:
@@ -88,6 +88,7 @@ def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
         misleading=deviating.players,
         params=params,
         sizes=SIZES,
+        **_row(drawn, deviating, 0),
     )
 
 
@@ -131,12 +132,7 @@ def against(
     indices = [index for index, each in enumerate(drawn.players) if each.id == player]
     if not indices:
         raise UnknownPlayerError(player, "the matrix does not show it", "show more of them")
-    row = [
-        replace(_against(drawn, indices[0], index), disagreement=deviating.find(player, opponent.id))
-        for index, opponent in enumerate(drawn.players)
-        if index != indices[0]
-    ]
-    return visit.part("_payoff_against.html", player=drawn.players[indices[0]], row=row)
+    return visit.part("_payoff_against.html", **_row(drawn, deviating, indices[0]))
 
 
 def _drawn(session: Session, league: AppState, visit: Visit, params: PageQuery) -> PayoffMatrix:
@@ -155,6 +151,17 @@ def _deviating_cells(drawn: PayoffMatrix, deviating: Deviations) -> dict[int, in
             if found is not None:
                 cells[row * size - row * (row + 1) // 2 + column - row - 1] = round(_PER_MILLE * found.by_ratings)
     return cells
+
+
+def _row(drawn: PayoffMatrix, deviating: Deviations, index: int) -> dict[str, Any]:
+    """Return a player and its row of the matrix."""
+    player = drawn.players[index]
+    row = [
+        replace(_against(drawn, index, other), disagreement=deviating.find(player.id, opponent.id))
+        for other, opponent in enumerate(drawn.players)
+        if other != index
+    ]
+    return {"player": player, "row": row}
 
 
 def _edges(drawn: PayoffMatrix, cycle: tuple[int, ...]) -> list[Edge]:

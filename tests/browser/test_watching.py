@@ -65,12 +65,12 @@ def test_pointing_at_one_curve_reads_all_of_them(visit: Visit) -> None:
     expect(other).not_to_have_text(last, use_inner_text=True)
 
 
-def test_a_pair_is_chosen_with_the_arrow_keys_and_opens_its_matches(visit: Visit) -> None:
-    page = live(visit("/payoff?most=25"))
+def test_a_pair_is_chosen_with_the_arrow_keys_and_opens_its_page(visit: Visit) -> None:
+    page = live(visit("/payoff?most=20"))
     canvas = drawn_map(page)
     assert canvas.evaluate(COLOURS) > 20
     matches = page.request.get(canvas.get_attribute("data-cells")).json()["matches"]
-    pairs = [(row, column) for row in range(25) for column in range(row + 1, 25)]
+    pairs = [(row, column) for row in range(20) for column in range(row + 1, 20)]
     row, column = next(pair for pair, played in zip(pairs, matches, strict=True) if played)
     canvas.focus()
     for key in ["ArrowDown"] * row + ["ArrowRight"] * column:
@@ -78,7 +78,27 @@ def test_a_pair_is_chosen_with_the_arrow_keys_and_opens_its_matches(visit: Visit
     readout = page.locator("#cell")
     assert re.search(r"against .*: \d+\.\d %", readout.inner_text())
     page.keyboard.press("Enter")
-    page.wait_for_url(re.compile(r"/matches\?pair=\d+%2C\d+"))
+    page.wait_for_url(re.compile(r"/players/\d+/against/\d+"))
+
+
+WRITTEN = """const write = CanvasRenderingContext2D.prototype.fillText;
+window.written = [];
+CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+  window.written.push(String(text));
+  write.call(this, text, ...place);
+};"""
+
+
+@pytest.mark.parametrize(("most", "numbers"), [(20, 20 * 19), (50, 0)])
+def test_a_small_map_has_numbers_in_its_cells_and_names_on_both_axes(visit: Visit, most: int, numbers: int) -> None:
+    page = visit(f"/payoff?most={most}")
+    page.add_init_script(WRITTEN)
+    page.reload()
+    drawn_map(page)
+    written = page.evaluate("written")
+    drawings = len([each for each in written if not each.isdigit()]) // (2 * most)
+    assert drawings >= 1
+    assert len([each for each in written if each.isdigit()]) == numbers * drawings
 
 
 FILLED = """const fill = CanvasRenderingContext2D.prototype.fillRect;
@@ -120,7 +140,7 @@ def test_a_row_is_read_as_a_table(visit: Visit) -> None:
 
 
 def test_a_closed_period_is_announced_above_the_map(visit: Visit, served: Any) -> None:
-    page = live(visit("/payoff?most=25"))
+    page = live(visit("/payoff?most=20"))
     drawn_map(page)
     with served.client() as client:
         client.close_period()

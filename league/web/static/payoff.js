@@ -3,9 +3,13 @@ import { ask } from "./ask.js";
 
 const GAP = 0.06; // of a cell, between two
 const CELL_MIN = 4;
-const CELL_MAX = 30;
+const CELL_MAX = 40;
 const LABELLED_FROM = 11; // pixels of a cell
-const NUMBERED_FROM = 20; // below it every fifth column has its number
+const NAMES_MAX = 170; // pixels of the names of rows
+const COLUMN_NAMES = 124; // pixels of the names of columns, which are vertical
+const VALUED_MAX = 20; // players up to which cells have numbers
+const VALUED_FROM = 26; // pixels of a cell with a number, for which narrow screens scroll sideways
+const DARK_FROM = 0.75; // strength of a colour on which numbers have the colour of the sheet
 const STRENGTH_POWER = 0.7; // below 1: small differences from even are seen as well
 const SURE_FROM = 30; // matches from which a cell has its full colour
 const FAINTEST = 0.3;
@@ -55,16 +59,18 @@ function pairs() {
 
 function colours() {
   const of = (selector) => getComputedStyle(document.querySelector(selector)).color;
-  return { wins: of(".key .wins"), losses: of(".key .losses"), ink: of(".map"), soft: of(".key") };
+  const sheet = getComputedStyle(document.querySelector(".map")).backgroundColor;
+  return { wins: of(".key .wins"), losses: of(".key .losses"), ink: of(".map"), soft: of(".key"), sheet };
 }
 
 function layout() {
   const labelled = (cell) => cell >= LABELLED_FROM;
   const width = canvas.parentElement.clientWidth;
-  const names = Math.min(170, width * 0.35);
+  const names = Math.min(NAMES_MAX, width * 0.35);
   let cell = Math.min(CELL_MAX, Math.floor((width - names) / size));
+  if (size <= VALUED_MAX) cell = Math.max(cell, VALUED_FROM);
   if (!labelled(cell)) cell = Math.max(CELL_MIN, Math.floor(width / size));
-  place = labelled(cell) ? { left: names, top: 22, cell } : { left: 0, top: 0, cell };
+  place = labelled(cell) ? { left: names, top: COLUMN_NAMES, cell } : { left: 0, top: 0, cell };
 }
 
 // Draws up to 40,000 cells with their labels into a buffer.
@@ -99,7 +105,7 @@ function present() {
   outline(brush, ink, chosen.row, chosen.column, 2.5);
 }
 
-// Labels rows with names and columns with numbers, as many as fit.
+// Labels rows and columns with names, if they fit.
 function label(brush, colour, numbers) {
   const { left, top, cell } = place;
   if (!left) return;
@@ -110,8 +116,12 @@ function label(brush, colour, numbers) {
     const middle = number * cell + cell / 2;
     brush.textAlign = "right";
     brush.fillText(fitting(brush, players[number].name, `  ${number + 1}`, left - 8), left - 6, top + middle);
-    brush.textAlign = "center";
-    if (cell >= NUMBERED_FROM || number % 5 === 4) brush.fillText(number + 1, left + middle, top / 2);
+    brush.save();
+    brush.translate(left + middle, top - 6);
+    brush.rotate(-Math.PI / 2);
+    brush.textAlign = "left";
+    brush.fillText(fitting(brush, players[number].name, "", top - 10), 0, 0);
+    brush.restore();
   }
 }
 
@@ -147,13 +157,23 @@ function paint(brush, palette, row, column) {
   brush.fillRect(x, y, side, side);
   brush.globalAlpha = 1;
   if (!told.matches) hatch(brush, palette.soft, x, y, side);
+  if (size <= VALUED_MAX) write(brush, sure * strength < DARK_FROM ? palette.ink : palette.sheet, told.winRate, x + side / 2, y + side / 2);
   if (told.byRatings != null) corner(brush, palette.ink, x, y, side);
   if (marked.has(`${row},${column}`)) outline(brush, palette.ink, row, column, 2);
 }
 
+// Writes a win rate in per cent.
+function write(brush, colour, winRate, x, y) {
+  brush.font = `${Math.min(13, place.cell * 0.42)}px ${getComputedStyle(document.body).fontFamily}`;
+  brush.textAlign = "center";
+  brush.textBaseline = "middle";
+  brush.fillStyle = colour;
+  brush.fillText(Math.round(100 * winRate), x, y);
+}
+
 function hatch(brush, colour, x, y, side) {
   brush.strokeStyle = colour;
-  brush.globalAlpha = 0.5;
+  brush.globalAlpha = size <= VALUED_MAX ? 0.25 : 0.5; // fainter below a number
   brush.lineWidth = 0.75;
   brush.beginPath();
   brush.moveTo(x, y + side);
@@ -199,9 +219,10 @@ function words() {
     return [name];
   }
   name.textContent = `${one.name} against ${other.name}: ${percent(told.winRate)}`;
-  if (!told.matches) return [name, " predicted, because they have not played each other."];
   const link = document.createElement("a");
-  link.href = matchesOf(one, other);
+  link.href = headToHead(one, other);
+  link.textContent = "Head to head";
+  if (!told.matches) return [name, " predicted, because they have not played each other. ", link];
   link.textContent = `${told.matches.toLocaleString("en")} ${told.matches === 1 ? "match" : "matches"}`;
   const interval = `, 95 % interval ${percent(told.low)} to ${percent(told.high)}.`;
   if (told.byRatings == null) return [name, " in ", link, interval];
@@ -212,10 +233,8 @@ function percent(share) {
   return `${(100 * share).toFixed(1)} %`;
 }
 
-function matchesOf(one, other) {
-  const address = new URL(canvas.dataset.matches, location);
-  address.searchParams.set("pair", `${one.id},${other.id}`);
-  return address.pathname + address.search;
+function headToHead(one, other) {
+  return `/players/${one.id}/against/${other.id}`;
 }
 
 function under(event) {
@@ -226,8 +245,7 @@ function under(event) {
 }
 
 function open() {
-  const told = chosen && pair(chosen.row, chosen.column);
-  if (told?.matches) location.assign(matchesOf(players[chosen.row], players[chosen.column]));
+  if (chosen && pair(chosen.row, chosen.column)) location.assign(headToHead(players[chosen.row], players[chosen.column]));
 }
 
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };

@@ -81,15 +81,15 @@ def test_the_map_is_ordered_by_the_cautious_rating_and_cut(trio: Sequence[wire.P
 def test_learners_may_be_left_out(trio: Sequence[wire.Player], http: TestClient, scene: Scene) -> None:
     own = f'data-id="{scene.learner.player_id}"'
     assert own in http.get("/payoff").text
-    page = http.get("/payoff?who=frozen&most=25").text
+    page = http.get("/payoff?who=frozen&most=20").text
     assert own not in page
-    assert "/payoff/cells?most=25&amp;who=frozen" in page
+    assert "/payoff/cells?most=20&amp;who=frozen" in page
 
 
 def test_cells_are_those_of_the_matrix_above_its_diagonal(
     trio: Sequence[wire.Player], http: TestClient, database: Database
 ) -> None:
-    cells, found = http.get("/payoff/cells?most=25").json(), drawn(database)
+    cells, found = http.get("/payoff/cells?most=20").json(), drawn(database)
     size = len(found.players)
     pairs = [(row, column) for row in range(size) for column in range(row + 1, size)]
     assert cells["matches"] == [found.matches[pair] for pair in pairs]
