@@ -27,9 +27,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 WORKERS_MAX = 500
 """Maximum number of workers shown, most recently seen first."""
 
-CHANGED_MAX = 40
-"""Number of rows with forms for changes; a search finds other workers."""
-
 LATE_HEARTBEATS, MISSED_HEARTBEATS = 1.25, 3.0
 """Missed heartbeats after which a worker is overdue, and away."""
 
@@ -69,9 +66,7 @@ class Line:
 @router.get("/workers")
 def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
     """Show the workers, those that need attention first."""
-    return visit.page(
-        "workers.html", "workers", "Workers", **_table(league, visit, params), since=SINCE, changed=CHANGED_MAX
-    )
+    return visit.page("workers.html", "workers", "Workers", **_table(league, visit, params), since=SINCE)
 
 
 @router.get("/workers/now")

@@ -6,10 +6,23 @@ if (current) current.parentElement.scrollLeft = current.offsetLeft - current.par
 document.addEventListener("click", async (event) => {
   const target = event.target.closest("[data-opens], [data-closes], [data-copy]");
   if (!target) return;
-  if (target.dataset.opens) document.getElementById(target.dataset.opens).showModal();
+  if (target.dataset.opens) open(document.getElementById(target.dataset.opens), target.dataset);
   if ("closes" in target.dataset) target.closest("dialog").close();
   if (target.dataset.copy) await copy(target);
 });
+
+// Opens a dialog. One that rows share gets the path and the subject of its row.
+function open(dialog, { path, subject }) {
+  if (path) {
+    const form = dialog.querySelector("form");
+    form.action = path;
+    form.setAttribute("hx-post", path);
+    window.htmx.process(form); // it has read the old path
+    dialog.querySelector(".subject").textContent = subject;
+    dialog.querySelector(".refused").replaceChildren();
+  }
+  dialog.showModal();
+}
 
 document.addEventListener("change", (event) => {
   if ("submitOnChange" in event.target.dataset) event.target.form.requestSubmit();
