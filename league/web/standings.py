@@ -103,10 +103,8 @@ COLUMNS = (
     Column("role", "Role", "wider", "Role of its learner"),
     Column("standing", "Standing", "wide", "Candidate, commander, retired or quarantined"),
     Column("rating", "Rating", "number", "Glicko-2, with its 95 % interval: ± 2 RD"),
-    Column("deviation", "RD", "number wider", "Rating deviation"),
     Column("games", "Games", "number", "Rated games"),
     Column("win_rate", "Win rate", "number wide", "Expected score against the active frozen players"),
-    Column("lineage", "Lineage", "wider", "Learner that it belongs to"),
     Column("age", "Age", "number wide", "Time since it was published"),
 )
 

@@ -113,8 +113,8 @@ def test_a_reason_of_any_length_stays_in_its_place(visit: Callable[..., Any], se
     assert page.locator(".story").evaluate("list => list.scrollWidth <= list.clientWidth")
 
 
-LONG_NAMES = """() => { for (const one of document.querySelectorAll("#standings .is-lineage, #standings .named > a"))
-    if (one.tagName !== "TH") one.textContent = "W".repeat(64); }"""
+LONG_NAMES = """() => { for (const one of document.querySelectorAll("#standings .named > :is(a, .alias)"))
+    one.textContent = "W".repeat(64); }"""
 FITS = "document.querySelector('#standings table').scrollWidth <= document.querySelector('#standings').clientWidth"
 
 
