@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from league.services.leaderboard.lineage_progress import LineageProgress
 from league.services.leaderboard.standings import Standings, StandingsRow
 from league.services.lifecycle import champions
 from league.services.rating_periods import queries as periods
-from league.web import workers
+from league.web import filters, workers
 from league.web.layout import PageRoute, Visit, Visiting
 from league.web.standings import FIELDS as STANDINGS_FIELDS
 from league.web.templating import query
@@ -60,13 +60,23 @@ class WorkerSummary:
 
 @dataclass(frozen=True)
 class Alarm:
-    """Something that needs attention: its subject with a link to its page, and a short text."""
+    """Something that needs attention.
+
+    Attributes:
+        severity: Severity.
+        subject: Name of the learner or worker.
+        address: URL of its page.
+        text: What is wrong, as the predicate of a sentence.
+        since: Time since which it is known.
+        others: Number of further subjects of the same text.
+    """
 
     severity: Literal["alarm", "warning"]
     subject: str
     address: str
     text: str
     since: datetime | None = None
+    others: int = 0
 
 
 @router.get("/")
@@ -113,7 +123,7 @@ def _state(league: AppState, visit: Visit) -> dict[str, Any]:
         "matches": matches,
         "learners": rows,
         "workers": _summary(lines),
-        "alarms": list(_alarms(visit, learnings, lines)),
+        "alarms": _alarms(visit, learnings, lines),
         "learners_shown": LEARNERS_SHOWN,
         "alarms_shown": ALARMS_SHOWN,
     }
@@ -152,14 +162,19 @@ def _summary(lines: Sequence[workers.Line]) -> WorkerSummary:
 
 
 def _alarms(visit: Visit, learnings: Sequence[Learning], lines: Sequence[workers.Line]) -> list[Alarm]:
-    """Return what needs attention, alarms before warnings."""
+    """Return what needs attention, alarms before warnings; those with the same text are one."""
     found = [alarm for each in learnings for alarm in _alarms_of(visit, each)]
-    found += [
-        Alarm("alarm", line.worker.name, query("/workers", environment=visit.chosen, q=line.worker.name), text)
-        for line in lines
-        if (text := _trust(line.worker))
-    ]
-    return sorted(found, key=lambda alarm: alarm.severity)
+    for line in lines:
+        # A quarantined worker has been dealt with.
+        if line.state == "suspect":
+            address = query("/workers", environment=visit.chosen, q=line.worker.name)
+            found.append(Alarm("alarm", line.worker.name, address, "reported results that are not plausible"))
+    groups: dict[tuple[str, str], Alarm] = {}
+    for alarm in found:
+        first = groups.setdefault((alarm.severity, alarm.text), alarm)
+        if first is not alarm:
+            groups[alarm.severity, alarm.text] = replace(first, others=first.others + 1)
+    return sorted(groups.values(), key=lambda alarm: alarm.severity)
 
 
 def _alarms_of(visit: Visit, learning: Learning) -> Iterator[Alarm]:
@@ -167,20 +182,14 @@ def _alarms_of(visit: Visit, learning: Learning) -> Iterator[Alarm]:
     address = query("/training", environment=visit.chosen, learner=learner.id)
     if learning.silent:
         if learner.metrics_at is not None and visit.now - learner.metrics_at < RECENT:
-            yield Alarm("warning", learner.name, address, "has stopped reporting", learner.metrics_at)
+            yield Alarm("warning", learner.name, address, "stopped reporting", learner.metrics_at)
         return
     for verdict in learner.verdicts or ():
         if verdict.severity != "hint":
-            yield Alarm(verdict.severity, learner.name, address, verdict.name.replace("_", " "))
+            yield Alarm(verdict.severity, learner.name, address, filters.words(verdict.name))
     for regression in learning.alarms:
-        text = f"loses to {regression.opponent.name}, which it beat before"
+        text = f"lost to {regression.opponent.name}, which it beat before"
         yield Alarm("alarm", learner.name, address, text, regression.since)
-
-
-def _trust(worker: wire.ListedWorker) -> str:
-    if worker.quarantine is not None:
-        return ""  # an admin has dealt with it
-    return "reports results that are not plausible" if worker.suspect else ""
 
 
 def _line(label: str, snapshots: Sequence[StandingsRow], most: int) -> dict[str, Any]:

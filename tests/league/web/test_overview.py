@@ -73,8 +73,16 @@ def test_overview_lists_findings_and_trainers_that_stopped_within_a_day(
     beat(scene, 64, verdicts=[FINDING])
     page = text(http.get("/").text)
     assert "0 alarms 1 warning" in page
-    assert "warning main entropy collapsed" in page
+    assert "warning main: entropy collapsed" in page
     time.advance(3600)
-    assert "main has stopped reporting, 1 h ago" in text(http.get("/").text)
+    assert "main: stopped reporting, 1 h ago" in text(http.get("/").text)
+    second = wire.LearnerCreate(name="second", role="main", environment="rps", signature="rps-1")
+    learner = scene.client.register_learner(second)
+    progress = wire.LearnerProgress(learner_id=learner.id, step=64, metrics={"charts/SPS": 1.0})
+    scene.client.heartbeat(scene.trainer.id, wire.Heartbeat(learners=[progress]))
+    time.advance(3600)
+    page = text(http.get("/").text)
+    assert "main and 1 other: stopped reporting" in page
+    assert "2 warnings" in page
     time.advance(86400)
     assert "No learner and no worker needs attention" in text(http.get("/").text)
