@@ -38,8 +38,8 @@ def address(name: str, served: Any) -> str:
         return f"/players/{served.league.champion}"
     if name == "head-to-head":
         with served.client() as client:
-            match = client.match(served.league.recorded)
-        return f"/players/{match.home.player_id}/against/{match.away.player_id}"
+            baselines = client.players(served.league.environment, kind="baseline").items
+        return f"/players/{baselines[0].id}/against/{baselines[-1].id}"
     if name == "match":
         return f"/matches/{served.league.recorded}"
     if name == "run":

@@ -51,11 +51,12 @@ def test_a_curve_of_one_point_spans_an_hour(visit: Callable[..., Any], served: A
     page.wait_for_selector("[data-drawn]")
     span = """async (at) => {
         const own = document.querySelector("script[src*='player.js']").src;
-        const { rating } = await import(new URL("charts.js", own));
+        const { interval } = await import(new URL("charts.js", own));
         const place = document.body.appendChild(document.createElement("div"));
         place.style.height = "200px";
         const each = (value) => at.map(() => value);
-        const chart = rating(place, { at, high: each(1600), low: each(1400), rating: each(1500) }, () => {});
+        const options = { range: (low, high) => [low, high], label: String, say: () => {} };
+        const chart = interval(place, [at, each(1600), each(1400), each(1500)], options);
         await Promise.resolve();
         return [chart.scales.x.min, chart.scales.x.max];
     }"""
@@ -63,14 +64,12 @@ def test_a_curve_of_one_point_spans_an_hour(visit: Callable[..., Any], served: A
     assert page.evaluate(span, [7200, 7260]) == [7200, 7260]
 
 
-def test_lineage_and_behaviour_come_as_a_reader_does(visit: Callable[..., Any], served: Any) -> None:
+def test_lineage_and_behaviour_are_filled_before_scrolling(visit: Callable[..., Any], served: Any) -> None:
     page = visit(f"/players/{served.league.champion}")
-    page.locator("#descent-title").scroll_into_view_if_needed()
     page.wait_for_selector(".descent .mark")
     assert page.locator(".descent a").count() > 50
     name = page.inner_text("h1")
     assert page.locator(".descent a[aria-current]").get_attribute("aria-label").startswith(name)
-    page.locator("#likeness-title").scroll_into_view_if_needed()
     page.wait_for_selector("text=engagement range m")
 
 

@@ -67,8 +67,13 @@ export function times(_, splits, axis, space, apart) {
   });
 }
 
-// Range of a time axis in seconds, at least an hour, because uPlot would show 1,000 days for a single time.
-export function period(_, first, last) {
-  const room = Math.max(0, 1800 - (last - first) / 2);
-  return [first - room, last + room];
+// Range of a time axis in seconds. A single time gets an hour, because uPlot would show 1,000 days.
+export function period({ data: [at] }, first, last) {
+  return at[0] === at.at(-1) ? [at[0] - 1800, at[0] + 1800] : [first, last];
+}
+
+// A range with some room at both ends, of at least `least`.
+export function padded(low, high, least) {
+  const room = Math.max(least, (high - low) * 0.05);
+  return [low - room, high + room];
 }

@@ -1,6 +1,6 @@
 // A line chart over steps or time. Its figure has a `.plot`, a `.legend`, and the typical range in data attributes.
 // Lines differ in dash and in colour. The colours come from the legend, which follows the theme.
-import { period, times } from "./charts.js";
+import { padded, period, times } from "./charts.js";
 
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [14, 4], [5, 5]];
 const COLOURS = 6;
@@ -85,7 +85,8 @@ export class LineChart {
 
   scale() {
     if (this.view.log) return { distr: 3 };
-    return this.figure.dataset.share === undefined ? {} : { range: [0, 1] };
+    if (this.figure.dataset.share !== undefined) return { range: [0, 1] };
+    return { range: (_, low, high) => (low == null ? [0, 1] : padded(low, high, Math.abs(low) * 0.01 || 0.01)) };
   }
 
   series({ label, dash, dots, scattered }, colour) {

@@ -1,6 +1,6 @@
 // The rating curve of a player's page, redrawn after every rating period.
 import { ask } from "./ask.js";
-import { interval } from "./charts.js";
+import { interval, padded } from "./charts.js";
 import { local } from "./times.js";
 
 const place = document.querySelector("[data-curve]");
@@ -19,11 +19,6 @@ function say(index) {
   readout.textContent = told(index ?? curve.at.length - 1);
 }
 
-function padded(low, high) {
-  const room = Math.max(20, (high - low) * 0.05);
-  return [low - room, high + room];
-}
-
 async function draw() {
   const answer = await ask(place.dataset.curve);
   if (!answer) return;
@@ -31,7 +26,7 @@ async function draw() {
   if (!curve.at.length) return;
   const columns = [curve.at, curve.high, curve.low, curve.rating];
   if (chart) chart.setData(columns);
-  else chart = interval(place, columns, { range: padded, label: (tick) => tick.toFixed(0), say });
+  else chart = interval(place, columns, { range: (low, high) => padded(low, high, 20), label: (tick) => tick.toFixed(0), say });
   say(null);
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", `Rating over ${curve.at.length} periods; now ${told(curve.at.length - 1)}`);
