@@ -56,11 +56,14 @@ class OnnxActor:
 
     def act(self, batch: Batch) -> Reply:
         """See `ExternalAgent.act`."""
-        memory = stack_memory(batch.memory, self._session.memory)
+        session = self._session
+        memory = stack_memory(batch.memory, session.memory)
         try:
-            answers, following = self._session.run(batch.observation, batch.masks, memory)
+            found = session.run(session.prepare(batch.observation, batch.masks, list(memory.values())))
         except OnnxModelError as error:
             raise ExternalPolicyError(str(error)) from error
+        answers = dict(zip(session.heads, found, strict=False))
+        following = dict(zip(memory, found[len(answers) :], strict=True))
         return Reply(answers, split_memory(following, len(batch)) if following else ())
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Policies in ONNX models: loading one for a game, and acting with many in one call."""
 
 import io
+import logging
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -15,9 +16,11 @@ from arena.environments.spec import EnvironmentSpec, HeadKind
 from arena.errors import CheckpointError, OnnxModelError
 from arena.onnx.model import LOGITS, read_model
 from arena.policies.nn.distributions import MAX_TANH, ActionLayout, HeadSlices
-from arena.policies.onnx.session import Arrays, OnnxSession
+from arena.policies.onnx.session import OnnxSession
 from arena.policies.playability import observation_bounds
 from arena.policies.protocol import State
+
+logger = logging.getLogger(__name__)
 
 CERTAIN = 1e30
 """Magnitude of a logit that noise never outweighs."""
@@ -30,17 +33,20 @@ class OnnxPolicy:
 
     Attributes:
         layout: Layout of the action heads.
-        kind: Equal for policies that can act in one `OnnxBatch`: the heads, and types and shapes of the memory.
+        kind: Equal for policies that can act in one `OnnxBatch`: heads, their outputs, and types and shapes of inputs.
 
     Raises:
         OnnxModelError: The model does not answer each head once.
     """
 
     def __init__(self, session: OnnxSession, spec: EnvironmentSpec) -> None:
-        self._session, self.layout = session, ActionLayout(spec.heads)
+        self.session, self.layout = session, ActionLayout(spec.heads)
         self._start = tuple(session.memory.values())
-        self.kind: Hashable = (spec.heads, tuple((part.dtype.str, part.shape) for part in self._start))
+        shapes = tuple(part.shape for part in self._start)
+        self.kind: Hashable = (spec.heads, tuple(session.heads), session.input_types, shapes)
         self._answers = [(part, _answer_of(part, session.heads)) for part in self.layout.parts]
+        self._sizes = [_answer_size(part, name) for part, name in self._answers]
+        self._has_failed = False
 
     def initial_state(self, rows: int) -> State:
         """Return an all-zero state."""
@@ -52,28 +58,38 @@ class OnnxPolicy:
         """Sample actions; see `Policy.act`."""
         return OnnxBatch([self], len(observation.active)).act(observation, state, episode_start, rng)
 
-    def step(
-        self, observation: NDArray[np.float32], masks: Arrays, memory: Sequence[NDArray[Any]]
-    ) -> tuple[NDArray[np.float32], list[NDArray[Any]]]:
-        """Run the model for B agents.
-
-        Args:
-            observation: (B, D).
-            masks: (B, K) of each masked head.
-            memory: Parts (B, ...) of the memory.
-
-        Returns:
-            Distribution parameters (B, P), in which a given action is certain, and the next memory.
+    def answer(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return the outputs of the heads and the next memory for B agents; see `OnnxSession.prepare`.
 
         Raises:
             OnnxModelError: The model fails, or an output has another shape.
         """
-        named = dict(zip(self._session.memory, memory, strict=True))
-        answers, following = self._session.run(observation, masks, named)
-        parameters = np.empty((len(observation), self.layout.parameter_size), np.float32)
-        for part, name in self._answers:
-            parameters[:, part.parameters] = _parameters(part, name, answers[name])
-        return parameters, list(following.values())
+        found = self.session.run(inputs)
+        for (_, name), size, output in zip(self._answers, self._sizes, found, strict=False):
+            if output.shape != (len(inputs[0]), *size) or output.dtype.kind not in "biuf":
+                raise OnnxModelError(
+                    f"output {name!r} is {output.dtype} of shape {output.shape}",
+                    f"return numbers of shape {('B', *size)}".replace("'", ""),
+                )
+        return found
+
+    def answer_or_zeros(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return `answer`, or zeros and the same memory if the model fails: it must not end the matches of others."""
+        try:
+            return self.answer(inputs)
+        except OnnxModelError as error:
+            if not self._has_failed:
+                logger.warning("a model fails, and its logits and actions are taken as zeros: %s", error)
+            self._has_failed = True
+            zeros = [np.zeros((len(inputs[0]), *size), np.float32) for size in self._sizes]
+            return [*zeros, *inputs[len(inputs) - len(self._start) :]]
+
+    def parameters(self, outputs: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
+        """Return distribution parameters (B, P) from the outputs of the heads; a given action is certain."""
+        parameters = np.empty((len(outputs[0]), self.layout.parameter_size), np.float32)
+        for (part, name), output in zip(self._answers, outputs, strict=False):
+            parameters[:, part.parameters] = _parameters(part, name, output)
+        return parameters
 
 
 class OnnxBatch:
@@ -102,11 +118,7 @@ class OnnxBatch:
     def act(
         self, observation: Observation, state: State, episode_start: Bool[Tensor, " R"], rng: torch.Generator
     ) -> tuple[Actions, State]:
-        """Sample actions; see `Policy.act`. Models run for active rows only, on the CPU.
-
-        Raises:
-            OnnxModelError: A model fails, or an output has another shape.
-        """
+        """Sample actions; see `Policy.act`. Models run for active rows only, on the CPU."""
         starts, device = episode_start.cpu(), observation.values.device
         after = tuple(part.masked_fill(starts.view(-1, *[1] * (part.ndim - 1)), 0) for part in state)
         parameters = self._parameters(observation, [part.numpy() for part in after])
@@ -123,19 +135,17 @@ class OnnxBatch:
         ends = np.searchsorted(self._slot_of_row[rows], range(len(self._policies)), side="right").tolist()
         values = observation.values.float().cpu().numpy()[rows]
         masks = {name: mask.cpu().numpy()[rows] for name, mask in observation.masks.items()}
-        held = [part[rows] for part in memory]
-        parameters = np.empty((len(rows), self._layout.parameter_size), np.float32)
-        start = 0
+        first = self._policies[0]
+        inputs = first.session.prepare(values, masks, [part[rows] for part in memory])
+        outputs, start = [], 0
         for policy, end in zip(self._policies, ends, strict=True):
             if end > start:
-                own = slice(start, end)
-                mine = {name: mask[own] for name, mask in masks.items()}
-                parameters[own], following = policy.step(values[own], mine, [part[own] for part in held])
-                for part, new in zip(held, following, strict=True):
-                    part[own] = new
+                outputs.append(policy.answer_or_zeros([each[start:end] for each in inputs]))
             start = end
-        for part, new in zip(memory, held, strict=True):
-            part[rows] = new
+        merged = [np.concatenate(parts) for parts in zip(*outputs, strict=True)]
+        for part, after in zip(memory, merged[len(self._layout.parts) :], strict=bool(outputs)):
+            part[rows] = after
+        parameters = first.parameters(merged) if outputs else np.empty((0, self._layout.parameter_size), np.float32)
         everything = np.zeros((len(active), parameters.shape[1]), np.float32)
         # Finite, so that an illegal option stays below every legal one.
         everything[rows] = np.nan_to_num(parameters, nan=0.0, posinf=CERTAIN, neginf=-CERTAIN)
@@ -173,10 +183,11 @@ def _rehearse(policy: OnnxPolicy, spec: EnvironmentSpec) -> None:
     bounds = observation_bounds(spec).numpy()
     for observation in (np.concatenate((np.zeros_like(bounds[:1]), bounds)), bounds[:1]):
         masks = {head.name: np.ones((len(observation), head.size), np.bool_) for head in spec.heads if head.masked}
-        memory = [part.numpy() for part in policy.initial_state(len(observation))]
+        memory: list[NDArray[Any]] = [part.numpy() for part in policy.initial_state(len(observation))]
         for _ in range(2):
-            parameters, memory = policy.step(observation, masks, memory)
-            for numbers in (parameters, *memory):
+            outputs = policy.answer(policy.session.prepare(observation, masks, memory))
+            memory = outputs[len(spec.heads) :]
+            for numbers in outputs:
                 if numbers.dtype.kind == "f" and (np.isnan(numbers) | (numbers == np.inf)).any():
                     raise OnnxModelError(
                         "it computes NaN or infinity from an observation within the declared bounds",
@@ -197,16 +208,15 @@ def _answer_of(part: HeadSlices, outputs: Sequence[str]) -> str:
     return given[0]
 
 
+def _answer_size(part: HeadSlices, name: str) -> tuple[int, ...]:
+    """Return the shape of an output without the agent axis."""
+    return () if part.head.kind is HeadKind.CATEGORICAL and name == part.head.name else (part.head.size,)
+
+
 def _parameters(part: HeadSlices, name: str, answer: NDArray[Any]) -> NDArray[Any]:
     """Return the columns of one head."""
     head = part.head
-    logits = name != head.name
-    size = () if head.kind is HeadKind.CATEGORICAL and not logits else (head.size,)
-    if answer.shape[1:] != size or answer.dtype.kind not in "biuf":
-        raise OnnxModelError(
-            f"output {name!r} is {answer.dtype} of shape {answer.shape}", f"return numbers of shape (B, {head.size})"
-        )
-    if logits:
+    if name != head.name:
         return answer
     if head.kind is HeadKind.GAUSSIAN:
         inverse: NDArray[np.floating] = np.arctanh(answer.astype(np.float32).clip(-MAX_TANH, MAX_TANH))

@@ -36,7 +36,8 @@ class OnnxSession:
 
     Attributes:
         memory: Zeros of each part of the memory, without the agent axis.
-        heads: Outputs with actions or logits, in the order of the model.
+        masks: Inputs of masks, sorted.
+        heads: Outputs with actions or logits, in the order of the game's heads.
 
     Raises:
         MissingPackageError: onnxruntime is not installed.
@@ -57,7 +58,7 @@ class OnnxSession:
             )
         for each in inputs:
             _require_shape(each.name, each.shape, sizes.get(each.name))
-        self.masks = [name for name in self._types if name in sizes and name != OBSERVATION]
+        self.masks = sorted(name for name in self._types if name in sizes and name != OBSERVATION)
         self.memory = {
             each.name: np.zeros(each.shape[1:], self._types[each.name]) for each in inputs if each.name not in sizes
         }
@@ -66,32 +67,46 @@ class OnnxSession:
                 f"the inputs are {sorted(self.memory)} and there is no output {missing}",
                 f"every input except {sorted(sizes)} is memory and needs an output with its name after {NEXT!r}",
             )
-        heads = {name for head in spec.heads for name in (head.name, f"{head.name}{LOGITS}")}
-        self.heads = [name for name in outputs if name in heads]
-        self._wanted = [*self.heads, *(f"{NEXT}{name}" for name in self.memory)]
+        answers = [name for head in spec.heads for name in (head.name, f"{head.name}{LOGITS}")]
+        self.heads = [name for name in answers if name in outputs]
+        self._inputs = [OBSERVATION, *self.masks, *self.memory]
+        self._outputs = [*self.heads, *(f"{NEXT}{name}" for name in self.memory)]
 
-    def run(self, observation: NDArray[Any], masks: Arrays, memory: Arrays) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the outputs of the heads, and the next memory.
+    @property
+    def input_types(self) -> tuple[str, ...]:
+        """Name of each mask, and type of each input, in the order of `prepare`."""
+        return (*self.masks, *(np.dtype(self._types[name]).str for name in self._inputs))
+
+    def prepare(self, observation: NDArray[Any], masks: Arrays, memory: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return the inputs of B agents in the model's types: observation, masks by name, memory.
 
         Args:
             observation: (B, D).
             masks: (B, K) of each masked head.
             memory: (B, ...) of each part of the memory.
+        """
+        seen = [observation, *(masks[name.removeprefix(MASK)] for name in self.masks), *memory]
+        return [value.astype(self._types[name], copy=False) for name, value in zip(self._inputs, seen, strict=True)]
+
+    def run(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return the outputs of the heads, then the next memory.
 
         Raises:
             OnnxModelError: The model fails, or returns memory of another shape.
         """
-        seen = {OBSERVATION: observation, **{name: masks[name.removeprefix(MASK)] for name in self.masks}, **memory}
-        feed = {name: value.astype(self._types[name], copy=False) for name, value in seen.items()}
         try:
-            found = self._session.run(self._wanted, feed)
+            found: list[NDArray[Any]] = self._session.run(self._outputs, dict(zip(self._inputs, inputs, strict=True)))
         except Exception as error:  # its classes have no base of their own
             raise OnnxModelError(f"the model failed: {truncate(error)}", "run it on such a batch yourself") from error
-        count = len(self.heads)
-        following = dict(zip(self.memory, found[count:], strict=True))
-        if unlike := [name for name, value in following.items() if value.shape != feed[name].shape]:
-            raise OnnxModelError(f"memory {unlike} has another output shape than input shape", "make them equal")
-        return dict(zip(self.heads, found[:count], strict=True)), following
+        count = len(self.memory)
+        for name, before, after in zip(
+            self.memory, inputs[len(inputs) - count :], found[len(found) - count :], strict=True
+        ):
+            if before.shape != after.shape:
+                raise OnnxModelError(
+                    f"memory {name!r} has the shape {before.shape} and then {after.shape}", "make them equal"
+                )
+        return found
 
 
 def _open(model: Path | bytes) -> Any:  # noqa: ANN401  the library has no types

@@ -173,6 +173,30 @@ def test_an_option_as_action_is_played_if_it_is_legal():
     assert played(policy, [False, True, True, False, False]) == {1, 2}
 
 
+def test_a_model_that_fails_during_a_match_plays_any_legal_action_and_is_logged_once(caplog):
+    """This one passes for observations at their bounds, and looks beyond its table for others."""
+    nodes = [
+        helper.make_node("Mul", ["observation", "observation"], ["square"]),
+        helper.make_node("Sub", ["observation", "square"], ["inside"]),
+        helper.make_node("ReduceSum", ["inside", "axis"], ["sum"], keepdims=0),
+        helper.make_node("Ceil", ["sum"], ["entry"]),
+        helper.make_node("Cast", ["entry"], ["index"], to=7),
+        helper.make_node("Gather", ["table", "index"], ["answer_logits"]),
+    ]
+    weights = {"axis": np.array([1]), "table": np.zeros((1, 5), np.float32)}
+    made = model(nodes, [SEEN], [("answer_logits", FLOAT, ["B", 5])], weights)
+    policy = decode_model(RECALL, made.SerializeToString())
+    observation = Observation(
+        torch.full((64, 6), 0.5),
+        {"answer": torch.tensor([[False, True, True, False, False]] * 64)},
+        torch.ones(64, dtype=torch.bool),
+    )
+    for _ in range(2):
+        actions, _ = policy.act(observation, (), observation.active, generator())
+        assert set(actions["answer"].tolist()) == {1, 2}
+    assert len(caplog.records) == 1
+
+
 WRONG = {
     "no head": (constant(other=[0] * 5), ("'answer'", 0)),
     "both": (constant(answer=[0], answer_logits=[0] * 5), ("'answer'", 2)),
