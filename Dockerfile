@@ -28,7 +28,7 @@ VOLUME /var/lib/league
 
 FROM server AS learner
 ARG PIP_EXTRA_INDEX_URL=""
-RUN pip install -c constraints.txt '.[train]' \
+RUN pip install -c constraints.txt '.[train,onnx]' \
  && install -d -o league -g league /var/lib/trainer
 ENV OMP_NUM_THREADS=1 WARP_CACHE_PATH=/var/lib/trainer/.warp
 VOLUME /var/lib/trainer

@@ -14,7 +14,7 @@ from composition import ROOT
 from tools import tool
 
 STAGES = composition.stages()
-IMAGES = {"league": {"server", "postgres", "s3"}, "trainer": {"server", "postgres", "s3", "train"}}
+IMAGES = {"league": {"server", "postgres", "s3"}, "trainer": {"server", "postgres", "s3", "train", "onnx"}}
 """The images, with the extras that they hold."""
 
 
