@@ -83,6 +83,12 @@ class OnnxModelError(ArenaError):
         super().__init__(f"{rule}: {remedy}")
 
 
+class ModuleNotAllowedError(CheckpointError):
+    """A checkpoint needs a network module that the user has not allowed."""
+
+    code = "module-not-allowed"
+
+
 class NetworkModuleError(ArenaError):
     """A user-defined network module is missing, or breaks a rule for networks."""
 

@@ -62,7 +62,7 @@ class UnavailableOpponentError(UnusableOpponentError):
 
 
 class UnsupportedOpponentError(UnusableOpponentError):
-    """An opponent's policy needs a package that is not installed here; other workers may play it."""
+    """An opponent's policy needs a package or module that is missing or not allowed here; other workers may play it."""
 
     code = "unsupported-opponent"
 

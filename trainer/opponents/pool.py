@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from arena.environments import EnvironmentSpec, make_baseline
-from arena.errors import ArenaError, MissingPackageError, escape_unprintable
+from arena.errors import ArenaError, MissingPackageError, ModuleNotAllowedError, escape_unprintable
 from arena.onnx.model import START_BYTES, is_onnx
 from arena.policies import Policy
 from arena.policies.checkpoint import decode_for
@@ -83,7 +83,7 @@ class OpponentPool:
 
         Raises:
             UnusableOpponentError: The checkpoint does not exist, is corrupt, or belongs to another environment.
-            UnsupportedOpponentError: It needs a package that is not installed.
+            UnsupportedOpponentError: It needs a package that is not installed, or a module that is not allowed.
             UnavailableOpponentError: It cannot be fetched now.
         """
         if checkpoint not in self._loaded:
@@ -126,7 +126,7 @@ class OpponentPool:
             data = self._fetch(sha256)
         try:
             policy = self._decode(sha256, data)
-        except MissingPackageError as error:
+        except (MissingPackageError, ModuleNotAllowedError) as error:
             raise UnsupportedOpponentError(str(error)) from error
         except ArenaError as error:
             # The file may be damaged, and the next attempt should download it again.

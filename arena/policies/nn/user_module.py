@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from arena.environments.spec import Channels, ChoiceBlock, EnvironmentSpec, ImageBlock, MemberMask, ObservationBlock
-from arena.errors import CheckpointError, NetworkModuleError
+from arena.errors import ModuleNotAllowedError, NetworkModuleError
 from arena.policies.nn.packed_runs import PackedRuns, RecurrentState
 from arena.policies.nn.set_encoder import PRESENT_ABOVE
 from arena.user_code import find_in_user_module
@@ -233,11 +233,11 @@ def require_allowed(path: str, named: Collection[str], source: str) -> None:
         source: Name of the checkpoint in errors.
 
     Raises:
-        CheckpointError: The module is not allowed.
+        ModuleNotAllowedError: The module is not allowed.
     """
     others = os.environ.get(ALLOWED_MODULES_VARIABLE, "").split(",")
     if not path or path not in {*named, *(each.strip() for each in others)}:
-        raise CheckpointError(
+        raise ModuleNotAllowedError(
             f"{source} needs the network module {path!r}, which runs code and is not allowed here: if you have it "
             f"and trust it, give --module {path}, set network.module, or {ALLOWED_MODULES_VARIABLE}={path}"
         )

@@ -12,7 +12,7 @@ from onnx_models import linear
 from refused import assert_names, refused
 from safetensors.torch import load, save
 
-from arena.environments import make
+from arena.environments import declare, make
 from arena.policies import ActorCritic, Architecture
 from arena.policies.checkpoint import encode
 from arena.policies.onnx.policy import OnnxPolicy
@@ -275,3 +275,13 @@ def test_an_onnx_model_without_onnxruntime_is_reported_as_local_and_stays_cached
     assert [each.local for each in unplayable_report(7, refusal.value)] == [True]
     pool.resolve(name, "one")
     assert store.downloads == 1
+
+
+def test_a_network_of_a_module_that_is_not_allowed_is_reported_as_local(tmp_path, store):
+    spec = declare("space_games:bazaar")
+    data = encode(ActorCritic(Architecture.of(spec, encoder_sizes=(8,), module="space_games:Reader")), spec)
+    cache = CheckpointCache(tmp_path / "cache", 2**20)
+    pool = OpponentPool(spec, store.download, cache, memory_limit_bytes=2**20, device="cpu")
+    with refused("unsupported-opponent", "space_games:Reader", "--module") as refusal:
+        pool.resolve(store.put(hashlib.sha256(data).hexdigest(), data), "one")
+    assert [each.local for each in unplayable_report(7, refusal.value)] == [True]

@@ -121,7 +121,7 @@ def test_code_that_a_checkpoint_names_is_not_run_unless_the_user_named_it_too(
 ):
     for named in ([], [READER], [""]):
         with refused(
-            "invalid-checkpoint",
+            "module-not-allowed",
             "strangers_net:Forgetful",
             "--module",
             "network.module",
