@@ -233,10 +233,12 @@ class LeaseScheduler:
         number, self.unrated_matches = self.unrated_matches, self.unrated_matches + 1
         if self._offline_opponents is None:  # cached: listing the folder takes longer than a short match
             self._offline_opponents = [SELF, *self._pool.available_offline()]
+        # From the number and not from a generator, so that a resumed run plays the same matches.
         index = derive(self._seed, "unrated", number, "opponent") % len(self._offline_opponents)
         chosen = self._offline_opponents[index]
         opponent = self._try_resolve(chosen, chosen) or self._live
         seed = derive(self._seed, "unrated", number, "match")
+        # The learner changes sides from match to match, because no lease balances them.
         return MatchAssignment(opponent, bool(number % 2), seed, None, number, self_play_match=False)
 
 

@@ -45,6 +45,7 @@ def unplayable_report(player_id: int, error: UnusableOpponentError) -> list[Unpl
     """Report a player that failed to load to the league; empty if the failure is temporary."""
     if isinstance(error, UnavailableOpponentError):
         return []
+    # The league's database rejects NUL, which PostgreSQL cannot store.
     reason = escape_unprintable(error).replace("\0", " ")
     local = isinstance(error, UnsupportedOpponentError)
     return [UnplayablePlayer(player_id=player_id, reason=reason[:MAX_REASON_LENGTH], local=local)]

@@ -113,6 +113,7 @@ def _entropy_left(history: History) -> dict[str, float]:
     return {
         head: value / opening
         for head, value in (entropies | stds).items()
+        # A head that was deterministic from the start has no width to lose.
         if (opening := history.opening.get(f"heads/{head}/{'std' if head in stds else 'entropy'}", 0.0)) > 0.01
     }
 
