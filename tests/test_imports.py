@@ -31,7 +31,7 @@ TORCH_FREE_ARENA = (
 
 TRAINER = ("trainer.cli.run", "trainer.cli.enter", "trainer.runtime.train", "trainer.evaluation.evaluator")
 
-SLOW_TO_LOAD = ("scipy.stats", "torch._dynamo", "tensorboard", "wandb")
+SLOW_TO_LOAD = ("scipy.stats", "torch._dynamo", "tensorboard", "wandb", "mlflow")
 """Each takes half a second or more, and few need it."""
 
 PROGRAM = """

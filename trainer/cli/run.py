@@ -26,7 +26,7 @@ from trainer.config.schema import EnvironmentSettings, LeagueSettings, TrainerCo
 from trainer.distributed.follower import Follower
 from trainer.distributed.launch import process_group, rank_info, shard_config
 from trainer.errors import ConfigError
-from trainer.monitoring.loggers import TensorBoard, Tracker, WeightsAndBiases, load_wandb
+from trainer.monitoring.loggers import MLflow, TensorBoard, Tracker, WeightsAndBiases, load_mlflow, load_wandb
 from trainer.runtime.dry_run import RunEstimate, estimate_run, print_estimate
 from trainer.runtime.session import TrainingSession
 from trainer.runtime.torch_setup import configure_torch
@@ -72,6 +72,9 @@ def run(
     wandb: Annotated[
         bool, typer.Option("--wandb", help="Also log to Weights & Biases. Requires echelon-league[track].")
     ] = False,
+    mlflow: Annotated[
+        bool, typer.Option("--mlflow", help="Also log to MLflow. Requires echelon-league[mlflow].")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the resolved settings, sizes and memory, then stop.")
     ] = False,
@@ -109,8 +112,8 @@ def run(
             _print_dry_run(config, estimate_run(own, info.world_size), as_json=as_json)
         return
     require_extra("train", "training")  # now: some packages are imported only once the league has answered
-    if wandb and not info.rank:
-        load_wandb()
+    if not info.rank:
+        _require_packages(wandb=wandb, mlflow=mlflow)
     folder, console = (
         RunDirectory(run_folder or own_folder(runs_folder(), config.environment.name, config.league.learner)),
         make_console(),
@@ -149,7 +152,7 @@ def run(
             own=own,
             offline=offline,
         )
-        Trainer(session, lambda from_step: _loggers(folder, config, from_step, wandb=wandb)).run()
+        Trainer(session, lambda from_step: _loggers(folder, config, from_step, wandb=wandb, mlflow=mlflow)).run()
 
 
 def _default_folder(environment: str | None, file: Path | None, given: list[str]) -> Path:
@@ -192,7 +195,18 @@ def _print_dry_run(config: TrainerConfig, estimate: RunEstimate, *, as_json: boo
     print_estimate(estimate, Console(width=min(Console().width, DRY_RUN_WIDTH), markup=False, emoji=False))
 
 
-def _loggers(folder: RunDirectory, config: TrainerConfig, from_step: int, *, wandb: bool) -> list[Tracker]:
+def _require_packages(*, wandb: bool, mlflow: bool) -> None:
+    if wandb:
+        load_wandb()
+    if mlflow:
+        load_mlflow()
+
+
+def _loggers(
+    folder: RunDirectory, config: TrainerConfig, from_step: int, *, wandb: bool, mlflow: bool
+) -> list[Tracker]:
     name, settings = config.league.learner, config.model_dump(mode="json")
     online: list[Tracker] = [WeightsAndBiases(folder.path, name, settings)] if wandb else []
+    if mlflow:
+        online.append(MLflow(folder.path, name, settings))
     return [*online, TensorBoard(folder.path / "tensorboard", from_step)]

@@ -1,12 +1,14 @@
-"""Metric writers beside the run's own log: TensorBoard, and optionally Weights & Biases."""
+"""Metric writers beside the run's own log: TensorBoard, and optionally Weights & Biases and MLflow."""
 
 import importlib
 import io
 import json
 import os
+import re
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
@@ -17,6 +19,12 @@ from trainer.errors import ConfigError
 
 WANDB_FILE = "wandb.json"
 """File with the Weights & Biases run id of a run directory."""
+
+MLFLOW_FILE = "mlflow.json"
+"""File with the MLflow run id of a run directory."""
+
+_MLFLOW_METRICS, _MLFLOW_PARAMS, _MLFLOW_VALUE = 1000, 100, 6000
+"""MLflow's maxima: metrics and parameters of a batch, characters of a value."""
 
 
 @runtime_checkable
@@ -139,6 +147,86 @@ class WeightsAndBiases:
         self._run.finish()
 
 
+class MLflow:
+    """An MLflow run; a run directory keeps the same one when it is resumed.
+
+    The package's own variables apply, for example MLFLOW_TRACKING_URI. Metrics are sent in the background, so that an
+    unreachable server does not stop the training.
+
+    Args:
+        folder: The run directory.
+        name: Name of the run.
+        settings: Resolved settings; stored when the run is created, because MLflow rejects later changes.
+
+    Raises:
+        ConfigError: The package is missing, or the tracking server cannot be used.
+    """
+
+    def __init__(self, folder: Path, name: str, settings: Mapping[str, Any]) -> None:
+        self._package = load_mlflow()
+        file = folder / MLFLOW_FILE
+        try:
+            self._client = self._package.MlflowClient()
+            self._run = self._resumed(_known_run(file)) or self._created(name, settings)
+        except self._package.MlflowException as error:
+            reason = str(error).partition("\n")[0]
+            raise ConfigError(
+                f"--mlflow cannot start ({reason}): set MLFLOW_TRACKING_URI to a server that answers, or omit --mlflow"
+            ) from error
+        write_atomically(file, json.dumps({"id": self._run}).encode())
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Queue the metrics of an update."""
+        now_ms = time.time_ns() // 10**6
+        metric = self._package.entities.Metric
+        metrics = [metric(_mlflow_name(tag), value, now_ms, step) for tag, value in values.items()]
+        for start in range(0, len(metrics), _MLFLOW_METRICS):
+            part = metrics[start : start + _MLFLOW_METRICS]
+            self._client.log_batch(self._run, metrics=part, synchronous=False)
+
+    def log_text(self, step: int, tag: str, text: str) -> None:
+        """Queue text as a tag of the run."""
+        value = f"step {step}: {text}"[:_MLFLOW_VALUE]
+        self._client.set_tag(self._run, _mlflow_name(tag), value, synchronous=False)
+
+    def close(self) -> None:
+        """Send queued data and finish, unless the server is unreachable."""
+        with suppress(self._package.MlflowException):
+            self._package.flush_async_logging()
+            self._client.set_terminated(self._run)
+
+    def _resumed(self, run: str | None) -> str | None:
+        if run is None:
+            return None
+        self._client.update_run(run, status="RUNNING")
+        return run
+
+    def _created(self, name: str, settings: Mapping[str, Any]) -> str:
+        title = os.environ.get("MLFLOW_EXPERIMENT_NAME", "echelon-league")
+        experiment = self._client.get_experiment_by_name(title)
+        experiment_id = self._client.create_experiment(title) if experiment is None else experiment.experiment_id
+        run = str(self._client.create_run(experiment_id, run_name=name).info.run_id)
+        params = [self._package.entities.Param(*each) for each in _flat(settings)]
+        for start in range(0, len(params), _MLFLOW_PARAMS):
+            self._client.log_batch(run, params=params[start : start + _MLFLOW_PARAMS])
+        return run
+
+
+def _mlflow_name(tag: str) -> str:
+    """Return a tag with only the characters that MLflow accepts, and without empty or relative parts."""
+    parts = (re.sub(r"[^\w .:-]", "_", part, flags=re.ASCII) for part in tag.split("/"))
+    return "/".join("_" if part.strip(".") == "" else part for part in parts)
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Return settings by their dotted names."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield _mlflow_name(f"{prefix}{name}"), str(value)[:_MLFLOW_VALUE]
+
+
 def _known_run(file: Path) -> str | None:
     """Run id of a directory; None if it is not known, which starts a new run."""
     try:
@@ -153,10 +241,23 @@ def load_wandb() -> ModuleType:
     Raises:
         ConfigError: It is not installed.
     """
+    return _load("wandb", "--wandb", "track")
+
+
+def load_mlflow() -> ModuleType:
+    """Import MLflow.
+
+    Raises:
+        ConfigError: It is not installed.
+    """
+    return _load("mlflow", "--mlflow", "mlflow")
+
+
+def _load(package: str, option: str, extra: str) -> ModuleType:
     try:
-        package = importlib.import_module("wandb")
+        return importlib.import_module(package)
     except ImportError as error:
         raise ConfigError(
-            f"--wandb needs the package wandb ({error}): run pip install 'echelon-league[track]', or omit --wandb"
+            f"{option} needs the package {package} ({error}): run pip install 'echelon-league[{extra}]', "
+            f"or omit {option}"
         ) from error
-    return package

@@ -141,11 +141,12 @@ def test_resuming_takes_the_settings_of_the_run_folder(capsys, tmp_path):
     assert told["league"]["learner"] == "third"
 
 
-def test_missing_wandb_is_reported_before_the_run_starts(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    run("run", "--environment", "rps", "--wandb", expect=2)
+@pytest.mark.parametrize(("package", "extra"), [("wandb", "track"), ("mlflow", "mlflow")])
+def test_a_missing_logger_is_reported_before_the_run_starts(capsys, monkeypatch, package, extra):
+    monkeypatch.setitem(sys.modules, package, None)
+    run("run", "--environment", "rps", f"--{package}", expect=2)
     message = capsys.readouterr().err
-    assert_names(message, "--wandb", "echelon-league[track]")
+    assert_names(message, f"--{package}", f"echelon-league[{extra}]")
     assert message.count("\n") == 1
 
 

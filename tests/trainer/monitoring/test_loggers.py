@@ -8,7 +8,7 @@ from refused import refused
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from trainer.disk_retry import DiskRetry
-from trainer.monitoring.loggers import TensorBoard, WeightsAndBiases
+from trainer.monitoring.loggers import MLflow, TensorBoard, WeightsAndBiases
 from trainer.monitoring.metrics import MetricsLogger
 
 
@@ -136,3 +136,49 @@ def test_a_missing_wandb_package_is_refused_with_its_extra(tmp_path, monkeypatch
     monkeypatch.setitem(sys.modules, "wandb", None)
     with refused("invalid-setting", "echelon-league[track]"):
         WeightsAndBiases(tmp_path, "main", {})
+
+
+@pytest.fixture
+def mlflow_client(tmp_path, monkeypatch):
+    """A client of a file store, from the real package."""
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "store").as_uri())
+    return pytest.importorskip("mlflow").MlflowClient()
+
+
+def test_mlflow_gets_settings_metrics_and_alerts_of_resumed_runs_too(tmp_path, mlflow_client):
+    for step in (8, 16):
+        metrics_logger = MetricsLogger(
+            tmp_path, [MLflow(tmp_path, "main", {"ppo": {"clip_coef": step, "text": "x" * 9000}})], DiskRetry(print)
+        )
+        metrics_logger.write(step, {"win_rate/main@64": 0.5, "../a//b": 1.0, "b": None, "c": float("nan")})
+        metrics_logger.log_text(step, "health/x", "a text")
+        metrics_logger.close()
+    experiment = mlflow_client.get_experiment_by_name("echelon-league")
+    (run,) = mlflow_client.search_runs([experiment.experiment_id])
+    assert json.loads((tmp_path / "mlflow.json").read_text()) == {"id": run.info.run_id}
+    assert (run.info.run_name, run.info.status) == ("main", "FINISHED")
+    assert run.data.params["ppo.clip_coef"] == "8"
+    assert run.data.tags["health/x"] == "step 16: a text"
+    assert set(run.data.metrics) == {"win_rate/main_64", "_/a/_/b"}
+    history = mlflow_client.get_metric_history(run.info.run_id, "win_rate/main_64")
+    assert [(each.step, each.value) for each in history] == [(8, 0.5), (16, 0.5)]
+
+
+def test_an_mlflow_server_that_cannot_be_used_is_refused_with_remedies(tmp_path, mlflow_client, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://host")
+    with refused("invalid-setting", "MLFLOW_TRACKING_URI", "--mlflow") as error:
+        MLflow(tmp_path, "main", {})
+    assert "\n" not in str(error.value)
+
+
+def test_a_failing_mlflow_server_does_not_stop_the_training(tmp_path, mlflow_client, monkeypatch):
+    tracker = MLflow(tmp_path, "main", {})
+
+    def fail(*_args, **_options):
+        raise tracker._package.MlflowException("no answer")
+
+    monkeypatch.setattr(type(tracker._client._tracking_client.store), "log_batch", fail)
+    monkeypatch.setattr(type(tracker._client._tracking_client.store), "update_run_info", fail)
+    tracker.log(8, {"a": 1.0})
+    tracker.close()
