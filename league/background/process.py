@@ -1,4 +1,4 @@
-"""Background process: closes rating periods, evaluates gates, finds regressions and deletes old rows.
+"""Background process: closes rating periods, evaluates gates, finds regressions, reports events and deletes old rows.
 
 `league serve` runs these tasks in a separate process, because they would otherwise block requests in the same
 interpreter. See docs/contributing/decisions/0004-rating-periods-are-ranges-of-match-ids.md.
@@ -23,10 +23,12 @@ from arena.malloc import keep_freed_memory
 from league import log_config as logs
 from league.background.analysis import AnalysisTask
 from league.background.gates import GateTask
+from league.background.lost_workers import LostWorkerTask
 from league.background.pair_models import PairModelTask
 from league.background.rating_periods import RatingPeriodTask
 from league.background.retention import ReplayRetentionTask, RetentionTask
 from league.background.task import PeriodicTask
+from league.background.webhooks import WebhookTask
 from league.db import schema
 from league.db.engine import Database
 from league.errors import LeagueError
@@ -115,6 +117,8 @@ def periodic_tasks(database: Database, settings: Settings) -> list[PeriodicTask]
         AnalysisTask(database, settings, _now),
         PairModelTask(database, settings, _now),
         ReplayRetentionTask(ReplayService(database, open_store(settings).recordings, settings.replays), _now),
+        LostWorkerTask(database, settings.heartbeat_s, _now),
+        *(WebhookTask(database, settings, url, _now) for url in dict.fromkeys(settings.webhooks.urls)),
     ]
     return (
         always if settings.retention_days is None else [*always, RetentionTask(database, settings.retention_days, _now)]

@@ -11,7 +11,18 @@ from league.settings.model import (
     ReplayConfig,
     Setting,
     Settings,
+    WebhookConfig,
     is_loopback,
 )
 
-__all__ = ["CLIENT_SIDE", "FROM_FILES", "LONGEST_DAYS", "PREFIX", "ReplayConfig", "Setting", "Settings", "is_loopback"]
+__all__ = [
+    "CLIENT_SIDE",
+    "FROM_FILES",
+    "LONGEST_DAYS",
+    "PREFIX",
+    "ReplayConfig",
+    "Setting",
+    "Settings",
+    "WebhookConfig",
+    "is_loopback",
+]

@@ -7,6 +7,7 @@ Nested settings are written as `LEAGUE_MATCHMAKING__POWER=3` or `LEAGUE_PROMOTIO
 password may come from a file: `LEAGUE_DATABASE_PASSWORD_FILE=/run/secrets/password`.
 """
 
+import dataclasses
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from inspect import getdoc
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
@@ -33,6 +35,9 @@ from league.settings.concurrency import ConcurrencyLimits
 MOST = 2**53
 """Maximum count, which every database and JSON parser represents exactly."""
 
+WEBHOOK_EVENTS = ("champion", "regression", "recovery", "lost-worker")
+"""Kinds of events that webhooks may report."""
+
 YEAR_S = 365 * 86400.0
 LONGEST_DAYS = 36500.0
 Seconds = Annotated[float, Field(gt=0, le=YEAR_S)]
@@ -47,6 +52,9 @@ FROM_FILES = ("database_url", "database_password")
 """Settings that `LEAGUE_<NAME>_FILE` may read from a file; `LEAGUE_<NAME>` takes precedence."""
 
 _OF_TESTS = "LEAGUE_TEST_"
+_SECRET = {"LEAGUE_DATABASE_PASSWORD", "LEAGUE_WEBHOOKS__SECRET", "LEAGUE_WEBHOOKS__URLS"}
+"""Variables that are never shown; the URLs of many chat services contain a key."""
+
 _PASSWORD = re.compile(r"(://[^/@:]*:)[^@]*(?=@)|([?&]password=)[^&]*")
 
 
@@ -78,6 +86,34 @@ class ReplayConfig:
             raise ValueError(f"{sizes}: the largest recording must fit")
         if not 0.0 < self.keep_days <= LONGEST_DAYS:
             raise ValueError(f"keep_days is {self.keep_days}: it must be above 0 and at most {LONGEST_DAYS:g}")
+
+
+@dataclass(frozen=True)
+class WebhookConfig:
+    """Webhooks: HTTP requests that report events of the audit log.
+
+    Attributes:
+        urls: Receivers, `http://` or `https://`; each receives all events of these kinds.
+        events: Kinds of events.
+        secret: Key of the signature, for receivers that verify the sender.
+
+    Raises:
+        ValueError: A URL or a kind of event is invalid.
+    """
+
+    urls: tuple[str, ...] = ()
+    events: tuple[str, ...] = ("champion", "regression", "lost-worker")
+    secret: str | None = dataclasses.field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for url in self.urls:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                shown = f"{parts.scheme or 'no scheme'}://{parts.hostname or ''}"
+                raise ValueError(f"urls has {shown}: a webhook needs an http:// or https:// URL with a host")
+        for kind in self.events:
+            if kind not in WEBHOOK_EVENTS:
+                raise ValueError(f"events has {kind!r}: it must be one of {', '.join(WEBHOOK_EVENTS)}")
 
 
 @dataclass(frozen=True)
@@ -195,6 +231,9 @@ class Settings(BaseSettings):
     events_streams_max: Count = 100
     """Maximum clients of the event stream per API process."""
 
+    webhooks: WebhookConfig = WebhookConfig()
+    """Webhooks for events."""
+
     review_matches: Count = 20_000
     """Number of most recent matches per environment used to review workers."""
     suspicion_level: Annotated[float, Field(gt=0, lt=1)] = 1e-6
@@ -253,7 +292,7 @@ class Settings(BaseSettings):
         except ValidationError as error:
             first = error.errors()[0]
             given_as = _as_given(first["loc"], first["input"])
-            value = ", ".join(f"{name}={_shown(each)}" for name, each in given_as.items())
+            value = ", ".join(f"{name}={_masked(name, _shown(each))}" for name, each in given_as.items())
             raise ConfigurationError(value, reason(first), f"correct or unset {' or '.join(given_as)}") from error
         except SettingsError as error:
             way_out = "set each number separately, for example LEAGUE_MATCHMAKING__POWER=3"
@@ -323,13 +362,13 @@ class Settings(BaseSettings):
     def listing(self) -> list[Setting]:
         """List all settings by variable, including those of groups."""
         return [
-            Setting(variable, self._listed_value(path), _shown(_default(path)), _about(path))
+            Setting(variable, self._listed_value(variable, path), _shown(_default(path)), _about(path))
             for variable, path in _paths().items()
         ]
 
-    def _listed_value(self, path: tuple[str, ...]) -> str:
+    def _listed_value(self, variable: str, path: tuple[str, ...]) -> str:
         value = _shown(_at(self, path))
-        return "***" if value and path == ("database_password",) else value
+        return value if value == _shown(_default(path)) else _masked(variable, value)
 
     @property
     def database_address(self) -> str:
@@ -427,6 +466,10 @@ def _shown(value: object) -> str:
     if value is None:
         return ""
     return json.dumps(value) if isinstance(value, tuple) else _PASSWORD.sub(r"\1\2***", str(value))
+
+
+def _masked(variable: str, value: str) -> str:
+    return "***" if variable in _SECRET and value else value
 
 
 def _reject_unknown(names: Iterable[str]) -> None:

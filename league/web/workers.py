@@ -15,7 +15,7 @@ from league.api.dependencies import TEXT, Running, Word
 from league.api.state import AppState
 from league.services.trust import quarantine as trust_quarantine
 from league.services.trust import review
-from league.services.workers import activity
+from league.services.workers import activity, lost
 from league.services.workers import service as workers
 from league.services.workers.activity import Activity
 from league.web.actions import Changing
@@ -27,8 +27,8 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 WORKERS_MAX = 500
 """Maximum number of workers shown, most recently seen first."""
 
-LATE_HEARTBEATS, MISSED_HEARTBEATS = 1.25, 3.0
-"""Missed heartbeats after which a worker is overdue, and away."""
+LATE_HEARTBEATS = 1.25
+"""Missed heartbeats after which a worker is overdue."""
 
 SINCE = {"1": "the last hour", "24": "the last day", "168": "the last week", "": "the beginning"}
 """Selectable starts of a quarantine, by hours before now."""
@@ -141,5 +141,5 @@ def _state(worker: wire.ListedWorker, heartbeats: float) -> State:
     if worker.suspect:
         return "suspect"
     if heartbeats > LATE_HEARTBEATS:
-        return "away" if heartbeats > MISSED_HEARTBEATS else "overdue"
+        return "away" if heartbeats > lost.MISSED_HEARTBEATS else "overdue"
     return _COMMAND_STATES.get(worker.command, "attached")

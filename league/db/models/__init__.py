@@ -5,7 +5,7 @@ from it when a period closes and can be recomputed at any time. A period covers 
 in (`last_match_id` of the previous period, its own `last_match_id`].
 """
 
-from league.db.models.audit import Event
+from league.db.models.audit import Event, Webhook
 from league.db.models.base import Base
 from league.db.models.behaviours import Behaviour, MeasureSet
 from league.db.models.checkpoints import Checkpoint
@@ -50,5 +50,6 @@ __all__ = [
     "SnapshotDecision",
     "Token",
     "UnplayableReport",
+    "Webhook",
     "Worker",
 ]

@@ -1,4 +1,4 @@
-"""Table of the audit log."""
+"""Tables of the audit log and of its webhooks."""
 
 from datetime import datetime
 from typing import Any
@@ -23,6 +23,15 @@ class Event(Base):
     reason: Mapped[str]
     details: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
+
+
+class Webhook(Base):
+    """A receiver of events, by the SHA-256 of its URL, and the last event that it confirmed."""
+
+    __tablename__ = "webhooks"
+
+    hook: Mapped[str] = mapped_column(primary_key=True)
+    event_id: Mapped[int] = mapped_column(Id)
 
 
 # Partial index: closed periods are most of the events, and the usual page of the log excludes them.

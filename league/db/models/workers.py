@@ -10,7 +10,11 @@ from league.wire import Command, WorkerKind
 
 
 class Worker(Base):
-    """A process that plays. `owner` is the worker token that registered it; null without authentication."""
+    """A process that plays.
+
+    `owner` is the worker token that registered it; null without authentication. `lost_at` is the time at which it was
+    recorded as lost; null after it returns.
+    """
 
     __tablename__ = "workers"
     __table_args__ = (UniqueConstraint("name", "kind"), Index("uq_workers_instance", "kind", "instance", unique=True))
@@ -25,6 +29,7 @@ class Worker(Base):
     owner: Mapped[str | None]
     registered_at: Mapped[datetime]
     seen_at: Mapped[datetime]
+    lost_at: Mapped[datetime | None]
 
 
 class Quarantine(Base):

@@ -124,9 +124,12 @@ def list_newer_events(session: Session, wanted: AuditFilter, after: int, limit: 
     return _entries(session, query.order_by(Event.id.desc()).limit(limit))
 
 
-def read_after(session: Session, event_id: int, limit: int) -> list[AuditEntry]:
-    """Read the log after an event, oldest first."""
-    return _entries(session, _selected().where(Event.id > event_id).order_by(Event.id).limit(limit))
+def read_after(session: Session, event_id: int, limit: int, kinds: Collection[str] | None = None) -> list[AuditEntry]:
+    """Read the log after an event, oldest first; only events of some kinds, or None for all."""
+    wanted = _selected().where(Event.id > event_id)
+    if kinds is not None:
+        wanted = wanted.where(Event.kind.in_(kinds))
+    return _entries(session, wanted.order_by(Event.id).limit(limit))
 
 
 def list_player_events(session: Session, players: Sequence[int], kinds: Sequence[str]) -> dict[int, list[AuditEntry]]:

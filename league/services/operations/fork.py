@@ -163,10 +163,12 @@ def view_of(session: Session, cut: ForkPoint) -> View:
     records = {each: _records(session, cut, each) for each in sorted(cut.matches)}
     tables: dict[str, Select[Any] | list[dict[str, Any]]] = {
         "tokens": _rows(Token, true()),
-        "workers": _rows(Worker, true()),
+        # None of them is lost, because they play for the source league.
+        "workers": _rows(Worker, true(), lost_at=Worker.__table__.c.seen_at),
         "quarantines": _rows(Quarantine, true()),
         # Held by processes of the source league.
         "leader_leases": [],
+        "webhooks": [],
         "environments": _environments(at),
         "learners": _rows(Learner, Learner.created_at <= at),
         "learner_progress": _progress(at),

@@ -1,5 +1,6 @@
 """Settings say the same from the environment and from arguments, and refuse by name what cannot be used."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from sqlalchemy import make_url
 
 from league.db.engine import Database
 from league.errors import ConfigurationError
-from league.settings import Settings
+from league.settings import Settings, WebhookConfig
 from league.storage.factory import open_store
 
 
@@ -260,3 +261,30 @@ def test_passwords_are_not_shown(url: str, shown: str) -> None:
     listing = Settings.load(database_url=url).listing()
     assert {setting.value for setting in listing if setting.variable == "LEAGUE_DATABASE_URL"} == {shown}
     assert "hunter2" not in str(listing)
+
+
+# --- webhooks --------------------------------------------------------------------------------------------------------
+
+
+def test_webhooks_are_read_from_variables_and_their_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAGUE_WEBHOOKS__URLS", '["https://chat.example/hunter2"]')
+    monkeypatch.setenv("LEAGUE_WEBHOOKS__EVENTS", '["lost-worker"]')
+    monkeypatch.setenv("LEAGUE_WEBHOOKS__SECRET", "hunter2")
+    settings = Settings.load()
+    assert settings.webhooks == WebhookConfig(("https://chat.example/hunter2",), ("lost-worker",), "hunter2")
+    assert "hunter2" not in str(settings.listing())
+
+
+@pytest.mark.parametrize("url", ["ftp://h/hunter2", "file:///hunter2", "h:1/hunter2", "http:///hunter2", "hunter2"])
+def test_a_webhook_needs_an_http_url_and_errors_hide_its_path(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("LEAGUE_WEBHOOKS__URLS", json.dumps(["https://good.example", url]))
+    monkeypatch.setenv("LEAGUE_WEBHOOKS__SECRET", "hunter2")
+    with refused("configuration", "LEAGUE_WEBHOOKS__URLS", "http://", "https://") as refusal:
+        Settings.load()
+    assert "hunter2" not in str(refusal.value)
+
+
+def test_a_webhook_of_an_unknown_event_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAGUE_WEBHOOKS__EVENTS", '["champions"]')
+    with refused("configuration", "LEAGUE_WEBHOOKS__EVENTS", "champions", "champion"):
+        Settings.load()
