@@ -6,8 +6,6 @@ from typing import Generic, ParamSpec, TypeVar
 
 import torch
 
-from arena.policies.nn.recurrent import has_bfloat16_lstm, has_native_lstm
-
 MAX_GRAPHS = 64
 """Limit of recompilations: micro-batches of one sequence or sample, or without padding, have graphs of their own."""
 
@@ -17,31 +15,30 @@ R = TypeVar("R")
 logger = logging.getLogger(__name__)
 
 
+def compile_graph(function: Callable[P, R], backend: str) -> Callable[P, R]:
+    """Return the function under torch.compile, as one full graph."""
+    # Imported here, because it takes longer than all other imports of a trainer.
+    import torch._dynamo
+
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MAX_GRAPHS)
+    return torch.compile(function, fullgraph=True, backend=backend)
+
+
 class CompiledOrEager(Generic[P, R]):
-    """A function under torch.compile as one full graph; the fallback replaces it after the first compiler error.
+    """A function that calls compiled graphs; the fallback replaces it after the first compiler error.
 
     Args:
-        function: A function without side effects, because a failed call is repeated by the fallback.
-        backend: Backend of torch.compile.
+        compiled: A function without side effects, because a failed call is repeated by the fallback.
+        backend: Backend of torch.compile, for the warning.
         fallback: Used if the backend fails or more than `MAX_GRAPHS` graphs are needed.
 
     Attributes:
         fell_back: Whether the fallback is in use.
     """
 
-    def __init__(self, function: Callable[P, R], backend: str, fallback: Callable[P, R]) -> None:
-        # Imported here, because it takes longer than all other imports of a trainer.
-        import torch._dynamo
-
-        # dynamo rejects `nn.LSTM` by default, with a graph break that `fullgraph` makes an error.
-        torch._dynamo.config.allow_rnn = True
-        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MAX_GRAPHS)
-        # They ask the processor, which a graph cannot trace. The answers do not change in a process.
-        for constant in (has_native_lstm, has_bfloat16_lstm):
-            torch.compiler.assume_constant_result(constant)  # type: ignore[no-untyped-call]
+    def __init__(self, compiled: Callable[P, R], backend: str, fallback: Callable[P, R]) -> None:
         self.fell_back = False
-        self._backend, self._fallback = backend, fallback
-        self._compiled = torch.compile(function, fullgraph=True, backend=backend)
+        self._compiled, self._backend, self._fallback = compiled, backend, fallback
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the compiled function, or the fallback."""

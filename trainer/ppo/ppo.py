@@ -35,7 +35,7 @@ from arena.policies.nn.actor_critic import PolicyOutput
 from trainer.config.algorithm import CompileBackend, Precision
 from trainer.config.schema import OptimizerSettings, PPOSettings
 from trainer.errors import NonFiniteLossError
-from trainer.ppo.compiled import CompiledOrEager
+from trainer.ppo.compiled import CompiledOrEager, compile_graph
 from trainer.ppo.diagnostics import head_gradients, state_drift
 from trainer.ppo.extra_losses import load_extra_losses
 from trainer.ppo.loss import LossCoefficients, LossOutput, PolicyEvaluation, PPOLoss
@@ -128,6 +128,7 @@ class PPO:
         self._device = network.observation_mean.device
         self._gradient_names = [f"heads/{head.name}/gradient_norm" for head in network.layout.heads]
         self._max_grad_norm = optimizer.max_grad_norm
+        self._half = settings.precision is Precision.BFLOAT16
         self.extra_losses = load_extra_losses(settings.extra_losses, network)
         self.optimizer = FlatAdamW(trainable_parameters(network, self.extra_losses), optimizer)
         self.loss = loss or PPOLoss(settings, network.layout, self._device)
@@ -362,11 +363,10 @@ class PPO:
         )
 
     def _forward(self, batch: SequenceBatch) -> PolicyOutput:
-        half = self._settings.precision is Precision.BFLOAT16
-        return self._network.sequence(batch.observation, batch.state, batch.runs, half=half)
+        return self._network.sequence(batch.observation, batch.state, batch.runs, half=self._half)
 
     def _plain_loss(self, batch: SequenceBatch, weights: Tensor) -> tuple[LossOutput, PolicyOutput]:
-        """Loss in PyTorch; nothing in it waits for the device, so that it compiles to one graph."""
+        """Loss in PyTorch; nothing in it waits for the device."""
         output = self._forward(batch)
         return self.loss.compute(self.evaluate_actions(batch, output), weights), output
 
@@ -376,7 +376,30 @@ class PPO:
         backend = self._settings.compile
         if backend is CompileBackend.NONE:
             return chosen
-        return CompiledOrEager(self._plain_loss, backend.value, chosen)
+        return CompiledOrEager(self._compile_loss(backend), backend.value, chosen)
+
+    def _compile_loss(self, backend: CompileBackend) -> ComputeLoss:
+        """Compile the plain loss: one graph before the recurrent core, and one behind it.
+
+        The core itself stays as it is: a compiler unrolls an LSTM into kernels for each step, in place of one call of
+        cuDNN.
+        """
+
+        def evaluate(
+            batch: SequenceBatch, weights: Tensor, core_output: Tensor, members: list[Tensor]
+        ) -> tuple[LossOutput, PolicyOutput]:
+            output = self._network.read_out(core_output, members)
+            return self.loss.compute(self.evaluate_actions(batch, output), weights), output
+
+        encode = compile_graph(self._network.encode_sequence, backend.value)
+        evaluate_compiled = compile_graph(evaluate, backend.value)
+
+        def compute_loss(batch: SequenceBatch, weights: Tensor) -> tuple[LossOutput, PolicyOutput]:
+            encoded, members = encode(batch.observation, half=self._half)
+            core_output = self._network.run_core(encoded, batch.state, batch.runs, half=self._half)
+            return evaluate_compiled(batch, weights, core_output, members)
+
+        return compute_loss
 
     def _native_loss(self) -> ComputeLoss | None:
         """Return the loss in C++, which needs a CPU and float32; None if it does not run here."""

@@ -1,6 +1,6 @@
 """The recurrent actor-critic: encoder, LSTM, LayerNorm, then linear layers for all action heads and the value."""
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -133,10 +133,27 @@ class ActorCritic(nn.Module):
         With `half`, encoder and core multiply in bfloat16 if the device supports it. Accumulation and the output heads
         stay in single precision, as does recurrent state on a CPU. On a GPU the state is bfloat16 between steps.
         """
-        with torch.autocast(values.device.type, torch.bfloat16) if half else nullcontext():
-            encoded, members = self._encode(values)
-            output = self.core.sequence(encoded, state, runs)
+        encoded, members = self.encode_sequence(values, half=half)
+        return self.read_out(self.run_core(encoded, state, runs, half=half), members)
+
+    def encode_sequence(self, values: Float[Tensor, "N D"], *, half: bool) -> tuple[Tensor, list[Tensor]]:
+        """Return the core's input features, and the encoded members of every set: the first part of `sequence`."""
+        with self._autocast(half):
+            return self._encode(values)
+
+    def run_core(
+        self, encoded: Float[Tensor, "N F"], state: RecurrentState, runs: PackedRuns, *, half: bool
+    ) -> Float[Tensor, "N H"]:
+        """Return the core's output at N decisions of packed runs: the second part of `sequence`."""
+        with self._autocast(half):
+            return self.core.sequence(encoded, state, runs)
+
+    def read_out(self, output: Float[Tensor, "N H"], members: list[Tensor]) -> PolicyOutput:
+        """Return the outputs of all heads in single precision: the last part of `sequence`."""
         return self._heads(output.float(), [each.float() for each in members])
+
+    def _autocast(self, half: bool) -> AbstractContextManager[object]:
+        return torch.autocast(self.observation_mean.device.type, torch.bfloat16) if half else nullcontext()
 
     def hidden_states(
         self, values: Float[Tensor, "N D"], state: RecurrentState, runs: PackedRuns
