@@ -223,40 +223,34 @@ class PPOLoss:
         """Compute the loss of a batch and its metrics, given the result of `weights`; extra losses are not included."""
         settings, joint = self._settings, batch.joint_log_ratio
         entropy_coefs, value_coef = weights[:-1], weights[-1]
-        policy = self.policy_loss(joint, probability_ratio(joint), batch.advantage).mean()
+        policy = self.policy_loss(joint, probability_ratio(joint), batch.advantage)
         value = value_loss(
             batch.value, batch.returns, batch.old_value, clip=settings.clip_range_vf, huber=settings.huber_delta
-        ).mean()
-        entropy = batch.entropy.masked_fill(~batch.head_has_choice, 0.0).mean(dim=0)
-        loss = policy + value_coef * value - (entropy * entropy_coefs).sum()
-        losses = {"policy_loss": policy, "value_loss": value, "normalized_entropy": entropy.sum()}
+        )
+        entropy = batch.entropy.masked_fill(~batch.head_has_choice, 0.0)
+        loss = policy.mean() + value_coef * value.mean() - (entropy.mean(dim=0) * entropy_coefs).sum()
+        losses = {"policy_loss": policy, "value_loss": value, "normalized_entropy": entropy.sum(dim=1)}
         return LossOutput(loss, self._metrics(batch, joint, losses))
 
     @torch.no_grad()
     def _metrics(
-        self, batch: PolicyEvaluation, joint: Float[Tensor, " n"], losses: Mapping[str, Float[Tensor, ""]]
+        self, batch: PolicyEvaluation, joint: Float[Tensor, " n"], losses: Mapping[str, Float[Tensor, " n"]]
     ) -> MinibatchMetrics:
         """Return the metrics of a batch, given its losses and the log-ratio of the whole action."""
         # Column 0 is the whole action, the others are its heads: all are computed together.
         log_ratio = torch.cat([joint.unsqueeze(1), batch.log_ratio], dim=1)
-        counts = F.pad(batch.head_has_choice, (1, 0), value=True)
         ratio = probability_ratio(log_ratio)
-        clipped = is_clipped(ratio, self._settings.clip_coef).to(ratio.dtype)
-        per_sample = torch.stack([approx_kl(log_ratio), clipped, F.pad(batch.entropy, (1, 0))])
-        samples = counts.sum(dim=0)
-        # 0 / 0 is NaN: a head without samples.
-        kl, clipfrac, head_entropy = (per_sample.masked_fill(~counts, 0.0).sum(dim=1) / samples).unbind()
+        kl, clipped = approx_kl(log_ratio), is_clipped(ratio, self._settings.clip_coef).to(ratio.dtype)
         deviation = (ratio[:, 0] - 1.0).abs()
         single = {
-            "ratio_error": deviation.max(),
-            "approx_kl": kl[0],
-            "clipfrac": clipfrac[0],
-            "ratio_deviation": deviation.mean(),
-            "ratio_alarms": is_ratio_outlier(ratio[:, 0]).sum().to(ratio.dtype),
+            "approx_kl": kl[:, 0],
+            "clipfrac": clipped[:, 0],
+            "ratio_deviation": deviation,
+            "ratio_alarms": is_ratio_outlier(ratio[:, 0]).to(ratio.dtype),
             **losses,
         }
-        heads = {"samples": samples.to(ratio.dtype), "approx_kl": kl, "clipfrac": clipfrac, "entropy": head_entropy}
-        return MinibatchMetrics.of(single, {name: values[1:] for name, values in heads.items()})
+        heads = {"approx_kl": kl[:, 1:], "clipfrac": clipped[:, 1:], "entropy": batch.entropy}
+        return MinibatchMetrics.of(deviation.max(), single, heads, batch.head_has_choice)
 
     def _per_head(self, key: str, given: Mapping[str, float], default: float) -> Float[Tensor, " heads"]:
         for name in given:

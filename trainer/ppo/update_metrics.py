@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 MEANS = ("approx_kl", "clipfrac", "ratio_deviation", "policy_loss", "value_loss", "normalized_entropy")
@@ -36,10 +36,29 @@ class MinibatchMetrics:
 
     @classmethod
     def of(
-        cls, single: Mapping[str, Float[Tensor, ""]], per_head: Mapping[str, Float[Tensor, " heads"]]
+        cls,
+        ratio_error: Float[Tensor, ""],
+        single: Mapping[str, Float[Tensor, " n"]],
+        per_head: Mapping[str, Float[Tensor, "n heads"]],
+        head_has_choice: Bool[Tensor, "n heads"],
     ) -> "MinibatchMetrics":
-        """Create a row from metrics by name."""
-        return cls(torch.cat([torch.stack([single[name] for name in SINGLE]), *(per_head[name] for name in PER_HEAD)]))
+        """Reduce the metrics of n samples, by name, to a row.
+
+        Args:
+            ratio_error: The largest |ratio - 1|.
+            single: Metrics of the whole action.
+            per_head: Metrics of each head; those of a head without a choice are ignored.
+            head_has_choice: Whether the head had a choice.
+        """
+        # All sums at once: on a device, a kernel for each metric would take longer than its arithmetic.
+        sums = torch.stack([single[name] for name in (*MEANS, *TOTALS)]).sum(dim=1)
+        means, totals = torch.split(sums, [len(MEANS), len(TOTALS)])
+        samples = head_has_choice.sum(dim=0)
+        heads = torch.stack([per_head[name] for name in PER_HEAD[1:]])
+        # 0 / 0 is NaN: a head without samples.
+        head_means = heads.masked_fill(~head_has_choice, 0.0).sum(dim=1) / samples
+        row = [ratio_error.reshape(1), means / len(head_has_choice), totals, samples.to(means.dtype)]
+        return cls(torch.cat([*row, head_means.flatten()]))
 
     @staticmethod
     def size(heads: int) -> int:

@@ -2,13 +2,13 @@
 
 import torch
 
-from trainer.ppo.update_metrics import PER_HEAD, SINGLE, MinibatchMetrics
+from trainer.ppo.update_metrics import MEANS, PER_HEAD, SINGLE, TOTALS, MinibatchMetrics
 
 
 def metrics_of(per_head, **single):
     """Return metrics of two heads, 0 by default."""
-    alone = {name: torch.tensor(single.get(name, 0.0)) for name in SINGLE}
-    return MinibatchMetrics.of(alone, {name: torch.tensor(per_head.get(name, [0.0, 0.0])) for name in PER_HEAD})
+    heads = [value for name in PER_HEAD for value in per_head.get(name, [0.0, 0.0])]
+    return MinibatchMetrics(torch.tensor([*(single.get(name, 0.0) for name in SINGLE), *heads]))
 
 
 def test_metrics_are_found_and_logged_by_name():
@@ -24,6 +24,19 @@ def test_metrics_are_found_and_logged_by_name():
         "heads/move/entropy": 0.5,
         "heads/aim/entropy": float(torch.tensor(0.7)),
     }
+
+
+def test_samples_are_reduced_over_those_with_a_choice():
+    two = torch.tensor([1.0, 3.0])
+    single = dict.fromkeys((*MEANS, *TOTALS), two)
+    heads = dict.fromkeys(PER_HEAD[1:], torch.stack([two, torch.tensor([float("nan"), 5.0]), two], dim=1))
+    has_choice = torch.tensor([[True, False, False], [True, True, False]])
+    row = MinibatchMetrics.of(torch.tensor(0.25), single, heads, has_choice)
+    found = [row.single(name).item() for name in ("ratio_error", "value_loss", "ratio_alarms")]
+    assert found == [0.25, 2.0, 4.0]
+    assert row.per_head("samples").tolist() == [2.0, 1.0, 0.0]
+    *means, never = row.per_head("entropy").tolist()
+    assert (means, never == never) == ([2.0, 5.0], False)
 
 
 def test_micro_batches_are_weighted_by_their_samples():
