@@ -1,3 +1,7 @@
+import json
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -37,6 +41,23 @@ def test_counts_stay_within_their_bounds(environment, ops, syncs, step_ops, step
     assert 1 <= counts.syncs_per_decision <= syncs
     assert 0 < counts.ops_per_optimizer_step <= step_ops
     assert 0 < counts.syncs_per_optimizer_step <= step_syncs
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("environment", "step_ops"), [("mech-duel", 193), ("mech-pack", 215)])
+def test_counts_of_compiled_updates_stay_within_their_bounds(environment, step_ops):
+    """In a process of its own: shapes are not checked there, as in every run outside of these tests."""
+    overrides = [word for each in [*SMALL, "ppo.compile=inductor"] for word in ("--set", each)]
+    command = [sys.executable, "-m", "trainer", "bench", "--count", "--json", "--environment", environment]
+    done = subprocess.run([*command, *overrides], capture_output=True, text=True, check=True, timeout=280)
+    counts = json.loads(done.stdout)
+    assert 0 < counts["ops_per_optimizer_step"] <= step_ops
+    assert 0 < counts["syncs_per_optimizer_step"] <= 3.1
+
+
+def test_only_a_compiler_with_known_kernels_can_be_counted():
+    with pytest.raises(ConfigError, match="aot_eager"):
+        count_operations(resolve("rps", None, [*SMALL, "ppo.compile=aot_eager"]))
 
 
 def test_each_total_is_the_sum_over_its_places_and_the_most_frequent_comes_first():

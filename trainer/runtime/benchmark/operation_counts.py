@@ -1,12 +1,13 @@
 """Operations and host synchronisations per decision and per optimiser step: the launch overhead of a run on a device.
 
-On a CPU the native kernels are switched off, so that the same Python code runs as on a device.
+On a CPU the native kernels are switched off, so that the same Python code runs as on a device. Functions under
+torch.compile count the kernels of their graphs, see `compiled_kernels.py`.
 """
 
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from unittest import mock
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode, _pop_mode_temporarily
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from trainer.config.algorithm import CompileBackend
 from trainer.config.schema import TrainerConfig
@@ -29,7 +30,9 @@ ROOT = Path(__file__).parents[3]
 """Folder of the packages, relative to which places in the code are named."""
 
 PACKAGES = tuple(str(ROOT / package) + "/" for package in ("trainer", "arena"))
-"""Code in which operations are placed; that of libraries counts for its caller."""
+"""Code in which operations are placed; that of libraries and of this package counts for its caller."""
+
+HERE = str(Path(__file__).parent) + "/"
 
 ALLOCATIONS = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}
 """Operations that allocate memory and launch nothing."""
@@ -104,7 +107,7 @@ class OperationCounter(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.counts = PlaceCounts(Counter(), Counter())
         self._device_type = device.type
-        self._paused = False
+        self._active = self._paused = False
         self._calls = _TransferCalls(self._device_type, self._count_transfer)
 
     def __enter__(self) -> "OperationCounter":
@@ -114,9 +117,25 @@ class OperationCounter(TorchDispatchMode):
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Count operations and the calls that a dispatch mode does not see."""
-        with self, self._calls:
+        """Count operations and the calls that a dispatch mode does not see, from 0."""
+        self.counts, self._active = PlaceCounts(Counter(), Counter()), True
+        try:
+            with self, self._calls:
+                yield
+        finally:
+            self._active = False
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Leave the counter's modes, through which a compiler cannot trace."""
+        is_active = torch._C._len_torch_function_stack() > 0
+        with _disable_current_modes(), _pop_mode_temporarily() if is_active else nullcontext():
             yield
+
+    def add_kernels(self, kernels: int) -> None:
+        """Count the kernels of a compiled graph."""
+        if self._active and not self._paused:
+            self.counts.operations[_place()] += kernels
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -205,16 +224,30 @@ def device_code_on_cpu() -> Iterator[None]:
 
 
 def count_operations(config: TrainerConfig, *, opponents: int = 0) -> OperationCounts:
-    """Count one rollout and one update in eager mode, after a first iteration that does not count.
+    """Count one rollout and one update, after a first iteration that does not count.
 
     Args:
         config: Settings. Environments step in one batch, because counting covers one thread.
         opponents: Number of frozen opponents, as in `Bench`.
 
     Raises:
-        ConfigError: The algorithm does not derive from `trainer.ppo.learner`, or the update took no optimiser step.
+        ConfigError: The algorithm does not derive from `trainer.ppo.learner`, its compiler's kernels are not known, or
+            the update took no optimiser step.
     """
-    with device_code_on_cpu() if torch.device(config.run.device).type == "cpu" else ExitStack():
+    if config.ppo.compile not in (CompileBackend.NONE, CompileBackend.INDUCTOR):
+        raise ConfigError(
+            f"ppo.compile is {config.ppo.compile.value!r}, whose kernels --count does not know: set it to inductor or "
+            "none"
+        )
+    device = torch.device(config.run.device)
+    counter = OperationCounter(device)
+    with ExitStack() as stack:
+        if device.type == "cpu":
+            stack.enter_context(device_code_on_cpu())
+        if config.ppo.compile is CompileBackend.INDUCTOR:
+            from trainer.runtime.benchmark.compiled_kernels import count_kernels  # it loads the compiler
+
+            stack.enter_context(count_kernels(counter))
         bench = Bench(_in_one_thread(config), opponents=opponents)
         if not isinstance(bench.learner, Learner):
             raise ConfigError(
@@ -223,9 +256,9 @@ def count_operations(config: TrainerConfig, *, opponents: int = 0) -> OperationC
             )
         bench.collect()
         bench.learn()
-        rollout = _count(bench, bench.collect)
+        rollout = _count(counter, bench, bench.collect)
         optimizer, before = bench.learner.ppo.optimizer, bench.learner.ppo.optimizer.steps
-        update = _count(bench, bench.learn)
+        update = _count(counter, bench, bench.learn)
     decisions, steps = bench.rollout.reward.shape[0], optimizer.steps - before
     if not steps:
         raise ConfigError("the update took no optimiser step: raise rollout.num_steps or environment.num_envs")
@@ -248,14 +281,12 @@ def _in_one_thread(config: TrainerConfig) -> TrainerConfig:
         update={
             "run": config.run.model_copy(update={"threads": 1}),
             "environment": config.environment.model_copy(update={"processes": 0}),
-            "ppo": config.ppo.model_copy(update={"compile": CompileBackend.NONE}),
         }
     )
 
 
-def _count(bench: Bench, work: Callable[[], None]) -> PlaceCounts:
+def _count(counter: OperationCounter, bench: Bench, work: Callable[[], None]) -> PlaceCounts:
     """Count the operations of a call, without the steps of environments."""
-    counter = OperationCounter(bench.learner.network.observation_mean.device)
     with ExitStack() as stack:
         for worker in bench.collector.workers:
             environment = worker.environment
@@ -294,11 +325,11 @@ def _has_boolean_index(indices: Sequence[Tensor | None]) -> bool:
 
 
 def _place() -> str:
-    """Return the innermost line of this project's code on the stack, outside this module."""
+    """Return the innermost line of this project's code on the stack, outside this package."""
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if file != __file__ and file.startswith(PACKAGES):
+        if file.startswith(PACKAGES) and not file.startswith(HERE):
             return f"{Path(file).relative_to(ROOT)}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return "other code"
