@@ -31,7 +31,7 @@ def counted(work):
 
 @pytest.mark.parametrize(
     ("environment", "ops", "syncs", "step_ops", "step_syncs"),
-    [("mech-duel", 134, 1.1, 350, 3.1), ("mech-pack", 173, 1.1, 441, 3.1)],
+    [("mech-duel", 134, 1.1, 347, 3.1), ("mech-pack", 163, 1.1, 437, 3.1)],
 )
 def test_counts_stay_within_their_bounds(environment, ops, syncs, step_ops, step_syncs):
     counts = count_operations(resolve(environment, None, SMALL), opponents=2)
@@ -44,14 +44,13 @@ def test_counts_stay_within_their_bounds(environment, ops, syncs, step_ops, step
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("environment", "step_ops"), [("mech-duel", 193), ("mech-pack", 215)])
-def test_counts_of_compiled_updates_stay_within_their_bounds(environment, step_ops):
+def test_counts_of_a_compiled_update_stay_within_their_bounds():
     """In a process of its own: shapes are not checked there, as in every run outside of these tests."""
     overrides = [word for each in [*SMALL, "ppo.compile=inductor"] for word in ("--set", each)]
-    command = [sys.executable, "-m", "trainer", "bench", "--count", "--json", "--environment", environment]
+    command = [sys.executable, "-m", "trainer", "bench", "--count", "--json", "--environment", "mech-pack"]
     done = subprocess.run([*command, *overrides], capture_output=True, text=True, check=True, timeout=280)
     counts = json.loads(done.stdout)
-    assert 0 < counts["ops_per_optimizer_step"] <= step_ops
+    assert 0 < counts["ops_per_optimizer_step"] <= 215
     assert 0 < counts["syncs_per_optimizer_step"] <= 3.1
 
 

@@ -19,6 +19,7 @@ from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode, _pop_mode_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from arena.policies.ensemble.torch_backend import DEVICE_CALL_OVERHEAD_ROWS
 from trainer.config.algorithm import CompileBackend
 from trainer.config.schema import TrainerConfig
 from trainer.errors import ConfigError
@@ -212,6 +213,7 @@ def device_code_on_cpu() -> Iterator[None]:
     with ExitStack() as stack:
         for target, value in {
             "arena.policies.ensemble.ensemble.make_native_backend": lambda *_: None,
+            "arena.policies.ensemble.torch_backend.CALL_OVERHEAD_ROWS": DEVICE_CALL_OVERHEAD_ROWS,
             "arena.policies.nn.recurrent.has_native_lstm": lambda _: False,
             "trainer.ppo.ppo.PPO._native_loss": lambda _: None,
             "trainer.ppo.ppo.CPU_MICRO_BATCH": sys.maxsize,
