@@ -76,7 +76,7 @@ class RolloutSettings(StrictModel):
 
 
 class CompileBackend(StrEnum):
-    """How the update's forward pass and loss are compiled."""
+    """How the update's network, without its recurrent core, and loss are compiled."""
 
     NONE = "none"
     INDUCTOR = "inductor"
@@ -153,7 +153,7 @@ class PPOSettings(StrictModel):
     """Decisions per forward and backward pass; gradients accumulate over a minibatch. 0 chooses: as many as a CPU's
     caches hold, and whole minibatches on a GPU."""
     compile: CompileBackend = Field(CompileBackend.NONE)
-    """Backend of torch.compile for the update's forward pass and loss, or none."""
+    """Backend of torch.compile for the update's encoders, heads and loss, but not for its recurrent core; or none."""
     nonfinite_limit: int = Field(10, ge=1)
     """End the run after this many consecutive updates with NaN or infinity."""
 
