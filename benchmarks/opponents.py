@@ -245,15 +245,15 @@ def largest_error(scene: BattleSetup) -> float:
 
 
 def timed_rounds(variants: Mapping[str, Callable[[], object]], rounds: int, calls: int) -> dict[str, list[float]]:
-    """Microseconds of a call of every variant in every round; the first call of a round is not timed."""
+    """CPU microseconds of a call of every variant in every round; the first call of a round is not timed."""
     times: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(rounds):
         for name, call in variants.items():
             call()
-            start = time.perf_counter()
+            start = time.process_time()  # of one thread, so that other jobs do not count
             for _ in range(calls):
                 call()
-            times[name].append(1e6 * (time.perf_counter() - start) / calls)
+            times[name].append(1e6 * (time.process_time() - start) / calls)
     return times
 
 
