@@ -163,7 +163,7 @@ def group_key(opponent: Opponent) -> str:
         case NetworkPolicy() as policy:
             return _architecture_key(policy.network.architecture)
         case OnnxPolicy() as policy:
-            return f"onnx {policy.kind}"
+            return policy.kind
         case _:
             return opponent.key
 

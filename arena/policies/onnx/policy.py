@@ -2,7 +2,7 @@
 
 import io
 import logging
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class OnnxPolicy:
         self.session, self.layout = session, ActionLayout(spec.heads)
         self._start = tuple(session.memory.values())
         shapes = tuple(part.shape for part in self._start)
-        self.kind: Hashable = (spec.heads, tuple(session.heads), session.input_types, shapes)
+        self.kind = repr((spec.heads, session.heads, session.input_types, shapes))
         self._answers = [(part, _answer_of(part, session.heads)) for part in self.layout.parts]
         self._sizes = [_answer_size(part, name) for part, name in self._answers]
         self._has_failed = False
