@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,20 @@ from league.client import LeagueClient, attach
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "own_trainer"
 EXPORT = EXAMPLES.parent / "external" / "export_onnx.py"
+LONGEST = 100  # lines
+
+TRAINERS = [
+    pytest.param("ppo.py", "torch", "connect-four", "ppo", id="ppo"),
+    pytest.param("sb3.py", "stable_baselines3", "connect-four-sb3", "sb3", id="sb3"),
+    pytest.param("torch_rl.py", "torchrl", "connect-four-torchrl", "torchrl", id="torchrl"),
+    pytest.param("rllib.py", "tree", "connect-four-rllib", "rllib", id="rllib"),  # dm-tree comes with ray[rllib]
+]
+
+
+def require(package: str) -> None:
+    """Skip the test if the library of an example is not installed; do not import it, because that takes seconds."""
+    if find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
 
 
 def standings(script: str, argument: str, environment: str, home: Path) -> dict[str, wire.StandingsItem]:
@@ -26,6 +41,13 @@ def standings(script: str, argument: str, environment: str, home: Path) -> dict[
         return {each.name: each for each in client.standings(environment).items}
 
 
+@pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda script: script.stem)
+def test_example_is_short_and_compiles(script: Path) -> None:
+    source = script.read_text()
+    compile(source, script, "exec")
+    assert len(source.splitlines()) <= LONGEST
+
+
 @pytest.mark.integration
 def test_bare_script_publishes_itself_and_is_rated(tmp_path: Path) -> None:
     players = standings("bare.py", "8", "linear-four", tmp_path)
@@ -33,17 +55,36 @@ def test_bare_script_publishes_itself_and_is_rated(tmp_path: Path) -> None:
     assert players["bare"].games > 0
 
 
-@pytest.mark.slow
-def test_ppo_rises_above_random_play(tmp_path: Path) -> None:
-    players = standings("ppo.py", "60", "connect-four", tmp_path)
-    assert players["ppo"].conservative > players["random"].rating - players["random"].deviation
+@pytest.mark.integration
+@pytest.mark.parametrize(("script", "package", "environment", "name"), TRAINERS)
+def test_trainer_publishes_snapshots_and_is_rated(
+    script: str, package: str, environment: str, name: str, tmp_path: Path
+) -> None:
+    require(package)
+    players = standings(script, "2", environment, tmp_path)
+    assert any(player.startswith(f"{name}@") for player in players)
+    assert players[name].games > 0
 
 
 @pytest.mark.slow
-def test_stable_baselines3_rises_above_random_play(tmp_path: Path) -> None:
-    pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
-    players = standings("sb3.py", "60", "connect-four-sb3", tmp_path)
-    assert players["sb3"].conservative > players["random"].rating - players["random"].deviation
+@pytest.mark.parametrize(("script", "package", "environment", "name"), TRAINERS)
+def test_trainer_rises_above_random_play(
+    script: str, package: str, environment: str, name: str, tmp_path: Path
+) -> None:
+    require(package)
+    players = standings(script, "180" if name == "rllib" else "60", environment, tmp_path)
+    assert players[name].conservative > players["random"].rating - players["random"].deviation
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("trials", [2, pytest.param(12, marks=pytest.mark.slow)])
+def test_sweep_rates_its_best_trial(trials: int, tmp_path: Path) -> None:
+    require("optuna")
+    players = standings("sweep.py", str(trials), "tictactoe-sweep", tmp_path)
+    best = max((each for each in players.values() if each.kind == "snapshot"), key=lambda each: each.conservative)
+    assert best.games > 0
+    if trials > 2:
+        assert best.conservative > players["random"].rating
 
 
 @pytest.mark.slow
