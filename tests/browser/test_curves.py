@@ -41,6 +41,40 @@ def test_more_curves_come_when_they_are_asked_for(visit: Visit) -> None:
     until(page, f"{wide} > 100 && {wide} <= document.querySelector('[data-chart=head_kl] .plot').clientWidth")
 
 
+def test_curves_of_learners_are_overlaid_and_the_address_has_the_view(visit: Visit, served: Any) -> None:
+    first, second = (served.league.learners[name].id for name in ("main", "main-exploiter"))
+    page = visit(f"/training?learner={first}")
+    page.select_option("#compare", str(second))
+    page.wait_for_url(f"**compare={second}**")
+    until(page, "document.querySelector('[data-chart=return] .plot canvas')")
+    labels = page.locator("[data-chart=return] .legend span > span").all_inner_texts()
+    assert labels == ["main", "main-exploiter"]
+    assert len(page.locator("[data-chart=entropy] .legend > span").all()) == 4
+    page.select_option("#x", "hours")
+    page.fill("#smooth", "0.9")
+    page.check("[name=log]")
+    assert {"x=hours", "smooth=0.9", "log=true"} <= set(page.url.partition("?")[2].split("&"))
+    page.reload()
+    assert (page.input_value("#x"), page.input_value("#smooth"), page.is_checked("[name=log]")) == (
+        "hours",
+        "0.9",
+        True,
+    )
+    page.click("[aria-label='Remove main-exploiter']")
+    page.wait_for_url(lambda url: "compare" not in url)
+    with page.expect_download() as download:
+        page.click("a[download]")
+    assert download.value.path().read_text().startswith("learner,step,reported_at,")
+
+
+def test_smoothing_is_corrected_for_its_start_and_passes_over_gaps(visit: Visit) -> None:
+    own = module(visit("/training"))
+    found = own.evaluate("own => own.smoothed([1, null, 1, 3], 0.5)")
+    assert found == [1, None, 1, pytest.approx(1.875 / 0.875)]
+    joined = "own => own.joined([{xs: [1, 3], lines: [{values: [5, 6]}]}, {xs: [2, 3], lines: [{values: [7, 8]}]}])"
+    assert own.evaluate(joined) == {"xs": [1, 2, 3], "lines": [{"values": [5, None, 6]}, {"values": [None, 7, 8]}]}
+
+
 @pytest.mark.parametrize(
     ("values", "apart", "told"),
     [

@@ -39,7 +39,8 @@ def address(name: str, served: Any) -> str:
     if name == "head-to-head":
         with served.client() as client:
             baselines = client.players(served.league.environment, kind="baseline").items
-        return f"/players/{baselines[0].id}/against/{baselines[-1].id}"
+        often_played = next(each.id for each in baselines if each.name == "lieutenant")
+        return f"/players/{often_played}/against/{served.league.learners['main'].player_id}"
     if name == "match":
         return f"/matches/{served.league.recorded}"
     if name == "run":
