@@ -43,6 +43,11 @@ _COMMANDS = {
     "import": LazyCommand(
         "league.cli.maintenance.transfer:app", "Import an exported league into an empty database.", _DATA
     ),
+    "export-site": LazyCommand(
+        "league.cli.maintenance.site:app",
+        "Write a static copy of the dashboard, which browsers open from disk or from any web server.",
+        _DATA,
+    ),
     "player": LazyCommand(
         "league.cli.commands:player", "Analyze and annotate players, dismiss reports about them.", _GROUPS
     ),

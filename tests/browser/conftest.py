@@ -58,9 +58,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True)
 class Served:
-    """A league that listens: its address, what is in it, and a token of each scope."""
+    """A league that listens: its address, its folder, what is in it, and a token of each scope."""
 
     url: str
+    home: Path
     league: SimulatedLeague
     tokens: dict[str, str]
 
@@ -108,7 +109,7 @@ def served(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     database.close()
     app = create_app(settings)
     with TestClient(app), listening(app) as url:
-        yield Served(url, played, made)
+        yield Served(url, settings.home, played, made)
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 // The heat map: rows and columns are the players of the table below, a cell is the row's score against the column.
-import { ask } from "./ask.js";
+import { ask, COPIED } from "./ask.js";
 
 const GAP = 0.06; // of a cell, between two
 const CELL_MIN = 4;
@@ -219,9 +219,9 @@ function words() {
     return [name];
   }
   name.textContent = `${one.name} against ${other.name}: ${percent(told.winRate)}`;
-  const link = document.createElement("a");
+  const link = document.createElement(COPIED ? "span" : "a"); // a copy has no such page
   link.href = headToHead(one, other);
-  link.textContent = "Head to head";
+  link.textContent = COPIED ? "" : "Head to head";
   if (!told.matches) return [name, " predicted, because they have not played each other. ", link];
   link.textContent = `${told.matches.toLocaleString("en")} ${told.matches === 1 ? "match" : "matches"}`;
   const interval = `, 95 % interval ${percent(told.low)} to ${percent(told.high)}.`;
@@ -245,7 +245,7 @@ function under(event) {
 }
 
 function open() {
-  if (chosen && pair(chosen.row, chosen.column)) location.assign(headToHead(players[chosen.row], players[chosen.column]));
+  if (!COPIED && chosen && pair(chosen.row, chosen.column)) location.assign(headToHead(players[chosen.row], players[chosen.column]));
 }
 
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };

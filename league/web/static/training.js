@@ -1,6 +1,6 @@
 // Draws the curves of one or several learners, and adds points as their trainers report them. The form beside them chooses
 // x, smoothing and a logarithmic y. Its state is part of the address.
-import { ask } from "./ask.js";
+import { ask, COPIED } from "./ask.js";
 import { joined, LineChart, smoothed } from "./lines.js";
 
 const FOLLOW_MS = 5000;
@@ -90,6 +90,7 @@ function redraw() {
 }
 
 function remember() {
+  if (COPIED) return; // browsers refuse it for files
   const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
   history.replaceState(history.state, "", `${location.pathname}?${query}`);
 }
