@@ -56,6 +56,7 @@ def rows(content: bytes) -> list[dict[str, str]]:
 def test_every_table_and_chart_is_offered(path: str, visit: Visit, served: Any) -> None:
     page = visit(path.format(champion=served.league.champion))
     tables, charts = PAGES[path]
+    until(page, "count => document.querySelectorAll('main table').length >= count", len(tables))
     if charts:
         until(page, "document.querySelector('[data-drawn], .plot canvas')")
     found = offered(page)
