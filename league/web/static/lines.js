@@ -64,7 +64,7 @@ export class LineChart {
 
   options() {
     const style = getComputedStyle(this.plot);
-    const letter = 0.8 * parseFloat(style.fontSize);
+    const letter = Math.round(0.8 * parseFloat(style.fontSize)); // uPlot reads whole numbers of px alone
     const axis = { stroke: style.color, font: `${letter}px ${style.fontFamily}`, ticks: { show: false } };
     const grid = { stroke: style.borderColor, width: 1 };
     const colours = [...this.legend.children].map((each) => getComputedStyle(each.querySelector("svg")).color);
