@@ -18,6 +18,7 @@ WEEK = Scale(
     snapshots={"main": 2, "main-exploiter": 1, "league-exploiter": 1},
     heartbeats=4,
     rating_leases=60,
+    rating_budget=12,
     training_leases=12,
 )
 

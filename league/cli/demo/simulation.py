@@ -32,7 +32,6 @@ _STEPS_PER_SNAPSHOT = 2_000_000
 _BUDGET = 4
 _BATCH = 1000
 _MANAGED_EVERY = 4
-_PROVEN_GAMES, _PROMOTED = 32, 3
 _GATE_ELO = 100.0
 
 
@@ -46,6 +45,7 @@ class Scale:
         snapshots: Snapshots per round by learner.
         heartbeats: Heartbeats of each trainer per round.
         rating_leases: Leases of the evaluator per round.
+        rating_budget: Matches of each of these leases.
         training_leases: Leases of each trainer per round.
     """
 
@@ -54,6 +54,7 @@ class Scale:
     snapshots: Mapping[str, int]
     heartbeats: int
     rating_leases: int
+    rating_budget: int
     training_leases: int
 
     @property
@@ -100,7 +101,7 @@ class Simulation:
         self._rng = np.random.default_rng(seed)
         self._outcomes = Outcomes(self._rng)
         self._signature = declare(ENVIRONMENT).signature
-        self._matches = self._run_count = self._champion = 0
+        self._matches = self._run_count = 0
         self._evaluators = [self._register(f"rater-{index}", "evaluator") for index in range(2)]
         self._trainees = [self._register_trainee(index, name) for index, name in enumerate(ROLES)]
         for baseline in client.players(ENVIRONMENT, kind="baseline").items:
@@ -119,10 +120,10 @@ class Simulation:
             self._client.close_period()
             if index % _MANAGED_EVERY == _MANAGED_EVERY - 1:
                 self._manage_population()
-        self._annotate()
+        champion = self._annotate()
         recorded = self._record_match()
         learners = {each.learner.name: each.learner for each in self._trainees}
-        return SimulatedLeague(ENVIRONMENT, len(self._outcomes), self._matches, learners, self._champion, recorded)
+        return SimulatedLeague(ENVIRONMENT, len(self._outcomes), self._matches, learners, champion, recorded)
 
     def _register(self, name: str, kind: wire.WorkerKind) -> wire.Worker:
         request = wire.WorkerCreate(name=name, kind=kind, version="0.1.0", signatures=[self._signature])
@@ -195,7 +196,7 @@ class Simulation:
             self._outcomes.set_strength(player_id, elo, trainee.lineage)
 
     def _evaluate(self, evaluator: wire.Worker) -> None:
-        self._play(evaluator, self._lease_ratings(evaluator, self._scale.rating_leases, _BUDGET), 0)
+        self._play(evaluator, self._lease_ratings(evaluator, self._scale.rating_leases, self._scale.rating_budget), 0)
 
     def _lease_ratings(self, evaluator: wire.Worker, count: int, budget: int) -> list[wire.Lease]:
         request = wire.RatingLeases(
@@ -210,34 +211,27 @@ class Simulation:
         self._matches += len(results)
 
     def _manage_population(self) -> None:
-        """Promote the strongest players, crown one, retire the weakest, and test the newest against the champion."""
+        """Retire the weakest snapshot, and test the newest one against the champion; the league's rule promotes."""
         standings = self._client.standings(ENVIRONMENT, limit=1000).items
         active = [each for each in standings if each.kind == "snapshot" and each.standing in ("candidate", "commander")]
-        strongest = [each for each in active if each.games >= _PROVEN_GAMES][:_PROMOTED]
-        for player in strongest:
-            if player.standing == "candidate":
-                reason = f"{player.games} games, lower bound {player.conservative:.0f}"
-                self._client.promote(player.id, reason, "candidate")
-        self._crown(strongest[0].id)
         self._client.retire(active[-1].id, "superseded")
-        newest = max(active, key=lambda each: each.id)
-        if newest.id != self._champion:
+        newest, champion = max(active, key=lambda each: each.id), self._champion()
+        if champion not in (None, newest.id):
             self._client.open_gate(
-                wire.GateCreate(
-                    candidate_id=newest.id, champion_id=self._champion, elo1=_GATE_ELO, reason="newest snapshot"
-                )
+                wire.GateCreate(candidate_id=newest.id, champion_id=champion, elo1=_GATE_ELO, reason="newest snapshot")
             )
 
-    def _crown(self, player_id: int) -> None:
-        if player_id != self._champion:
-            self._client.crown(player_id, "highest lower bound", expected=self._champion or None)
-            self._champion = player_id
+    def _champion(self) -> int | None:
+        changes = self._client.champions(ENVIRONMENT, limit=1).items
+        return changes[0].player.player_id if changes and changes[0].player else None
 
-    def _annotate(self) -> None:
-        """Tag the champion and quarantine the newest candidate."""
-        self._client.annotate(self._champion, ["paper", "reference"], "Opponent of all further experiments.")
+    def _annotate(self) -> int:
+        """Tag the champion and quarantine the newest candidate; return the champion's id."""
+        champion = self._client.champion(ENVIRONMENT).player.id
+        self._client.annotate(champion, ["paper", "reference"], "Opponent of all further experiments.")
         newest = self._client.players(ENVIRONMENT, kind="snapshot", standing="candidate", limit=1000).items[-1]
         self._client.quarantine(newest.id, "its results are implausible")
+        return champion
 
     def _record_match(self) -> int:
         """Report the recorded match with its recording; return the match's id."""

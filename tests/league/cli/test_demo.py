@@ -27,6 +27,7 @@ SMALL = Scale(
     snapshots={"main": 1, "main-exploiter": 1, "league-exploiter": 1},
     heartbeats=1,
     rating_leases=40,
+    rating_budget=12,
     training_leases=4,
 )
 
