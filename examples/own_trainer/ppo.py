@@ -92,7 +92,7 @@ with attach(LEARNER, worker="ppo-1", settings=SessionSettings(prefetch=MATCHES))
             played, *result = play(match, agent, opponent)
             session.report(match, *result)
             decisions, advantages = decisions + played, advantages + advantages_of(played, result[0])
-        if not decisions or time.monotonic() > end:
+        if not decisions or (number and time.monotonic() > end):
             break
         update(agent, optimizer, decisions, advantages)
         session.log({"advantage": sum(advantages) / len(advantages)}, step := step + len(decisions))

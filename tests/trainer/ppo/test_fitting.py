@@ -62,7 +62,7 @@ def test_short_run_plays_its_snapshots_and_can_be_loaded(worker_of, client, tmp_
     assert len(matches) >= 4
     assert client.players(GAME, kind="snapshot").items
     for name in (ALLOWED_MODULES_VARIABLE,) if settings else ():
-        with refused("invalid-checkpoint", "space_games:Rememberer"):
+        with refused("module-not-allowed", "space_games:Rememberer"):
             resolve_policy(GAME, str(tmp_path / "run"))
         monkeypatch.setenv(name, "space_games:Rememberer")
     trained, random = resolve_policy(GAME, str(tmp_path / "run")), resolve_policy(GAME, "random")
@@ -154,7 +154,7 @@ def pool_of(tmp_path):
 def test_opponents_that_need_code_are_refused_unless_the_user_named_it(pool_of):
     architecture = Architecture.of(BAZAAR, core=CoreKind.MODULE, module="space_games:Rememberer")
     data = checkpoints.encode(ActorCritic(architecture), BAZAAR)
-    with refused("unusable-opponent", "an0pp", "space_games:Rememberer"):
+    with refused("unsupported-opponent", "an0pp", "space_games:Rememberer"):
         pool_of(data, "space_games:Reader").resolve("an0pp", "one")
     assert pool_of(data, "space_games:Rememberer").resolve("an0pp", "one").policy.network.core.state_size == 6
 
