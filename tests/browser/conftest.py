@@ -40,7 +40,7 @@ FORTNIGHT = Scale(
     snapshots={"main": 4, "main-exploiter": 3, "league-exploiter": 3},
     heartbeats=6,
     rating_leases=100,
-    rating_budget=4,
+    rating_budget=12,
     training_leases=12,
 )
 PATIENCE_MS = 20_000

@@ -91,7 +91,7 @@ def test_long_contents_cut_no_table_of_a_panel(visit: Callable[..., Any], served
 def test_a_checkpoint_is_downloaded(visit: Callable[..., Any], candidate: int) -> None:
     page = visit(f"/players/{candidate}")
     with page.expect_download() as download:
-        page.click("text=Download")
+        page.click(".checkpoint >> text=Download")
     assert download.value.suggested_filename.endswith(".safetensors")
     assert page.locator(".checkpoint code").get_attribute("title") is not None
 

@@ -211,14 +211,19 @@ class Simulation:
         self._matches += len(results)
 
     def _manage_population(self) -> None:
-        """Retire the weakest snapshot, and test the newest one against the champion; the league's rule promotes."""
+        """Crown the strongest snapshot with a certain rating, retire the weakest, and test the newest."""
         standings = self._client.standings(ENVIRONMENT, limit=1000).items
         active = [each for each in standings if each.kind == "snapshot" and each.standing in ("candidate", "commander")]
         self._client.retire(active[-1].id, "superseded")
-        newest, champion = max(active, key=lambda each: each.id), self._champion()
-        if champion not in (None, newest.id):
+        certain = [each.id for each in active if not each.provisional]
+        if not certain:
+            return
+        champion, newest = self._champion(), max(each.id for each in active)
+        if certain[0] != champion:
+            self._client.crown(certain[0], "highest lower bound", expected=champion)
+        if certain[0] != newest:
             self._client.open_gate(
-                wire.GateCreate(candidate_id=newest.id, champion_id=champion, elo1=_GATE_ELO, reason="newest snapshot")
+                wire.GateCreate(candidate_id=newest, champion_id=certain[0], elo1=_GATE_ELO, reason="newest snapshot")
             )
 
     def _champion(self) -> int | None:
