@@ -78,7 +78,7 @@ def test_an_order_outlives_a_filter(visit: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_the_champion_is_marked_whatever_the_width(visit: Callable[..., Any], served: Any, width: int) -> None:
-    page = visit("/standings", viewport={"width": width, "height": 800})
+    page = visit("/standings?q=reference", viewport={"width": width, "height": 800})
     line = page.locator(f"#player-{served.league.champion}")
     cell, badge = (line.locator(each).bounding_box() for each in ("th", ".badge.champion"))
     assert cell["x"] <= badge["x"]
