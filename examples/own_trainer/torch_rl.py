@@ -21,7 +21,7 @@ from league.client.session.opponent_env import OpponentEnv
 from league.wire import LearnerCreate
 
 LEARNER = LearnerCreate(name="torchrl", role="main", environment="connect-four-torchrl", signature="four-torchrl-1")
-STEPS, EPOCHS, MINIBATCHES, SNAPSHOT_UPDATES = 512, 8, 4, 8
+STEPS, EPOCHS, MINIBATCHES, SNAPSHOT_UPDATES = 256, 8, 4, 8
 
 
 def network(outputs):
