@@ -6,7 +6,7 @@ Scores come from a fixed hash, so that the same numbers give the same league on 
 
 from datetime import UTC, datetime
 
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import bindparam, func, insert, select, text
 
 from arena.ratings.glicko2 import START_DEVIATION, START_RATING, START_VOLATILITY
 from league.db.engine import Database
@@ -71,7 +71,7 @@ def append_matches(database: Database, count: int) -> None:
             "payload": b"\0" * 16,
             "now": NOW,
         }
-        session.execute(text(_MATCHES), values)
+        session.execute(text(_MATCHES).bindparams(bindparam("now", type_=Match.reported_at.type)), values)
     with database.engine.connect() as connection:
         connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("ANALYZE"))
 

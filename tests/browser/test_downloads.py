@@ -90,6 +90,7 @@ def test_numbers_in_a_file_are_those_of_the_league_in_full(visit: Visit, served:
 
 def test_the_picture_of_a_lineage_needs_no_style_sheet(visit: Visit, served: Any) -> None:
     page = visit(f"/players/{served.league.champion}")
+    page.wait_for_selector("svg circle", state="attached")
     offered(page)
     source = take(page, "Lineage", "SVG").decode()
     assert 'fill="rgb(' in source
