@@ -55,7 +55,6 @@ class WorkerSummary:
     attached: Mapping[wire.WorkerKind, int]
     overdue: int
     matches_per_s: float
-    open_leases: int
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,6 @@ def _summary(lines: Sequence[workers.Line]) -> WorkerSummary:
         attached=attached,
         overdue=sum(line.state == "overdue" for line in lines),
         matches_per_s=sum(line.activity.matches_per_s for line in lines),
-        open_leases=sum(line.activity.open_leases for line in lines),
     )
 
 
