@@ -14,7 +14,7 @@ Visit = Callable[..., Any]
 PAGES = {
     "/": (["Learners"], ["Ratings of the population"]),
     "/standings": (["Standings of mech-company"], []),
-    "/players/{champion}/against/5": (["Latest matches", "Behaviour"], []),
+    "/players/{champion}/against/{opponent}": (["Latest matches", "Behaviour"], []),
     "/players/{champion}": (["Opponents", "Latest matches", "Behaviour"], ["Rating", "Lineage"]),
     "/payoff": (["Ratings and Nash weights"], ["Win rates"]),
     "/training": (["Opponents by branch", "Most likely opponents"], ["Return", "Win rate by branch"]),
@@ -52,9 +52,20 @@ def rows(content: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(StringIO(content.decode("utf-8-sig"), newline="")))
 
 
+def players(served: Any) -> dict[str, int]:
+    """Return the champion, and the opponent of its newest rating match."""
+    champion = served.league.champion
+    with served.client() as client:
+        match = client.matches(champion, kind="rating", limit=1).items[0]
+    return {
+        "champion": champion,
+        "opponent": match.home.player_id if match.away.player_id == champion else match.away.player_id,
+    }
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_every_table_and_chart_is_offered(path: str, visit: Visit, served: Any) -> None:
-    page = visit(path.format(champion=served.league.champion))
+    page = visit(path.format_map(players(served)))
     tables, charts = PAGES[path]
     until(page, "count => document.querySelectorAll('main table').length >= count", len(tables))
     if charts:

@@ -83,9 +83,10 @@ def test_panels_fill_a_wide_window(visit: Callable[..., Any], served: Any) -> No
 @pytest.mark.parametrize("width", [390, 820, 910, 1024, 1280, 1920])
 def test_long_contents_cut_no_table_of_a_panel(visit: Callable[..., Any], served: Any, width: int) -> None:
     page = visit(f"/players/{served.league.champion}", viewport={"width": width, "height": 1080})
-    until(page, "document.querySelectorAll('.cards .scroll table').length >= 2")
+    page.wait_for_selector("text=engagement range m")
     page.evaluate(LONG_CONTENTS)
-    until(page, "[...document.querySelectorAll('.cards .scroll')].every(each => each.scrollWidth <= each.clientWidth)")
+    tables = "[...document.querySelectorAll('.cards .scroll:has(table)')]"
+    until(page, f"{tables}.every(each => each.scrollWidth <= each.clientWidth)")
 
 
 def test_a_checkpoint_is_downloaded(visit: Callable[..., Any], candidate: int) -> None:
