@@ -32,7 +32,6 @@ _STEPS_PER_SNAPSHOT = 2_000_000
 _BUDGET = 4
 _BATCH = 1000
 _MANAGED_EVERY = 4
-_GATE_ELO = 100.0
 
 
 @dataclass(frozen=True)
@@ -211,20 +210,16 @@ class Simulation:
         self._matches += len(results)
 
     def _manage_population(self) -> None:
-        """Crown the strongest snapshot with a certain rating, retire the weakest, and test the newest."""
+        """Crown the strongest snapshot with a certain rating, and retire the weakest; the rule opens gates."""
         standings = self._client.standings(ENVIRONMENT, limit=1000).items
         active = [each for each in standings if each.kind == "snapshot" and each.standing in ("candidate", "commander")]
         self._client.retire(active[-1].id, "superseded")
         certain = [each.id for each in active if not each.provisional]
         if not certain:
             return
-        champion, newest = self._champion(), max(each.id for each in active)
+        champion = self._champion()
         if certain[0] != champion:
             self._client.crown(certain[0], "highest lower bound", expected=champion)
-        if certain[0] != newest:
-            self._client.open_gate(
-                wire.GateCreate(candidate_id=newest, champion_id=certain[0], elo1=_GATE_ELO, reason="newest snapshot")
-            )
 
     def _champion(self) -> int | None:
         changes = self._client.champions(ENVIRONMENT, limit=1).items
