@@ -66,7 +66,8 @@ class CpuSeconds:
         yield f"{'':16}{'tests':>8}{'own':>10}{'children':>10}"
         for lane, tests in sorted(by_lane.items()):
             yield f"{lane:16}{len(tests):8}{sum(own for own, _ in tests):10.1f}{sum(rest for _, rest in tests):10.1f}"
-        processes = [_used(), *self._by_worker]
+        own, children = _used()  # with pytest-xdist, the children are the workers, which report for themselves
+        processes = [(own, 0.0 if self._by_worker else children), *self._by_worker]
         total = sum(map(sum, processes))
         outside = total - sum(own + children for _, own, children in self._by_test.values())
         yield f"{'start, imports':16}{'':8}{outside:10.1f}{'':10} of {len(processes)} processes"
