@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from uuid import uuid4
 
 from league.background import leader_election
 from league.background.isolation import Isolation
@@ -46,14 +45,13 @@ class RatingPeriodTask(PeriodicTask):
         self._database, self._settings, self._clock = database, settings, clock
         self._isolation = Isolation("closing the rating period", settings.aggregation_interval_s, monotonic)
         self._pending_ratings = Isolation("rating after a quarantine", settings.aggregation_interval_s, monotonic)
-        self._candidate = uuid4().hex
-        self._is_leader = False
+        self._leadership = leader_election.Candidate(database, settings.aggregation_term_s)
 
     def stop(self) -> None:
         """Stop after the period that is being closed, and release all leader leases."""
         super().stop()
         # After the thread has ended, because it could acquire another lease.
-        self._release()
+        self._leadership.release()
 
     def run_once(self) -> None:
         """Close due periods of the environments for which this process is the leader.
@@ -67,11 +65,11 @@ class RatingPeriodTask(PeriodicTask):
             with self._database.read() as session:
                 environments = period_queries.by_last_closed(session)
         except Exception:
-            self._release()
+            self._leadership.release()
             raise
         for environment in environments:
             if not self._isolation.attempt(environment, partial(self._close_if_due, environment)):
-                self._release(environment)
+                self._leadership.release(_task_name(environment))
 
     def _rate_pending(self) -> None:
         quarantine.finish_pending_ratings(self._database, self._clock())
@@ -79,33 +77,12 @@ class RatingPeriodTask(PeriodicTask):
     def _close_if_due(self, environment: str) -> None:
         now = self._clock()
         # The read-only check comes first, so that idle environments cost no write transaction for the election.
-        if closing.due(self._database, self._settings, environment, now) and self._elected(environment, now):
+        if not closing.due(self._database, self._settings, environment, now):
+            return
+        if self._leadership.acquire(_task_name(environment), now):
             period = closing.close_if_due(self._database, self._settings, environment, now)
             if period is not None:
                 log.info("closed period %d of %s: %d matches", period.number, environment, period.matches)
-
-    def _elected(self, environment: str, now: datetime) -> bool:
-        with self._database.write() as session:
-            term_s = self._settings.aggregation_term_s
-            elected = leader_election.acquire(session, _task_name(environment), self._candidate, now, term_s)
-        # Stays set if one environment is lost, so that `stop` releases the leases of the others.
-        self._is_leader |= elected
-        return elected
-
-    def _release(self, environment: str | None = None) -> None:
-        """Release the leader lease of an environment, or all leases."""
-        if not self._is_leader:
-            return
-        try:
-            with self._database.write() as session:
-                leader_election.release(
-                    session, self._candidate, None if environment is None else _task_name(environment)
-                )
-        except Exception as error:  # noqa: BLE001 - the lease expires anyway
-            term_s = self._settings.aggregation_term_s
-            log.error("releasing the leader lease failed (%s); another process takes over within %g s", error, term_s)  # noqa: TRY400
-        else:
-            self._is_leader = environment is not None
 
 
 def _task_name(environment: str) -> str:

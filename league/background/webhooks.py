@@ -10,12 +10,9 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime
-from uuid import uuid4
 
 import httpx2
-from sqlalchemy.exc import SQLAlchemyError
 
 from league import wire
 from league.background import leader_election
@@ -65,8 +62,8 @@ class WebhookTask(PeriodicTask):
         # Only the host, because the path often contains a key.
         self._receiver = f"the receiver at {httpx2.URL(url).host}"
         self._isolation = Isolation(self.name, settings.aggregation_interval_s, monotonic)
-        self._candidate = uuid4().hex
-        self._is_leader = False
+        term_s = max(settings.aggregation_term_s, 2.0 * TIMEOUT_S)
+        self._leadership = leader_election.Candidate(database, term_s)
 
     def run_once(self) -> None:
         """Deliver the events that are pending, until one fails."""
@@ -75,10 +72,7 @@ class WebhookTask(PeriodicTask):
     def stop(self) -> None:
         """Stop after the current delivery, and release the leader lease."""
         super().stop()
-        # Without the database, the lease expires.
-        if self._is_leader:
-            with suppress(SQLAlchemyError), self._database.write() as session:
-                leader_election.release(session, self._candidate)
+        self._leadership.release()
 
     def _deliver_pending(self) -> None:
         pending = self._pending()
@@ -86,7 +80,7 @@ class WebhookTask(PeriodicTask):
             return
         with httpx2.Client(timeout=TIMEOUT_S) as http:
             for event in pending:
-                if self.interrupted(0.0) or not self._elected():
+                if self.interrupted(0.0) or not self._leadership.acquire(f"webhook {self._hook}", self._clock()):
                     return
                 self._deliver(http, event)
                 with self._database.write() as session:
@@ -99,13 +93,6 @@ class WebhookTask(PeriodicTask):
         with self._database.write() as session:
             webhooks.add(session, self._hook)
         return []
-
-    def _elected(self) -> bool:
-        term_s = max(self._settings.aggregation_term_s, 2.0 * TIMEOUT_S)
-        with self._database.write() as session:
-            task = f"webhook {self._hook}"
-            self._is_leader = leader_election.acquire(session, task, self._candidate, self._clock(), term_s)
-        return self._is_leader
 
     def _deliver(self, http: httpx2.Client, event: AuditEntry) -> None:
         content = body(event)

@@ -205,7 +205,6 @@ def test_failing_period_of_one_environment_does_not_delay_others(
     seconds[0] = 100.0
     aggregator.run_once()
     assert scene.client.player(scene.learner.player_id).games == 100
-    aggregator._release()
 
 
 def test_an_environment_that_ends_the_process_each_time_is_the_last_to_be_looked_at(
