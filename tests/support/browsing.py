@@ -5,6 +5,8 @@ from typing import Any
 
 PATIENCE_S = 20.0
 _PAUSE_MS = 50
+LOADED = "![...document.querySelectorAll('.later > .empty')].some(each => each.textContent === 'Loading')"
+"""Condition that the parts of a page that are requested after it have arrived."""
 
 
 def until(page: Any, condition: str, argument: Any = None) -> None:
