@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import until
+from browsing import LOADED, until
 from PIL import Image
 
 Visit = Callable[..., Any]
@@ -35,7 +35,7 @@ def offered(page: Any) -> dict[str, list[str]]:
     """Scroll to the end, so that all parts load; return the forms of each entry of the list."""
     page.wait_for_load_state("domcontentloaded")
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    until(page, "!document.querySelector('.later:empty')")
+    until(page, LOADED)
     page.click("[data-downloads]")
     entries = page.locator("#downloads li").all()
     return {each.evaluate("li => li.firstChild.data"): each.locator("button").all_inner_texts() for each in entries}
