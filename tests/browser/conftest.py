@@ -1,4 +1,4 @@
-"""Pages in a real browser, served by a real server, over a league of two hundred players and ten thousand matches."""
+"""Pages in a real browser, served by a real server, over a league of two hundred players and 27,000 matches."""
 
 import shutil
 from collections.abc import Callable, Iterator

@@ -195,7 +195,12 @@ class Simulation:
             self._outcomes.set_strength(player_id, elo, trainee.lineage)
 
     def _evaluate(self, evaluator: wire.Worker) -> None:
-        self._play(evaluator, self._lease_ratings(evaluator, self._scale.rating_leases, self._scale.rating_budget), 0)
+        """Play all rating leases of a round; a request that gets an open gate returns only the pairs that it needs."""
+        missing = self._scale.rating_leases
+        while missing > 0:
+            leases = self._lease_ratings(evaluator, missing, self._scale.rating_budget)
+            self._play(evaluator, leases, 0)
+            missing -= len(leases)
 
     def _lease_ratings(self, evaluator: wire.Worker, count: int, budget: int) -> list[wire.Lease]:
         request = wire.RatingLeases(

@@ -22,7 +22,7 @@ from league.db.engine import Database
 from league.settings import Settings
 
 SMALL = Scale(
-    rounds=8,
+    rounds=9,
     round_length=timedelta(hours=1),
     snapshots={"main": 1, "main-exploiter": 1, "league-exploiter": 1},
     heartbeats=1,
@@ -45,7 +45,9 @@ def test_history_has_something_for_every_page_and_ends_now(settings: Settings) -
     summary = simulate(settings, SMALL)
     with TestClient(create_app(settings)) as http:
         league = LeagueClient(http=http)
-        assert len(league.standings(limit=1000).items) == summary.players
+        standings = league.standings(limit=1000).items
+        assert len(standings) == summary.players
+        assert all(each.games for each in standings if each.kind == "snapshot")
         assert league.champion().player.id == summary.champion
         assert league.player(summary.champion).tags == ["paper", "reference"]
         assert len(league.lineage("main").items) > SMALL.rounds
