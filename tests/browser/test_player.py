@@ -60,7 +60,7 @@ def test_a_curve_of_one_point_spans_an_hour(visit: Callable[..., Any], served: A
         const place = document.body.appendChild(document.createElement("div"));
         place.style.height = "200px";
         const each = (value) => at.map(() => value);
-        const options = { range: (low, high) => [low, high], label: String, say: () => {} };
+        const options = { range: (low, high) => [low, high], label: String, onHover: () => {} };
         const chart = interval(place, [at, each(1600), each(1400), each(1500)], options);
         await Promise.resolve();
         return [chart.scales.x.min, chart.scales.x.max];

@@ -33,10 +33,10 @@ export function plot(element, options, columns) {
   return chart;
 }
 
-// A value over time with its 95 % interval: columns `at`, `high`, `low` and `value`. Calls `say` with the index under the
-// pointer, or null. `range` is the range of an axis of y for the lowest and highest value, and `label` writes one of its
+// A value over time with its 95 % interval: columns `at`, `high`, `low` and `value`. Calls `onHover` with the index under
+// the pointer, or null. `range` is the range of an axis of y for the lowest and highest value, and `label` writes one of its
 // values.
-export function interval(element, columns, { range, label, say }) {
+export function interval(element, columns, { range, label, onHover }) {
   const dots = columns[0].length < 40;
   return plot(element, {
     cursor: { y: false, points: { size: 7 } },
@@ -49,7 +49,7 @@ export function interval(element, columns, { range, label, say }) {
       { label: "value", stroke: () => colour("accent"), width: 2, points: { show: dots, size: 5, fill: () => colour("accent") } },
     ],
     bands: [{ series: [1, 2], fill: () => colour("chart-band") }],
-    hooks: { setCursor: [({ cursor }) => say(cursor.idx)] },
+    hooks: { setCursor: [({ cursor }) => onHover(cursor.idx)] },
   }, columns);
 }
 

@@ -88,6 +88,7 @@ def test_imported_scripts_come_first() -> None:
     assert "ask.js" in scripts.with_imports("replay/view.js")
 
 
+MODULES = ("times.js", "charts.js", "ask.js", "interval_chart.js", "player.js")
 PAGES = {
     "/players/5": """<!doctype html><html><head>
 <script src="/static/htmx.min.js?v=1" defer></script><script src="/static/player.js?v=2" type="module"></script>
@@ -111,14 +112,15 @@ PAGES = {
 @pytest.fixture(scope="module")
 def copied() -> str:
     page = copy_page("/players/5", PAGES.__getitem__, ENVIRONMENT, "<p>made</p>")
-    assert page.assets == {"ask.js": True, "times.js": True, "charts.js": True, "player.js": True, "style.css": False}
+    modules = dict.fromkeys(MODULES, True)
+    assert page.assets == {**modules, "style.css": False}
     existing = {each: links.file_of(each) for each in ("/", "/players/5", "/players/6")}
     return resolve(page.text, "/players/5", existing, ENVIRONMENT)
 
 
 def test_a_copy_has_relative_links_and_none_to_pages_that_do_not_exist(copied: str) -> None:
     assert re.findall(r'(?:href|src)="([^"]*)"', copied) == [
-        *(f"../static/{name}" for name in ("ask.js", "times.js", "charts.js", "player.js", "style.css")),
+        *(f"../static/{name}" for name in (*MODULES, "style.css")),
         "../index.html",
         "6.html",
         "6.html",
