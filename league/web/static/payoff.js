@@ -49,8 +49,8 @@ function pair(row, column) {
 function pairs() {
   const names = players.map(({ name }) => name);
   const met = names.flatMap((name, row) => names.flatMap((other, column) => {
-    const told = pair(row, column);
-    return told ? [[name, other, told.winRate, told.matches, told.low, told.high, told.byRatings]] : [];
+    const result = pair(row, column);
+    return result ? [[name, other, result.winRate, result.matches, result.low, result.high, result.byRatings]] : [];
   }));
   return [["player", "opponent", "win rate", "matches", "low", "high", "by ratings"], ...met];
 }
@@ -142,23 +142,23 @@ function shortened(letters, kept) {
 }
 
 function paint(brush, palette, row, column) {
-  const told = pair(row, column);
-  if (!told) return;
+  const result = pair(row, column);
+  if (!result) return;
   const { left, top, cell } = place;
   const inset = cell * GAP;
   const [x, y, side] = [left + column * cell + inset, top + row * cell + inset, cell - 2 * inset];
-  const strength = (2 * Math.abs(told.winRate - 0.5)) ** STRENGTH_POWER;
-  const sure = told.matches ? Math.min(1, FAINTEST + (1 - FAINTEST) * Math.sqrt(told.matches / SURE_FROM)) : FAINTEST;
+  const strength = (2 * Math.abs(result.winRate - 0.5)) ** STRENGTH_POWER;
+  const sure = result.matches ? Math.min(1, FAINTEST + (1 - FAINTEST) * Math.sqrt(result.matches / SURE_FROM)) : FAINTEST;
   brush.globalAlpha = 0.08;
   brush.fillStyle = palette.soft;
   brush.fillRect(x, y, side, side);
   brush.globalAlpha = sure * strength;
-  brush.fillStyle = told.winRate >= 0.5 ? palette.wins : palette.losses;
+  brush.fillStyle = result.winRate >= 0.5 ? palette.wins : palette.losses;
   brush.fillRect(x, y, side, side);
   brush.globalAlpha = 1;
-  if (!told.matches) hatch(brush, palette.soft, x, y, side);
-  if (size <= VALUED_MAX) write(brush, sure * strength < DARK_FROM ? palette.ink : palette.sheet, told.winRate, x + side / 2, y + side / 2);
-  if (told.byRatings != null) corner(brush, palette.ink, x, y, side);
+  if (!result.matches) hatch(brush, palette.soft, x, y, side);
+  if (size <= VALUED_MAX) write(brush, sure * strength < DARK_FROM ? palette.ink : palette.sheet, result.winRate, x + side / 2, y + side / 2);
+  if (result.byRatings != null) corner(brush, palette.ink, x, y, side);
   if (marked.has(`${row},${column}`)) outline(brush, palette.ink, row, column, 2);
 }
 
@@ -206,27 +206,27 @@ function choose(next) {
   if (next?.row === chosen?.row && next?.column === chosen?.column) return;
   chosen = next;
   present();
-  readout.replaceChildren(...(chosen ? words() : [hint]));
+  readout.replaceChildren(...(chosen ? description() : [hint]));
   for (const [number, row] of rows.entries()) row.classList.toggle("at", chosen?.row === number);
 }
 
-function words() {
+function description() {
   const [one, other] = [players[chosen.row], players[chosen.column]];
-  const told = pair(chosen.row, chosen.column);
+  const result = pair(chosen.row, chosen.column);
   const name = document.createElement("strong");
-  if (!told) {
+  if (!result) {
     name.textContent = one.name;
     return [name];
   }
-  name.textContent = `${one.name} against ${other.name}: ${percent(told.winRate)}`;
+  name.textContent = `${one.name} against ${other.name}: ${percent(result.winRate)}`;
   const link = document.createElement(COPIED ? "span" : "a"); // a copy has no such page
   link.href = headToHead(one, other);
   link.textContent = COPIED ? "" : "Head to head";
-  if (!told.matches) return [name, " predicted, because they have not played each other. ", link];
-  link.textContent = `${told.matches.toLocaleString("en")} ${told.matches === 1 ? "match" : "matches"}`;
-  const interval = `, 95 % interval ${percent(told.low)} to ${percent(told.high)}.`;
-  if (told.byRatings == null) return [name, " in ", link, interval];
-  return [name, " in ", link, interval, ` Ratings alone predict ${percent(told.byRatings)}.`];
+  if (!result.matches) return [name, " predicted, because they have not played each other. ", link];
+  link.textContent = `${result.matches.toLocaleString("en")} ${result.matches === 1 ? "match" : "matches"}`;
+  const interval = `, 95 % interval ${percent(result.low)} to ${percent(result.high)}.`;
+  if (result.byRatings == null) return [name, " in ", link, interval];
+  return [name, " in ", link, interval, ` Ratings alone predict ${percent(result.byRatings)}.`];
 }
 
 function percent(share) {
