@@ -17,6 +17,7 @@ from arena.environments.spec import HeadKind
 from arena.native.warp import Launch, openmp, require_memory, source, wp
 from arena.policies.ensemble.frozen_layers import FrozenLayer, FrozenLayers, Step, hidden_widths
 from arena.policies.ensemble.native_step import ActionNoise, NativeStep, NetworkOutputs, ObservationView, StepBuffers
+from arena.policies.ensemble.torch_backend import sort_by_slot
 from arena.policies.nn.actor_critic import ActorCritic, NetworkOutput
 from arena.policies.nn.architecture import Architecture
 from arena.policies.nn.distributions import ActionLayout
@@ -220,7 +221,7 @@ def _sort_by_slot(slot_of_row: Int[Tensor, " R"], slots: int) -> tuple[Tensor, T
     """Return the offset of each slot's rows, and the rows sorted by slot."""
     counts = torch.bincount(slot_of_row, minlength=slots)
     # A stable sort reads the rows of a slot in memory order.
-    return F.pad(counts.cumsum(0), (1, 0)).int(), torch.argsort(slot_of_row, stable=True).int()
+    return F.pad(counts.cumsum(0), (1, 0)).int(), sort_by_slot(slot_of_row).int()
 
 
 def _thread_team(rows: int) -> tuple[int, tuple[int, ...]]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -66,7 +67,7 @@ class RowLayout:
         width = _padded_width(counts, overhead)
         excess = (counts - width).clamp(min=0)
         excess_end = slots * width + excess.cumsum(0)
-        rows = slot_of_row.argsort(stable=True)
+        rows = sort_by_slot(slot_of_row)
         slot = slot_of_row[rows]
         rank = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[slot]
         positions = torch.where(rank < width, slot * width, (excess_end - excess - width)[slot]) + rank
@@ -164,6 +165,14 @@ class TorchBackend:
             return observations, members
         summaries = [layout.summary(*each) for layout, *each in zip(self._sets, members, present_mask, strict=True)]
         return torch.cat([*(observations[:, columns] for columns in self._rest), *summaries], dim=-1), members
+
+
+def sort_by_slot(slot_of_row: Int[Tensor, " R"]) -> Int[Tensor, " R"]:
+    """Return the rows, on the host, in a stable order of their slots."""
+    slots = slot_of_row.numpy()
+    # NumPy sorts 16-bit numbers by radix, in an eighth of the time.
+    small = slots.astype(np.int16) if len(slots) and slots.max() < 2**15 else slots
+    return torch.from_numpy(np.argsort(small, kind="stable"))
 
 
 def _padded_width(counts: Int[Tensor, " slots"], call_overhead: int) -> int:
