@@ -3,17 +3,18 @@
 `batch.py` stores their recurrent states.
 """
 
-import functools
 from collections import OrderedDict
-from collections.abc import Container, Sequence
+from collections.abc import Sequence, Set
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from arena.environments.base import Actions, Observation
-from arena.policies import ActorCritic, Architecture, NetworkPolicy, Policy, RecurrentState, State
+from arena.policies import ActorCritic, NetworkPolicy, Policy, RecurrentState, State
 from arena.policies.ensemble.ensemble import NativeBinding, PolicyEnsemble, RowAssignment, stacking_key
 from arena.policies.ensemble.native_step import ObservationView
 from arena.policies.onnx.policy import OnnxBatch, OnnxPolicy
@@ -22,6 +23,9 @@ from trainer.opponents.pool import SELF, Opponent
 
 INITIAL_SLOTS = 16
 """Slots of a new ensemble; they double as more are needed."""
+
+UNASSIGNED = -1
+"""In place of a slot: the environment has joined the group, but has no opponent yet."""
 
 
 class ScriptedActor:
@@ -34,8 +38,14 @@ class ScriptedActor:
         """See `Policy.initial_state`."""
         return self._policy.initial_state(rows)
 
-    def assign(self, opponents: Sequence[Opponent], rows_each: int) -> None:
-        """Set the opponents of the rows, `rows_each` consecutive rows each. Here all rows have the same policy."""
+    def move(self, source: NDArray[np.int64], rows_each: int) -> None:
+        """Set the environments: each takes the opponent of an earlier position, or awaits `assign` where that is -1.
+
+        Here and in `assign`, each environment has `rows_each` consecutive rows, and all rows have the same policy.
+        """
+
+    def assign(self, positions: NDArray[np.int64], opponents: Sequence[Opponent], rows_each: int) -> None:
+        """Set the opponents at some positions among the environments; the others keep theirs."""
 
     def refresh_weights(self) -> None:
         """Do nothing: there are no weights."""
@@ -77,6 +87,7 @@ class StackedActor:
         self._binding = self._bind(torch.zeros(0, dtype=torch.int64))
         self._max_slots = limit_bytes // self._ensemble.slot_bytes
         self._slots: OrderedDict[str, int] = OrderedDict()
+        self._slot_of_env = np.zeros(0, np.int64)
         self._live: Opponent | None = None
 
     @property
@@ -93,20 +104,29 @@ class StackedActor:
         """Zeros."""
         return self._ensemble.initial_state(rows)
 
-    def assign(self, opponents: Sequence[Opponent], rows_each: int) -> None:
+    def move(self, source: NDArray[np.int64], rows_each: int) -> None:
+        """See `ScriptedActor.move`."""
+        self._slot_of_env = np.append(self._slot_of_env, UNASSIGNED)[source]
+        self._bind_rows(rows_each)
+
+    def assign(self, positions: NDArray[np.int64], opponents: Sequence[Opponent], rows_each: int) -> None:
         """See `ScriptedActor.assign`. The rows' recurrent state stays until their next episode start."""
         keys = [opponent.key for opponent in opponents]
         current = dict(zip(keys, opponents, strict=True))
+        self._slot_of_env[positions] = UNASSIGNED
+        playing = np.bincount(self._slot_of_env + 1, minlength=1)[1:]
+        busy = {*np.flatnonzero(playing).tolist(), *(self._slots[key] for key in current if key in self._slots)}
         for key, opponent in current.items():
             if key not in self._slots:
-                self._slots[key] = self._free_slot(current)
+                self._slots[key] = self._free_slot(busy)
+                busy.add(self._slots[key])
                 self._copy_weights(opponent)
             # The order of the dictionary is the order of eviction.
             self._slots.move_to_end(key)
         # The live weights keep their slot between matches against it, so they must be refreshed then, too.
         self._live = current.get(SELF, self._live)
-        slots = np.fromiter(map(self._slots.__getitem__, keys), dtype=np.int64, count=len(keys))
-        self._binding = self._bind(torch.from_numpy(slots.repeat(rows_each)))
+        self._slot_of_env[positions] = [self._slots[key] for key in keys]
+        self._bind_rows(rows_each)
 
     def refresh_weights(self) -> None:
         """Copy the learner's live weights to their slot."""
@@ -126,20 +146,24 @@ class StackedActor:
                 rows.scatter_actions(chosen, actions)
                 return next_state
 
+    def _bind_rows(self, rows_each: int) -> None:
+        if UNASSIGNED not in self._slot_of_env:
+            self._binding = self._bind(torch.from_numpy(self._slot_of_env.repeat(rows_each)))
+
     def _bind(self, slot_of_row: Int[Tensor, " R"]) -> NativeBinding | RowAssignment:
         return self._ensemble.bind(slot_of_row, self._agents_per_env) or self._ensemble.assign_rows(slot_of_row)
 
     def _copy_weights(self, opponent: Opponent) -> None:
         self._ensemble.put(self._slots[opponent.key], _network(opponent))
 
-    def _free_slot(self, current: Container[str]) -> int:
+    def _free_slot(self, busy: Set[int]) -> int:
         """Return an unused slot, evicting an opponent that is not playing if the limit is reached."""
         slots = self._ensemble.slots
         if len(self._slots) == slots < self._max_slots:
             self._ensemble.reserve(min(2 * slots, self._max_slots))
         elif len(self._slots) == slots:
-            for key in self._slots:
-                if key not in current:
+            for key, slot in self._slots.items():
+                if slot not in busy:
                     return self._slots.pop(key)
             self._ensemble.reserve(2 * slots)
         return len(self._slots)
@@ -148,9 +172,26 @@ class StackedActor:
 class OnnxActor(ScriptedActor):
     """Opponents in ONNX models of one kind, which are sampled together."""
 
-    def assign(self, opponents: Sequence[Opponent], rows_each: int) -> None:
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy)
+        self._policies: list[Policy | None] = []
+
+    def move(self, source: NDArray[np.int64], rows_each: int) -> None:
+        """See `ScriptedActor.move`."""
+        before = [*self._policies, None]
+        self._policies = [before[index] for index in source]
+        self._make_batch(rows_each)
+
+    def assign(self, positions: NDArray[np.int64], opponents: Sequence[Opponent], rows_each: int) -> None:
         """See `ScriptedActor.assign`. The rows' memory stays until their next episode start."""
-        self._policy = OnnxBatch([each.policy for each in opponents if isinstance(each.policy, OnnxPolicy)], rows_each)
+        for position, opponent in zip(positions.tolist(), opponents, strict=True):
+            self._policies[position] = opponent.policy
+        self._make_batch(rows_each)
+
+    def _make_batch(self, rows_each: int) -> None:
+        if None not in self._policies:
+            policies = [policy for policy in self._policies if isinstance(policy, OnnxPolicy)]
+            self._policy = OnnxBatch(policies, rows_each)
 
 
 OpponentActor = ScriptedActor | StackedActor
@@ -161,16 +202,21 @@ def group_key(opponent: Opponent) -> str:
     """Key of the group that the opponent acts in: its architecture or kind of model if learned, else its own key."""
     match opponent.policy:
         case NetworkPolicy() as policy:
-            return _architecture_key(policy.network.architecture)
+            return _architecture_key(policy.network)
         case OnnxPolicy() as policy:
             return policy.kind
         case _:
             return opponent.key
 
 
-@functools.lru_cache(maxsize=64)  # computed at every match start, and `repr` is slow
-def _architecture_key(architecture: Architecture) -> str:
-    return repr(stacking_key(architecture))
+def _architecture_key(network: ActorCritic) -> str:
+    # Needed at every match start. By the network, because the hash of an architecture is slow, too.
+    if network not in _ARCHITECTURE_KEYS:
+        _ARCHITECTURE_KEYS[network] = repr(stacking_key(network.architecture))
+    return _ARCHITECTURE_KEYS[network]
+
+
+_ARCHITECTURE_KEYS: WeakKeyDictionary[ActorCritic, str] = WeakKeyDictionary()
 
 
 def make_actor(opponent: Opponent, agents_per_env: int, device: torch.device, limit_bytes: int) -> OpponentActor:

@@ -6,12 +6,13 @@ active, and their actions are dropped. In a self-play environment the learner ha
 environments follow after the first n rows of every environment.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
+from numpy.typing import NDArray
 from torch import Tensor
 
 from arena.environments import EnvironmentSpec, HeadKind
@@ -114,11 +115,11 @@ class AgentIndex:
             head.name: ((agents,) if head.kind is HeadKind.CATEGORICAL else (agents, head.size), dtypes[head.kind])
             for head in spec.heads
         }
-        self._agent_of_slot = torch.tensor([[side[min(i, len(side) - 1)] for i in slots] for side in sides])
-        self._slot_present = torch.tensor([[i < len(side) for i in slots] for side in sides])
+        self._agent_of_slot = np.array([[side[min(i, len(side) - 1)] for i in slots] for side in sides])
+        self._slot_present = np.array([[i < len(side) for i in slots] for side in sides])
         self._uneven = len(set(spec.agents_per_side)) > 1
-        self._environments = torch.tensor([*range(num_envs), *self_play])
-        self._away = torch.tensor([False] * num_envs + [True] * len(self_play))
+        self._environments = np.array([*range(num_envs), *self_play])
+        self._away = np.array([False] * num_envs + [True] * len(self_play))
         self.single_side_rows = num_envs * self.agents_per_side
         self.rows = len(self._environments) * self.agents_per_side
         self.learner = self._agent_rows(self._environments, self._away)
@@ -126,25 +127,42 @@ class AgentIndex:
 
     def assign_sides(self, away: Mapping[int, bool]) -> set[int]:
         """Set the learner's side of some environments and return those where it changed."""
-        before = self._away.numpy()
-        changed = {environment for environment, side in away.items() if before[environment] != side}
-        for environment in changed:
-            self._away[environment] = away[environment]
-        if changed:
-            self.learner = self._agent_rows(self._environments, self._away)
-        return changed
+        environments = np.fromiter(away, np.int64, len(away))
+        sides = np.fromiter(away.values(), np.bool_, len(away))
+        changed = environments[self._away[environments] != sides]
+        self._away[environments] = sides
+        if len(changed):
+            self.learner = self._with_sides(self.learner, self._environments, self._away, changed)
+        return set(changed.tolist())
 
-    def opponent_rows(self, environments: Sequence[int]) -> AgentRows:
+    def opponent_rows(self, environments: Sequence[int] | NDArray[np.int64]) -> AgentRows:
         """Rows of the opponents' side of some environments."""
-        chosen = torch.from_numpy(np.array(environments, dtype=np.int64))  # torch.tensor takes eight times as long
+        chosen = np.asarray(environments, dtype=np.int64)
         return self._agent_rows(chosen, ~self._away[chosen])
+
+    def with_sides(self, rows: AgentRows, environments: NDArray[np.int64], changed: Set[int]) -> AgentRows:
+        """Return the opponents' rows of environments in ascending order after some environments changed sides."""
+        is_changed = self._mask([*changed])
+        return self._with_sides(rows, environments, ~self._away[environments], np.flatnonzero(is_changed[environments]))
+
+    def replace_environments(
+        self, before: NDArray[np.int64], *, leaving: NDArray[np.int64], joining: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return a set of environments in ascending order, after some have left it and then some have joined it."""
+        members = self._mask(before)
+        members[leaving] = False
+        members[joining] = True
+        return np.flatnonzero(members)
 
     def learner_rows(self, environments: Sequence[int]) -> Int[Tensor, " r"]:
         """Indices of the learner's rows in some environments."""
-        sides = np.flatnonzero(np.isin(self._environments.numpy(), np.array(environments, dtype=np.int64)))
+        sides = np.flatnonzero(np.isin(self._environments, np.array(environments, dtype=np.int64)))
+        return torch.from_numpy(self.row_indices(sides)).to(self.device)
+
+    def row_indices(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Indices of the rows of positions with `agents_per_side` rows each."""
         n = self.agents_per_side
-        rows = sides[:, np.newaxis] * n + np.arange(n)
-        return torch.from_numpy(rows.ravel()).to(self.device)
+        return (positions[:, np.newaxis] * n + np.arange(n)).ravel()
 
     def expand_to_rows(
         self, per_environment: Bool[Tensor, " e"], out: Bool[Tensor, " r"] | None = None
@@ -164,15 +182,40 @@ class AgentIndex:
         agents = self._spec.num_agents
         return {name: each.view(self._num_envs, agents, *each.shape[1:]) for name, each in actions.items()}
 
-    def _agent_rows(self, environments: Int[Tensor, " e"], away: Bool[Tensor, " e"]) -> AgentRows:
+    def _agent_rows(self, environments: NDArray[np.int64], away: NDArray[np.bool_]) -> AgentRows:
         # Computed on the host, because `nonzero` on a GPU would wait for the device.
-        side = away.long()
-        agents = (environments.unsqueeze(1) * self._spec.num_agents + self._agent_of_slot[side]).flatten()
-        present = self._slot_present[side].flatten()
-        present_indices = present.nonzero().squeeze(1) if self._uneven else None
+        present = self._slot_present[away.astype(np.int64)].ravel()
         return AgentRows(
-            environments=environments.repeat_interleave(self.agents_per_side).to(self.device),
-            agents=agents.to(self.device),
-            present=present.to(self.device),
-            present_indices=None if present_indices is None else present_indices.to(self.device),
+            environments=self._to_device(environments.repeat(self.agents_per_side)),
+            agents=self._to_device(self._agents_of(environments, away)),
+            present=self._to_device(present),
+            present_indices=self._to_device(np.flatnonzero(present)) if self._uneven else None,
         )
+
+    def _with_sides(
+        self,
+        rows: AgentRows,
+        environments: NDArray[np.int64],
+        away: NDArray[np.bool_],
+        changed: NDArray[np.int64],
+    ) -> AgentRows:
+        """Set the sides of some positions within `environments`; uploads their rows only, and changes `rows`."""
+        if self._uneven:
+            return self._agent_rows(environments, away)
+        agents = self._agents_of(environments[changed], away[changed])
+        places = self._to_device(np.stack([self.row_indices(changed), agents]))
+        rows.agents.index_copy_(0, *places)
+        return rows
+
+    def _agents_of(self, environments: NDArray[np.int64], away: NDArray[np.bool_]) -> NDArray[np.int64]:
+        first = environments[:, np.newaxis] * self._spec.num_agents
+        agents: NDArray[np.int64] = (first + self._agent_of_slot[away.astype(np.int64)]).ravel()
+        return agents
+
+    def _mask(self, environments: Sequence[int] | NDArray[np.int64]) -> NDArray[np.bool_]:
+        mask = np.zeros(self._num_envs, dtype=np.bool_)
+        mask[environments] = True
+        return mask
+
+    def _to_device(self, values: NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(values).to(self.device)

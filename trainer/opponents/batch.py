@@ -5,12 +5,13 @@
 `OpponentBatch.assign` gives a fresh state to an environment whose new opponent belongs to another group.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool
+from numpy.typing import NDArray
 from torch import Tensor
 
 from arena.environments.base import Observation
@@ -26,13 +27,13 @@ class _Group:
 
     Attributes:
         actor: Acts for all of them.
-        opponents: Opponent by environment, in ascending order of the environments.
+        environments: Its environments, in ascending order.
         state: Recurrent state of their rows.
         rows: The agents behind these rows.
     """
 
     actor: OpponentActor
-    opponents: dict[int, Opponent]
+    environments: NDArray[np.int64]
     state: State
     rows: AgentRows
 
@@ -66,19 +67,11 @@ class OpponentBatch:
         joining: dict[str, dict[int, Opponent]] = {}
         for row, opponent in assigned.items():
             joining.setdefault(group_key(opponent), {})[row] = opponent
+        rows = np.fromiter(assigned, np.int64, len(assigned))
         for name in {*self._groups, *joining}:
-            before = self._groups[name].opponents if name in self._groups else {}
-            own = joining.get(name, {})
-            leaving = before.keys() & assigned.keys() - own.keys()
-            if own or leaving:
-                opponents = before | own
-                for row in leaving:
-                    del opponents[row]
-                self._regroup(name, opponents)
+            self._regroup(name, rows, dict(sorted(joining.get(name, {}).items())), side_changed)
         # Sorted, so that the random numbers of a row do not depend on the opponents of earlier matches.
         self._groups = dict(sorted(self._groups.items()))
-        for group in self._groups.values():
-            group.rows = self._agents.opponent_rows(list(group.opponents))
 
     def refresh_weights(self) -> None:
         """Copy the learner's live weights to the actors that use them."""
@@ -95,35 +88,50 @@ class OpponentBatch:
             group.state = group.actor.act(group.rows, view, group.state, rng, actions)
         return actions
 
-    def _regroup(self, name: str, opponents: dict[int, Opponent]) -> None:
-        """Set the environments of a group: those that were in it before keep their state, others get a fresh one."""
-        group = self._groups.pop(name, None)
-        if not opponents:
+    def _regroup(
+        self, name: str, assigned: NDArray[np.int64], joining: Mapping[int, Opponent], side_changed: Set[int]
+    ) -> None:
+        """Update a group after a change of some environments.
+
+        Args:
+            name: Key of the group.
+            assigned: All environments with a new opponent.
+            joining: Those whose new opponent belongs to this group, in ascending order.
+            side_changed: Environments where the opponent's side changed.
+        """
+        group, agents = self._groups.pop(name, None), self._agents
+        own = np.fromiter(joining, np.int64, len(joining))
+        before = np.zeros(0, np.int64) if group is None else group.environments
+        environments = agents.replace_environments(before, leaving=assigned, joining=own)
+        if not len(environments):
             return
-        agents = self._agents
         if group is None:
-            representative = next(iter(opponents.values()))
+            representative = next(iter(joining.values()))
             actor = make_actor(representative, agents.agents_per_env, agents.device, self._device_cache_bytes)
-            group = _Group(actor, {}, actor.initial_state(0), agents.opponent_rows([]))
-        if opponents.keys() != group.opponents.keys():
-            opponents = dict(sorted(opponents.items()))
-            staying = group.opponents.keys() & opponents.keys()
-            source, target = (self._rows_in(each, staying) for each in (group.opponents, opponents))
-            group.state = _map_state(
-                # New rows start from zeros, and staying rows move with their state, bit for bit.
-                lambda new, old: new.index_copy(0, target.to(new.device), old[source.to(old.device)]),
-                group.actor.initial_state(len(opponents) * agents.agents_per_side),
-                group.state,
-            )
-        group.opponents = opponents
-        group.actor.assign(list(opponents.values()), agents.agents_per_side)
+            group = _Group(actor, before, actor.initial_state(0), agents.opponent_rows([]))
+        if not np.array_equal(environments, before):
+            self._move_environments(group, environments)
+        elif side_changed:
+            group.rows = agents.with_sides(group.rows, environments, side_changed)
+        if joining:
+            group.actor.assign(np.searchsorted(environments, own), list(joining.values()), agents.agents_per_side)
         self._groups[name] = group
 
-    def _rows_in(self, environments: Iterable[int], chosen: Set[int]) -> Int[Tensor, " r"]:
-        """Return the rows of the chosen environments in a group of environments."""
-        indices = np.array([index for index, each in enumerate(environments) if each in chosen], dtype=np.int64)
-        n = self._agents.agents_per_side
-        return torch.from_numpy((indices[:, np.newaxis] * n + np.arange(n)).ravel())
+    def _move_environments(self, group: _Group, environments: NDArray[np.int64]) -> None:
+        """Set the environments of a group: those that were in it before keep their state, others get a fresh one."""
+        agents, before = self._agents, group.environments
+        _, source, target = np.intersect1d(before, environments, assume_unique=True, return_indices=True)
+        old_rows, new_rows = (torch.from_numpy(agents.row_indices(each)) for each in (source, target))
+        group.state = _map_state(
+            # New rows start from zeros, and staying rows move with their state, bit for bit.
+            lambda new, old: new.index_copy(0, new_rows.to(new.device), old[old_rows.to(old.device)]),
+            group.actor.initial_state(len(environments) * agents.agents_per_side),
+            group.state,
+        )
+        kept = np.full(len(environments), -1)
+        kept[target] = source
+        group.actor.move(kept, agents.agents_per_side)
+        group.environments, group.rows = environments, agents.opponent_rows(environments)
 
 
 def _map_state(change: Callable[..., Tensor], *states: State) -> State:

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from fake_games import FakeGame, tagged
@@ -45,11 +46,17 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
+def assign_all(stack: StackedActor, players: list[Opponent]) -> None:
+    """Let the actor play in as many environments as there are players, each of which is new."""
+    stack.move(np.full(len(players), -1), 1)
+    stack.assign(np.arange(len(players)), players, 1)
+
+
 def state_of(opponents: OpponentBatch, row: int) -> list[torch.Tensor]:
     """Recurrent state of the opponent in an environment."""
     for group in opponents._groups.values():
-        if row in group.opponents:
-            return [part[list(group.opponents).index(row)].clone() for part in group.state]
+        if row in group.environments:
+            return [part[group.environments.tolist().index(row)].clone() for part in group.state]
     raise LookupError(row)
 
 
@@ -57,10 +64,10 @@ def test_slots_grow_to_the_limit_then_the_least_recently_assigned_opponent_is_ev
     stack = stack_of(slots=2 * INITIAL_SLOTS)
     players = [learned(number) for number in range(2 * INITIAL_SLOTS + 2)]
     for player in players[: 2 * INITIAL_SLOTS]:
-        stack.assign([player], 1)
+        assign_all(stack, [player])
     full = stack.size_bytes
-    stack.assign([players[0]], 1)
-    stack.assign(players[-2:], 1)
+    assign_all(stack, [players[0]])
+    assign_all(stack, players[-2:])
     assert stack.size_bytes == full
     assert stack.keys == [player.key for player in (*players[3 : 2 * INITIAL_SLOTS], players[0], *players[-2:])]
 
@@ -68,10 +75,10 @@ def test_slots_grow_to_the_limit_then_the_least_recently_assigned_opponent_is_ev
 def test_current_opponents_are_never_evicted():
     stack = stack_of(slots=0)
     players = [learned(number) for number in range(INITIAL_SLOTS + 1)]
-    stack.assign(players, 1)
+    assign_all(stack, players)
     assert stack.keys == [player.key for player in players]
     for number in range(100, 200):
-        stack.assign([*players[1:], learned(number)], 1)
+        stack.assign(np.array([0]), [learned(number)], 1)
         assert {player.key for player in players[1:]} < set(stack.keys)
     assert stack.size_bytes == 2 * stack_of(0).size_bytes
 
@@ -96,7 +103,21 @@ def test_learned_opponents_of_one_architecture_act_in_one_call():
     opponents.assign(
         {0: learned(0), 1: learned(1), 2: learned(2, OTHER), 3: learned(3, replace(OTHER, initial_log_std=0.0))}
     )
-    assert [list(group.opponents) for group in opponents._groups.values()] == [[2, 3], [0, 1]]
+    assert [group.environments.tolist() for group in opponents._groups.values()] == [[2, 3], [0, 1]]
+
+
+def test_a_change_of_sides_uploads_only_the_rows_that_changed(monkeypatch):
+    index, uploaded, upload = agent_index(8), [], AgentIndex._to_device
+    opponents = OpponentBatch(index, 0)
+    opponents.assign({row: learned(row) for row in range(8)})
+    monkeypatch.setattr(
+        AgentIndex, "_to_device", lambda index, values: uploaded.append(values.size) or upload(index, values)
+    )
+    opponents.assign({5: learned(9)}, index.assign_sides({2: False, 5: True}))
+    assert uploaded == [2, 2]
+    (group,) = opponents._groups.values()
+    for rows, away in ((index.learner, {5}), (group.rows, {0, 1, 2, 3, 4, 6, 7})):
+        assert rows.agents.tolist() == [2 * row + (row in away) for row in range(8)]
 
 
 def test_mixed_opponents_act_as_each_would_alone():

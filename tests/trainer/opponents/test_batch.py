@@ -20,10 +20,12 @@ def test_an_opponent_swap_leaves_every_other_row_bit_equal():
     one, other = tagged(1.0), tagged(2.0)
     opponents.assign({0: one, 1: one, 2: other, 3: one})
     for group in opponents._groups.values():
-        group.state = (torch.tensor([[float(10 * row)] for row in group.opponents]) + 0.1,)
+        group.state = (torch.tensor([[float(10 * row)] for row in group.environments]) + 0.1,)
     opponents.assign({1: other})
     states = {
-        row: group.state[0][index] for group in opponents._groups.values() for index, row in enumerate(group.opponents)
+        row: group.state[0][index]
+        for group in opponents._groups.values()
+        for index, row in enumerate(group.environments.tolist())
     }
     fresh = torch.zeros(1)
     kept = {row: torch.tensor([10.0 * row]) + 0.1 for row in (0, 2, 3)}

@@ -3,6 +3,7 @@
 The `meta` device has no memory: it refuses to meet any other device, and to tell the host a number.
 """
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -61,7 +62,8 @@ def test_an_opponents_state_is_on_the_device_that_it_acts_on(device: torch.devic
     opponent = Opponent("key", "name", loaded)
     actor = make_actor(opponent, SPEC.num_agents, device, 2**20)
     assert isinstance(actor, StackedActor)
-    actor.assign([opponent], ROWS)
+    actor.move(np.array([-1]), ROWS)
+    actor.assign(np.array([0]), [opponent], ROWS)
     state, (values, all_active) = actor.initial_state(ROWS), observed(device)
 
     after = actor._binding.step(values, state, all_active, all_active)
