@@ -78,11 +78,18 @@ class RolloutSettings(StrictModel):
 class CompileBackend(StrEnum):
     """How the update's network, without its recurrent core, and loss are compiled."""
 
+    AUTO = "auto"
     NONE = "none"
     INDUCTOR = "inductor"
     CUDAGRAPHS = "cudagraphs"
     AOT_EAGER = "aot_eager"
     EAGER = "eager"
+
+    def for_device(self, device_type: str) -> "CompileBackend":
+        """Return the backend on a type of device: `auto` is inductor on a GPU, and none on a CPU."""
+        if self is not CompileBackend.AUTO:
+            return self
+        return CompileBackend.NONE if device_type == "cpu" else CompileBackend.INDUCTOR
 
 
 class AlgorithmSettings(StrictModel):
@@ -152,8 +159,9 @@ class PPOSettings(StrictModel):
     micro_batch_size: int = Field(0, ge=0)
     """Decisions per forward and backward pass; gradients accumulate over a minibatch. 0 chooses: as many as a CPU's
     caches hold, and whole minibatches on a GPU."""
-    compile: CompileBackend = Field(CompileBackend.NONE)
-    """Backend of torch.compile for the update's encoders, heads and loss, but not for its recurrent core; or none."""
+    compile: CompileBackend = Field(CompileBackend.AUTO)
+    """Backend of torch.compile for the update's encoders, heads and loss, but not for its recurrent core; or none. auto
+    is inductor on a GPU and none on a CPU."""
     nonfinite_limit: int = Field(10, ge=1)
     """End the run after this many consecutive updates with NaN or infinity."""
 

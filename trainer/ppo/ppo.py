@@ -373,7 +373,7 @@ class PPO:
     def _choose_loss(self, *, own_loss: bool) -> ComputeLoss:
         """Choose PPO's native loss if it runs here, else the plain one; compiled if `ppo.compile` is set."""
         chosen = (None if own_loss else self._native_loss()) or self._plain_loss
-        backend = self._settings.compile
+        backend = self._settings.compile.for_device(self._device.type)
         if backend is CompileBackend.NONE:
             return chosen
         return CompiledOrEager(self._compile_loss(backend), backend.value, chosen)

@@ -77,7 +77,7 @@ def test_defaults_agree_with_the_checklist():
 @pytest.mark.parametrize("environment", [*names(), "openspiel:kuhn_poker", "my-game"])
 def test_the_gpu_preset_applies_to_every_environment(environment):
     plain, config = resolve(environment, None, []), resolve(environment, None, [], overlay="gpu")
-    assert (config.run.device, config.ppo.precision, config.ppo.compile) == ("cuda", "bfloat16", "inductor")
+    assert (config.run.device, config.ppo.precision, config.ppo.compile) == ("cuda", "bfloat16", "auto")
     assert config.environment.num_envs >= plain.environment.num_envs
     assert (config.network, config.ppo.gamma) == (plain.network, plain.ppo.gamma)
 
@@ -90,6 +90,14 @@ def test_the_gpu_preset_of_a_mech_game_plays_thousands_of_matches_and_as_many_up
     assert 900 < config.schedules.horizon_steps / collected < 1000
     assert 25 < config.league.snapshot_every_steps / collected < 35
     assert config.ppo.num_minibatches > plain.ppo.num_minibatches
+
+
+@pytest.mark.parametrize(("device", "backend"), [("cpu", "none"), ("cuda", "inductor")])
+def test_updates_are_compiled_automatically_on_a_gpu_only(device, backend):
+    config = resolve("rps", None, [f"run.device={device}"])
+    assert config.ppo.compile.for_device(config.run.device) == backend
+    for chosen in ("none", "inductor", "aot_eager"):
+        assert resolve("rps", None, [f"ppo.compile={chosen}"]).ppo.compile.for_device(device) == chosen
 
 
 def test_the_gpu_preset_wins_over_a_saved_run_and_loses_to_set():

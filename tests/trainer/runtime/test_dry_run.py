@@ -34,6 +34,7 @@ def test_an_estimate_has_the_sizes_of_an_update(planned):
     assert planned.samples_per_minibatch == 76
     assert planned.optimizer_steps_per_update == 15
     assert planned.updates == 4
+    assert planned.compile_backend == "none"
     assert planned.decisions_ahead == pytest.approx(1 / (1 - 0.995 * 0.95))
 
 

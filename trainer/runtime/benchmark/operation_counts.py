@@ -236,17 +236,17 @@ def count_operations(config: TrainerConfig, *, opponents: int = 0) -> OperationC
         ConfigError: The algorithm does not derive from `trainer.ppo.learner`, its compiler's kernels are not known, or
             the update took no optimiser step.
     """
-    if config.ppo.compile not in (CompileBackend.NONE, CompileBackend.INDUCTOR):
-        raise ConfigError(
-            f"ppo.compile is {config.ppo.compile.value!r}, whose kernels --count does not know: set it to inductor or "
-            "none"
-        )
     device = torch.device(config.run.device)
+    backend = config.ppo.compile.for_device(device.type)
+    if backend not in (CompileBackend.NONE, CompileBackend.INDUCTOR):
+        raise ConfigError(
+            f"ppo.compile is {backend.value!r}, whose kernels --count does not know: set it to inductor or none"
+        )
     counter = OperationCounter(device)
     with ExitStack() as stack:
         if device.type == "cpu":
             stack.enter_context(device_code_on_cpu())
-        if config.ppo.compile is CompileBackend.INDUCTOR:
+        if backend is CompileBackend.INDUCTOR:
             from trainer.runtime.benchmark.compiled_kernels import count_kernels  # it loads the compiler
 
             stack.enter_context(count_kernels(counter))
