@@ -68,14 +68,15 @@ export class LineChart {
     const axis = { stroke: style.color, font: `${letter}px ${style.fontFamily}`, ticks: { show: false } };
     const grid = { stroke: style.borderColor, width: 1 };
     const colours = [...this.legend.children].map((each) => getComputedStyle(each.querySelector("svg")).color);
-    const { time, log } = this.view;
+    const { time, log, over } = this.view;
+    const name = time ? {} : { label: over, labelSize: Math.round(1.4 * letter), labelFont: axis.font, labelGap: 0 };
     return {
       ...this.size(),
       legend: { show: false },
       cursor: { sync: { key: SYNC }, y: false, points: { size: 6 } },
       scales: { x: time ? { time, range: period } : { time }, y: this.scale() },
       axes: [
-        { ...axis, grid: { show: false }, size: (time ? 3.6 : 2.4) * letter, values: time ? times : labels },
+        { ...axis, ...name, grid: { show: false }, size: (time ? 3.6 : 2.4) * letter, values: time ? times : labels },
         { ...axis, grid, size: 4.5 * letter, values: log ? powers : labels },
       ],
       series: [{}, ...this.lines.map((line, place) => this.series(line, colours[place]))],
