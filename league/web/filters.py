@@ -17,6 +17,11 @@ def breakable(name: str) -> Markup:
     return Markup("<wbr>@").join(name.split("@"))
 
 
+def breakable_key(name: str) -> Markup:
+    """Return the dotted name of a setting with line break opportunities after its dots and underscores."""
+    return Markup("_<wbr>").join(Markup(".<wbr>").join(name.split(".")).split("_"))
+
+
 def age(then: datetime, now: datetime) -> str:
     """Return the time since an event in its largest unit: `3 h`."""
     # Another server with a faster clock may have written the time.

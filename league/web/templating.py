@@ -27,6 +27,7 @@ NAVIGATION = (
 _FILTERS = (
     filters.age,
     filters.breakable,
+    filters.breakable_key,
     filters.count,
     display_name,
     filters.iso,

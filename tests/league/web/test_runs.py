@@ -33,7 +33,7 @@ def test_runs_are_listed_with_revision_and_host(http: TestClient, scene: Scene) 
 def test_a_run_shows_its_settings_by_path(http: TestClient, scene: Scene) -> None:
     run = start(scene, 0.001, command=["python", "<train>.py"])
     page = http.get(f"/runs/{run.id}").text
-    assert "<code>ppo.learning_rate</code>" in page
+    assert "<code>ppo.<wbr>learning_<wbr>rate</code>" in page
     assert "python &lt;train&gt;.py" in page
     player = scene.publish(1, run_id=run.id)
     assert f'href="/runs/{run.id}"' in http.get(f"/players/{player.id}").text
@@ -43,7 +43,7 @@ def test_the_difference_shows_both_values(http: TestClient, scene: Scene) -> Non
     first, second = start(scene, 0.125), start(scene, 0.25)
     assert "Compare the two" in http.get("/runs").text
     page = http.get(f"/runs/difference?first={first.id}&second={second.id}").text
-    assert page.count("settings.ppo.learning_rate") == 1
+    assert page.count("settings.<wbr>ppo.<wbr>learning_<wbr>rate") == 1
     assert "0.125" in page
     assert "0.25" in page
     same = http.get(f"/runs/difference?first={first.id}&second={first.id}").text
