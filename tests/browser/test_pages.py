@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import until
+from browsing import LOADED, until
 from PIL import Image
 
 WEIGHT_MAX_BYTES = 500_000
@@ -90,6 +90,15 @@ def test_pages_are_accessible_fit_the_width_and_do_not_shift(
     told = [f"{each['id']}: {[node['html'][:120] for node in each['nodes'][:3]]}" for each in issues]
     assert told == []
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_tables_fit_a_phone(name: str, visit: Callable[..., Any], served: Any) -> None:
+    page = visit(address(name, served), None if name == "sign-in" else "admin", viewport={"width": 390, "height": 844})
+    until(page, LOADED)
+    tables = page.locator(".scroll:has(table)")
+    widths = tables.evaluate_all("all => all.map(each => [each.scrollWidth, each.clientWidth])")
+    assert [table for table, panel in widths if table > panel] == []
 
 
 @pytest.mark.parametrize("name", PAGES)
