@@ -1,5 +1,6 @@
 """Prometheus metrics: counted in this process, or read from the database on request."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from http import HTTPMethod
 from time import perf_counter
@@ -9,6 +10,8 @@ from sqlalchemy import Connection, Engine, event
 
 from league.db.engine import Database
 from league.recent_value import RecentValue
+from league.services.audit import webhooks
+from league.services.audit.webhooks import DeliveryCounts
 from league.services.operations import population_counts
 from league.services.operations.population_counts import PopulationCounts
 from league.settings import Settings
@@ -72,6 +75,24 @@ class Metrics:
             ("environment",),
             registry=self.registry,
         )
+        self._webhook_attempts = Gauge(
+            "league_webhook_attempts",
+            "Attempts to deliver an event to a receiver of webhooks.",
+            ("receiver", "outcome"),
+            registry=self.registry,
+        )
+        self._webhook_lag_s = Gauge(
+            "league_webhook_lag_seconds",
+            "Age of the oldest event that a receiver of webhooks has not confirmed yet, or 0.",
+            ("receiver",),
+            registry=self.registry,
+        )
+        self._webhook_success = Gauge(
+            "league_webhook_last_success_timestamp_seconds",
+            "Unix time of the last event that a receiver of webhooks confirmed.",
+            ("receiver",),
+            registry=self.registry,
+        )
         self._statements = Summary(
             "league_database_seconds",
             "Time of statements, including the wait for database locks.",
@@ -103,7 +124,9 @@ class Metrics:
         def render() -> bytes:
             with database.read() as session:
                 counts = population_counts.count(session, settings.metrics_environments_max, now)
+                deliveries = webhooks.read_counts(session, settings.webhooks, now)
             self._show(counts)
+            self._show_deliveries(deliveries)
             return generate_latest(self.registry)
 
         return self._rendered.get(None, now, timedelta(seconds=settings.metrics_cache_s), render)
@@ -123,6 +146,14 @@ class Metrics:
             gauge.clear()
             for environment, value in by_environment.items():
                 gauge.labels(environment).set(value)
+
+    def _show_deliveries(self, deliveries: Mapping[str, DeliveryCounts]) -> None:
+        for receiver, counts in deliveries.items():
+            self._webhook_attempts.labels(receiver, "delivered").set(counts.delivered)
+            self._webhook_attempts.labels(receiver, "failed").set(counts.failed)
+            self._webhook_lag_s.labels(receiver).set(counts.lag_s)
+            if counts.delivered_at is not None:
+                self._webhook_success.labels(receiver).set(counts.delivered_at.timestamp())
 
 
 class _StatementClock:

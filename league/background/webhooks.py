@@ -82,9 +82,14 @@ class WebhookTask(PeriodicTask):
             for event in pending:
                 if self.interrupted(0.0) or not self._leadership.acquire(f"webhook {self._hook}", self._clock()):
                     return
-                self._deliver(http, event)
+                try:
+                    self._deliver(http, event)
+                except DeliveryError:
+                    with self._database.write() as session:
+                        webhooks.count_failure(session, self._hook)
+                    raise
                 with self._database.write() as session:
-                    webhooks.confirm(session, self._hook, event.id)
+                    webhooks.confirm(session, self._hook, event.id, self._clock())
 
     def _pending(self) -> list[AuditEntry]:
         with self._database.read() as session:

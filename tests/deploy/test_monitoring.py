@@ -158,6 +158,9 @@ SERIES = {
     ],
     "ConnectionsUsedUp": ['league_database_connections{job="league", instance="a"} 20'],
     "Regression": ['league_regressions{job="league", instance="a", environment="rps"} 1'],
+    "WebhookNotConfirmed": [
+        'league_webhook_lag_seconds{job="league", instance="a", receiver="chat.example 3f2a91"} 700'
+    ],
 }
 WELL = [
     'up{job="league", instance="a"} 1+0x240',
@@ -172,6 +175,7 @@ WELL = [
     BEATS + ' le="+Inf"} 0+100x240',
     'league_database_connections{job="league", instance="a"} 7+0x240',
     'league_regressions{job="league", instance="a", environment="rps"} 0+0x240',
+    'league_webhook_lag_seconds{job="league", instance="a", receiver="chat.example 3f2a91"} 40+0x240',
 ]
 
 

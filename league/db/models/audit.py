@@ -26,12 +26,15 @@ class Event(Base):
 
 
 class Webhook(Base):
-    """A receiver of events, by the SHA-256 of its URL, and the last event that it confirmed."""
+    """A receiver of events, by the SHA-256 of its URL, the last event that it confirmed, and its deliveries."""
 
     __tablename__ = "webhooks"
 
     hook: Mapped[str] = mapped_column(primary_key=True)
     event_id: Mapped[int] = mapped_column(Id)
+    delivered: Mapped[int] = mapped_column(Id, server_default="0")
+    failed: Mapped[int] = mapped_column(Id, server_default="0")
+    delivered_at: Mapped[datetime | None]
 
 
 # Partial index: closed periods are most of the events, and the usual page of the log excludes them.

@@ -20,6 +20,7 @@ from league.app import create_app
 from league.client import LeagueClient
 from league.db.engine import Database
 from league.errors import DatabaseUnavailableError, InternalError, TooLargeError, UnknownRouteError
+from league.services.audit import webhooks
 from league.settings import Settings
 
 
@@ -211,6 +212,26 @@ def test_metrics_show_the_environments_played_last_and_sum_up_the_others(
     lines = http.get("/metrics").text.splitlines()
     assert 'league_periods{environment="(others)"} 1.0' in lines
     assert 'league_period_lag_seconds{environment="(others)"} 0.0' in lines
+
+
+def test_metrics_show_deliveries_of_webhooks_without_their_urls(
+    serve: Callable[..., TestClient], league: LeagueClient, database: Database, time: Any
+) -> None:
+    urls = tuple(f"https://chat.example/secret-{number}" for number in range(3))
+    http = serve(webhooks={"urls": urls[:2]})
+    with database.write() as session:
+        for url in (urls[0], urls[2]):
+            webhooks.add(session, webhooks.key(url))
+            webhooks.count_failure(session, webhooks.key(url))
+            webhooks.confirm(session, webhooks.key(url), 0, time.now)
+    lines = [line for line in http.get("/metrics").text.splitlines() if line.startswith("league_webhook")]
+    receiver = f'receiver="chat.example {webhooks.key(urls[0])[:6]}"'
+    assert {series: float(value) for series, _, value in (line.rpartition(" ") for line in lines)} == {
+        f'league_webhook_attempts{{outcome="delivered",{receiver}}}': 1.0,
+        f'league_webhook_attempts{{outcome="failed",{receiver}}}': 1.0,
+        f"league_webhook_lag_seconds{{{receiver}}}": 0.0,
+        f"league_webhook_last_success_timestamp_seconds{{{receiver}}}": time.now.timestamp(),
+    }
 
 
 @ON_SQLITE

@@ -16,9 +16,11 @@ from league.background import process, webhooks
 from league.background.webhooks import WebhookTask
 from league.db.engine import Database
 from league.services.audit import log as audit_log
+from league.services.audit import webhooks as deliveries
 from league.services.audit.log import Cause
+from league.services.audit.webhooks import DeliveryCounts
 from league.services.workers import lost
-from league.settings import Settings
+from league.settings import Settings, WebhookConfig
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -157,6 +159,33 @@ def test_an_event_is_repeated_with_back_off_until_the_receiver_confirms_it(
     hook.run_once()
     assert receiver.reasons() == ["a", "a", "a", "b"]
     assert {path for path, _, _ in receiver.received} == {"/hook"}
+
+
+def test_deliveries_and_failures_are_counted_with_the_age_of_what_waits(
+    task: Callable[..., WebhookTask], receiver: Receiver, database: Database, ticks: Ticks
+) -> None:
+    config = WebhookConfig(urls=(receiver.url, "https://chat.example/unknown"))
+    hook = task(receiver.url)
+    hook.run_once()
+    happen(database, "a", "b")
+    happen(database, "ignored", kind="recovery")
+    receiver.statuses += [204, 500, 500]
+    hook.run_once()
+    ticks.s += 2.0
+    hook.run_once()
+    ticks.s += 1.0
+
+    def counts() -> DeliveryCounts:
+        with database.read() as session:
+            [(label, found)] = deliveries.read_counts(session, config, ticks.now()).items()
+        assert label == f"127.0.0.1 {deliveries.key(receiver.url)[:6]}"
+        return found
+
+    assert counts() == DeliveryCounts(delivered=1, failed=2, delivered_at=NOW, lag_s=3.0)
+    ticks.s += 3.0
+    hook.run_once()
+    ticks.s += 10.0
+    assert counts() == DeliveryCounts(2, 2, NOW + timedelta(seconds=6), 0.0)
 
 
 def test_an_unreachable_receiver_gets_everything_later(
