@@ -24,6 +24,9 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 OPPONENTS_SHOWN = 12
 
+CARDS_SHOWN = 12
+"""Number of learners with a card beside the chosen one, unless a reader asks for all."""
+
 SMOOTH_MAX = 0.99
 """Largest weight of the past in smoothed curves."""
 
@@ -41,6 +44,8 @@ class PageQuery(BaseModel):
         x: Whether curves are over steps, the time of reports, or hours since the first report.
         smooth: Weight of the past in a moving average, in [0, 1).
         log: Whether values are on a logarithmic axis.
+        q: Text in the names of the learners that have a card; all if empty.
+        all: Whether more than `CARDS_SHOWN` learners have a card.
     """
 
     learner: _LEARNER | Literal[""] = ""
@@ -48,6 +53,8 @@ class PageQuery(BaseModel):
     x: Literal["step", "time", "hours"] = "step"
     smooth: Annotated[float, Field(ge=0.0, le=SMOOTH_MAX)] = 0.0
     log: bool = False
+    q: Annotated[str, Field(max_length=100)] = ""
+    all: bool = False
 
     def address(self, visit: Visit, **changes: Any) -> str:  # noqa: ANN401 - parameters of an address
         """Return the URL of this query with some changes, without default values."""
@@ -72,6 +79,8 @@ def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
         "training",
         "Training",
         learnings=learnings,
+        cards=_cards(learnings, chosen, params),
+        cards_shown=CARDS_SHOWN,
         chosen=chosen,
         compared=compared,
         may_compare=len(compared) < COMPARED_MAX,
@@ -84,13 +93,20 @@ def show(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
 
 
 @router.get("/training/now")
-def now(league: Running, visit: Visiting, learner: Chosen = None) -> HTMLResponse:
+def now(league: Running, visit: Visiting, params: QueryParams) -> HTMLResponse:
     """Return the current progress and findings of the learners."""
     with league.database.read() as session:
         learnings = list_learnings(session, league, visit)
-        chosen = _chosen(learnings, learner)
+        chosen = _chosen(learnings, params.learner or None)
         snapshot = _snapshot(session, league, chosen)
-    return visit.part("_training_now.html", learnings=learnings, chosen=chosen, snapshot=snapshot)
+    return visit.part(
+        "_training_now.html",
+        learnings=learnings,
+        cards=_cards(learnings, chosen, params),
+        chosen=chosen,
+        snapshot=snapshot,
+        params=params,
+    )
 
 
 @router.get("/training/opposition")
@@ -127,6 +143,13 @@ def _chosen(learnings: Sequence[Learning], learner_id: int | None) -> Learning:
         if each.learner.id == learner_id:
             return each
     raise UnknownLearnerError(learner_id, "no learner of this environment has this id", "choose one at /training")
+
+
+def _cards(learnings: Sequence[Learning], chosen: Learning, params: PageQuery) -> Sequence[Learning]:
+    """Return the learners with a card: the chosen one, and the first ones that fit the filter."""
+    fitting = [each for each in learnings if params.q.casefold() in each.learner.name.casefold()]
+    shown = fitting if params.all else fitting[:CARDS_SHOWN]
+    return shown if chosen in shown else [chosen, *shown]
 
 
 def _compared(learnings: Sequence[Learning], chosen: Learning, params: PageQuery) -> list[wire.Learner]:

@@ -1,6 +1,7 @@
 """Training: learners' numbers, curves, what is wrong in words, and whom they meet beside whom they met."""
 
 import csv
+import re
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from league.services.population.cache import PopulationCache
 from league.services.workers import polling
 from league.settings import Settings
 from league.web.training import charts
+from league.web.training.page import CARDS_SHOWN
 
 VERDICT = wire.HealthVerdict(
     name="entropy_collapsed",
@@ -110,6 +112,26 @@ def test_reporting_learner_is_shown_first(http: TestClient, scene: Scene) -> Non
     assert f"/training/{second.id}/curves" in http.get("/training").text
     assert f"/training/{scene.learner.id}/curves" in http.get(f"/training?learner={scene.learner.id}").text
     assert http.get("/training?learner=999").status_code == 404
+
+
+def test_many_learners_are_filtered_by_name(http: TestClient, scene: Scene) -> None:
+    first = scene.learner.id
+    requests = [
+        wire.LearnerCreate(name=f"Other {number}", role="main", environment="rps", signature="rps-1")
+        for number in range(CARDS_SHOWN)
+    ]
+    assert 'name="q"' not in http.get("/training").text
+    others = [scene.client.register_learner(request).id for request in requests]
+
+    def cards(address: str) -> list[int]:
+        return [int(each) for each in re.findall(r'id="learner-(\d+)"', http.get(address).text)]
+
+    assert 'name="q"' in http.get("/training").text
+    assert cards("/training") == [first, *others[:-1]]
+    assert cards(f"/training?learner={others[-1]}") == [others[-1], first, *others[:-1]]
+    assert cards("/training?all=true") == [first, *others]
+    assert cards(f"/training/now?learner={first}&q=OTHER+7") == [first, others[7]]
+    assert f"2 of {CARDS_SHOWN + 1} learners" in http.get(f"/training?learner={first}&q=other+7").text
 
 
 def test_curves_are_loaded_per_chart_and_then_incrementally(http: TestClient, scene: Scene) -> None:
