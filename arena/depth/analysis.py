@@ -55,7 +55,7 @@ class PlayStatistics:
             matches=count,
             draws=statistics.mean(result.score == 0.5 for result in ledger.results),
             decisions=(low, median, high),
-            home_score=(home, *score_interval(home, count)),
+            home_score=(home, *score_interval(home, count // 2)),  # both matches of a seed count as one
             reasons=ledger.reasons,
             damage=ledger.damage_shares,
             shut_down=ledger.shut_down / max(ledger.alive, 1.0),

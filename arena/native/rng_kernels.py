@@ -7,7 +7,7 @@ from arena.native.warp import MODULE_OPTIONS, device_function
 wp.set_module_options(MODULE_OPTIONS)
 
 ZONE, MAP, SIDEWAYS, DEPTH, HEADING, FIRE, SMOKE, LEG, AMS, WRECK = range(10)
-AHEAD_NOISE, LEFT_NOISE, HP_NOISE, HEAT_NOISE = range(10, 14)
+AHEAD_NOISE, LEFT_NOISE, HP_NOISE, HEAT_NOISE, SPREAD = range(10, 15)
 """Purposes of random numbers."""
 
 

@@ -18,7 +18,7 @@ from arena.environments.base import (
     StepResult,
 )
 from arena.environments.mech.config.curriculum import CurriculumStage
-from arena.environments.mech.config.rewards import COMPONENTS, RewardWeights
+from arena.environments.mech.config.rewards import COMPONENTS, RewardWeights, preset_weights
 from arena.environments.mech.config.scenario import PRESETS, MechConfig
 from arena.environments.mech.engine import Structs, make_stepping
 from arena.environments.mech.engine import arrays as batch
@@ -65,7 +65,7 @@ class MechEnvironment(SeededBatch):
         self._structs = Structs(
             state=batch.allocate_state(shared, config, num_envs, where),
             hulls=batch.describe_hulls(config, pool.footprints, where),
-            arms=batch.describe_arms(where),
+            arms=batch.describe_arms(config, where),
             terrain=batch.describe_terrain(config, pool, where),
             field=batch.describe_field(config, self.spec, weights, where),
             commands=batch.allocate_commands(self.spec, num_envs, where),
@@ -158,4 +158,4 @@ class MechEnvironment(SeededBatch):
 
 def make_mech(name: str, *, num_envs: int, device: str, seed: int) -> MechEnvironment:
     """Create matches of the preset `name`."""
-    return MechEnvironment(PRESETS[name], RewardWeights(), num_envs=num_envs, device=device, seed=seed)
+    return MechEnvironment(PRESETS[name], preset_weights(name), num_envs=num_envs, device=device, seed=seed)

@@ -3,7 +3,7 @@
 from arena.seeding import derive
 
 ZONE, MAP, SIDEWAYS, DEPTH, HEADING, FIRE, SMOKE, LEG, AMS, WRECK = range(10)
-AHEAD_NOISE, LEFT_NOISE, HP_NOISE, HEAT_NOISE = range(10, 14)
+AHEAD_NOISE, LEFT_NOISE, HP_NOISE, HEAT_NOISE, SPREAD = range(10, 15)
 
 
 def uniform(seed: int, purpose: int, tick: int, key: int) -> float:

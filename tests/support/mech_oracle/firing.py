@@ -1,5 +1,6 @@
 """Shells in flight, and weapons that fire: what they do to whom is collected, and done in `resolving`."""
 
+import math
 from dataclasses import dataclass
 
 from mech_oracle import chance
@@ -118,12 +119,14 @@ def _direct_hit(state: State, shooter: Mech, target: Mech, weapon: int, across: 
     behind = state.edges.below(REAR_COSINE, dot(target.heading, across), "rear")
     state.happened["rear hit"] += behind
     factor = (REAR_FACTOR if behind else 1.0) * (PAINT_FACTOR if pack_paint(state, shooter, target) else 1.0)
-    arm = WEAPONS[weapon]
-    return Hit(shooter, target, weapon, arm.damage * factor, 0.0, arm.shake, arm.target_heat, pins=arm is AUTOCANNON)
+    arm = state.world.weapons[weapon]
+    return Hit(
+        shooter, target, weapon, arm.damage * factor, 0.0, arm.shake, arm.target_heat, pins=arm.name == AUTOCANNON.name
+    )
 
 
 def _splash(state: State, shooter: Mech, weapon: int, point: Space, struck: Mech | None) -> list[Hit]:
-    arm, hits = WEAPONS[weapon], []
+    arm, hits = state.world.weapons[weapon], []
     if arm.splash_radius == 0.0:
         return []
     for mech in state.mechs:
@@ -142,14 +145,31 @@ def fire(state: State, shots: list[Shot]) -> list[Hit]:
     """Fire the weapons of this tick."""
     hits = []
     for shooter, w, target in shots:
-        weapon = WEAPONS[w]
+        weapon, error = WEAPONS[w], _aim_error(state, shooter, w)
         shooter.heat = single(shooter.heat + weapon.heat)
         shooter.timers[TIMERS.index(weapon.timer)] = weapon.cooldown_ticks
         if weapon.speed > 0.0:
-            _launch(state, shooter, w, target)
-        else:
+            _launch(state, shooter, w, target, error)
+        elif _is_on_target(state, shooter, state.mechs[target], error):
             hits.append(_beam(state, shooter, w, state.mechs[target]))
     return hits
+
+
+def _aim_error(state: State, shooter: Mech, w: int) -> float:
+    """Angle by which a shot misses its aim to the left."""
+    if WEAPONS[w] in (MISSILE, PAINTER):
+        return 0.0
+    rules = state.world.config.rules
+    by_heat = rules.heat_spread * shooter.heat / shooter.hull.type.heat_capacity
+    spread = rules.speed_spread * length(shooter.velocity[:2]) + by_heat
+    return spread * chance.either_way(state.seed, chance.SPREAD, state.tick, 8 * shooter.hull.stream + w)
+
+
+def _is_on_target(state: State, shooter: Mech, target: Mech, error: float) -> bool:
+    beside = abs(error) * length(way(shooter.position, target.position)[:2])
+    on_target = state.edges.at_most(beside, target.hull.type.hit_radius, "spread")
+    state.happened["shot beside"] += not on_target
+    return on_target
 
 
 def _beam(state: State, shooter: Mech, w: int, target: Mech) -> Hit:
@@ -164,9 +184,11 @@ def _beam(state: State, shooter: Mech, w: int, target: Mech) -> Hit:
     return hit
 
 
-def _launch(state: State, shooter: Mech, w: int, target: int) -> None:
+def _launch(state: State, shooter: Mech, w: int, target: int, error: float) -> None:
     weapon = WEAPONS[w]
-    velocity = _muzzle_velocity(state, shooter, weapon, target)
+    x, y, z = _muzzle_velocity(state, shooter, weapon, target)
+    cosine, sine = math.cos(error), math.sin(error)
+    velocity = (cosine * x - sine * y, sine * x + cosine * y, z)
     shooter.shells[_slot(state, shooter, weapon)] = Shell(shooter.centre, velocity, weapon.range, w, target)
 
 

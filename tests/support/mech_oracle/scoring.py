@@ -81,8 +81,11 @@ def _zone_tick(own: float, other: float) -> float:
 def _verdict(state: State) -> Verdict | None:
     config = state.world.config
     hp = [sum(mech.hp for mech in state.mechs if mech.hull.side == side) for side in (0, 1)]
+    if max(hp) <= 0.0:
+        score = _leader(state, hp) if config.rules.zone_breaks_ties else 0.5
+        return Verdict(score, "elimination", truncated=False)
     if min(hp) <= 0.0:
-        return Verdict(0.5 if max(hp) <= 0.0 else float(hp[0] > 0.0), "elimination", truncated=False)
+        return Verdict(float(hp[0] > 0.0), "elimination", truncated=False)
     if not state.edges.below(max(state.zone_s), config.zone_goal_s, "zone goal"):
         return Verdict(_leader(state, hp), "zone", truncated=False)
     if state.decision >= config.max_decisions:

@@ -57,6 +57,7 @@ class World:
         self.full_sight = config.observation_mode is ObservationMode.FULL
         self.side, self.half = float(config.map_side), config.map_side / 2.0
         self.hulls = describe_hulls(config, streams)
+        self.weapons = config.weapons
         self.grounds: dict[int, NDArray[Any]] = {}
         if not self.flat:
             self.grounds = dict(zip(pool.footprints, pool.ground, strict=True))

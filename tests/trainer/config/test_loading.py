@@ -82,7 +82,7 @@ def test_the_gpu_preset_applies_to_every_environment(environment):
     assert (config.network, config.ppo.gamma) == (plain.network, plain.ppo.gamma)
 
 
-@pytest.mark.parametrize("environment", ["mech-duel", "mech-pack", "mech-company"])
+@pytest.mark.parametrize("environment", ["mech-duel", "mech-duel-2", "mech-pack", "mech-company"])
 def test_the_gpu_preset_of_a_mech_game_plays_thousands_of_matches_and_as_many_updates(environment):
     plain, config = resolve(environment, None, []), resolve(environment, None, [], overlay="gpu")
     assert 4096 <= config.environment.num_envs <= 16384

@@ -45,3 +45,12 @@ class RewardWeights:
     win: float = 2.0
     gamma: float = 0.995
     own_share: float = 0.7
+
+
+_PRESET_WEIGHTS = {"mech-duel-2": RewardWeights(damage=0.4, hurt=0.2)}
+"""Weights that differ from the defaults; here all hit points of a mech are worth as much as in `mech-duel`."""
+
+
+def preset_weights(preset: str) -> RewardWeights:
+    """Return the reward weights of a preset."""
+    return _PRESET_WEIGHTS.get(preset, RewardWeights())

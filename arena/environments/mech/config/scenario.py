@@ -1,7 +1,7 @@
 """Compositions: the presets, and any other teams and maps. Torch- and Warp-free."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from arena.environments.mech.config.chassis import CLASSES, MechClass
@@ -11,15 +11,17 @@ from arena.environments.mech.config.constants import (
     SPAWN_DISTANCE_RANGE,
     SPAWN_JITTER,
     SPAWN_PITCH,
-    ZONE_GOAL_SHARE,
     ZONE_RADIUS,
     ZONE_RADIUS_RANGE,
 )
+from arena.environments.mech.config.rules import STANDARD_RULES, MechRules
+from arena.environments.mech.config.weapons import WEAPONS, Weapon
 from arena.errors import ArenaError
 
 MAX_CONTACTS = 20
 MAX_TEAM = 32
 MAP_SIDE_RANGE = (40, 200)
+_WEAPON_NAMES = tuple(weapon.name for weapon in WEAPONS)
 
 
 class Terrain(StrEnum):
@@ -53,6 +55,7 @@ class MechConfig:
         limit_s: Time limit in seconds; a whole number of decisions.
         terrain: Open ground, or hills, walls, water, lava, debris, foliage and glass.
         observation_mode: Partial: limited by sensors and sight. Full: all living mechs are observed exactly.
+        rules: Rules in which this composition differs from others.
 
     Raises:
         CompositionError: A class is unknown, or the teams do not fit the map; the message contains valid values.
@@ -64,12 +67,14 @@ class MechConfig:
     limit_s: float
     terrain: Terrain = Terrain.BROKEN
     observation_mode: ObservationMode = ObservationMode.PARTIAL
+    rules: MechRules = STANDARD_RULES
 
     def __post_init__(self) -> None:
         self._require_teams()
         for field, known in (("terrain", Terrain), ("observation_mode", ObservationMode)):
             self._require_member(field, known)
         self._require_room()
+        self._require_rules()
 
     def _require_teams(self) -> None:
         for pack in self.packs:
@@ -105,6 +110,21 @@ class MechConfig:
                 f"{needed} or more, or smaller teams"
             )
 
+    def _require_rules(self) -> None:
+        rules = self.rules
+        for field in ("hp_factor", "zone_goal_share", "speed_spread", "heat_spread"):
+            value, may_be_zero = getattr(rules, field), field.endswith("spread")
+            if not (value > 0.0 or (may_be_zero and value == 0.0)) or value == math.inf:
+                rule = "a number of at least 0" if may_be_zero else "a positive number"
+                raise CompositionError(f"{self.name}: rules.{field} {value}: give {rule}")
+        for weapon, damage in rules.damage:
+            if weapon not in _WEAPON_NAMES:
+                raise CompositionError(
+                    f"{self.name}: rules.damage of {weapon!r}: give one of {', '.join(_WEAPON_NAMES)}"
+                )
+            if not 0.0 <= damage < math.inf:
+                raise CompositionError(f"{self.name}: rules.damage {damage} of {weapon}: give a number of at least 0")
+
     def _needed_side(self) -> int:
         """Smallest map that contains the outermost formation and keeps the innermost one outside the largest zone."""
         rows = math.ceil(len(self.team) / SPAWN_COLUMNS)
@@ -122,7 +142,17 @@ class MechConfig:
     @property
     def team(self) -> tuple[MechClass, ...]:
         """Class of every mech of a side, pack by pack."""
-        return tuple(CLASSES[name] for pack in self.packs for name in pack)
+        return tuple(self._class_of(name) for pack in self.packs for name in pack)
+
+    def _class_of(self, name: str) -> MechClass:
+        mech, factor = CLASSES[name], self.rules.hp_factor
+        return replace(mech, hp=factor * mech.hp, leg_hp=factor * mech.leg_hp)
+
+    @property
+    def weapons(self) -> tuple[Weapon, ...]:
+        """All weapons with a target, in the order of WEAPONS."""
+        damage = dict(self.rules.damage)
+        return tuple(replace(weapon, damage=damage.get(weapon.name, weapon.damage)) for weapon in WEAPONS)
 
     @property
     def pack_of(self) -> tuple[int, ...]:
@@ -148,15 +178,26 @@ class MechConfig:
     @property
     def zone_goal_s(self) -> float:
         """Zone seconds that win."""
-        return ZONE_GOAL_SHARE * self.limit_s
+        return self.rules.zone_goal_share * self.limit_s
 
 
 PACK = ("heavy", "medium", "medium", "light", "scout")
+
+LONG_DUEL = MechRules(
+    hp_factor=2.5,
+    damage=(("laser", 20.0), ("autocannon", 5.0)),
+    zone_goal_share=0.35,
+    zone_breaks_ties=True,
+    speed_spread=0.03,
+    heat_spread=0.1,
+)
+"""Rules of `mech-duel-2`: long enough for heat, distance and the zone to matter; moving and hot shooters aim worse."""
 
 PRESETS = {
     config.name: config
     for config in (
         MechConfig("mech-duel", (("medium",),), map_side=40, limit_s=60.0, terrain=Terrain.OPEN),
+        MechConfig("mech-duel-2", (("medium",),), map_side=40, limit_s=60.0, terrain=Terrain.OPEN, rules=LONG_DUEL),
         MechConfig("mech-pack", (PACK,), map_side=60, limit_s=60.0),
         MechConfig("mech-company", (PACK, PACK), map_side=100, limit_s=125.0),
     )

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Any
 
 from arena.environments.mech.config import constants
+from arena.environments.mech.config.rules import STANDARD_RULES
 from arena.environments.mech.config.scenario import MechConfig
-from arena.environments.mech.config.weapons import LOADOUTS, SMOKE, WEAPONS
+from arena.environments.mech.config.weapons import LOADOUTS, SMOKE
 
 STABLE_KEYS: Mapping[str, str] = MappingProxyType({})
 """Key of a constant or field that was renamed, by its new name in lower case; all others are hashed by their name."""
@@ -27,10 +28,13 @@ def covered_rules(config: MechConfig, *, maps_edition: int, features: Sequence[S
         maps_edition: Edition of the maps.
         features: Names of the observed features, in their order, by block.
     """
+    composition = asdict(config, dict_factory=_keyed)
+    if config.rules == STANDARD_RULES:
+        del composition["rules"]  # signatures are older than these rules
     return {
-        "config": asdict(config, dict_factory=_keyed),
+        "config": composition,
         "classes": {mech.name: asdict(mech, dict_factory=_keyed) for mech in config.team},
-        "weapons": [asdict(weapon, dict_factory=_keyed) for weapon in (*WEAPONS, SMOKE)],
+        "weapons": [asdict(weapon, dict_factory=_keyed) for weapon in (*config.weapons, SMOKE)],
         "loadouts": LOADOUTS,
         "rules": _keyed([item for item in vars(constants).items() if item[0].isupper()]),
         "maps_edition": maps_edition,

@@ -133,16 +133,17 @@ def describe_hulls(config: MechConfig, footprints: tuple[int, ...], device: torc
     return Struct(Hulls, {name: _row(column, types[name].dtype, device) for name, column in columns.items()})
 
 
-def describe_arms(device: torch.device) -> Struct:
+def describe_arms(config: MechConfig, device: torch.device) -> Struct:
     """Constant rows of the weapons."""
+    weapons = config.weapons
     columns = {
-        "timer": [TIMERS.index(weapon.timer) for weapon in WEAPONS],
-        "stability_damage": [weapon.shake for weapon in WEAPONS],
-        "half_arc_cosine": [math.cos(weapon.half_arc_rad) for weapon in WEAPONS],
+        "timer": [TIMERS.index(weapon.timer) for weapon in weapons],
+        "stability_damage": [weapon.shake for weapon in weapons],
+        "half_arc_cosine": [math.cos(weapon.half_arc_rad) for weapon in weapons],
     }
     types = array_types(Arms)
     for name in types.keys() - columns.keys():
-        columns[name] = [getattr(weapon, name) for weapon in WEAPONS]
+        columns[name] = [getattr(weapon, name) for weapon in weapons]
     return Struct(Arms, {name: _row(column, types[name].dtype, device) for name, column in columns.items()})
 
 
@@ -184,6 +185,9 @@ def describe_field(config: MechConfig, spec: EnvironmentSpec, weights: RewardWei
         has_ewar="ewar" in heads,
         has_comms="comm" in heads,
         gamma=weights.gamma,
+        zone_breaks_ties=config.rules.zone_breaks_ties,
+        speed_spread=config.rules.speed_spread,
+        heat_spread=config.rules.heat_spread,
         **{f"column_{name}": column for name, column in columns.items()},
     )
 

@@ -125,6 +125,12 @@ class Field:
     column_pack_mask: wp.int32
     column_comms: wp.int32
     column_local_map: wp.int32
+    zone_breaks_ties: wp.bool
+    """Whether zone seconds decide a match in which both sides fall at once."""
+    speed_spread: wp.float32
+    """Largest error of aim in radians for every m/s of the shooter."""
+    heat_spread: wp.float32
+    """The same at full heat."""
     gamma: wp.float32
     weights: wp.array[wp.float32]
     """One for every reward component."""

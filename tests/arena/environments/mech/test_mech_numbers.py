@@ -141,6 +141,7 @@ def test_presets_are_as_they_were_set():
     assert PACK == ("heavy", "medium", "medium", "light", "scout")
     assert {name: (each.packs, each.map_side, each.limit_s, each.terrain) for name, each in PRESETS.items()} == {
         "mech-duel": ((("medium",),), 40, 60.0, Terrain.OPEN),
+        "mech-duel-2": ((("medium",),), 40, 60.0, Terrain.OPEN),
         "mech-pack": ((PACK,), 60, 60.0, Terrain.BROKEN),
         "mech-company": ((PACK, PACK), 100, 125.0, Terrain.BROKEN),
     }

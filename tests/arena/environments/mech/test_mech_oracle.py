@@ -27,6 +27,7 @@ COMPOSITIONS = {
 }
 SCALE = {
     "mech-duel": (3, 200),
+    "mech-duel-2": (3, 200),
     "mech-pack": (1, 200),
     "mech-company": (1, 200),
     "uneven": (3, 50),
@@ -93,7 +94,7 @@ def test_oracle_fights_cover_all_rules(tallies: dict[str, Tally]):
     seen = sum((tally.seen for tally in tallies.values()), Counter())
     rare = (
         *("elimination", "time", "deaths", "wrecks", "falls", "stands up", "shut down", "suppressed", "assists"),
-        *("downed missiles", "airborne", "ceiling", "friendly fire", "splash"),
+        *("downed missiles", "airborne", "ceiling", "friendly fire", "splash", "shot beside"),
         *("lock by sight alone", "focus", "gun's focus", "rear hit", "leg hit"),
         *("laser hits", "flamer hits", "painter hits", "missile hits", "gauss hits", "autocannon hits"),
         *("bump", "bump into a wreck", "wall", "cloud takes an old one's place", "legged"),
@@ -101,7 +102,7 @@ def test_oracle_fights_cover_all_rules(tallies: dict[str, Tally]):
     assert {what: seen[what] for what in rare if not seen[what]} == {}
 
 
-@pytest.mark.parametrize("name", ["mech-duel", "mech-pack"])
+@pytest.mark.parametrize("name", ["mech-duel", "mech-duel-2", "mech-pack"])
 def test_batch_stays_with_an_oracle_that_knows_only_seed_and_actions(name: str):
     env, world = make(name, 2)
     env.arrays["maps"].fill_(4)

@@ -12,7 +12,12 @@ from arena.environments.mech.observation_spec import declare_preset
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("mech-duel", "bac99271b070d516"), ("mech-pack", "d44101dae4594315"), ("mech-company", "1769a673c2a34eef")],
+    [
+        ("mech-duel", "bac99271b070d516"),
+        ("mech-duel-2", "f79b8fa5064c9f79"),
+        ("mech-pack", "d44101dae4594315"),
+        ("mech-company", "1769a673c2a34eef"),
+    ],
 )
 def test_presets_have_the_signatures_of_their_ratings_and_checkpoints(name, expected):
     """A rename that changes one needs a row in `STABLE_KEYS`; a new rule needs new numbers here."""
