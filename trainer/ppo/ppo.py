@@ -32,10 +32,10 @@ from torch import Tensor
 from arena.errors import ArenaError
 from arena.policies import ActorCritic
 from arena.policies.nn.actor_critic import PolicyOutput
+from trainer.compiled import CompiledOrEager, compile_graph
 from trainer.config.algorithm import CompileBackend, Precision
 from trainer.config.schema import OptimizerSettings, PPOSettings
 from trainer.errors import NonFiniteLossError
-from trainer.ppo.compiled import CompiledOrEager, compile_graph
 from trainer.ppo.diagnostics import head_gradients, state_drift
 from trainer.ppo.extra_losses import load_extra_losses
 from trainer.ppo.loss import LossCoefficients, LossOutput, PolicyEvaluation, PPOLoss

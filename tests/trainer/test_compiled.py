@@ -9,9 +9,9 @@ import pytest
 import torch
 from refused import assert_names
 
-from trainer.ppo.compiled import CompiledOrEager, compile_graph
+from trainer.compiled import CompiledOrEager, compile_graph
 
-COMPARE = Path(__file__).parents[2] / "support" / "compiled_update.py"
+COMPARE = Path(__file__).parents[1] / "support" / "compiled_update.py"
 
 
 @pytest.mark.integration
@@ -44,9 +44,9 @@ def test_too_many_graphs_fall_back_to_eager_with_one_warning(caplog):
         found = [float(compiled(one, times)) for times in range(6)]
     assert found == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
     assert compiled.fell_back
-    assert [
-        "2 graphs" in record.getMessage() for record in caplog.records if record.name == "trainer.ppo.compiled"
-    ] == [True]
+    assert ["2 graphs" in record.getMessage() for record in caplog.records if record.name == "trainer.compiled"] == [
+        True
+    ]
 
 
 def test_update_falls_back_to_eager_if_the_backend_fails(play, never, monkeypatch, caplog):
