@@ -5,6 +5,7 @@ head, and the option's index for a categorical head. Storing the value before ta
 even in saturation.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -108,7 +109,13 @@ class ActionLayout:
 
         Normal for gaussian heads, logistic for bernoulli heads and Gumbel for categorical heads.
         """
-        return torch.cat([_noise(part.head, shape, rng) for part in self.parts], dim=-1)
+        return torch.cat([each for run in self._runs_of_kinds for each in _noise(run, shape, rng)], dim=-1)
+
+    @cached_property
+    def _runs_of_kinds(self) -> tuple[tuple[ActionHead, ...], ...]:
+        """Neighbouring heads whose noise is drawn together: gaussian heads one by one, all others in one run."""
+        runs = itertools.groupby(enumerate(self.heads), lambda item: item[0] if _is_gaussian(item[1]) else -1)
+        return tuple(tuple(head for _, head in run) for _, run in runs)
 
     def draw_entropy_noise(self, shape: Sequence[int], rng: torch.Generator) -> Float[Tensor, "... G"]:
         """Sample the standard normal noise of the entropy estimate, on the generator's device."""
@@ -132,14 +139,10 @@ class ActionLayout:
     ) -> Float[Tensor, "... A"]:
         """Sample raw actions by reparameterisation; masked switches stay off, illegal options are never sampled."""
         noisy = torch.addcmul(parameters.float(), noise, scale)
-        if self._all_gaussian:
+        if all(head.kind is HeadKind.GAUSSIAN for head in self.heads):
             return noisy
         chosen = [_decide(part, noisy[..., part.parameters], mask[..., part.mask]) for part in self.parts]
         return torch.cat(chosen, dim=-1)
-
-    @cached_property
-    def _all_gaussian(self) -> bool:
-        return all(head.kind is HeadKind.GAUSSIAN for head in self.heads)
 
     def head_has_choice(self, mask: Bool[Tensor, "... M"]) -> Bool[Tensor, "... heads"]:
         """Whether a head has a choice: an unmasked dimension or switch, or at least two legal options."""
@@ -300,15 +303,25 @@ def _is_masked_categorical(head: ActionHead) -> bool:
     return head.masked and head.kind is HeadKind.CATEGORICAL
 
 
-def _noise(head: ActionHead, shape: Sequence[int], rng: torch.Generator) -> Tensor:
-    if head.kind is HeadKind.GAUSSIAN:
-        return torch.randn(*shape, head.size, generator=rng, device=rng.device)
-    chance = torch.rand(*shape, head.size, generator=rng, device=rng.device).clamp_(min=MIN_UNIFORM)
-    if head.kind is HeadKind.BERNOULLI:
-        # The logit of a uniform number is logistic.
-        return chance.logit_()
-    # -ln(-ln u) of a uniform number u is Gumbel. The clamp keeps both logarithms finite.
-    return chance.log_().neg_().log_().neg_()
+def _is_gaussian(head: ActionHead) -> bool:
+    return head.kind is HeadKind.GAUSSIAN
+
+
+def _noise(heads: Sequence[ActionHead], shape: Sequence[int], rng: torch.Generator) -> list[Tensor]:
+    """Draw the noise of one gaussian head, or of neighbouring other heads, whose uniform numbers are drawn at once."""
+    if _is_gaussian(heads[0]):
+        return [torch.randn(*shape, heads[0].size, generator=rng, device=rng.device)]
+    sizes = [math.prod(shape) * head.size for head in heads]
+    chance = torch.rand(sum(sizes), generator=rng, device=rng.device).clamp_(min=MIN_UNIFORM)
+    kinds = itertools.groupby(zip(heads, sizes, strict=True), lambda item: item[0].kind)
+    totals = [(kind, sum(size for _, size in run)) for kind, run in kinds]
+    for (kind, _), run in zip(totals, torch.split(chance, [total for _, total in totals]), strict=True):
+        if kind is HeadKind.BERNOULLI:
+            run.logit_()  # the logit of a uniform number is logistic
+        else:
+            # -ln(-ln u) of a uniform number u is Gumbel. The clamp keeps both logarithms finite.
+            run.log_().neg_().log_().neg_()
+    return [each.view(*shape, head.size) for head, each in zip(heads, torch.split(chance, sizes), strict=True)]
 
 
 def _decide(part: HeadSlices, noisy: Tensor, mask: Tensor) -> Tensor:
