@@ -165,7 +165,7 @@ def as_opponents(scene: BattleSetup, policies: Sequence[Policy]) -> Callable[[],
     active = torch.ones(shape, dtype=torch.bool)
     seen = Observation(torch.randn(*shape, spec.observation_size), masks, active)
     starts = torch.rand(num_envs) < 0.01
-    return lambda: opponents.act(seen, starts, scene.rng)
+    return lambda: opponents.act(seen, starts, scene.rng).by_head()
 
 
 class Exported(torch.nn.Module):

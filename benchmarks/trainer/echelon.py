@@ -16,10 +16,12 @@ from itertools import cycle
 
 import torch
 
+from arena.environments.base import Observation
 from benchmarks.peers.workload import Workload, serve
 from benchmarks.trainer.flops import matmul_bound
 from benchmarks.trainer.trainers import VARIANTS
 from trainer.config.loading import resolve
+from trainer.opponents.agent_index import AgentIndex
 from trainer.rollout.actor import RolloutActor
 from trainer.rollout.buffer import RolloutBuffer
 from trainer.runtime.benchmark.bench import Bench
@@ -56,15 +58,19 @@ class Echelon:
             RolloutBuffer.allocate(network, steps=chunk, rows=rows, bptt_horizon=chunk),
             RolloutActor(network, rows),
         )
-        rollout.active.fill_(True)
-        rollout.observation.normal_()
+        spec = self._bench.collector.workers[0].environment.spec
+        agents, seen = AgentIndex(spec, rows, torch.device("cpu")).learner, (rows, spec.num_agents)
+        masks = {head.name: torch.ones(*seen, head.size, dtype=torch.bool) for head in spec.heads if head.masked}
+        active = torch.ones(seen, dtype=torch.bool)
+        observation = Observation(torch.randn(*seen, spec.observation_size), masks, active)
+        starts = torch.zeros(rows, dtype=torch.bool)
         rng, places = torch.Generator().manual_seed(0), cycle(range(chunk))
 
         def step() -> None:
             place = next(places)
             if place == 0:
                 acting.begin_chunk(rollout, 0, rng)
-            acting.act(rollout, place)
+            acting.act(rollout, place, agents, observation, starts)
             if place == chunk - 1:
                 acting.finish_chunk(rollout, 0)
 

@@ -1,4 +1,4 @@
-"""Learns with and without compilation, in a process where nobody checks shapes; prints what must be the same.
+"""Acts and learns with and without compilation, in a process where nobody checks shapes; prints what must be the same.
 
 Arguments: the backend, and units of the cores that are tried.
 """
@@ -9,6 +9,7 @@ from itertools import product
 
 import torch
 
+from arena.policies.ensemble import ensemble
 from trainer.config.loading import resolve
 from trainer.ppo.ppo import PPO
 from trainer.runtime.benchmark.bench import SYNTHETIC, Bench, SyntheticSpec
@@ -35,6 +36,7 @@ def main() -> None:
     backend, *sizes = sys.argv[1:]
     torch.set_num_threads(1)
     PPO._native_loss = lambda ppo: None  # the plain loss is compiled
+    ensemble.make_native_backend = lambda *_: None  # as are plain decisions
     answers = {}
     for environment, units in product((SYNTHETIC, "mech-pack"), sizes):
         torch._dynamo.reset()
@@ -42,6 +44,7 @@ def main() -> None:
         plain, compiled = one.learner.tensors(), other.learner.tensors()
         answers[f"{environment} {units}"] = {
             "fell_back": other.learner.ppo._compute_loss.fell_back,
+            "decisions_fell_back": other.collector.workers[0].actor._decide.fell_back,
             "same_keys": list(plain) == list(compiled),
             "furthest": max(float((plain[name].double() - compiled[name].double()).abs().max()) for name in plain),
             "same_figures": figures.keys() == again.keys(),

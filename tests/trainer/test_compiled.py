@@ -16,7 +16,7 @@ COMPARE = Path(__file__).parents[1] / "support" / "compiled_update.py"
 
 @pytest.mark.integration
 @pytest.mark.holds("G10", "I6")
-def test_loss_compiles_without_graph_breaks_and_with_the_same_result():
+def test_loss_and_decisions_compile_without_graph_breaks_and_with_the_same_result():
     # The tracer reads the gradient of the core's output and hides the warning, but not if it is an error.
     warnings = ["error::UserWarning", "ignore:The .grad attribute of a Tensor:UserWarning"]
     options = [word for each in warnings for word in ("-W", each)]
@@ -27,6 +27,7 @@ def test_loss_compiles_without_graph_breaks_and_with_the_same_result():
     assert set(found["answers"]) == {"synthetic 16", "synthetic 64", "mech-pack 16", "mech-pack 64"}
     for answer in found["answers"].values():
         assert not answer["fell_back"]
+        assert not answer["decisions_fell_back"]
         assert answer["same_keys"]
         assert answer["same_figures"]
         assert answer["furthest"] < 1e-6
@@ -47,6 +48,17 @@ def test_too_many_graphs_fall_back_to_eager_with_one_warning(caplog):
     assert ["2 graphs" in record.getMessage() for record in caplog.records if record.name == "trainer.compiled"] == [
         True
     ]
+
+
+def test_function_that_is_no_single_graph_falls_back_to_eager(caplog):
+    def double(tensor):
+        torch._dynamo.graph_break()
+        return tensor * 2.0
+
+    compiled = CompiledOrEager(compile_graph(double, "eager"), "eager", double, "decisions")
+    assert float(compiled(torch.ones(()))) == 2.0
+    assert compiled.fell_back
+    assert_names(caplog.text, "ppo.compile", "Unsupported", "decisions")
 
 
 def test_update_falls_back_to_eager_if_the_backend_fails(play, never, monkeypatch, caplog):

@@ -76,7 +76,7 @@ class RolloutSettings(StrictModel):
 
 
 class CompileBackend(StrEnum):
-    """How the update's network, without its recurrent core, and loss are compiled."""
+    """How the learner's decisions and its update are compiled."""
 
     AUTO = "auto"
     NONE = "none"
@@ -85,11 +85,11 @@ class CompileBackend(StrEnum):
     AOT_EAGER = "aot_eager"
     EAGER = "eager"
 
-    def for_device(self, device_type: str) -> "CompileBackend":
-        """Return the backend on a type of device: `auto` is inductor on a GPU, and none on a CPU."""
+    def for_device(self, device: str) -> "CompileBackend":
+        """Return the backend on a device, such as cuda:1: `auto` is inductor on a GPU, and none on a CPU."""
         if self is not CompileBackend.AUTO:
             return self
-        return CompileBackend.NONE if device_type == "cpu" else CompileBackend.INDUCTOR
+        return CompileBackend.NONE if device == "cpu" else CompileBackend.INDUCTOR
 
 
 class AlgorithmSettings(StrictModel):
@@ -160,8 +160,8 @@ class PPOSettings(StrictModel):
     """Decisions per forward and backward pass; gradients accumulate over a minibatch. 0 chooses: as many as a CPU's
     caches hold, and whole minibatches on a GPU."""
     compile: CompileBackend = Field(CompileBackend.AUTO)
-    """Backend of torch.compile for the update's encoders, heads and loss, but not for its recurrent core; or none. auto
-    is inductor on a GPU and none on a CPU."""
+    """Backend of torch.compile for the update's encoders, heads and loss, but not for its recurrent core, and for the
+    learner's decisions without native code; or none. auto is inductor on a GPU and none on a CPU."""
     nonfinite_limit: int = Field(10, ge=1)
     """End the run after this many consecutive updates with NaN or infinity."""
 

@@ -122,6 +122,7 @@ class Follower:
             self_play=config.environment.self_play_rows,
             device_cache_bytes=config.league.device_cache_bytes,
             process_group=ranks,
+            compile_backend=config.ppo.compile.for_device(config.run.device),
         )
 
     def run(self) -> None:

@@ -13,12 +13,12 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from arena.environments.base import Actions, Observation
+from arena.environments.base import Observation
 from arena.policies import ActorCritic, NetworkPolicy, Policy, RecurrentState, State
 from arena.policies.ensemble.ensemble import NativeBinding, PolicyEnsemble, RowAssignment, stacking_key
 from arena.policies.ensemble.native_step import ObservationView
 from arena.policies.onnx.policy import OnnxBatch, OnnxPolicy
-from trainer.opponents.agent_index import AgentRows
+from trainer.opponents.agent_index import AgentRows, JointActions
 from trainer.opponents.pool import SELF, Opponent
 
 INITIAL_SLOTS = 16
@@ -51,7 +51,7 @@ class ScriptedActor:
         """Do nothing: there are no weights."""
 
     def act(
-        self, rows: AgentRows, view: ObservationView, state: State, rng: torch.Generator, actions: Actions
+        self, rows: AgentRows, view: ObservationView, state: State, rng: torch.Generator, actions: JointActions
     ) -> State:
         """Choose the rows' actions and return the next recurrent state.
 
@@ -60,11 +60,11 @@ class ScriptedActor:
             view: Their observation; rows whose episode starts are reset before they act.
             state: Recurrent state of the rows.
             rng: Source of the action noise.
-            actions: Actions of all agents (E * N, ...); those of the rows are overwritten.
+            actions: Actions of all agents, where those of the rows are set.
         """
         observation, episode_start = _copy_rows(rows, view)
         chosen, next_state = self._policy.act(observation, state, episode_start, rng)
-        rows.scatter_actions(chosen, actions)
+        rows.scatter_actions(chosen, actions.heads_for(rows))
         return next_state
 
 
@@ -134,16 +134,17 @@ class StackedActor:
             self._copy_weights(self._live)
 
     def act(
-        self, rows: AgentRows, view: ObservationView, state: State, rng: torch.Generator, actions: Actions
+        self, rows: AgentRows, view: ObservationView, state: State, rng: torch.Generator, actions: JointActions
     ) -> State:
         """See `ScriptedActor.act`."""
         match self._binding:
             case NativeBinding() as native:
-                return self._ensemble.step_native(view, RecurrentState(*state), native, rng, actions)
+                heads = actions.heads_for(rows)
+                return self._ensemble.step_native(view, RecurrentState(*state), native, rng, heads)
             case RowAssignment() as assignment:
                 observation, episode_start = _copy_rows(rows, view)
-                chosen, next_state = self._ensemble.act(observation, state, episode_start, assignment, rng)
-                rows.scatter_actions(chosen, actions)
+                raw, next_state = self._ensemble.sample(observation, state, episode_start, assignment, rng)
+                actions.put_raw(rows, raw)
                 return next_state
 
     def _bind_rows(self, rows_each: int) -> None:

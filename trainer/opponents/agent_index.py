@@ -6,7 +6,7 @@ active, and their actions are dropped. In a self-play environment the learner ha
 environments follow after the first n rows of every environment.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from torch import Tensor
 from arena.environments import EnvironmentSpec, HeadKind
 from arena.environments.base import Actions, Observation
 from arena.policies.ensemble.native_step import ObservationView
+from arena.policies.nn.distributions import ActionLayout
 
 ACTION_TYPES = {HeadKind.GAUSSIAN: torch.float32, HeadKind.BERNOULLI: torch.bool, HeadKind.CATEGORICAL: torch.int64}
 """Dtype of an environment's actions by kind of head."""
@@ -80,10 +81,56 @@ class AgentRows:
     def scatter_actions(self, actions: Actions, out: Actions) -> None:
         """Write these rows' actions (r, ...) into those of all agents (E * N, ...)."""
         for name, action in actions.items():
-            if self.present_indices is None:
-                out[name].index_copy_(0, self.agents, action)
-            else:
-                out[name].index_copy_(0, self.agents[self.present_indices], action[self.present_indices])
+            self.scatter(action, out[name])
+
+    def scatter(self, per_row: Shaped[Tensor, "r ..."], out: Shaped[Tensor, "agents ..."]) -> None:
+        """Write one entry per row into those of all agents (E * N, ...); those of spare rows are dropped."""
+        if self.present_indices is None:
+            out.index_copy_(0, self.agents, per_row)
+        else:
+            out.index_copy_(0, self.agents[self.present_indices], per_row[self.present_indices])
+
+
+class JointActions:
+    """Actions of all agents (E * N, ...), collected from the policies that act for them.
+
+    Raw actions of networks are converted together: on a device, the launches of a conversion take longer than its work.
+
+    Args:
+        layout: Layout of the environments' heads.
+        zeros: Makes zero actions by head.
+        zero_raw: Makes zero raw actions.
+    """
+
+    def __init__(
+        self, layout: ActionLayout, zeros: Callable[[], dict[str, Tensor]], zero_raw: Callable[[], Tensor]
+    ) -> None:
+        self._layout, self._zeros, self._zero_raw = layout, zeros, zero_raw
+        self._heads: dict[str, Tensor] = {}
+        self._raw: Tensor | None = None
+        self._direct: list[AgentRows] = []
+
+    def put_raw(self, rows: AgentRows, raw: Float[Tensor, "r A"]) -> None:
+        """Set the raw actions of some rows."""
+        if self._raw is None:
+            self._raw = self._zero_raw()
+        rows.scatter(raw, self._raw)
+
+    def heads_for(self, rows: AgentRows) -> dict[str, Tensor]:
+        """Return the actions by head, for a policy that writes those of its rows itself."""
+        self._heads = self._heads or self._zeros()
+        self._direct.append(rows)
+        return self._heads
+
+    def by_head(self) -> dict[str, Tensor]:
+        """Return the actions by head; zeros for agents without an action."""
+        if self._raw is None:
+            return self._heads or self._zeros()
+        actions = dict(self._layout.to_actions(self._raw))
+        for rows in self._direct:
+            for name, action in actions.items():
+                rows.scatter(self._heads[name].index_select(0, rows.agents), action)
+        return actions
 
 
 class AgentIndex:
@@ -108,6 +155,7 @@ class AgentIndex:
         self, spec: EnvironmentSpec, num_envs: int, device: torch.device, self_play: Sequence[int] = ()
     ) -> None:
         self._spec, self._num_envs, self.device = spec, num_envs, device
+        self._layout = ActionLayout(spec.heads)
         self.agents_per_side, self.agents_per_env = max(spec.agents_per_side), spec.num_agents
         sides = [range(spec.num_agents)[spec.side(away)] for away in (False, True)]
         agents, dtypes, slots = num_envs * spec.num_agents, ACTION_TYPES, range(self.agents_per_side)
@@ -170,12 +218,18 @@ class AgentIndex:
         """Repeat a flag per environment for each of the learner's rows."""
         return torch.index_select(per_environment, 0, self.environment_of_row, out=out)
 
-    def empty_actions(self) -> dict[str, Tensor]:
-        """Zero actions of all agents (E * N, ...)."""
+    def collect_actions(self) -> JointActions:
+        """Return a new, empty set of all agents' actions."""
+        return JointActions(self._layout, self._zero_actions, self._zero_raw)
+
+    def _zero_actions(self) -> dict[str, Tensor]:
         return {
             name: torch.zeros(shape, dtype=dtype, device=self.device)
             for name, (shape, dtype) in self._action_shapes.items()
         }
+
+    def _zero_raw(self) -> Tensor:
+        return torch.zeros(self._num_envs * self._spec.num_agents, self._layout.raw_size, device=self.device)
 
     def unflatten(self, actions: Actions) -> dict[str, Tensor]:
         """Reshape actions from (E * N, ...) to (E, N, ...)."""

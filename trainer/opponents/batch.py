@@ -17,7 +17,7 @@ from torch import Tensor
 from arena.environments.base import Observation
 from arena.policies import State
 from trainer.opponents.actors import OpponentActor, group_key, make_actor
-from trainer.opponents.agent_index import AgentIndex, AgentRows
+from trainer.opponents.agent_index import AgentIndex, AgentRows, JointActions
 from trainer.opponents.pool import Opponent
 
 
@@ -78,11 +78,9 @@ class OpponentBatch:
         for group in self._groups.values():
             group.actor.refresh_weights()
 
-    def act(
-        self, observation: Observation, episode_start: Bool[Tensor, " E"], rng: torch.Generator
-    ) -> dict[str, Tensor]:
-        """Return actions of all agents (E * N, ...), with zeros for the learner's, and advance the recurrent state."""
-        actions = self._agents.empty_actions()
+    def act(self, observation: Observation, episode_start: Bool[Tensor, " E"], rng: torch.Generator) -> JointActions:
+        """Return actions of all agents, with zeros for the learner's, and advance the recurrent state."""
+        actions = self._agents.collect_actions()
         for group in self._groups.values():
             view = group.rows.view(observation, episode_start)
             group.state = group.actor.act(group.rows, view, group.state, rng, actions)

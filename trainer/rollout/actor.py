@@ -6,12 +6,15 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from arena.environments.base import Actions
+from arena.environments.base import Actions, Observation
 from arena.policies import ActorCritic, RecurrentState
 from arena.policies.ensemble.ensemble import LiveNetwork
 from arena.policies.ensemble.native_step import ActionNoise, NetworkOutputs, ObservationView, StepBuffers
 from arena.policies.nn.actor_critic import NetworkOutput
+from trainer.compiled import CompiledOrEager, compile_graph
+from trainer.config.algorithm import CompileBackend
 from trainer.errors import TrainerError
+from trainer.opponents.agent_index import AgentRows
 from trainer.rollout.buffer import RolloutBuffer
 
 
@@ -22,16 +25,25 @@ class RolloutActor:
     faster than one small one per step. The order of calls is `begin_chunk`, then `act` or `act_native` for each step
     of the chunk, then `finish_chunk`.
 
+    On a GPU, torch.compile fuses all that `act` does into a few kernels, because their launches take most of its time.
+
     Args:
         network: The learner's network. Call `refresh_weights` after every change of its weights.
         rows: R.
-        agents_per_env: N, of the environments whose observations `act_native` reads.
+        agents_per_env: N, of the environments whose observations are read.
+        compile_backend: Backend of torch.compile for `act`.
 
     Attributes:
         state: Recurrent state of the rows before the next step.
     """
 
-    def __init__(self, network: ActorCritic, rows: int, agents_per_env: int = 1) -> None:
+    def __init__(
+        self,
+        network: ActorCritic,
+        rows: int,
+        agents_per_env: int = 1,
+        compile_backend: CompileBackend = CompileBackend.NONE,
+    ) -> None:
         self._network, self._live = network, LiveNetwork(network)
         self._step, self._native_step = self._live.step_for(rows), self._live.native_step_for(rows, agents_per_env)
         self._scale = network.layout.noise_scale(network.log_std.detach())
@@ -41,6 +53,10 @@ class RolloutActor:
         self._native_outputs: Float[Tensor, "L R _"] = torch.empty(0)
         self._native_states: Sequence[RecurrentState] = ()
         self.state = network.initial_state(rows)
+        self._decide = self._plain_decision
+        if compile_backend is not CompileBackend.NONE and self._native_step is None:
+            compiled = compile_graph(self._plain_decision, compile_backend.value)
+            self._decide = CompiledOrEager(compiled, compile_backend.value, self._plain_decision, "decisions")
 
     @torch.inference_mode()
     def refresh_weights(self) -> None:
@@ -62,14 +78,50 @@ class RolloutActor:
             self._native_states = [RecurrentState(*(torch.empty_like(part) for part in self.state)) for _ in range(2)]
 
     @torch.inference_mode()
-    def act(self, buffer: RolloutBuffer, t: int) -> Float[Tensor, "R A"]:
-        """Sample raw actions for the observations that the buffer holds at step t, and store them there."""
+    def act(
+        self,
+        buffer: RolloutBuffer,
+        t: int,
+        rows: AgentRows,
+        observation: Observation,
+        episode_start: Bool[Tensor, " E"],
+    ) -> Float[Tensor, "R A"]:
+        """Store the rows' observation at step t, sample raw actions, and store and return these, too.
+
+        Args:
+            buffer: The rollout.
+            t: Step.
+            rows: Agents of the rows.
+            observation: Observation of all agents.
+            episode_start: Environments whose observation starts an episode.
+        """
         index = t % buffer.bptt_horizon
-        step, noise = self._step_buffers[index], self._noise[index]
-        output = self._step(step.observation, self.state, step.episode_start, step.active)
+        noise = ActionNoise(self._noise[index], self._scale)
+        step = self._step_buffers[index]
+        output = self._decide(rows, observation, episode_start, self.state, noise, step)
         self._outputs.append(output)
         self.state = output.state
-        return step.raw.copy_(self._network.layout.sample_with_noise(output.parameters, noise, self._scale, step.mask))
+        return step.raw
+
+    def _plain_decision(
+        self,
+        rows: AgentRows,
+        observation: Observation,
+        episode_start: Bool[Tensor, " E"],
+        state: RecurrentState,
+        noise: ActionNoise,
+        step: StepBuffers,
+    ) -> NetworkOutput:
+        """Decide in PyTorch; nothing in it waits for the device, and a second call has the same result."""
+        layout = self._network.layout
+        rows.gather(observation.values, out=step.observation)
+        rows.gather_active(observation, out=step.active)
+        if layout.mask_size:
+            rows.gather(layout.pack_masks(observation), out=step.mask)
+        torch.index_select(episode_start, 0, rows.environments, out=step.episode_start)
+        output = self._step(step.observation, state, step.episode_start, step.active)
+        step.raw.copy_(layout.sample_with_noise(output.parameters, noise.noise, noise.scale, step.mask))
+        return output
 
     @property
     def has_native_step(self) -> bool:

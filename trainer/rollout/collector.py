@@ -14,6 +14,7 @@ import torch
 
 from arena.environments.base import Environment
 from arena.policies import ActorCritic
+from trainer.config.algorithm import CompileBackend
 from trainer.opponents.assignment import MatchAssignment
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup, any_of
 from trainer.rollout.buffer import RolloutBuffer
@@ -76,6 +77,7 @@ class RolloutCollector:
         self_play: Numbers of the environments where the learner plays both sides.
         device_cache_bytes: Weights that stay on the device for opponents that are not playing.
         process_group: Ranks of the learner, each with its own environments.
+        compile_backend: Backend of torch.compile for the learner's decisions, where there is no native code for them.
 
     Attributes:
         workers: One vector worker per batch.
@@ -92,13 +94,21 @@ class RolloutCollector:
         self_play: Set[int],
         device_cache_bytes: int,
         process_group: ProcessGroup = SINGLE_PROCESS,
+        compile_backend: CompileBackend = CompileBackend.NONE,
     ) -> None:
         self._match_source, self._on_match, self._rng = match_source, on_match, rng
         self._process_group, self._device = process_group, network.observation_mean.device
         self.workers: list[VectorWorker] = []
         num_envs, cache_bytes = 0, device_cache_bytes // len(environments)
         for env in environments:
-            worker = VectorWorker(env, network, first=num_envs, self_play=self_play, device_cache_bytes=cache_bytes)
+            worker = VectorWorker(
+                env,
+                network,
+                first=num_envs,
+                self_play=self_play,
+                device_cache_bytes=cache_bytes,
+                compile_backend=compile_backend,
+            )
             self.workers.append(worker)
             num_envs += env.num_envs
         self._pipelined = len(self.workers) > 1 and all(worker.is_async for worker in self.workers)

@@ -1,7 +1,7 @@
 """Vector worker: steps one batch of environments and writes every observation, action and reward into the buffer.
 
-Observations: `send` stores the current observation (`RolloutActor.act_native`, or `_store_observation`), lets opponents
-and learner act on it, and passes the actions on. `receive` steps the environment, stores rewards and endings, and holds
+Observations: `send` lets opponents and learner act on the current observation, which `RolloutActor` stores, and passes
+the actions on. `receive` steps the environment, stores rewards and endings, and holds
 the next observation together with `episode_start`, by which learner and opponents reset their recurrent states.
 """
 
@@ -18,6 +18,7 @@ from arena.environments import EnvironmentSpec
 from arena.environments.base import Actions, AwaitedEnvironment, Environment, Observation, StepResult, supports
 from arena.environments.guards import forbid_exit, require_finite
 from arena.policies import ActorCritic, RecurrentState
+from trainer.config.algorithm import CompileBackend
 from trainer.errors import EnvironmentFaultError
 from trainer.opponents.agent_index import AgentIndex
 from trainer.opponents.batch import OpponentBatch
@@ -77,6 +78,7 @@ class VectorWorker:
         first: Number of the first environment within the run. Within this class environments are numbered from 0.
         self_play: Numbers, within the run, of the environments where the learner plays both sides.
         device_cache_bytes: Weights that stay on the device for opponents that are not playing.
+        compile_backend: Backend of torch.compile for the learner's decisions.
 
     Attributes:
         agents: Sides of the learner and its opponents.
@@ -94,12 +96,13 @@ class VectorWorker:
         first: int,
         self_play: Set[int],
         device_cache_bytes: int,
+        compile_backend: CompileBackend = CompileBackend.NONE,
     ) -> None:
         self.environment, self.first, self._layout = environment, first, network.layout
         self._async_environment = environment if supports(environment, AwaitedEnvironment) else None
         self._self_play = [row for row in range(environment.num_envs) if first + row in self_play]
         self.agents = AgentIndex(environment.spec, environment.num_envs, environment.device, self._self_play)
-        self.actor = RolloutActor(network, self.agents.rows, environment.spec.num_agents)
+        self.actor = RolloutActor(network, self.agents.rows, environment.spec.num_agents, compile_backend)
         self.opponents = OpponentBatch(self.agents, device_cache_bytes)
         self.returns = EpisodeReturns(environment, self.agents)
         self._shapes = _Shapes.from_spec(environment.spec, environment.num_envs)
@@ -155,13 +158,14 @@ class VectorWorker:
             self._clear_endings(buffer, chunk)
             self.actor.begin_chunk(buffer, chunk, rng)
         actions = self.opponents.act(self._observation, self._episode_start, rng)
+        learner = self.agents.learner
         if self.actor.has_native_step:
-            view = self.agents.learner.view(self._observation, self._episode_start)
-            self.actor.act_native(buffer, t, view, actions)
+            view = learner.view(self._observation, self._episode_start)
+            self.actor.act_native(buffer, t, view, actions.heads_for(learner))
         else:
-            self._store_observation(buffer, t)
-            self.agents.learner.scatter_actions(self._layout.to_actions(self.actor.act(buffer, t)), actions)
-        self._actions = self.agents.unflatten(actions)
+            raw = self.actor.act(buffer, t, learner, self._observation, self._episode_start)
+            actions.put_raw(learner, raw)
+        self._actions = self.agents.unflatten(actions.by_head())
         if self._async_environment is not None:
             self._async_environment.send(self._actions)
 
@@ -212,14 +216,6 @@ class VectorWorker:
         steps = slice(chunk * buffer.bptt_horizon, (chunk + 1) * buffer.bptt_horizon)
         for field in (buffer.terminated, buffer.truncated, buffer.final_value):
             field[steps].zero_()
-
-    def _store_observation(self, buffer: RolloutBuffer, t: int) -> None:
-        learner, observation = self.agents.learner, self._observation
-        learner.gather(observation.values, out=buffer.observation[t])
-        learner.gather_active(observation, out=buffer.active[t])
-        if self._layout.mask_size:
-            learner.gather(self._layout.pack_masks(observation), out=buffer.action_mask[t])
-        self.agents.expand_to_rows(self._episode_start, out=buffer.episode_start[t])
 
     def _store_step(self, buffer: RolloutBuffer, t: int, step: StepResult) -> None:
         self._check_shape("reward", step.reward, self._shapes.agents)

@@ -34,7 +34,7 @@ class RunEstimate:
         samples_per_minibatch: Samples of one optimiser step if all agents are active.
         optimizer_steps_per_update: Upper limit; the KL stop may end an update sooner.
         updates: Number of updates until `goal`.
-        compile_backend: Backend of torch.compile that the update uses on this device.
+        compile_backend: Backend of torch.compile on this device, for decisions and updates.
         goal: The setting that ends the run or, if it has no end, its schedules.
         decisions_ahead: Effective horizon of an advantage, in decisions.
         memory_bytes: Peak memory by part.
@@ -114,7 +114,7 @@ def estimate_run(config: TrainerConfig, ranks: int = 1) -> RunEstimate:
         optimizer_steps_per_update=ppo.update_epochs * ppo.num_minibatches,
         # Rounded up: the last update may exceed the goal.
         updates=-(-(config.run.total_timesteps or config.schedules.horizon_steps) // env_steps),
-        compile_backend=ppo.compile.for_device(torch.device(config.run.device).type).value,
+        compile_backend=ppo.compile.for_device(config.run.device).value,
         goal=goal,
         decisions_ahead=effective_horizon(ppo.gamma, ppo.gae_lambda),
         memory_bytes=memory.parts,
@@ -136,7 +136,7 @@ def print_estimate(estimate: RunEstimate, console: Console) -> None:
         "samples per minibatch": f"{estimate.samples_per_minibatch:,}",
         "optimiser steps per update": f"{estimate.optimizer_steps_per_update:,} at most",
         f"updates until {estimate.goal}": f"{estimate.updates:,}",
-        "torch.compile in updates": estimate.compile_backend,
+        "backend of torch.compile": estimate.compile_backend,
         "advantages look ahead": f"{estimate.decisions_ahead:.1f} decisions",
     }
     totals = estimate.as_json()

@@ -281,6 +281,7 @@ class TrainingSession:
             self_play=self._own.environment.self_play_rows,
             device_cache_bytes=self.config.league.device_cache_bytes,
             process_group=self.ranks,
+            compile_backend=self.config.ppo.compile.for_device(self.config.run.device),
         )
 
     def _on_match(self, match: CollectedMatch) -> None:

@@ -132,13 +132,30 @@ class PolicyEnsemble:
         Raises:
             ArenaError: The assignment has another number of rows.
         """
+        raw, after = self.sample(observation, state, episode_start, assignment, rng)
+        return self._layout.to_actions(raw), after
+
+    @torch.inference_mode()
+    def sample(
+        self,
+        observation: Observation,
+        state: State,
+        episode_start: Bool[Tensor, " R"],
+        assignment: RowAssignment,
+        rng: torch.Generator,
+    ) -> tuple[Float[Tensor, "R A"], State]:
+        """Sample raw actions of R rows; otherwise as `act`.
+
+        Raises:
+            ArenaError: The assignment has another number of rows.
+        """
         rows, assigned = len(observation.values), len(assignment.slot_of_row)
         if rows != assigned:
             raise CallOrderError(f"{rows} rows act, but {assigned} were assigned: call assign_rows again")
         output = assignment.step(observation.values, RecurrentState(*state), episode_start, observation.active)
         noise, scale = self._layout.draw_noise((rows,), rng), self._scale[assignment.slot_of_row]
         raw = self._layout.sample_with_noise(output.parameters, noise, scale, self._layout.pack_masks(observation))
-        return self._layout.to_actions(raw), output.state
+        return raw, output.state
 
     def bind(self, slot_of_row: Int[Tensor, " R"], agents: int) -> NativeBinding | None:
         """Assign rows that are agents of environments for `step_native`; None if there is no native backend.

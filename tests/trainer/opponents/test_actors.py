@@ -120,8 +120,11 @@ def test_a_change_of_sides_uploads_only_the_rows_that_changed(monkeypatch):
         assert rows.agents.tolist() == [2 * row + (row in away) for row in range(8)]
 
 
-def test_mixed_opponents_act_as_each_would_alone():
+@pytest.mark.parametrize("native", [True, False])
+def test_mixed_opponents_act_as_each_would_alone(native, monkeypatch):
     """Gaussian actions are means and scales of the same noise: with the least of scales they tell who acted."""
+    if not native:  # networks then hand in raw actions, and scripted opponents their own
+        monkeypatch.setattr("arena.policies.ensemble.ensemble.make_native_backend", lambda *_: None)
     quiet = replace(SMALL, initial_log_std=-5.0), replace(OTHER, initial_log_std=-5.0)
     live = learned(9, quiet[0], key=SELF)
     players = [
@@ -142,7 +145,7 @@ def test_mixed_opponents_act_as_each_would_alone():
     side = AgentIndex(game.spec, 6, CPU)
     observation, starts = game.reset(), torch.ones(6, dtype=torch.bool)
     for _ in range(6):
-        moves = together.act(observation, starts, generator())["move"].view(6, 2, 2)[:, 1]
+        moves = together.act(observation, starts, generator()).by_head()["move"].view(6, 2, 2)[:, 1]
         for row, player in enumerate(players):
             seen = side.opponent_rows([row]).observe(observation)
             action, alone[row] = player.policy.act(seen, alone[row], starts[row : row + 1], generator())
@@ -183,7 +186,7 @@ def test_an_unchanged_opponent_is_not_assigned_again_unless_its_side_changes(mon
     opponents.assign({row: players[row] for row in (1, 2)}, index.assign_sides({1: False, 2: False}))
     assert not assigned
     opponents.assign({1: players[1], 2: players[2]}, index.assign_sides({1: False, 2: True}))
-    actions = opponents.act(FakeGame(4).reset(), torch.ones(4, dtype=torch.bool), generator())
+    actions = opponents.act(FakeGame(4).reset(), torch.ones(4, dtype=torch.bool), generator()).by_head()
     acted = actions["move"].view(4, 2, 2).abs().sum(dim=-1) > 0.0
     assert acted.tolist() == [[False, True], [False, True], [True, False], [False, True]]
     assert len(assigned) == 1
@@ -195,7 +198,7 @@ def test_an_opponent_of_another_key_or_kind_replaces_the_last_one():
     opponents = OpponentBatch(agent_index(), 0)
     opponents.assign({row: tagged(0.25) for row in range(4)})
     opponents.assign({0: tagged(0.25), 1: tagged(0.75), 2: learned(2)})
-    moves = opponents.act(observation, starts, generator())["move"].view(4, 2, 2)[:, 1]
+    moves = opponents.act(observation, starts, generator()).by_head()["move"].view(4, 2, 2)[:, 1]
     assert moves[[0, 1, 3], 0].tolist() == [0.25, 0.75, 0.25]
     assert moves[2, 0].item() not in (0.25, 0.75)
 
@@ -207,7 +210,7 @@ def test_actions_of_learned_opponents_do_not_depend_on_earlier_opponents():
     direct.assign({0: learned(0), 1: learned(7), 2: learned(0), 3: learned(3)})
     observation, starts = FakeGame(4).reset(), torch.ones(4, dtype=torch.bool)
     for one, other in zip(
-        *(each.act(observation, starts, generator()).values() for each in (swapped, direct)), strict=True
+        *(each.act(observation, starts, generator()).by_head().values() for each in (swapped, direct)), strict=True
     ):
         assert torch.equal(one, other)
 
@@ -218,7 +221,7 @@ def test_live_weights_are_copied_only_by_refresh_weights():
     observation, starts = FakeGame(4).reset(), torch.ones(4, dtype=torch.bool)
 
     def moves() -> torch.Tensor:
-        return opponents.act(observation, starts, generator())["move"]
+        return opponents.act(observation, starts, generator()).by_head()["move"]
 
     before = moves()
     with torch.no_grad():
@@ -243,7 +246,7 @@ def test_each_agent_of_a_team_has_its_own_row(rows):
     opponents = OpponentBatch(AgentIndex(game.spec, rows, CPU), 0)
     opponents.assign({row: learned(row) for row in range(rows)})
     observation, starts = game.reset(), torch.ones(rows, dtype=torch.bool)
-    actions = opponents.act(observation, starts, generator())
+    actions = opponents.act(observation, starts, generator()).by_head()
     assert actions["move"].shape == (rows * 4, 2)
     (group,) = opponents._groups.values()
     assert isinstance(group.state, RecurrentState)
@@ -266,7 +269,7 @@ def test_opponents_act_in_native_code_as_in_torch(sides, monkeypatch):
         monkeypatch.setattr(PolicyEnsemble, "bind", lambda stack, rows, agents: None)
     observation, starts = game.reset(), torch.ones(6, dtype=torch.bool)
     for _ in range(4):
-        one, other = (each.act(observation, starts, generator()) for each in (natively, plainly))
+        one, other = (each.act(observation, starts, generator()).by_head() for each in (natively, plainly))
         for name, actions in other.items():
             torch.testing.assert_close(one[name], actions, atol=1e-5, rtol=0.0)
         for mine, theirs in zip(natively._groups.values(), plainly._groups.values(), strict=True):

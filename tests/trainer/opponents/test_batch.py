@@ -48,7 +48,9 @@ def test_random_numbers_of_opponents_do_not_depend_on_earlier_opponents():
         swapped.assign(assigned)
     direct.assign({0: one, 1: other, 2: one, 3: one})
     observation, starts = game.reset(), torch.ones(4, dtype=torch.bool)
-    acts = [each.act(observation, starts, torch.Generator().manual_seed(0))["move"] for each in (swapped, direct)]
+    acts = [
+        each.act(observation, starts, torch.Generator().manual_seed(0)).by_head()["move"] for each in (swapped, direct)
+    ]
     assert torch.equal(*acts)
 
 
@@ -59,11 +61,11 @@ def test_grouped_opponents_act_as_they_would_one_by_one():
     players = [tagged(1.0), tagged(2.0), tagged(1.0), tagged(3.0)]
     together = OpponentBatch(AgentIndex(game.spec, 4, game.device), 0)
     together.assign(dict(enumerate(players)))
-    actions = together.act(observation, starts, rng)["move"].view(4, 2, 2)
+    actions = together.act(observation, starts, rng).by_head()["move"].view(4, 2, 2)
     for row, player in enumerate(players):
         alone = OpponentBatch(AgentIndex(game.spec, 4, game.device), 0)
         alone.assign({row: player})
-        assert torch.equal(alone.act(observation, starts, rng)["move"].view(4, 2, 2)[row], actions[row])
+        assert torch.equal(alone.act(observation, starts, rng).by_head()["move"].view(4, 2, 2)[row], actions[row])
 
 
 def test_onnx_opponents_act_in_one_group_each_with_its_own_memory():
@@ -75,7 +77,7 @@ def test_onnx_opponents_act_in_one_group_each_with_its_own_memory():
     opponents.assign({0: one, 1: ten, 2: one, 3: ten})
     observation, rng = game.reset(), torch.Generator()
     for starts in ([True] * 4, [False, False, False, True]):
-        actions = opponents.act(observation, torch.tensor(starts), rng)
+        actions = opponents.act(observation, torch.tensor(starts), rng).by_head()
     assert actions["answer"].shape == (8,)
     (group,) = opponents._groups.values()
     assert group.state[0].flatten().tolist() == [2.0, 20.0, 2.0, 10.0]

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from arena.environments import declare
+from arena.environments.base import Observation
 from arena.policies import ActorCritic, Architecture, NetworkPolicy
 from arena.policies.nn.packed_runs import PackedRuns
 from trainer.config.schema import OptimizerSettings, PPOSettings
 from trainer.opponents.actors import StackedActor, make_actor
+from trainer.opponents.agent_index import AgentIndex
 from trainer.opponents.pool import Opponent
 from trainer.ppo.loss import LossCoefficients, PPOLoss
 from trainer.ppo.optim.optimizer import FlatAdamW, trainable_parameters
@@ -110,8 +112,13 @@ def test_acting_for_a_chunk_stays_on_the_device_and_waits_for_no_result(device: 
     actor.begin_chunk(buffer, 0, torch.Generator())
     actor._noise = actor._noise.to(device)  # a generator of the device draws it there
 
+    rows = AgentIndex(SPEC, ROWS, device).learner
+    seen = (ROWS, SPEC.num_agents)
+    on = {"dtype": torch.bool, "device": device}
+    masks = {head.name: torch.ones(*seen, head.size, **on) for head in SPEC.heads if head.masked}
+    observation = Observation(torch.zeros(*seen, SPEC.observation_size, device=device), masks, torch.ones(seen, **on))
     for t in range(STEPS):
-        actor.act(buffer, t)
+        actor.act(buffer, t, rows, observation, torch.zeros(ROWS, **on))
     actor.finish_chunk(buffer, 0)
 
     assert {each.device.type for each in actor.state} == {device.type}

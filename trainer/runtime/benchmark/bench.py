@@ -144,6 +144,7 @@ class Bench:
             self.learner.rng,
             self_play=played.self_play_rows,
             device_cache_bytes=config.league.device_cache_bytes,
+            compile_backend=config.ppo.compile.for_device(config.run.device),
         )
         self.rollout = self.learner.allocate()
 
