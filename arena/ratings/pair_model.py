@@ -5,8 +5,10 @@
 One number per player cannot predict rock-paper-scissors: the cyclic components can. Each adds a position in a plane to
 every player, and the signed area between two positions to the log-odds of the pair.
 
-* Priors: r as in `arena.ratings.bradley_terry` (anchors fixed, children one usual step from their parents); u and v
-  are normal with mean 0. The variances are learned by empirical Bayes, so that little data leaves u and v at 0.
+* Priors: r as in `arena.ratings.bradley_terry` (anchors fixed, children one usual step from their parents). u and v are
+  normal with mean 0. A child inherits a share k of its parent's u and v, and the rest has 1 - k^2 of the variance (a
+  stationary autoregression). The variances and k are learned by empirical Bayes, so that little data leaves u and v
+  at 0. Without k, intervals are too narrow in lineages that drift slowly through a cycle.
 * The number of components is chosen by cross-validation over pairs: one more is accepted if it lowers the log-loss of
   held-out pairs by at least 1 % and by more than a standard error. Whole pairs are held out, because a pair's own
   record predicts its further games even where no component generalizes to pairs that have not met.
@@ -20,8 +22,8 @@ The fit starts from fixed points and uses fixed random probes, and linear algebr
 gives the same bits in every process.
 
 Source: Balduzzi, Tuyls, Perolat and Graepel, "Re-evaluating evaluation" (2018), for mElo; Balduzzi et al., "Open-ended
-learning in symmetric zero-sum games" (2019), for disc games; Dempster, Laird and Rubin (1977) for the variances;
-Hutchinson (1990) for traces.
+learning in symmetric zero-sum games" (2019), for disc games; Wei and Tanner, "A Monte Carlo implementation of the EM
+algorithm" (1990), for the variances.
 """
 
 from collections.abc import Iterator, Sequence
@@ -134,10 +136,7 @@ class PairModel:
         parameters, posterior = self._learned.parameters, self._learned.posterior
         mean, variance, weight = self._predicted_log_odds(one, other)
         at_mode, rng = log_odds(parameters, one, other), np.random.default_rng(0)
-        information = self._system.matrix
-        # root' x + sqrt(own) y has the information as its covariance, so that its solution has the inverse.
-        noise = information.root.T @ rng.normal(size=(information.root.shape[0], draws))
-        noise += np.sqrt(information.own)[:, None] * rng.normal(size=(information.own.size, draws))
+        noise = self._system.matrix.draw_noise(draws, rng)
         for moved in self._system.solution(noise, _DRAW_TOLERANCE).T:
             moved = moved.reshape(parameters.shape)
             moved[~posterior.free, 0] = 0.0

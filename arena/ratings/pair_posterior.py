@@ -23,11 +23,12 @@ WEIGHT_FLOOR = 1e-6
 """Least information of a game: a pair that always wins still bends the likelihood."""
 
 _SPREAD_START, _SPREAD_MIN, _SPREAD_MAX = 0.5, 0.02, 4.0  # of u and v; 0.02 moves no score by 0.1 %
+_INHERITANCE_START, _INHERITANCES = 0.5, np.linspace(0.0, 0.98, 50)
 _EFFECT_MIN = 0.02  # change that counts; moves no score by 0.5 %
 _ROUNDS, _ROUND_TOLERANCE = 8, 0.05
 _STEPS, _STEPS_PER_ROUND, _STEP_MAX, _HALVINGS = 60, 3, 4.0, 30
 _SOLVER_TOLERANCE = 0.01  # Fisher scoring corrects the rest in its next step
-_PROBES = 4
+_DRAWN, _DRAWS_MIN, _DRAWS_MAX = 4_000, 4, 32  # players times draws leave an error of 2 % in a variance
 _DENSE_SVD_MAX = 200  # players; 10 ms
 
 
@@ -73,12 +74,14 @@ class Variances:
         step_mean: Mean step of r from parent to child.
         step_variance: Its variance.
         spread: (k,) standard deviations of u and v of each component.
+        inheritance: (k,) correlations of u and v with the parent's, in [0, 1).
         effect: Variance of the effects of pairs.
     """
 
     step_mean: float
     step_variance: float
     spread: FloatArray
+    inheritance: FloatArray
     effect: float = 0.0
 
 
@@ -130,7 +133,7 @@ class Posterior:
         if self.prior.effect > 0.0:
             likelihood -= 0.5 * np.square(point.effect) / self.prior.effect
         prior = self.precision * np.square(parameters[:, 0] - START_RATING / SCALE)
-        descent = np.square(self._surplus(parameters)) / self.prior.step_variance
+        descent = np.square(self._surplus(parameters)) / self._step_variances()
         positions = np.square(parameters[:, 1:]) * self._position_precision()
         return float(likelihood.sum() - 0.5 * (prior.sum() + descent.sum() + positions.sum()))
 
@@ -142,8 +145,10 @@ class Posterior:
         found = np.empty_like(parameters)
         for column, (of_low, of_high) in enumerate(_pair_gradients(parameters, low, high)):
             found[:, column] = np.bincount(low, residuals * of_low, size) + np.bincount(high, residuals * of_high, size)
-        pull = self._surplus(parameters) / self.prior.step_variance
-        found[:, 0] -= np.bincount(self.child, pull, size) - np.bincount(self.parent, pull, size)
+        pull = self._surplus(parameters) / self._step_variances()
+        for column, inherited in enumerate(self._inherited()):
+            of_child, of_parent = pull[:, column], inherited * pull[:, column]
+            found[:, column] -= np.bincount(self.child, of_child, size) - np.bincount(self.parent, of_parent, size)
         found[:, 0] -= self.precision * (parameters[:, 0] - START_RATING / SCALE)
         found[:, 1:] -= self._position_precision() * parameters[:, 1:]
         found[~self.free, 0] = 0.0
@@ -176,23 +181,44 @@ class Posterior:
         starts = np.arange(one.size + 1) * (2 * width)
         return csr_array((values.reshape(-1), columns.reshape(-1), starts), shape=(one.size, parameters.size))
 
-    def step_probes(self, shape: tuple[int, int], signs: FloatArray) -> FloatArray:
-        """Return the (P (1 + 2k), N) gradients of sums of signed steps, for (C, N) signs."""
-        return np.asarray(np.sqrt(self.prior.step_variance) * (self._step_gradients(shape).T @ signs))
+    def prior_squares(self, moved: FloatArray) -> float:
+        """Return the mean of the prior's squares of (N, P, 1 + 2k) differences from the mode, in variances."""
+        steps = moved[:, self.child] - self._inherited() * moved[:, self.parent]
+        squares = self.precision @ np.square(moved[:, :, 0]).T + (np.square(steps) / self._step_variances()).sum((1, 2))
+        squares += (np.square(moved[:, :, 1:]) * self._position_precision()).sum((1, 2))
+        return float(squares.mean())
 
     def _step_gradients(self, shape: tuple[int, int]) -> csr_array:
+        """Return the (C (1 + 2k), P (1 + 2k)) gradients of the surplus, in standard deviations."""
         width, count = shape[1], self.child.size
-        scale = 1.0 / np.sqrt(self.prior.step_variance)
-        values = np.stack((np.full(count, scale), np.where(self.free[self.parent], -scale, 0.0)), axis=1)
-        columns = np.stack((self.child, self.parent), axis=1) * width
-        starts = np.arange(count + 1) * 2
-        return csr_array((values.reshape(-1), columns.reshape(-1), starts), shape=(count, shape[0] * shape[1]))
+        scale = 1.0 / np.sqrt(self._step_variances())
+        values = np.empty((count, width, 2))
+        values[:, :, 0], values[:, :, 1] = scale, -scale * self._inherited()
+        values[:, 0, 1] *= self.free[self.parent]
+        columns = np.stack((self.child, self.parent), axis=1)[:, None, :] * width + np.arange(width)[:, None]
+        starts = np.arange(count * width + 1) * 2
+        return csr_array((values.reshape(-1), columns.reshape(-1), starts), shape=(count * width, shape[0] * width))
 
     def _position_precision(self) -> FloatArray:
-        return np.repeat(1.0 / np.square(self.prior.spread), 2)
+        """Return the (P, 2k) precisions of positions around 0; 0 for children."""
+        without_parent = np.ones(self.free.size)
+        without_parent[self.child] = 0.0
+        return np.outer(without_parent, np.repeat(1.0 / np.square(self.prior.spread), 2))
+
+    def _inherited(self) -> FloatArray:
+        """Return the (1 + 2k,) shares of the parent's values that a child inherits: all of r."""
+        return np.concatenate(([1.0], np.repeat(self.prior.inheritance, 2)))
+
+    def _step_variances(self) -> FloatArray:
+        """Return the (1 + 2k,) variances of the surplus. Those of u and v keep their variance along a lineage."""
+        of_positions = np.square(self.prior.spread) * (1.0 - np.square(self.prior.inheritance))
+        return np.concatenate(([self.prior.step_variance], np.repeat(of_positions, 2)))
 
     def _surplus(self, parameters: FloatArray) -> FloatArray:
-        return np.asarray(parameters[self.child, 0] - parameters[self.parent, 0] - self.prior.step_mean)
+        """Return the (C, 1 + 2k) parts of the children's values that their parents do not predict."""
+        surplus = parameters[self.child] - self._inherited() * parameters[self.parent]
+        surplus[:, 0] -= self.prior.step_mean
+        return np.asarray(surplus)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +240,11 @@ class Information:
     def __matmul__(self, right: FloatArray) -> FloatArray:
         own = self.own if right.ndim == 1 else self.own[:, None]
         return np.asarray(self._transposed @ (self.root @ right) + own * right)
+
+    def draw_noise(self, draws: int, rng: np.random.Generator) -> FloatArray:
+        """Return (F, draws) normal vectors with the matrix as covariance: their solutions have its inverse."""
+        noise = self._transposed @ rng.normal(size=(self.root.shape[0], draws))
+        return np.asarray(noise + np.sqrt(self.own)[:, None] * rng.normal(size=(self.own.size, draws)))
 
     def diagonal(self) -> FloatArray:
         """Return the (F,) diagonal."""
@@ -267,14 +298,15 @@ def learn(
         parameters, variances = start.parameters.copy(), start.posterior.prior
     else:
         components = (start.shape[1] - 1) // 2
-        variances = Variances(0.0, 4.0 / priors.config.parent_draws, np.full(components, _SPREAD_START))
+        spread, inheritance = np.full(components, _SPREAD_START), np.full(components, _INHERITANCE_START)
+        variances = Variances(0.0, 4.0 / priors.config.parent_draws, spread, inheritance)
         parameters = start.copy()
     posterior = Posterior(pairs, free, precision, child, priors.parent[child], variances)
-    probes = Probes.of(child.size, parameters.shape)
+    draws = Draws(int(np.clip(_DRAWN // max(len(parameters), 1), _DRAWS_MIN, _DRAWS_MAX)))
     for _ in range(_ROUNDS):
         parameters, moved = _climb(posterior, parameters, ROUGH_STEP, _STEPS_PER_ROUND)
         before = variances
-        variances, determined = _learned_variances(posterior, parameters, probes, priors.config)
+        variances, determined = _learned_variances(posterior, parameters, draws, priors.config)
         if priors.config.pair_correlation:
             found = log_odds(parameters, pairs.low, pairs.high)
             variances = replace(variances, effect=learned_variance(pairs, found, determined, before.effect))
@@ -309,64 +341,72 @@ def _climb(posterior: Posterior, parameters: FloatArray, tolerance: float, steps
 
 
 def _learned_variances(
-    posterior: Posterior, parameters: FloatArray, probes: "Probes", config: RefitConfig
+    posterior: Posterior, parameters: FloatArray, draws: "Draws", config: RefitConfig
 ) -> tuple[Variances, float]:
     """Return the M step's variances, and the effective number of parameters that the games determined."""
-    players, width = parameters.shape
-    of_steps, of_positions = probes.traces(posterior, parameters)
+    drawn = draws.of(posterior, parameters)
     steps = parameters[posterior.child, 0] - parameters[posterior.parent, 0]
     weight = config.parent_weight
     mean = float(steps.sum()) / (steps.size + weight)
-    squares = weight * 4.0 / config.parent_draws + float(np.square(steps - mean).sum()) + of_steps
-    of_component = np.square(parameters[:, 1:]).reshape(players, (width - 1) // 2, 2).sum(axis=(0, 2))
-    spread = np.sqrt((of_component + of_positions) / (2 * players))
-    determined = float(posterior.free.sum()) - of_steps / posterior.prior.step_variance
-    determined += float((2.0 * players - of_positions / np.square(posterior.prior.spread)).sum())
-    spread = np.clip(spread, _SPREAD_MIN, _SPREAD_MAX)
-    variances = Variances(mean, squares / (steps.size + weight), spread, posterior.prior.effect)
+    moved = np.square(drawn[:, posterior.child, 0] - drawn[:, posterior.parent, 0]).sum(axis=1).mean()
+    squares = weight * 4.0 / config.parent_draws + float(np.square(steps - mean).sum() + moved)
+    spread, inheritance = np.empty_like(posterior.prior.spread), np.empty_like(posterior.prior.spread)
+    for component in range(spread.size):
+        own = slice(1 + 2 * component, 3 + 2 * component)
+        spread[component], inheritance[component] = _learned_positions(posterior, parameters[:, own] + drawn[:, :, own])
+    determined = parameters.size - float((~posterior.free).sum()) - posterior.prior_squares(drawn)
+    variances = Variances(mean, squares / (steps.size + weight), spread, inheritance, posterior.prior.effect)
     return variances, max(determined, 0.0)
 
 
+def _learned_positions(posterior: Posterior, positions: FloatArray) -> tuple[float, float]:
+    """Return the most likely spread and inheritance of a component, given draws of its (P, 2) positions, (N, P, 2).
+
+    a = sum over players without a parent x^2        b(k) = sum over children (x_c - k x_p)^2
+    maximise  -P log s^2 - C log(1 - k^2)            s^2 = (a + b(k) / (1 - k^2)) / (2 P)
+    """
+    count, players, _ = positions.shape
+    child, parent = positions[:, posterior.child], positions[:, posterior.parent]
+    of_child, of_parent, of_both = (
+        float((one * other).sum()) / count for one, other in ((child, child), (parent, parent), (child, parent))
+    )
+    without_parent = float(np.square(positions).sum()) / count - of_child
+    left = 1.0 - np.square(_INHERITANCES)
+    surplus = of_child - 2.0 * _INHERITANCES * of_both + np.square(_INHERITANCES) * of_parent
+    variance = (without_parent + surplus / left) / (2 * players)
+    best = int(np.argmin(players * np.log(variance) + posterior.child.size * np.log(left)))
+    return float(np.clip(np.sqrt(variance[best]), _SPREAD_MIN, _SPREAD_MAX)), float(_INHERITANCES[best])
+
+
 @dataclass(eq=False)
-class Probes:
-    """Random signs that estimate traces of the covariance, with the last solutions as the start of the next ones.
+class Draws:
+    """Draws from the posterior about its mode, which estimate variances.
 
     Attributes:
-        steps: (C, N) signs of the steps from parent to child.
-        positions: (P (1 + 2k), N) signs of u and v; 0 for r.
-        solution: (P (1 + 2k), 2N) covariance times the probes.
+        count: Number of draws N.
+        solution: (P (1 + 2k), N) the last draws, where the search for the next ones starts.
     """
 
-    steps: FloatArray
-    positions: FloatArray
+    count: int
     solution: FloatArray | None = None
 
-    @classmethod
-    def of(cls, children: int, shape: tuple[int, int]) -> "Probes":
-        """Draw the signs for (P, 1 + 2k) parameters."""
-        rng = np.random.default_rng(0)  # the same in every process
-        steps = rng.choice(np.array([-1.0, 1.0]), (children, _PROBES))
-        positions = rng.choice(np.array([-1.0, 1.0]), (*shape, _PROBES))
-        positions[:, 0] = 0.0
-        return cls(steps, positions.reshape(-1, _PROBES))
-
-    def traces(self, posterior: Posterior, parameters: FloatArray) -> tuple[float, FloatArray]:
-        """Estimate the summed variances of all steps, and of the positions of each component, (k,)."""
-        of_steps = posterior.step_probes(parameters.shape, self.steps)
-        probes = np.hstack((of_steps, self.positions)) if parameters.shape[1] > 1 else of_steps
-        system = sparse_system(posterior.information(posterior.at(parameters)))
-        self.solution = system.solution(probes, _SOLVER_TOLERANCE, self.solution)
-        products = probes * self.solution
-        by_column = products[:, _PROBES:].reshape(*parameters.shape, -1).sum(axis=(0, 2)) / _PROBES
-        return float(products[:, :_PROBES].sum()) / _PROBES, by_column[1:].reshape(-1, 2).sum(axis=1)
+    def of(self, posterior: Posterior, parameters: FloatArray) -> FloatArray:
+        """Return (N, P, 1 + 2k) differences from the mode; 0 for the ratings of anchors."""
+        information = posterior.information(posterior.at(parameters))
+        noise = information.draw_noise(self.count, np.random.default_rng(0))  # the same in every process
+        self.solution = sparse_system(information).solution(noise, _SOLVER_TOLERANCE, self.solution)
+        drawn = self.solution.T.reshape(self.count, *parameters.shape).copy()
+        drawn[:, ~posterior.free, 0] = 0.0
+        return drawn
 
 
 def _near(one: Variances, other: Variances) -> bool:
     apart = abs(one.step_mean - other.step_mean) / one.step_variance**0.5
     of_steps = abs(1.0 - other.step_variance / one.step_variance)
     of_positions = np.abs(1.0 - other.spread / one.spread).max(initial=0.0)
+    of_inheritance = np.abs(other.inheritance - one.inheritance).max(initial=0.0)
     of_effects = abs(other.effect - one.effect) / max(one.effect, _EFFECT_MIN)
-    return bool(max(apart, of_steps, of_positions, of_effects) < _ROUND_TOLERANCE)
+    return bool(max(apart, of_steps, of_positions, of_inheritance, of_effects) < _ROUND_TOLERANCE)
 
 
 def with_component(pairs: PairCounts, learned: LearnedModel) -> LearnedModel:
@@ -378,7 +418,12 @@ def with_component(pairs: PairCounts, learned: LearnedModel) -> LearnedModel:
     parameters, prior = learned.parameters, learned.posterior.prior
     players = len(parameters)
     # The effects of pairs start at 0, or they would explain everything that the component could.
-    prior = replace(prior, spread=np.append(prior.spread, _SPREAD_START), effect=0.0)
+    prior = replace(
+        prior,
+        spread=np.append(prior.spread, _SPREAD_START),
+        inheritance=np.append(prior.inheritance, _INHERITANCE_START),
+        effect=0.0,
+    )
     posterior = replace(learned.posterior, prior=prior)
     if players < 3 or not pairs.low.size:
         return LearnedModel(np.hstack((parameters, np.zeros((players, 2)))), posterior)

@@ -67,6 +67,46 @@ def test_cyclic_results_get_a_component_that_predicts_better(rng: np.random.Gene
     assert errors[0] < 0.6 * errors[1]
 
 
+def lineage(rng: np.random.Generator, inheritance: float) -> tuple[Results, Priors, np.ndarray]:
+    """Return results of a lineage whose positions inherit, its priors, and the true log-odds of all pairs."""
+    positions = rng.normal(0.0, 1.0, (PLAYERS, 2))
+    for child in range(2, PLAYERS):
+        positions[child] *= np.sqrt(1.0 - inheritance**2)
+        positions[child] += inheritance * positions[child - 1]
+    u, v = 1.2 * positions.T
+    truth = np.outer(u, v) - np.outer(v, u)
+    home = np.repeat(np.arange(PLAYERS), 6)
+    away = (home + rng.integers(1, PLAYERS, home.size)) % PLAYERS
+    results = Results(home, away, rng.binomial(8, expit(truth[home, away])) / 8, np.full(home.size, 8))
+    parent = np.arange(PLAYERS) - 1
+    parent[1] = NO_PARENT
+    return results, Priors(np.full(PLAYERS, 1500.0), np.arange(PLAYERS) == 0, parent), truth
+
+
+@pytest.mark.parametrize(("inheritance", "low", "high"), [(0.0, 0.0, 0.35), (0.9, 0.75, 0.98)])
+def test_inheritance_of_positions_is_learned(
+    rng: np.random.Generator, inheritance: float, low: float, high: float
+) -> None:
+    found = []
+    for _ in range(3):
+        results, prior, _ = lineage(rng, inheritance)
+        model = pair_model.fit(results, prior, components=1)
+        found.append(float(model._learned.posterior.prior.inheritance[0]))
+    assert low <= np.mean(found) <= high
+
+
+def test_lineages_that_drift_are_predicted_better_with_their_parents(rng: np.random.Generator) -> None:
+    losses = []
+    for _ in range(3):
+        results, prior, truth = lineage(rng, 0.95)
+        strangers = Priors(prior.start, prior.anchor, np.full(PLAYERS, NO_PARENT))
+        chance = expit(truth[all_pairs()])
+        for known in (prior, strangers):
+            expected = pair_model.fit(results, known, components=1).expected(*all_pairs())
+            losses.append(-(chance * np.log(expected) + (1.0 - chance) * np.log(1.0 - expected)).mean())
+    assert np.mean(losses[::2]) < np.mean(losses[1::2]) - 0.01
+
+
 def test_effects_of_single_pairs_get_no_component(rng: np.random.Generator) -> None:
     league = League(rng, spread=0.0, effect=1.5)
     model = pair_model.fit(league.results, priors(PLAYERS))
@@ -140,7 +180,9 @@ def test_same_history_gives_the_same_bits(rng: np.random.Generator) -> None:
 
 
 def test_slope_is_the_derivative_of_the_posterior(rng: np.random.Generator) -> None:
-    model = pair_model.fit(League(rng, spread=1.0, effect=1.0).results, priors(PLAYERS), components=2)
+    results = League(rng, spread=1.0, effect=1.0).results
+    prior = Priors(np.full(PLAYERS, 1500.0), priors(PLAYERS).anchor, np.arange(PLAYERS) // 2 - 1)
+    model = pair_model.fit(results, prior, components=2)
     posterior, values = model._learned.posterior, rng.normal(0.0, 1.0, (PLAYERS, 5))
     assert posterior.prior.effect > 0.0
     slope = posterior.slope(posterior.at(values))
