@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, xlogy
 
 from arena.matchmaking.rating_matches import rating_pairs
 from arena.population.promotion import PromotionConfig
 from arena.ratings import pair_model
 from arena.ratings.bradley_terry import NO_PARENT, RefitConfig, fit
 from arena.ratings.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY, Results
-from arena.ratings.pair_model import Priors
+from arena.ratings.pair_model import PairModel, Priors
 from arena.ratings.pair_round_robin import round_robin
 from benchmarks import record
 from league.services.matches.log import MatchArrays
@@ -86,7 +86,7 @@ class Outcome:
 
     `history` are the rating matches between all frozen players, the baseline first. `wait` is the number of rating
     matches of the league from a snapshot's publication until its interval is narrow enough for a promotion, infinity if
-    it never was.
+    it never was. `log_loss` is that of the pair model, in nats per game, for snapshots that have not met.
     """
 
     truth: FloatArray
@@ -95,6 +95,7 @@ class Outcome:
     deviation: FloatArray
     wait: FloatArray
     history: Results
+    log_loss: float = np.nan
 
 
 PAIR_MODEL = "pair model"
@@ -136,7 +137,7 @@ def main() -> None:
     print("league from a snapshot's publication until it can be promoted")
     print(
         f"{'circles':>8}{'gain':>6} {'rated by':20}{'all':>15}{'newest 5':>15}{'bias of newest':>16}{'error':>7}"
-        f"{'far pairs foretold':>20}{'seen':>8}{'wait':>7}"
+        f"{'far pairs foretold':>20}{'seen':>8}{'wait':>7}{'log-loss':>10}"
     )
     for share in arguments.shares:
         for gain in arguments.gains:
@@ -239,8 +240,20 @@ def rated_by_pair_model(outcome: Outcome) -> Outcome:
     anchor = np.arange(players) == 0
     parent = np.concatenate(([NO_PARENT, NO_PARENT], np.arange(1, players - 1)))
     priors = Priors(np.concatenate(([START_RATING], outcome.rating)), anchor, parent)
-    found = round_robin(pair_model.fit(outcome.history, priors), anchor)
-    return replace(outcome, rating=found.rating[1:], deviation=found.deviation[1:])
+    model = pair_model.fit(outcome.history, priors)
+    found = round_robin(model, anchor)
+    return replace(
+        outcome, rating=found.rating[1:], deviation=found.deviation[1:], log_loss=_log_loss_of_strangers(model, outcome)
+    )
+
+
+def _log_loss_of_strangers(model: PairModel, outcome: Outcome) -> float:
+    """Return the expected log-loss of games of snapshots that have not met, of which player 0 of the model is none."""
+    met = np.zeros((model.rating.size, model.rating.size), dtype=np.bool_)
+    met[model.played.low, model.played.high] = True
+    low, high = np.nonzero(np.triu(~met[1:, 1:], 1))
+    chance, expected = expit(outcome.log_odds[low, high]), model.expected(low + 1, high + 1)
+    return float(-(xlogy(chance, expected) + xlogy(1.0 - chance, 1.0 - expected)).mean())
 
 
 def _lease_and_report(
@@ -290,23 +303,32 @@ def _summary(outcomes: list[Outcome]) -> str:
     return (
         "".join(f"{share:>15}" for share in shares) + f"{f'{bias.mean():+.0f} ± {_twice_error(bias):.0f}':>16}"
         f"{np.sqrt(np.square(rating - truth).mean()):>7.0f}{foretold:>20}{seen:>8}{_wait(outcomes):>7.0f}"
+        f"{_log_loss(outcomes):>10.4f}"
     )
 
 
 def _row(plan: Plan, name: str, outcomes: list[Outcome]) -> record.Row:
     inside = np.array([np.abs(each.rating - each.truth) < BAND * each.deviation for each in outcomes])
     league = f"intransitive share {plan.intransitive:g}, drift {plan.drift:g}, gain {plan.step:g}"
+    bias = np.array([(each.rating - each.truth)[-1] for each in outcomes])
+    newest = f"newest {bias.mean():+.0f} ± {_twice_error(bias):.0f} points"
+    if name == PAIR_MODEL:
+        newest += f", log-loss of pairs that have not met {_log_loss(outcomes):.4f}"
     waited = f"{_wait(outcomes):.0f} rating matches until a median snapshot can be promoted"
     return {
         "work": f"true ratings inside 95 % intervals, {league}, {name}",
-        "measured": f"{inside.mean():.1%} ± {_twice_error(inside):.1%}, {waited}",
-        "aim": "93 to 97 %" if name == "whole history" else "",
+        "measured": f"{inside.mean():.1%} ± {_twice_error(inside):.1%}, {newest}, {waited}",
+        "aim": "93 to 97 %" if name == (PAIR_MODEL if plan.drift else "whole history") else "",
     }
 
 
 def _wait(outcomes: list[Outcome]) -> float:
     """Return the median number of rating matches until a snapshot can be promoted; infinity if most never can."""
     return float(np.median([outcome.wait for outcome in outcomes]))
+
+
+def _log_loss(outcomes: list[Outcome]) -> float:
+    return float(np.mean([outcome.log_loss for outcome in outcomes]))
 
 
 def _twice_error(values: NDArray[np.generic]) -> float:

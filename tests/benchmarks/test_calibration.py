@@ -56,6 +56,15 @@ def test_the_pair_model_rates_better_where_positions_in_a_cycle_drift() -> None:
     assert errors[0] < 0.8 * errors[1]
 
 
+def test_intervals_of_the_pair_model_hold_the_truth_where_positions_in_a_cycle_drift_slowly() -> None:
+    plan = replace(PLAN, intransitive=0.3, drift=0.1)
+    rated = [
+        rated_by_pair_model(simulate(plan, RULES["whole history"], np.random.default_rng(seed))) for seed in range(3)
+    ]
+    assert 0.9 <= inside(rated) <= 1.0
+    assert all(0.0 < each.log_loss < 0.4 for each in rated)
+
+
 def test_bands_hold_the_truth_where_results_go_in_circles_too() -> None:
     learned, taken_alike = (
         [simulate(CIRCLES, RULES[name], np.random.default_rng(seed)) for seed in range(3)]
