@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,19 @@ def origin() -> dict[str, Any]:
     return {
         "command": mask_secrets(sys.argv),
         "python": platform.python_version(),
-        "packages": dict(
-            sorted((each.name, each.version) for each in metadata.distributions() if each.name in PACKAGES)
-        ),
+        "packages": _versions(),
         "git": revision(Path.cwd()),
         "machine": machine(),
     }
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of the installed packages among `PACKAGES`."""
+    versions = {}
+    for name in sorted(PACKAGES):
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
 
 
 def mask_secrets(arguments: Sequence[str]) -> list[str]:
