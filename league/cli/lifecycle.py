@@ -126,7 +126,7 @@ def _set_champion(key: str, reason: str, as_json: bool, url: str, token: str | N
     with connect(url, token) as client:
         wanted = client.player(key)
         before = champion_of(client, wanted.environment)
-        after = client.crown(wanted.id, reason, expected=None if before is None else before.player.id)
+        after = client.set_champion(wanted.id, reason, expected=None if before is None else before.player.id)
     if as_json:
         tables.show_json(after)
     else:

@@ -224,7 +224,7 @@ class Simulation:
             return
         champion = self._champion()
         if certain[0] != champion:
-            self._client.crown(certain[0], "highest lower bound", expected=champion)
+            self._client.set_champion(certain[0], "highest lower bound", expected=champion)
 
     def _champion(self) -> int | None:
         changes = self._client.champions(ENVIRONMENT, limit=1).items

@@ -25,7 +25,7 @@ class ChampionCalls:
     iter_champions = iterator_of(champions)
 
     @operation
-    def crown(self, player: PlayerKey, reason: str = "", *, expected: PlayerKey | None) -> Steps[wire.Champion]:
+    def set_champion(self, player: PlayerKey, reason: str = "", *, expected: PlayerKey | None) -> Steps[wire.Champion]:
         """Make a commander or candidate the champion if the current champion is `expected` (None: no champion)."""
         player_id = yield from ids.player_id(player)
         expected_id = None if expected is None else (yield from ids.player_id(expected))

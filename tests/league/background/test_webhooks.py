@@ -268,7 +268,7 @@ def test_lost_workers_and_players_are_named(
     with database.write() as session:
         lost.record(session, 120.0, time.now + timedelta(seconds=361))
     player = scene.publish(1)
-    scene.client.crown(player.id, "strong", expected=None)
+    scene.client.set_champion(player.id, "strong", expected=None)
     hook.run_once()
     texts = [json.loads(content)["text"] for _, _, content in receiver.received]
     assert texts[0].startswith("lost-worker evaluator-1: no heartbeat since 2030-01-01 00:00:00 UTC")

@@ -76,7 +76,7 @@ def test_json_output_equals_the_server_response(
 
 
 def test_the_rival_is_the_champion_unless_named(online: Run, scene: Scene, two: Two) -> None:
-    scene.client.crown(two[1].id, expected=None)
+    scene.client.set_champion(two[1].id, expected=None)
     assert online("gate", "open", two[0].id, "--timeout", 0).code == cli.UNDECIDED
     (gate,) = scene.client.gates().items
     assert gate.champion.player_id == two[1].id

@@ -323,7 +323,7 @@ def test_lost_champion_race_error_names_a_command(
     online: Run, scene: Scene, snapshot: wire.Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def look_then_lose_the_race(client: LeagueClient, environment: str | None) -> None:
-        scene.client.crown(scene.publish(step=2000).id, expected=None)
+        scene.client.set_champion(scene.publish(step=2000).id, expected=None)
 
     monkeypatch.setattr(lifecycle, "champion_of", look_then_lose_the_race)
     outcome = online("promote", snapshot.id, "--champion")

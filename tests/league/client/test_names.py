@@ -72,9 +72,9 @@ def test_matches_of_a_pair_are_listed_by_their_names(scene: Scene, snapshot: wir
 
 
 def test_champion_is_replaced_by_name(scene: Scene, snapshot: wire.Player) -> None:
-    scene.client.crown(snapshot.name, expected=None)
+    scene.client.set_champion(snapshot.name, expected=None)
     later = scene.publish(128)
-    assert scene.client.crown(later.name, expected=snapshot.name).player.id == later.id
+    assert scene.client.set_champion(later.name, expected=snapshot.name).player.id == later.id
 
 
 def test_iterator_reads_every_page_once(scene: Scene) -> None:

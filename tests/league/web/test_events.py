@@ -49,8 +49,8 @@ def test_events_are_listed_newest_first_with_details(http: TestClient, players: 
 
 
 def test_players_that_details_are_about_are_named(http: TestClient, scene: Scene, players: list[int]) -> None:
-    scene.client.crown(players[1], "the first", expected=None)
-    scene.client.crown(players[2], "better", expected=players[1])
+    scene.client.set_champion(players[1], "the first", expected=None)
+    scene.client.set_champion(players[2], "better", expected=players[1])
     names = {each: scene.client.player(each).call_sign for each in players}
     (line, *_) = told(http.get("/events?kind=champion").text)
     assert line == f"champion {names[players[2]]} by open better from {names[players[1]]}"

@@ -53,7 +53,7 @@ def test_overview_shows_champion_population_and_progress(
     second = scene.publish(2)
     scene.evaluate(40, winner=second.id)
     league.close_period()
-    league.crown(second.id, "first", expected=None)
+    league.set_champion(second.id, "first", expected=None)
     beat(scene, 64, verdicts=[])
     sign = league.player(second.id).call_sign
     page = text(http.get("/overview/now").text)

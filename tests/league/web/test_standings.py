@@ -176,7 +176,7 @@ def test_champion_strongest_and_newest_player_are_highlighted(
     http: TestClient, league: LeagueClient, snapshots: list[wire.Player]
 ) -> None:
     assert http.get("/standings").text.count("none yet") == 1
-    league.crown(snapshots[1].id, "first", expected=None)
+    league.set_champion(snapshots[1].id, "first", expected=None)
     sign = league.player(snapshots[1].id).call_sign
     page = http.get("/standings").text
     above = unbroken(page[: page.index("<form class")])

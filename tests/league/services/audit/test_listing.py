@@ -29,7 +29,7 @@ def write(database: Database, lines: list[tuple[str, str]]) -> None:
 def test_audit_log_lists_actor_action_and_reason_newest_first(scene: Scene) -> None:
     first, second = scene.publish(1), scene.publish(2)
     scene.client.promote(first.id, "beats everybody")
-    scene.client.crown(second.id, "beats the first", expected=None)
+    scene.client.set_champion(second.id, "beats the first", expected=None)
     scene.client.retire(first.id, "superseded")
     log = scene.client.events().items
     assert [(event.kind, event.player_id, event.actor, event.reason) for event in log] == [

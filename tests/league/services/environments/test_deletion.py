@@ -101,7 +101,7 @@ def test_deleting_an_environment_leaves_others_unchanged(
     newest = other.client.players(OTHER, standing="candidate").items
     open_gate(other, (newest[0], newest[1]))
     (commander,) = other.client.players(OTHER, standing="commander").items
-    other.client.crown(commander.id, "best", expected=None)
+    other.client.set_champion(commander.id, "best", expected=None)
     other.client.register_worker(wire.WorkerCreate(name="w", kind="evaluator", version="1", signatures=[SIGNATURE]))
     PairModelTask(database, configure(), lambda: time.now).run_once()
     league = scene.client

@@ -153,7 +153,7 @@ def test_lineage_picture_shows_every_standing(scene: Scene, draw: Any) -> None:
     first, second = (scene.publish(step) for step in (1, 2))
     for each in (first, second):
         scene.client.promote(each.id, "for <good> & all")
-    scene.client.crown(second.id, expected=None)
+    scene.client.set_champion(second.id, expected=None)
     scene.client.retire(first.id, "superseded")
     names = [scene.client.player(each.id).call_sign for each in (first, second)]
     picture = draw("main@2")

@@ -35,7 +35,7 @@ def test_a_league_begins_without_a_champion(scene: Scene) -> None:
 
 def test_candidate_that_becomes_champion_gets_a_call_sign(scene: Scene) -> None:
     player = scene.publish(1)
-    champion = scene.client.crown(player.id, "beats everybody", expected=None)
+    champion = scene.client.set_champion(player.id, "beats everybody", expected=None)
     assert champion == scene.client.champion("rps")
     assert (champion.number, champion.actor, champion.reason) == (1, "open", "beats everybody")
     assert champion.player == scene.client.player(player.id).model_copy(update={"rating_misleads": None})
@@ -45,8 +45,8 @@ def test_candidate_that_becomes_champion_gets_a_call_sign(scene: Scene) -> None:
 
 def test_champion_history_records_actor_and_reason(scene: Scene, database: Database) -> None:
     first, second = scene.publish(1), scene.publish(2)
-    scene.client.crown(first.id, "first", expected=None)
-    scene.client.crown(second.id, "better", expected=first.id)
+    scene.client.set_champion(first.id, "first", expected=None)
+    scene.client.set_champion(second.id, "better", expected=first.id)
     scene.client.quarantine(second.id, "under suspicion")
     history = scene.client.champions("rps").items
     assert [(change.number, change.player and change.player.player_id, change.reason) for change in history] == [
@@ -68,7 +68,7 @@ def test_champion_history_records_actor_and_reason(scene: Scene, database: Datab
 @pytest.mark.parametrize("change", ["retire", "quarantine"])
 def test_a_champion_out_of_play_is_champion_no_longer(scene: Scene, change: str) -> None:
     champion, other = scene.publish(1), scene.publish(2)
-    scene.client.crown(champion.id, expected=None)
+    scene.client.set_champion(champion.id, expected=None)
     getattr(scene.client, change)(other.id)
     assert champion_id(scene) == champion.id
     getattr(scene.client, change)(champion.id)
@@ -80,7 +80,7 @@ def test_each_environment_has_its_own(league: LeagueClient) -> None:
     scenes = [Scene(league, name, f"{name}-1") for name in ("rps", "recall")]
     players = [scene.publish(1, content=place) for place, scene in enumerate(scenes)]
     for player in players:
-        league.crown(player.id, expected=None)
+        league.set_champion(player.id, expected=None)
     assert [champion_id(scene) for scene in scenes] == [player.id for player in players]
     with refused("invalid-request", "recall", "rps"):
         league.champion()
@@ -91,14 +91,14 @@ def test_each_environment_has_its_own(league: LeagueClient) -> None:
 
 def test_promotion_fails_if_the_expected_champion_changed(scene: Scene) -> None:
     first, second, third = (scene.publish(step) for step in range(3))
-    scene.client.crown(first.id, expected=None)
+    scene.client.set_champion(first.id, expected=None)
     for expected, told in ((None, "none"), (third.id, third.id)):
         with refused("champion-conflict", first.id, told):
-            scene.client.crown(second.id, expected=expected)
+            scene.client.set_champion(second.id, expected=expected)
     assert scene.client.player(second.id).standing == "candidate"  # nothing of a refused call stays
-    scene.client.crown(second.id, expected=first.id)
+    scene.client.set_champion(second.id, expected=first.id)
     with refused("champion-conflict", second.id):
-        scene.client.crown(second.id, expected=second.id)
+        scene.client.set_champion(second.id, expected=second.id)
     assert champion_id(scene) == second.id
 
 
@@ -111,9 +111,9 @@ def test_ineligible_player_cannot_be_champion(scene: Scene) -> None:
         (scene.baseline().id, "baseline"),
     ):
         with refused("standing-conflict", value):
-            scene.client.crown(player_id, expected=None)
+            scene.client.set_champion(player_id, expected=None)
     with refused("unknown-player", 999):
-        scene.client.crown(999, expected=None)
+        scene.client.set_champion(999, expected=None)
     assert champion_id(scene) is None
 
 
@@ -126,7 +126,7 @@ def test_one_of_racing_champion_promotions_wins(
 
     def crown(place: int) -> wire.Champion | LeagueError:
         try:
-            return LeagueClient(http=servers[place % 2]).crown(players[place].id, expected=None)
+            return LeagueClient(http=servers[place % 2]).set_champion(players[place].id, expected=None)
         except LeagueError as error:
             return error
 
@@ -165,7 +165,7 @@ def test_succession_rule_promotes_the_best_commander(serve: Callable[..., TestCl
 
 def _outplay_champion(scene: Scene) -> tuple[int, int]:
     weak, strong = scene.publish(1), scene.publish(2)
-    scene.client.crown(weak.id, expected=None)
+    scene.client.set_champion(weak.id, expected=None)
     scene.client.promote(strong.id)
     for _ in range(4):
         scene.evaluate(16, winner=strong.id)

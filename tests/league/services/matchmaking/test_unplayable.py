@@ -138,7 +138,7 @@ def test_an_evaluator_s_report_counts_for_its_pairs(scene: Scene) -> None:
 def test_one_token_quarantines_nothing_however_many_workers_it_registers(closed: Closed) -> None:
     snapshots = [closed.scene.publish(step) for step in range(1, 5)]
     closed.admin.promote(snapshots[1].id)
-    closed.admin.crown(snapshots[2].id, expected=None)
+    closed.admin.set_champion(snapshots[2].id, expected=None)
     mallory = closed.connect("worker", "mallory")
     for number in range(3):
         evaluator = Evaluator.of(mallory, f"evaluator-{number}")
@@ -185,7 +185,7 @@ def test_reports_do_not_quarantine_a_player_that_another_token_played(closed: Cl
 
 def test_commanders_are_flagged_until_an_admin_confirms(closed: Closed) -> None:
     commander = closed.scene.publish(1)
-    closed.admin.crown(commander.id, expected=None)
+    closed.admin.set_champion(commander.id, expected=None)
     for name in ("bob", "eve", "mia"):
         assert closed.evaluator(name).report(commander) == []
     assert closed.standing(commander) == "commander"
@@ -245,7 +245,7 @@ def test_player_with_broken_weights_is_quarantined_at_the_first_report(scene: Sc
     if standing in ("commander", "retired"):
         {"commander": scene.client.promote, "retired": scene.client.retire}[standing](broken.id)
     elif standing == "champion":
-        scene.client.crown(broken.id, expected=None)
+        scene.client.set_champion(broken.id, expected=None)
     assert report(scene.client, scene.trainer, lease, broken).quarantined == [broken.id]
     assert scene.client.player(broken.id).standing == "quarantined"
     (event,) = scene.client.events(kind="quarantine").items

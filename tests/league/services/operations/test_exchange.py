@@ -76,7 +76,7 @@ def fill(league: LeagueClient, database: Database) -> str:
             scene.train(6, learner_score=0.3)
             scene.evaluate(8, winner=winner.id)
             league.close_period(environment)
-        league.crown(players[0].id, "held its ground", expected=None)
+        league.set_champion(players[0].id, "held its ground", expected=None)
         league.promote(players[1].id)
         league.retire(players[2].id, "superseded \u2014 'quoted' \\ \n two lines")
         league.quarantine(players[3].id)

@@ -85,7 +85,7 @@ def test_every_rating_of_the_period_is_there_to_the_last_bit_and_the_books_are_r
     unruled: Scene, time: Any, database: Database, fork: Any
 ) -> None:
     scene, players = unruled, play_periods(unruled, time)
-    scene.client.crown(players[0].id, "later", expected=None)
+    scene.client.set_champion(players[0].id, "later", expected=None)
     cut = scene.client.periods().items[2]
     twin, store = fork(cut.id)
     assert ratings(twin, 10**9) == ratings(database, cut.id)
@@ -117,7 +117,7 @@ def test_the_table_is_that_of_then(unruled: Scene, time: Any, fork: Any, opened:
     scene, players = unruled, play_periods(unruled, time)
     cut = scene.client.periods().items[2]
     time.advance(1)
-    scene.client.crown(players[0].id, "later", expected=None)
+    scene.client.set_champion(players[0].id, "later", expected=None)
     scene.client.retire(players[1].id, "later")
     later = scene.publish(99)
     then = scene.client.standings(as_of=cut.id).items

@@ -157,7 +157,7 @@ def test_a_champion_that_the_audit_log_does_not_know_is_found(
     look: Callable[[], list[Violation]], database: Database, league_at_work: Scene
 ) -> None:
     champion = league_at_work.client.players(league_at_work.environment, standing="candidate").items[0]
-    league_at_work.client.crown(champion.id, expected=None)
+    league_at_work.client.set_champion(champion.id, expected=None)
     assert look() == []
     with database.write() as session:
         session.execute(delete(Champion))

@@ -239,7 +239,7 @@ def test_external_player_does_not_take_part_in_promotion(scene, stone, entrant):
     assert scene.client.player(stone.id).call_sign is None
     for deed in (
         lambda: scene.client.promote(stone.id),
-        lambda: scene.client.crown(stone.id, expected=None),
+        lambda: scene.client.set_champion(stone.id, expected=None),
     ):
         with refused("standing-conflict"):
             deed()

@@ -149,7 +149,7 @@ def test_redundancy_command_prints_the_deciding_evidence(
 def test_the_champion_stays(scored: Any) -> None:
     scene, _ = scored()
     (found,) = scene.client.redundancies().items
-    scene.client.crown(found.player.player_id, expected=None)
+    scene.client.set_champion(found.player.player_id, expected=None)
     assert scene.client.redundancies().items == []
 
 

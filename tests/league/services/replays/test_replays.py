@@ -335,7 +335,7 @@ def test_recordings_of_the_champion_and_of_gates_are_notable(
 ) -> None:
     scene.publish(1)
     champion = scene.publish(2).id
-    scene.client.crown(champion, expected=None)
+    scene.client.set_champion(champion, expected=None)
     leases = [lease for _ in range(10) for lease in scene.rating_leases(8)]
     lease = next(each for each in leases if champion in (each.home.player_id, each.away.player_id))
     (answer,) = scene.report(result(lease), worker=scene.evaluator)
