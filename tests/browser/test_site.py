@@ -21,6 +21,7 @@ DRAWN = {
 def site(served: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("published") / "site"
     arguments = ["export-site", str(folder), "--home", str(served.home), "--pages", "80", "--matches", "20"]
+    arguments += ["--compared", "3"]
     with ThreadPoolExecutor(1) as pool:  # the browser's event loop runs in this thread
         ended = pool.submit(main, arguments).exception()
     assert isinstance(ended, SystemExit)
@@ -65,6 +66,21 @@ def test_a_player_of_a_copy_has_its_curve_lineage_and_downloads(page: Any, site:
     with page.expect_download() as started:
         page.locator("#downloads").get_by_role("button", name="Rating as CSV").click()
     assert Path(started.value.path()).read_text("utf-8-sig").startswith("time,high,low,value")
+
+
+def test_the_heat_map_of_a_copy_opens_head_to_head_pages(page: Any, site: Path, served: Any) -> None:
+    page.goto((site / "payoff.html").as_uri())
+    page.wait_for_selector("#map[data-drawn]")
+    pairs = page.locator("a[data-pair][href]")
+    assert pairs.count() == 6
+    page.focus("#map")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/players/*/against/*.html")
+    page.wait_for_selector("dl.facts")
+    page.get_by_role("link", name="Swap").click()
+    page.wait_for_url("**/players/*/against/*.html")
+    assert "Static copy of" in page.inner_text("footer")
 
 
 def test_curves_and_a_replay_of_a_copy_play(page: Any, site: Path, served: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import httpx2
 import typer
+from sqlalchemy.orm import Session
 
 from league.api.dependencies import clock
 from league.app import create_app
@@ -19,6 +20,9 @@ from league.cli.maintenance.database import DatabaseUrl, Home
 from league.cli.maintenance.transfer import shown_progress
 from league.errors import ConfigurationError, LeagueError
 from league.services.environments import lookup as environments
+from league.services.leaderboard import payoff_matrix
+from league.services.leaderboard.payoff_matrix import PayoffFilter
+from league.services.population.cache import PopulationCache
 from league.settings import Settings
 from league.web.cookies import visitor
 from league.web.site import export
@@ -49,6 +53,9 @@ def export_site(
     matches: Annotated[
         int, typer.Option("--matches", min=0, max=100_000, help="Newest matches that get a page each.")
     ] = 200,
+    compared: Annotated[
+        int, typer.Option("--compared", min=0, max=50, help="Strongest players with a head-to-head page for every two.")
+    ] = 10,
     pages: Annotated[int, typer.Option("--pages", min=1, max=1_000_000, help="Maximum number of pages.")] = 20_000,
     force: Annotated[
         bool, typer.Option("--force", help="Write into a folder with files; those of the same name are replaced.")
@@ -59,21 +66,24 @@ def export_site(
     """Write a static copy of the dashboard, which browsers open from disk or from any web server.
 
     It has the pages of one environment as they are now: players, payoff, matches, runs, training and events, with their
-    charts, replays and downloads. Forms, workers and checkpoints are left out. It shows names, notes, reasons and hosts
-    as the dashboard does, so read it before you publish it. The server may run.
+    charts, replays and downloads. Every two of the strongest players have head-to-head pages. Forms, workers and
+    checkpoints are left out. It shows names, notes, reasons and hosts as the dashboard does, so read it before you
+    publish it. The server may run.
     """
     settings = Settings.load(home=home, database_url=database_url)
     _require_empty(folder, force=force)
     with database.current(settings) as connection, connection.read() as session:
         if environment is not None:
             environments.require(session, environment)
+        name = environment or environments.only(session)
         site = Site(
             title=title,
-            environment=environment or environments.only(session),
+            environment=name,
             several=environments.count(session) > 1,
             made_at=datetime.now(UTC),
             matches=matches,
             pages=pages,
+            compared=_strongest(session, settings, name, compared),
         )
     with _dashboard(settings, site.made_at) as fetch, shown_progress() as progress:
         report = export.export(site, fetch, folder, progress)
@@ -81,6 +91,15 @@ def export_site(
     typer.echo(f"{folder}: {report.pages:,} pages of {site.environment}, {report.files:,} files, {size_mb:,.1f} MB")
     for kind, number in sorted(report.left_out.items()):
         typer.echo(f"left out: {kind} ({number:,} {'link' if number == 1 else 'links'})", err=True)
+
+
+def _strongest(session: Session, settings: Settings, environment: str, number: int) -> list[int]:
+    """Return ids of the first players of the payoff page, strongest first."""
+    if not number:
+        return []
+    wanted = PayoffFilter(number)
+    matrix = payoff_matrix.get_payoff_matrix(session, settings, PopulationCache(), environment, wanted)
+    return [player.id for player in matrix.players]
 
 
 def _require_empty(folder: Path, *, force: bool) -> None:

@@ -1,16 +1,18 @@
 """Export of a static copy: crawl the dashboard from its first page, and write each page, file and link."""
 
+import re
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
 from importlib.metadata import version
+from itertools import permutations
 from pathlib import Path
 from urllib.parse import urlencode
 
 from league.web.site import links, scripts
-from league.web.site.page import CopiedPage, Fetch, copy_page, resolve
+from league.web.site.page import CopiedPage, Fetch, Pair, copy_page, resolve
 
 Progress = Callable[[str, int, int], None]
 """Callback with the name of a stage, the number done and the total."""
@@ -27,6 +29,7 @@ class Site:
         made_at: Time of the copy.
         matches: Maximum number of pages of matches, the newest ones.
         pages: Maximum number of pages.
+        compared: Ids of the players of which every two have head-to-head pages, one for each.
     """
 
     title: str | None
@@ -35,6 +38,12 @@ class Site:
     made_at: datetime
     matches: int
     pages: int
+    compared: Sequence[int] = ()
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Players and opponents that have a head-to-head page."""
+        return list(permutations(self.compared, 2))
 
     @property
     def note(self) -> str:
@@ -105,6 +114,7 @@ class _Crawl:
         self._site, self._fetch = site, fetch
         self._queue = deque(["/"])
         self._players: deque[str] = deque()
+        self._compared = {links.head_to_head(*pair) for pair in site.pairs}
         self._known = {*self._queue}
         self._copied = self._matches = 0
         self.assets: dict[str, bool] = {}
@@ -125,18 +135,21 @@ class _Crawl:
 
     def copy(self, page: str) -> CopiedPage:
         """Copy a page and follow its links."""
-        copied = copy_page(page, self._fetch_in_environment, self._site.environment, self._site.note)
+        site = self._site
+        copied = copy_page(page, self._fetch_in_environment, site.environment, site.note, site.pairs)
         self.assets |= copied.assets
         for address in copied.addresses:
             self.addresses[address] = None
             target = links.canonical(address, self._site.environment)
             if target is not None and target not in self._known and self._may_follow(page, target):
                 self._known.add(target)
-                (self._players if target.startswith("/players/") else self._queue).append(target)
+                (self._players if re.fullmatch(r"/players/\d+", target) else self._queue).append(target)
         return copied
 
     def _may_follow(self, page: str, target: str) -> bool:
         """Return whether a link leads to a page of the copy; matches are those of the list, newest first."""
+        if "/against/" in target:
+            return target in self._compared
         if target.startswith("/matches?"):
             return self._matches < self._site.matches
         if not target.startswith("/matches/"):

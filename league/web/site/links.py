@@ -16,12 +16,13 @@ _PAGES: Mapping[str, Mapping[str, str]] = {
     r"/runs": {"before": _NUMBER},
     r"/runs/\d+": {},
     r"/players/\d+": {},
+    r"/players/\d+/against/\d+": {},
     r"/matches/\d+": {},
 }
 """Patterns of the pages of a copy, with the query parameters that they may have."""
 
 _KINDS: Mapping[str, str] = {
-    r"/players/\d+/against/\d+": "comparisons of two players",
+    r"/players/\d+/against/\d+": "head-to-head pages of weaker players",
     r"/matches(\?.*)?": "filtered lists of matches",
     r"/matches/\d+": "older matches",
     r"/players/\d+": "players",
@@ -46,6 +47,11 @@ def canonical(address: str, environment: str) -> str | None:
             fits = all(re.fullmatch(allowed.get(name, r"(?!)"), value) for name, value in query.items())
             return _joined(parts.path, query) if fits else None
     return None
+
+
+def head_to_head(player: int, opponent: int) -> str:
+    """Return the address of the head-to-head page of a player against an opponent."""
+    return f"/players/{player}/against/{opponent}"
 
 
 def file_of(page: str) -> str:

@@ -1,7 +1,7 @@
 """One page of a static copy: with the parts that it would load later, without those that need a server."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from urllib.parse import urlsplit
@@ -27,6 +27,9 @@ _LINK = "\0"
 Fetch = Callable[[str], str]
 """Returns the text at an address."""
 
+Pair = tuple[int, int]
+"""Ids of a player and its opponent."""
+
 
 @dataclass
 class CopiedPage:
@@ -43,7 +46,7 @@ class CopiedPage:
     assets: dict[str, bool] = field(default_factory=dict)
 
 
-def copy_page(page: str, fetch: Fetch, environment: str, note: str) -> CopiedPage:
+def copy_page(page: str, fetch: Fetch, environment: str, note: str, pairs: Sequence[Pair] = ()) -> CopiedPage:
     """Fetch a page and make it independent of the server.
 
     Args:
@@ -51,6 +54,7 @@ def copy_page(page: str, fetch: Fetch, environment: str, note: str) -> CopiedPag
         fetch: Fetches a page, a part of one, or the data of a script.
         environment: Environment of the copy.
         note: Line in the footer, as HTML.
+        pairs: Players and opponents whose head-to-head pages the heat map of the payoff page opens.
     """
     copied = CopiedPage()
     tree = html.parse(fetch(page))
@@ -60,6 +64,8 @@ def copy_page(page: str, fetch: Fetch, environment: str, note: str) -> CopiedPag
     main = tree.find(lambda each: each.tag == "main")
     if main is not None:
         main.children.append(Element("footer", {"class": "soft"}, html.parse(note).children))
+        if page == "/payoff":
+            main.children.append(_pair_links(pairs))
     _link(tree, page, copied)
     for element in tree.walk():
         if element.tag == "html":
@@ -78,6 +84,15 @@ def resolve(text: str, page: str, files: Mapping[str, str], environment: str) ->
         return "" if file is None else f' href="{escape(links.relative(page, file))}"'
 
     return re.sub(f" href={_LINK}([^{_LINK}]*){_LINK}", link, text)
+
+
+def _pair_links(pairs: Sequence[Pair]) -> Element:
+    """Return hidden links: payoff.js draws the heat map, and finds here which pairs have a page."""
+    return Element(
+        "div",
+        {"hidden": None},
+        [Element("a", {"data-pair": f"{one},{other}", "href": links.head_to_head(one, other)}) for one, other in pairs],
+    )
 
 
 def _load_parts(element: Element, fetch: Fetch) -> list[Element | str]:

@@ -219,9 +219,10 @@ function description() {
     return [name];
   }
   name.textContent = `${one.name} against ${other.name}: ${percent(result.winRate)}`;
-  const link = document.createElement(COPIED ? "span" : "a"); // a copy has no such page
-  link.href = headToHead(one, other);
-  link.textContent = COPIED ? "" : "Head to head";
+  const address = headToHead(one, other);
+  const link = document.createElement(address ? "a" : "span");
+  if (address) link.href = address;
+  link.textContent = address ? "Head to head" : "";
   if (!result.matches) return [name, " predicted, because they have not played each other. ", link];
   link.textContent = `${result.matches.toLocaleString("en")} ${result.matches === 1 ? "match" : "matches"}`;
   const interval = `, 95 % interval ${percent(result.low)} to ${percent(result.high)}.`;
@@ -233,8 +234,10 @@ function percent(share) {
   return `${(100 * share).toFixed(1)} %`;
 }
 
+// A copy has such a page of some pairs only, and null stands for the others.
 function headToHead(one, other) {
-  return `/players/${one.id}/against/${other.id}`;
+  if (!COPIED) return `/players/${one.id}/against/${other.id}`;
+  return document.querySelector(`a[data-pair="${one.id},${other.id}"][href]`)?.href ?? null;
 }
 
 function under(event) {
@@ -245,7 +248,9 @@ function under(event) {
 }
 
 function open() {
-  if (!COPIED && chosen && pair(chosen.row, chosen.column)) location.assign(headToHead(players[chosen.row], players[chosen.column]));
+  if (!chosen || !pair(chosen.row, chosen.column)) return;
+  const address = headToHead(players[chosen.row], players[chosen.column]);
+  if (address) location.assign(address);
 }
 
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };

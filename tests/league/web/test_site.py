@@ -39,7 +39,8 @@ def test_stray_end_tags_and_missing_ones_close_nothing_else() -> None:
         ("/standings?sort=name", None),
         ("/training?learner=3&environment=rps", "/training?learner=3"),
         ("/players/5", "/players/5"),
-        ("/players/5/against/6", None),
+        ("/players/5/against/6", "/players/5/against/6"),
+        ("/players/5/against/6/curve", None),
         ("/players/../secret", None),
         ("/workers", None),
         ("/checkpoints/ab", None),
@@ -65,7 +66,7 @@ def test_addresses_that_are_left_out_have_a_kind() -> None:
         "/matches?environment=rps&player=3": "filtered lists of matches",
         "/matches/3": "older matches",
         "/workers?environment=rps": "workers",
-        "/players/1/against/2": "comparisons of two players",
+        "/players/1/against/2": "head-to-head pages of weaker players",
         "/nowhere": "other pages",
     }.items():
         assert links.kind_of(address) == kind
@@ -128,6 +129,14 @@ def test_a_copy_has_relative_links_and_none_to_pages_that_do_not_exist(copied: s
     assert "<a>seven</a>" in copied
     assert "workers" not in copied
     assert "\0" not in copied
+
+
+def test_the_payoff_page_of_a_copy_links_to_the_pairs_that_have_a_page() -> None:
+    page = copy_page("/payoff", lambda _: "<html><body><main></main></body></html>", ENVIRONMENT, "", [(5, 6), (6, 5)])
+    assert page.addresses == ["/players/5/against/6", "/players/6/against/5"]
+    existing = {each: links.file_of(each) for each in ("/payoff", "/players/5/against/6")}
+    copied = resolve(page.text, "/payoff", existing, ENVIRONMENT)
+    assert '<a data-pair="5,6" href="players/5/against/6.html"></a><a data-pair="6,5"></a>' in copied
 
 
 def test_a_copy_has_its_parts_and_data(copied: str) -> None:

@@ -34,9 +34,35 @@ def test_a_copy_refers_to_its_own_files_alone(
     page = (folder / "players" / f"{snapshot.id}.html").read_text()
     assert snapshot.name in page
     assert "Static copy of League &lt;A&gt;, rps, made" in page
-    assert {path.stem for path in (folder / "players").iterdir()} == {
+    assert {path.stem for path in (folder / "players").glob("*.html")} == {
         str(each.id) for each in scene.client.players("rps").items
     }
+
+
+def test_the_strongest_players_have_head_to_head_pages(command: Run, snapshot: wire.Player, tmp_path: Path) -> None:
+    def pairs(folder: Path) -> set[str]:
+        return {str(path.relative_to(folder / "players")) for path in (folder / "players").glob("*/against/*.html")}
+
+    every, few, none = (tmp_path / name for name in ("every", "few", "none"))
+    assert command("export-site", every, "--home", tmp_path).code == 0
+    ids = {path.stem for path in (every / "players").glob("*.html")}
+    assert pairs(every) == {f"{one}/against/{other}.html" for one in ids for other in ids - {one}}
+    assert f'href="{snapshot.id}/against/' in (every / "players" / f"{snapshot.id}.html").read_text()
+    outcome = command("export-site", few, "--home", tmp_path, "--compared", 2)
+    assert len(pairs(few)) == 2
+    assert "left out: head-to-head pages of weaker players" in outcome.err
+    assert command("export-site", none, "--home", tmp_path, "--compared", 0).code == 0
+    assert pairs(none) == set()
+
+
+@pytest.mark.parametrize("backend", ["postgresql"])
+def test_a_copy_of_a_league_on_postgresql(
+    command: Run, snapshot: wire.Player, database_url: str, tmp_path: Path
+) -> None:
+    outcome = command("export-site", tmp_path / "site", "--home", tmp_path, "--database-url", database_url)
+    assert outcome.code == 0
+    assert (tmp_path / "site" / "players" / f"{snapshot.id}.html").is_file()
+    assert references(tmp_path / "site")
 
 
 def test_limits_are_kept_and_what_they_leave_out_is_named(command: Run, snapshot: wire.Player, tmp_path: Path) -> None:
