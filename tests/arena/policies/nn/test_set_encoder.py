@@ -184,7 +184,7 @@ def test_declared_sets_fit_and_leave_the_signature_alone(name: str):
     head_rows(spec.heads, layouts)
     remaining_slices(spec.observation_size, layouts)
     assert replace(spec, observation=tuple(plain)).signature == spec.signature
-    assert len(layouts) == {"mech-duel": 1, "mech-pack": 2, "mech-company": 2}.get(name, 0)
+    assert len(layouts) == {"mech-duel": 1, "mech-duel-2": 1, "mech-pack": 2, "mech-company": 2}.get(name, 0)
 
 
 def test_sets_that_do_not_fit_are_refused_by_name():
