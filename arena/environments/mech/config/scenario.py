@@ -114,7 +114,7 @@ class MechConfig:
         rules = self.rules
         for field in ("hp_factor", "zone_goal_share", "speed_spread", "heat_spread"):
             value, may_be_zero = getattr(rules, field), field.endswith("spread")
-            if not (value > 0.0 or (may_be_zero and value == 0.0)) or value == math.inf:
+            if not (0.0 < value < math.inf or (may_be_zero and value == 0.0)):
                 rule = "a number of at least 0" if may_be_zero else "a positive number"
                 raise CompositionError(f"{self.name}: rules.{field} {value}: give {rule}")
         for weapon, damage in rules.damage:

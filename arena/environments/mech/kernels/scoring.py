@@ -92,8 +92,8 @@ def score_match(state: State, hulls: Hulls, terrain: Terrain, field: Field, repo
     # A match that is decided in its last decision is terminated, not truncated.
     late = state.decision[env] >= field.limit
     reason = wp.where(eliminated, ELIMINATION, wp.where(held, ZONE, TIME))
-    survived = eliminated and not (field.zone_breaks_ties and home_hp <= 0.0 and away_hp <= 0.0)
-    result = wp.where(survived, survivor_score(home_hp, away_hp), leader_score(state, home_hp, away_hp, env))
+    by_survival = eliminated and not (field.zone_breaks_ties and home_hp <= 0.0 and away_hp <= 0.0)
+    result = wp.where(by_survival, survivor_score(home_hp, away_hp), leader_score(state, home_hp, away_hp, env))
 
     state.ended[env] = decided or late
     report.terminated[env] = decided
