@@ -139,7 +139,7 @@ class ActionLayout:
     ) -> Float[Tensor, "... A"]:
         """Sample raw actions by reparameterisation; masked switches stay off, illegal options are never sampled."""
         noisy = torch.addcmul(parameters.float(), noise, scale)
-        if all(head.kind is HeadKind.GAUSSIAN for head in self.heads):
+        if all(map(_is_gaussian, self.heads)):
             return noisy
         chosen = [_decide(part, noisy[..., part.parameters], mask[..., part.mask]) for part in self.parts]
         return torch.cat(chosen, dim=-1)
