@@ -126,9 +126,9 @@ class OpponentBatch:
             group.actor.initial_state(len(environments) * agents.agents_per_side),
             group.state,
         )
-        kept = np.full(len(environments), -1)
-        kept[target] = source
-        group.actor.move(kept, agents.agents_per_side)
+        previous = np.full(len(environments), -1)
+        previous[target] = source
+        group.actor.move(previous, agents.agents_per_side)
         group.environments, group.rows = environments, agents.opponent_rows(environments)
 
 
