@@ -199,6 +199,8 @@ class Simulation:
         missing = self._scale.rating_leases
         while missing > 0:
             leases = self._lease_ratings(evaluator, missing, self._scale.rating_budget)
+            if not leases:
+                return
             self._play(evaluator, leases, 0)
             missing -= len(leases)
 
@@ -215,7 +217,7 @@ class Simulation:
         self._matches += len(results)
 
     def _manage_population(self) -> None:
-        """Crown the strongest snapshot with a certain rating, and retire the weakest; the rule opens gates."""
+        """Retire the weakest snapshot; the strongest with a certain rating becomes champion. The rule opens gates."""
         standings = self._client.standings(ENVIRONMENT, limit=1000).items
         active = [each for each in standings if each.kind == "snapshot" and each.standing in ("candidate", "commander")]
         self._client.retire(active[-1].id, "superseded")
