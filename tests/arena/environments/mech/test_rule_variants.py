@@ -10,6 +10,7 @@ from mech_play import idle
 from refused import refused
 
 from arena.environments import declare
+from arena.environments.base import StepResult
 from arena.environments.mech.config.constants import MOVES, REASONS
 from arena.environments.mech.config.rewards import RewardWeights
 from arena.environments.mech.config.rules import MechRules
@@ -17,6 +18,7 @@ from arena.environments.mech.config.scenario import PRESETS, MechConfig
 from arena.environments.mech.config.weapons import TRIGGERS
 from arena.environments.mech.env import MechEnvironment
 from arena.environments.mech.kernels.combat.targeting import AUTOCANNON
+from arena.environments.mech.observation_spec import make_spec
 
 ROWS = 512
 DUEL = PRESETS["mech-duel"]
@@ -35,11 +37,11 @@ def duel(rules: MechRules, rows: int = ROWS, distance: float = DISTANCE) -> Mech
     return env
 
 
-def fire(env: MechEnvironment, trigger: str, *mechs: int) -> None:
+def fire(env: MechEnvironment, trigger: str, *mechs: int) -> StepResult:
     actions = idle(env.spec, env.num_envs)
     for mech in mechs:
         actions["trigger"][:, mech, TRIGGERS.index(trigger)] = True
-    env.step(actions)
+    return env.step(actions)
 
 
 def shell_angles(env: MechEnvironment) -> np.ndarray:
@@ -91,9 +93,7 @@ def fall_together(rules: MechRules, home_zone_s: float) -> float:
     env = duel(rules, rows=1)
     env.arrays["hp"].fill_(1.0)
     env.arrays["zone_s"].copy_(torch.tensor([[home_zone_s, 0.0]]))
-    actions = idle(env.spec)
-    actions["trigger"][:, :, TRIGGERS.index("primary")] = True
-    outcome = env.step(actions).outcome
+    outcome = fire(env, "primary", 0, 1).outcome
     assert REASONS[outcome.reason.item()] == "elimination"
     return outcome.score.item()
 
@@ -117,8 +117,8 @@ def test_hit_points_and_damage_follow_the_rules() -> None:
 
 
 def test_rules_are_part_of_the_signature() -> None:
-    standard = declare("mech-duel").signature
-    assert declare("mech-duel-2").signature != standard
+    assert make_spec(DUEL).signature == declare("mech-duel").signature
+    assert make_spec(replace(DUEL, rules=SPREAD)).signature != make_spec(DUEL).signature
 
 
 @pytest.mark.parametrize(
