@@ -84,7 +84,7 @@ class CheckpointStore(Protocol):
             UnknownCheckpointError: The store does not have it.
         """
 
-    def set_aside(self, sha256: str) -> bool:
+    def has_damaged_copy(self, sha256: str) -> bool:
         """Return True if damaged bytes of this name have been set aside."""
 
     def open(self, sha256: str) -> AbstractContextManager[IO[bytes]]:
@@ -94,7 +94,7 @@ class CheckpointStore(Protocol):
             UnknownCheckpointError: The store does not have it.
         """
 
-    def take_in(self, sha256: str, stream: IO[bytes]) -> None:
+    def put(self, sha256: str, stream: IO[bytes]) -> None:
         """Verify and store a checkpoint; idempotent.
 
         Raises:

@@ -62,7 +62,7 @@ class Inspector:
             with self._store.open(sha256) as stream:
                 found, fault = find_fault(stream, size, sha256)
         except UnknownCheckpointError:
-            if self._store.set_aside(sha256):
+            if self._store.has_damaged_copy(sha256):
                 return "its stored bytes were damaged and have been moved aside"
             raise
         if found != sha256:  # not cached, because a new upload repairs it

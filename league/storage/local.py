@@ -189,7 +189,7 @@ class DirectoryStore:
             self._path(sha256).replace(self._path(sha256 + _DAMAGED))
         return False
 
-    def set_aside(self, sha256: str) -> bool:
+    def has_damaged_copy(self, sha256: str) -> bool:
         """Return True if damaged bytes of this name have been set aside."""
         with folder_access(self.folder, "read"):
             return self._path(sha256 + _DAMAGED).exists()
@@ -202,7 +202,7 @@ class DirectoryStore:
         with stream:
             yield stream
 
-    def take_in(self, sha256: str, stream: IO[bytes]) -> None:
+    def put(self, sha256: str, stream: IO[bytes]) -> None:
         """Verify and store a checkpoint; idempotent."""
         with self.receive(sha256) as upload:
             while block := stream.read(_BLOCK_BYTES):

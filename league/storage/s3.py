@@ -145,8 +145,8 @@ class S3Store:
             self._bucket.delete(first, second)
         if not has_checksums:
             rule = "its service does not compute SHA-256 checksums, so it cannot verify uploads"
-            way_out = "use another service, or let the server read every upload: LEAGUE_STORE_HASHING=server"
-            raise ConfigurationError(f"store {self}", rule, way_out)
+            remedy = "use another service, or let the server read every upload: LEAGUE_STORE_HASHING=server"
+            raise ConfigurationError(f"store {self}", rule, remedy)
 
     def check(self) -> None:
         """Raise if the bucket does not respond."""
@@ -195,7 +195,7 @@ class S3Store:
             self._bucket.delete(key)
         return False
 
-    def set_aside(self, sha256: str) -> bool:
+    def has_damaged_copy(self, sha256: str) -> bool:
         """Return True if damaged bytes of this name have been set aside."""
         try:
             self._bucket.find(self._damaged_key(sha256))
@@ -209,7 +209,7 @@ class S3Store:
         with _missing(sha256), self._bucket.open(self._key(sha256)) as stream:
             yield stream
 
-    def take_in(self, sha256: str, stream: IO[bytes]) -> None:
+    def put(self, sha256: str, stream: IO[bytes]) -> None:
         """Verify and store a checkpoint; idempotent."""
         self._bucket.write(self._incoming(sha256), stream)
         self.complete(sha256)

@@ -70,7 +70,7 @@ def collect_garbage(
             deleted = list(garbage_collection.collect(connection, store, found, before, actor=user_name(), now=now))
         recordings = list(replays.find_damaged(connection, store.recordings)) if verify else []
     damaged = (
-        [stored.sha256 for stored in garbage_collection.damaged(store, found, set_aside=not dry_run)] if verify else []
+        [stored.sha256 for stored in garbage_collection.damaged(store, found, move_aside=not dry_run)] if verify else []
     )
     damaged += [f"{FOLDER}/{file.key}" for file in recordings]
     if as_json:

@@ -112,9 +112,9 @@ def _note(database: Database, some: Sequence[Unused], actor: str, now: datetime,
         audit_log.record(session, "gc", Cause(actor, reason, now), details=details)
 
 
-def damaged(store: CheckpointStore, found: Survey, *, set_aside: bool) -> Iterator[Stored]:
+def damaged(store: CheckpointStore, found: Survey, *, move_aside: bool) -> Iterator[Stored]:
     """Read all checkpoints of players and yield the damaged ones."""
-    is_fine = store.sound if set_aside else store.is_intact
+    is_fine = store.sound if move_aside else store.is_intact
     return (stored for stored in found.needed if not is_fine(stored.sha256))
 
 

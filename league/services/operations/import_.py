@@ -67,7 +67,7 @@ def _load_checkpoints(archive: ArchiveReader, store: CheckpointStore, now: datet
     for done, sha256 in enumerate(checkpoints, start=1):
         if not store.touch(sha256, now):
             with archive.checkpoint(sha256) as stream:
-                store.take_in(sha256, stream)
+                store.put(sha256, stream)
         progress("checkpoints", done, len(checkpoints))
 
 

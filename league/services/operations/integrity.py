@@ -240,7 +240,7 @@ def _checkpoints(database: Database, store: CheckpointStore, before: datetime) -
     if found.missing:
         finding = f"missing in the store, but used by players: {_some(found.missing)}"
         yield Violation("checkpoints", None, finding)
-    damaged = [one.sha256 for one in garbage_collection.damaged(store, found, set_aside=False)]
+    damaged = [one.sha256 for one in garbage_collection.damaged(store, found, move_aside=False)]
     if damaged:
         finding = f"damaged (wrong hash): {_some(damaged)}; restore them from a backup"
         yield Violation("checkpoints", None, finding)

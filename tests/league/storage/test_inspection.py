@@ -134,7 +134,7 @@ def test_numbers_of_large_tensors_are_all_looked_at(monkeypatch: pytest.MonkeyPa
 def test_a_check_does_not_wait_for_a_long_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = DirectoryStore(tmp_path, 2**20)
     data = policy()
-    store.take_in(sha256(data), io.BytesIO(data))
+    store.put(sha256(data), io.BytesIO(data))
     inspector = Inspector(store)
     begun, go_on = threading.Event(), threading.Event()
     whole = inspection.find_fault

@@ -45,7 +45,7 @@ def read(store: DirectoryStore, monkeypatch: pytest.MonkeyPatch) -> Read:
 def stored(store: DirectoryStore, contents: Sequence[int]) -> list[str]:
     policies = [safetensors(content) for content in contents]
     for policy in policies:
-        store.take_in(sha256(policy), io.BytesIO(policy))
+        store.put(sha256(policy), io.BytesIO(policy))
     return [sha256(policy) for policy in policies]
 
 

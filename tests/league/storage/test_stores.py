@@ -133,9 +133,9 @@ def test_damaged_checkpoint_is_quarantined_and_restored_by_a_new_upload(league: 
     kept.overwrite(place(name), data[:-1] + b"\xff")
     assert not kept.store.is_intact(name)
     assert not kept.store.is_intact(name)  # it is only looked at
-    assert not kept.store.set_aside(name)
+    assert not kept.store.has_damaged_copy(name)
     assert not kept.store.sound(name)
-    assert kept.store.set_aside(name)
+    assert kept.store.has_damaged_copy(name)
     with refused("unknown-checkpoint", name):
         league.download(name)
     assert [left.size_bytes for left in kept.store.leftovers(datetime.now(UTC) + SOON)] == [len(data)]
@@ -146,12 +146,12 @@ def test_damaged_checkpoint_is_quarantined_and_restored_by_a_new_upload(league: 
 def test_whole_checkpoints_are_copied_from_store_to_store(league: LeagueClient, kept: Kept) -> None:
     data = safetensors(3)
     for _ in range(2):
-        kept.store.take_in(sha256(data), io.BytesIO(data))
+        kept.store.put(sha256(data), io.BytesIO(data))
     with kept.store.open(sha256(data)) as stream:
         assert stream.read(10) + stream.read() == data
     assert league.download(sha256(data)) == data
     with refused("hash-mismatch", sha256(data)):
-        kept.store.take_in("0" * 64, io.BytesIO(data))
+        kept.store.put("0" * 64, io.BytesIO(data))
     assert kept.names() == [place(sha256(data))]
     with refused("unknown-checkpoint", "0" * 64), kept.store.open("0" * 64):
         pass
@@ -203,4 +203,4 @@ def test_garbage_collection_removes_orphans_and_upload_leftovers(
         list(garbage_collection.collect(database, kept.store, found, later, actor="me", now=later)) == found.deletable
     )
     assert kept.names() == [place(str(published.checkpoint))]
-    assert list(garbage_collection.damaged(kept.store, found, set_aside=True)) == []
+    assert list(garbage_collection.damaged(kept.store, found, move_aside=True)) == []

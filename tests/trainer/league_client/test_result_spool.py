@@ -118,7 +118,7 @@ def test_batches_are_bounded(opened, server, monkeypatch):
     assert server.calls == [2, 2, 1]
 
 
-def set_aside(folder):
+def rejected_results(folder):
     return [Result.model_validate_json(line) for line in (folder / "refused.jsonl").read_text().splitlines()]
 
 
@@ -129,7 +129,7 @@ def test_rejected_results_are_logged_set_aside_and_do_not_block_others(opened, t
     spool.deliver(server.report)
     assert spool.undelivered_bytes() == 0
     assert spool.outcomes == {"accepted": 2, "rejected": 1, "conflict": 1}
-    assert set_aside(tmp_path) == [result(sequence=1)]
+    assert rejected_results(tmp_path) == [result(sequence=1)]
     assert "result a/1 rejected: why" in caplog.text
     assert "result a/2 conflict: why" in caplog.text
 
@@ -246,7 +246,7 @@ def test_a_result_that_the_league_will_not_have_is_set_aside_and_the_others_are_
     assert sorted(key[1] for key in server.taken) == [0, 1, 3, 4, 5, 6, 8]
     assert spool.undelivered_bytes() == 0
     assert spool.outcomes == {"accepted": 7, "refused": 2}
-    assert set_aside(tmp_path) == [result(sequence=2), result(sequence=7)]
+    assert rejected_results(tmp_path) == [result(sequence=2), result(sequence=7)]
     assert "result a/2 refused: " in caplog.text
     assert "one is not in range; report the match's own" in caplog.text
     assert "the league rejected 2 results" in caplog.text
@@ -270,7 +270,7 @@ def test_rejected_batch_is_kept_if_the_league_becomes_unavailable(opened, tmp_pa
     spool.deliver(fickle)
     assert len(server.taken) == 4
     assert spool.undelivered_bytes() == 0
-    assert set_aside(tmp_path) == [result(sequence=0)]
+    assert rejected_results(tmp_path) == [result(sequence=0)]
 
 
 def test_rejected_result_is_set_aside_once_even_if_a_crash_resends_it(opened, tmp_path, server, monkeypatch):
@@ -284,7 +284,7 @@ def test_rejected_result_is_set_aside_once_even_if_a_crash_resends_it(opened, tm
     again = opened()
     fill(again, 2, start=3)
     again.deliver(server.report)
-    assert set_aside(tmp_path) == [result(sequence=sequence) for sequence in (1, 2, 4)]
+    assert rejected_results(tmp_path) == [result(sequence=sequence) for sequence in (1, 2, 4)]
 
 
 def test_results_that_a_disk_refused_and_left_in_the_file_are_not_delivered_before_they_are_synced(

@@ -50,11 +50,11 @@ def store_at(folder: Path) -> DirectoryStore:
     return DirectoryStore(folder, 2**20)
 
 
-def take_out(database: Database, store: DirectoryStore, path: Path, **options: bool) -> Manifest:
+def export_league(database: Database, store: DirectoryStore, path: Path, **options: bool) -> Manifest:
     return export.export(database, store, path, NOW, silent, export.ExportOptions(**options))
 
 
-def take_in(path: Path, database: Database, store: DirectoryStore) -> None:
+def import_league(path: Path, database: Database, store: DirectoryStore) -> None:
     with ArchiveReader(path) as archive:
         import_.load(archive, database, store, NOW, silent)
 
@@ -109,7 +109,7 @@ def store(tmp_path: Path) -> DirectoryStore:
 @pytest.fixture
 def archive(secret: str, database: Database, store: DirectoryStore, tmp_path: Path) -> Path:
     path = tmp_path / "league.zip"
-    take_out(database, store, path)
+    export_league(database, store, path)
     return path
 
 
@@ -121,7 +121,7 @@ def kept_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     schema.upgrade(database)
     with TestClient(create_app(Settings.load(home=home, aggregation_interval_s=3600.0))) as http:
         fill(LeagueClient(http=http), database)
-    take_out(database, store_at(home / "checkpoints"), home / "league.zip")
+    export_league(database, store_at(home / "checkpoints"), home / "league.zip")
     database.close()
     return home / "league.zip"
 
@@ -140,8 +140,8 @@ def other(other_empty_url: str) -> Iterator[Database]:
 
 def test_league_round_trips_through_the_other_database(archive: Path, other: Database, tmp_path: Path) -> None:
     store = store_at(tmp_path / "there")
-    take_in(archive, other, store)
-    take_out(other, store, tmp_path / "again.zip")
+    import_league(archive, other, store)
+    export_league(other, store, tmp_path / "again.zip")
     first, again = content(archive), content(tmp_path / "again.zip")
     assert first == again
     members = {f"tables/{name}.jsonl" for name in inspect(other.engine).get_table_names()}
@@ -153,7 +153,7 @@ def test_league_round_trips_through_the_other_database(archive: Path, other: Dat
 
 
 def test_sql_null_is_not_exported_as_json_null(copied: Path, other: Database, tmp_path: Path) -> None:
-    take_in(copied, other, store_at(tmp_path / "there"))
+    import_league(copied, other, store_at(tmp_path / "there"))
     with other.read() as session:
         absent = select(func.count()).select_from(Learner).where(Learner.rules.is_(null()))
         assert session.scalar(absent) == len(ENVIRONMENTS)
@@ -163,7 +163,7 @@ def test_imported_league_shows_the_same_data(
     archive: Path, secret: str, http: TestClient, other: Database, other_empty_url: str, tmp_path: Path
 ) -> None:
     home = tmp_path / "there"
-    take_in(archive, other, store_at(home / "checkpoints"))
+    import_league(archive, other, store_at(home / "checkpoints"))
     app = create_app(Settings.load(home=home, database_url=other_empty_url, aggregation_interval_s=3600.0))
     with TestClient(app) as there:
         old, new = (LeagueClient(http=server, token=secret) for server in (http, there))
@@ -208,7 +208,7 @@ def test_replays_are_exported_only_on_request(
 ) -> None:
     view = export.WITHOUT_REPLAYS
     export.export(database, store, tmp_path / "small.zip", NOW, silent, export.ExportOptions(view=lambda _: view))
-    take_in(tmp_path / "small.zip", other, store_at(tmp_path / "there"))
+    import_league(tmp_path / "small.zip", other, store_at(tmp_path / "there"))
     with database.read() as here, other.read() as there:
         assert replays.usage(here).count == len(ENVIRONMENTS)
         assert replays.usage(there).count == 0
@@ -219,7 +219,7 @@ def test_imported_league_continues(
     archive: Path, secret: str, other: Database, other_empty_url: str, tmp_path: Path
 ) -> None:
     home = tmp_path / "there"
-    take_in(archive, other, store_at(home / "checkpoints"))
+    import_league(archive, other, store_at(home / "checkpoints"))
     with other.read() as session:
         last_match = session.scalar(select(func.max(Match.id))) or 0
     app = create_app(Settings.load(home=home, database_url=other_empty_url, aggregation_interval_s=3600.0))
@@ -256,7 +256,7 @@ def test_export_is_a_consistent_snapshot_of_a_running_league(
     manifest = export.export(database, store, tmp_path / "busy.zip", NOW, go_on)
     assert "matches" in played
     assert manifest.rows["matches"] == before
-    take_in(tmp_path / "busy.zip", other, store_at(tmp_path / "there"))
+    import_league(tmp_path / "busy.zip", other, store_at(tmp_path / "there"))
     assert [outcome.differing for outcome in recomputed(other)] == [0, 0]
 
 
@@ -265,12 +265,12 @@ def test_export_is_a_consistent_snapshot_of_a_running_league(
 
 def test_an_import_does_not_mix_two_leagues(archive: Path, database: Database, store: DirectoryStore) -> None:
     with refused("occupied-league"):
-        take_in(archive, database, store)
+        import_league(archive, database, store)
 
 
 def test_an_empty_league_of_this_version_takes_an_import(copied: Path, other: Database, tmp_path: Path) -> None:
     schema.upgrade(other)
-    take_in(copied, other, store_at(tmp_path / "there"))
+    import_league(copied, other, store_at(tmp_path / "there"))
     schema.check(other)
 
 
@@ -295,7 +295,7 @@ def test_damaged_bytes_are_refused_and_leave_the_database_as_it_was(
     damaged[middle] ^= 0xFF
     copied.write_bytes(damaged)
     with pytest.raises((RefusedArchiveError, HashMismatchError)):
-        take_in(copied, other, store_at(tmp_path / "there"))
+        import_league(copied, other, store_at(tmp_path / "there"))
     assert inspect(other.engine).get_table_names() == []
 
 
@@ -370,7 +370,7 @@ def test_inconsistent_archive_is_rejected(
 ) -> None:
     path = rewritten(copied, change)
     with refused(code, *values):
-        take_in(path, other, store_at(tmp_path / "there"))
+        import_league(path, other, store_at(tmp_path / "there"))
     assert inspect(other.engine).get_table_names() == []
 
 
@@ -381,12 +381,12 @@ def test_a_lost_checkpoint_is_refused_or_named(
     lost = next(path for path in store.folder.glob("??/*") if path.is_file())
     lost.unlink()
     with refused("unknown-checkpoint", lost.name):
-        take_out(database, store, tmp_path / "league.zip")
+        export_league(database, store, tmp_path / "league.zip")
     assert list(tmp_path.glob("*.zip*")) == []
     assert list(tmp_path.glob(".*.part")) == []
-    manifest = take_out(database, store, tmp_path / "league.zip", allow_missing=True)
+    manifest = export_league(database, store, tmp_path / "league.zip", allow_missing=True)
     assert (manifest.missing, manifest.checkpoints) == ([lost.name], 7)
-    take_in(tmp_path / "league.zip", other, store_at(tmp_path / "there"))
+    import_league(tmp_path / "league.zip", other, store_at(tmp_path / "there"))
 
 
 @ON_SQLITE
@@ -397,10 +397,10 @@ def test_a_lost_recording_is_refused_or_omitted_with_its_row(
         kept, lost = session.scalars(select(Replay).order_by(Replay.match_id)).all()
     store.recordings.put(lost.key, b"damaged")
     with refused("unknown-replay", lost.match_id, lost.key):
-        take_out(database, store, tmp_path / "league.zip")
-    manifest = take_out(database, store, tmp_path / "league.zip", allow_missing=True)
+        export_league(database, store, tmp_path / "league.zip")
+    manifest = export_league(database, store, tmp_path / "league.zip", allow_missing=True)
     assert (manifest.recordings, manifest.missing_recordings) == (1, [lost.match_id])
-    take_in(tmp_path / "league.zip", other, store_at(tmp_path / "there"))
+    import_league(tmp_path / "league.zip", other, store_at(tmp_path / "there"))
     with other.read() as session:
         assert session.scalars(select(Replay.key)).all() == [kept.key]
 
@@ -416,7 +416,7 @@ def test_recordings_that_expire_during_an_export_are_omitted(
 
     manifest = export.export(database, store, tmp_path / "busy.zip", NOW, expire)
     assert (manifest.recordings, len(manifest.missing_recordings)) == (0, len(ENVIRONMENTS))
-    take_in(tmp_path / "busy.zip", other, store_at(tmp_path / "there"))
+    import_league(tmp_path / "busy.zip", other, store_at(tmp_path / "there"))
     with other.read() as session:
         assert replays.usage(session).count == 0
 
@@ -430,7 +430,7 @@ def test_export_removes_only_leftovers_of_killed_exports(
     other.write_bytes(b"PK")
     with written.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        take_out(database, store, tmp_path / "a.zip")
+        export_league(database, store, tmp_path / "a.zip")
     assert set(tmp_path.glob(".*.part")) == {written, other}
 
 
@@ -440,10 +440,10 @@ def test_a_file_that_exists_or_cannot_be_made_is_refused(
 ) -> None:
     before = archive.read_bytes()
     with refused("configuration", "league.zip"):
-        take_out(database, store, archive)
+        export_league(database, store, archive)
     assert archive.read_bytes() == before
     with refused("configuration"):
-        take_out(database, store, tmp_path / "nowhere" / "league.zip")
+        export_league(database, store, tmp_path / "nowhere" / "league.zip")
 
 
 # --- larger ones ------------------------------------------------------------------------------------------------------
@@ -457,11 +457,11 @@ def test_memory_does_not_grow_with_the_league(
     with database.write() as session:
         for _ in range(rows // 100):
             session.execute(insert(Event), [line] * 100)
-    take_out(database, store, tmp_path / "small.zip")  # what is imported and cached once counts for nobody
+    export_league(database, store, tmp_path / "small.zip")  # what is imported and cached once counts for nobody
     tracemalloc.start()
     try:
-        take_out(database, store, tmp_path / "large.zip")
-        take_in(tmp_path / "large.zip", other, store_at(tmp_path / "there"))
+        export_league(database, store, tmp_path / "large.zip")
+        import_league(tmp_path / "large.zip", other, store_at(tmp_path / "there"))
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

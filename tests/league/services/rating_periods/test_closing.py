@@ -337,7 +337,7 @@ def test_automatic_closing_skips_a_period_that_was_closed_manually(
     assert [period.matches for period in scene.client.periods().items] == [3, 6]
 
 
-def test_results_that_a_period_cannot_take_in_do_not_make_it_due(
+def test_results_that_a_period_cannot_include_do_not_make_it_due(
     scene: Scene, database: Database, configure: Configure, time: Any, meanwhile: Callable[..., None]
 ) -> None:
     settings = configure(period_games=15)

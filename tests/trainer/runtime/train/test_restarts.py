@@ -145,11 +145,11 @@ def test_a_run_that_failed_while_assigning_matches_plays_each_once(worker_of, cl
 
 def test_a_signal_ends_the_run_at_the_next_decision_with_everything_saved(worker_of, client, tmp_path, outside):
     worker = worker_of(client, rps("environment.self_play=0"))
-    take_in = worker.statistics.add
+    add_episode = worker.statistics.add
 
     def stop_in_the_third_rollout(episode):
         outside.asked = worker.statistics.episodes >= 150
-        take_in(episode)
+        add_episode(episode)
 
     worker.statistics.add = stop_in_the_third_rollout
     worker.run()
@@ -164,11 +164,11 @@ def test_past_the_grace_everything_is_saved_and_the_last_results_are_the_last_ca
     worker_of, client, tmp_path, outside
 ):
     worker = worker_of(client, rps())
-    take_in = worker.statistics.add
+    add_episode = worker.statistics.add
 
     def stop_in_the_third_rollout(episode):
         outside.asked = outside.past_grace = worker.statistics.episodes >= 150
-        take_in(episode)
+        add_episode(episode)
 
     worker.statistics.add = stop_in_the_third_rollout
     worker.run()
