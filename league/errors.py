@@ -1,7 +1,7 @@
 """Errors of the league; the server raises them, and the client raises them again.
 
-On the wire an error is `application/problem+json` (RFC 9457): `type` is the stable slug of the class, `detail` one line
-with the value, the rule and the remedy, and `value`, `rule` and `way_out` are its parts.
+On the wire an error is `application/problem+json` (RFC 9457): `type` is the stable slug of the class, and `detail` is
+one line made of `value`, `rule` and `remedy`.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class LeagueError(Exception):
         status: HTTP status.
         value: The offending value as text.
         rule: The violated rule.
-        way_out: The remedy.
+        remedy: The remedy.
         retry_after_s: Whole seconds after which a retry may succeed; None if waiting does not help.
     """
 
@@ -30,10 +30,10 @@ class LeagueError(Exception):
     status: ClassVar[int] = 500
     retry_after_s: int | None = None
 
-    def __init__(self, value: object, rule: str, way_out: str) -> None:
-        self.value, self.rule, self.way_out = (_cut(part) for part in (str(value), rule, way_out))
+    def __init__(self, value: object, rule: str, remedy: str) -> None:
+        self.value, self.rule, self.remedy = (_cut(part) for part in (str(value), rule, remedy))
         shown = self.value or "''"
-        super().__init__(f"{self.title} {shown}: {rule}; {way_out}")
+        super().__init__(f"{self.title} {shown}: {rule}; {remedy}")
 
     def problem(self) -> dict[str, Any]:
         """Return the problem document."""
@@ -44,7 +44,7 @@ class LeagueError(Exception):
             "detail": str(self),
             "value": self.value,
             "rule": self.rule,
-            "way_out": self.way_out,
+            "remedy": self.remedy,
         }
 
 
@@ -236,11 +236,11 @@ class InvalidRequestError(LeagueError):
     type, title, status = "invalid-request", "invalid request", 422
 
     @classmethod
-    def of_field(cls, found: Mapping[str, Any], way_out: str) -> Self:
+    def of_field(cls, found: Mapping[str, Any], remedy: str) -> Self:
         """Return the error of an invalid field, given one of a validation error's `errors()`."""
         path = ".".join(str(part) for part in found["loc"])
         value = "" if found.get("type") == "missing" else f"={_brief(found.get('input'))}"
-        return cls(f"{path}{value}", reason(found), way_out)
+        return cls(f"{path}{value}", reason(found), remedy)
 
 
 class UnsupportedProtocolError(LeagueError):
@@ -403,5 +403,5 @@ KINDS: dict[str, type[LeagueError]] = {kind.type: kind for kind in LeagueError._
 def from_problem(problem: dict[str, Any]) -> LeagueError:
     """Return the error of a problem document; an unknown slug becomes a plain `LeagueError`."""
     kind = KINDS.get(str(problem.get("type")), LeagueError)
-    value, rule, way_out = (str(problem.get(key, "")) for key in ("value", "rule", "way_out"))
-    return kind(value or problem.get("detail", ""), rule, way_out)
+    value, rule, remedy = (str(problem.get(key, "")) for key in ("value", "rule", "remedy"))
+    return kind(value or problem.get("detail", ""), rule, remedy)

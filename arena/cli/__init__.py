@@ -54,8 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if error.strerror is None:
             raise
         target = "what was to be printed" if error.filename is None else f"file {str(error.filename)!r:.120}"
-        way_out = "make room" if error.errno == errno.ENOSPC else "name another place"
-        typer.echo(f"arena: {target}: {error.strerror}; {way_out}", err=True)
+        remedy = "make room" if error.errno == errno.ENOSPC else "name another place"
+        typer.echo(f"arena: {target}: {error.strerror}; {remedy}", err=True)
         sys.stdout = StringIO()  # leaving would try it again
         sys.exit(BAD_USAGE if error.errno == errno.ENAMETOOLONG else FAILURE)
 

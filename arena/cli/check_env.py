@@ -69,7 +69,7 @@ def _describe(report: "Report") -> dict[str, Any]:
                 "detail": row.detail,
                 "where": row.where if row.broken else None,
                 "rule": row.rule or None,
-                "way_out": row.remedy or None,
+                "remedy": row.remedy or None,
             }
             for row in report.rows
         ],

@@ -152,8 +152,8 @@ def resolve_policy(
     except UnknownPolicyError as error:
         if Path(name).is_dir():
             return load_for(declare(environment), _newest_of(Path(name)))
-        way_out = f"or give the path of a checkpoint or of a run folder, or {FORMS}"
-        raise UnknownPolicyError(f"{error}, {way_out}") from error
+        remedy = f"or give the path of a checkpoint or of a run folder, or {FORMS}"
+        raise UnknownPolicyError(f"{error}, {remedy}") from error
 
 
 def _newest_of(run: Path) -> Path:

@@ -28,7 +28,7 @@ A parser needs hundreds of bytes for each, however short.
 FAULTS_TOLD = 1000
 """Number of faults above which none is described, because listing them takes longer than finding them."""
 
-WAY_OUT = "give a file that `arena match --record` wrote"
+REMEDY = "give a file that `arena match --record` wrote"
 
 _RECORDINGS: TypeAdapter[Recording] = TypeAdapter(
     Annotated[Recording, Field(discriminator="kind")], config=ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -83,7 +83,7 @@ def read_recording(path: str | Path) -> Recording:
         with Path(path).open("rb") as file:
             return _read(file, str(path), MAX_BYTES)
     except OSError as error:
-        raise RecordingError(f"cannot read the recording {path}: {error.strerror}; {WAY_OUT}") from error
+        raise RecordingError(f"cannot read the recording {path}: {error.strerror}; {REMEDY}") from error
 
 
 def unpack_recording(data: bytes, name: str, most_bytes: int = MAX_BYTES) -> Recording:
@@ -104,17 +104,17 @@ def _read(file: IO[bytes], name: str, most_bytes: int) -> Recording:
     text = _decompress(file, name, most_bytes)
     if (parts := _parts(text)) > MAX_PARTS:
         raise RecordingError(
-            f"{name} is not a recording: of {parts} objects and lists, the most is {MAX_PARTS}; {WAY_OUT}"
+            f"{name} is not a recording: of {parts} objects and lists, the most is {MAX_PARTS}; {REMEDY}"
         )
     try:
         parsed = from_json(text, allow_inf_nan=False)
     except ValueError as error:
-        raise RecordingError(f"{name} is not a recording: it is not JSON ({error}); {WAY_OUT}") from error
+        raise RecordingError(f"{name} is not a recording: it is not JSON ({error}); {REMEDY}") from error
     _require_version(name, parsed)
     try:
         return _RECORDINGS.validate_json(text, strict=True)
     except ValidationError as error:
-        raise RecordingError(f"{name} is a damaged recording: {_first_fault(error)}; {WAY_OUT}") from error
+        raise RecordingError(f"{name} is a damaged recording: {_first_fault(error)}; {REMEDY}") from error
 
 
 def _parts(text: bytes) -> int:
@@ -128,16 +128,16 @@ def _decompress(file: IO[bytes], name: str, most_bytes: int) -> bytes:
         with gzip.open(file) as unpacked:
             text = unpacked.read(most_bytes + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise RecordingError(f"{name} is not a recording: it is not a complete gzip file; {WAY_OUT}") from error
+        raise RecordingError(f"{name} is not a recording: it is not a complete gzip file; {REMEDY}") from error
     if len(text) > most_bytes:
-        raise RecordingError(f"{name} is not a recording: it unpacks to more than {most_bytes} bytes; {WAY_OUT}")
+        raise RecordingError(f"{name} is not a recording: it unpacks to more than {most_bytes} bytes; {REMEDY}")
     return text
 
 
 def _require_version(name: str, parsed: Any) -> None:  # noqa: ANN401  any content
     header = parsed.get("header") if isinstance(parsed, dict) else None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise RecordingError(f"{name} is not a recording: its header does not have {FORMAT}; {WAY_OUT}")
+        raise RecordingError(f"{name} is not a recording: its header does not have {FORMAT}; {REMEDY}")
     if header.get("version") != VERSION:
         raise RecordingError(
             f"{name} is a recording of version {str(header.get('version'))[:20]}: this release reads {VERSION}; "

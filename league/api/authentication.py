@@ -41,8 +41,8 @@ def require_scope(principal: Principal, scope: Scope) -> None:
     """
     if principal.scope < scope:
         rule = f"its scope is {principal.scope.word}, but the call requires {scope.word}"
-        way_out = f"create a token with `league token create NAME --scope {scope.word}`"
-        raise ForbiddenError(f"of token {principal.name!r}", rule, way_out)
+        remedy = f"create a token with `league token create NAME --scope {scope.word}`"
+        raise ForbiddenError(f"of token {principal.name!r}", rule, remedy)
 
 
 async def identify(request: Request, league: AppState, secret: str | None, now: datetime) -> Principal:
@@ -123,5 +123,5 @@ def _hostname(url: str) -> str:
 
 def _remote_call_error(call: str) -> ForbiddenError:
     rule = "without tokens the server accepts calls from this machine only"
-    way_out = "call it at 127.0.0.1, or create a token with `league token create NAME --scope admin` and send it"
-    return ForbiddenError(call, rule, way_out)
+    remedy = "call it at 127.0.0.1, or create a token with `league token create NAME --scope admin` and send it"
+    return ForbiddenError(call, rule, remedy)

@@ -33,7 +33,7 @@ _SERVICE_UNAVAILABLE = 503
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _NO_METHOD = 405
 _NO_ROUTE = (404, _NO_METHOD)
-_WAY_OUT = "see /docs for its parameters"
+_REMEDY = "see /docs for its parameters"
 _UNREADABLE = {RecursionError: "its JSON nests too deeply", UnicodeDecodeError: "it is not UTF-8"}
 """Reasons for an unreadable body besides invalid JSON."""
 
@@ -41,7 +41,7 @@ _NAMED = re.compile(r'"[^"]*"(?: \([^)]*\))?(?:, port \d+)?')
 
 
 class Problem(wire.Answer):
-    """An error document (RFC 9457): `detail` consists of `value`, the broken `rule` and the remedy `way_out`."""
+    """An error document (RFC 9457): `detail` consists of `value`, the broken `rule` and the `remedy`."""
 
     type: str
     """Stable identifier of the kind of error."""
@@ -55,7 +55,7 @@ class Problem(wire.Answer):
     """The offending value."""
     rule: str
     """The rule that it breaks."""
-    way_out: str
+    remedy: str
     """How to correct the call."""
     request_id: str | None
     """Id of the request in the server's log."""
@@ -124,16 +124,16 @@ def _invalid(error: RequestValidationError) -> LeagueError:
     first: dict[str, Any] = error.errors()[0]
     if first.get("type") == "json_invalid":
         rule = f"it is not JSON ({first['ctx']['error']} at character {first['loc'][-1]})"
-        return InvalidRequestError("body", rule, _WAY_OUT)
-    way_out = "send it as Content-Type: application/json" if isinstance(first.get("input"), bytes) else _WAY_OUT
-    return InvalidRequestError.of_field(first, way_out)
+        return InvalidRequestError("body", rule, _REMEDY)
+    remedy = "send it as Content-Type: application/json" if isinstance(first.get("input"), bytes) else _REMEDY
+    return InvalidRequestError.of_field(first, remedy)
 
 
 def _framework_error(request: Request, error: HTTPException) -> LeagueError:
     for kind, rule in _UNREADABLE.items():
         if isinstance(error.__cause__, kind):
-            return InvalidRequestError("body", rule, _WAY_OUT)
-    return InvalidRequestError(f"{request.method} {request.url.path}", str(error.detail).lower(), _WAY_OUT)
+            return InvalidRequestError("body", rule, _REMEDY)
+    return InvalidRequestError(f"{request.method} {request.url.path}", str(error.detail).lower(), _REMEDY)
 
 
 async def _answer_framework_error(request: Request, error: Exception) -> JSONResponse:
@@ -170,5 +170,5 @@ def _unavailable(request: Request, error: Exception) -> LeagueError:
 def _defect(request: Request, error: Exception) -> LeagueError:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     rule = f"{type(error).__name__} in the server; the call had no effect"
-    way_out = f"send it again; if it fails again, report it with the server's log of request {request_id.get()}"
-    return InternalError(f"{request.method} {request.url.path}", rule, way_out)
+    remedy = f"send it again; if it fails again, report it with the server's log of request {request_id.get()}"
+    return InternalError(f"{request.method} {request.url.path}", rule, remedy)

@@ -40,7 +40,7 @@ _REMEDIES: dict[type[LeagueError], str] = {
     UnknownPlayerError: "`league players` lists them all",
     UnknownWorkerError: "`league worker list` lists them all",
 }
-"""Remedies as commands, for errors whose `way_out` names an HTTP call."""
+"""Remedies as commands, for errors whose `remedy` names an HTTP call."""
 
 _STATUSES: dict[type[LeagueError], int] = {
     ConfigurationError: BAD_USAGE,
@@ -122,7 +122,7 @@ def _is_of_request(error: ValidationError) -> bool:
 
 def _described(error: LeagueError) -> str:
     """Return the error's message with its remedy as a command."""
-    remedy = _REMEDIES.get(type(error), error.way_out)
+    remedy = _REMEDIES.get(type(error), error.remedy)
     if "/docs" in remedy:
         remedy = _HELP
     return str(type(error)(error.value, error.rule, remedy))

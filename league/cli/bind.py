@@ -72,7 +72,7 @@ def sentence_of(listener: socket.socket) -> str:
 
 def _named(error: OSError, host: str, port: int) -> LeagueError:
     if error.errno == errno.EADDRINUSE:
-        way_out = "stop it, or choose another port with --port or LEAGUE_PORT"
-        return PortTakenError(f"{host}:{port}", "another process listens there", way_out)
-    way_out = "choose another address with --host and --port, or LEAGUE_HOST and LEAGUE_PORT"
-    return ConfigurationError(f"address {host}:{port}", f"the server cannot listen on it ({error.strerror})", way_out)
+        remedy = "stop it, or choose another port with --port or LEAGUE_PORT"
+        return PortTakenError(f"{host}:{port}", "another process listens there", remedy)
+    remedy = "choose another address with --host and --port, or LEAGUE_HOST and LEAGUE_PORT"
+    return ConfigurationError(f"address {host}:{port}", f"the server cannot listen on it ({error.strerror})", remedy)

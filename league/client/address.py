@@ -17,18 +17,18 @@ class Address(str):
     """URL of a league server.
 
     Attributes:
-        way_out: Remedy if no server responds there, which names the source of the URL.
+        remedy: Remedy if no server responds there, which names the source of the URL.
         named: Whether a caller, a variable or a server set it; False for the default.
     """
 
-    __slots__ = ("named", "way_out")
-    way_out: str
+    __slots__ = ("named", "remedy")
+    remedy: str
     named: bool
 
-    def __new__(cls, url: str, way_out: str = _GIVEN, *, named: bool = True) -> Self:
-        """Create an address; without `way_out` the caller named it."""
+    def __new__(cls, url: str, remedy: str = _GIVEN, *, named: bool = True) -> Self:
+        """Create an address; without `remedy` the caller named it."""
         address = super().__new__(cls, url)
-        address.way_out, address.named = way_out, named
+        address.remedy, address.named = remedy, named
         return address
 
 
@@ -45,8 +45,8 @@ def find_league(url: str | None = None, environ: Mapping[str, str] = os.environ)
     if url is not None:
         return url if isinstance(url, Address) else _checked(Address(url), "")
     if url := environ.get(URL_VARIABLE):
-        way_out = f"the address is from {URL_VARIABLE}: start a server there with `league serve`, or correct it"
-        return _checked(Address(url, way_out), f" in {URL_VARIABLE}")
+        remedy = f"the address is from {URL_VARIABLE}: start a server there with `league serve`, or correct it"
+        return _checked(Address(url, remedy), f" in {URL_VARIABLE}")
     return _running_league(environ)
 
 
@@ -56,11 +56,11 @@ def _running_league(environ: Mapping[str, str]) -> Address:
     try:
         url = file.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
-        way_out = f"this is the default address, since {URL_VARIABLE} is not set and {file} does not exist"
-        way_out += f": start a league with `league up`, or set {URL_VARIABLE}"
-        return Address(DEFAULT_URL, way_out, named=False)
-    way_out = f"the address is from {file}, so the server there did not shut down cleanly: restart it with `league up`"
-    return _checked(Address(url, f"{way_out}, or set another address with {URL_VARIABLE}"), f" in {file}")
+        remedy = f"this is the default address, since {URL_VARIABLE} is not set and {file} does not exist"
+        remedy += f": start a league with `league up`, or set {URL_VARIABLE}"
+        return Address(DEFAULT_URL, remedy, named=False)
+    remedy = f"the address is from {file}, so the server there did not shut down cleanly: restart it with `league up`"
+    return _checked(Address(url, f"{remedy}, or set another address with {URL_VARIABLE}"), f" in {file}")
 
 
 def _checked(address: Address, source: str) -> Address:

@@ -68,7 +68,7 @@ class Endpoint:
         if call.to_store:
             return store_unreachable(call.path, error)
         cause = str(error) or type(error).__name__
-        return LeagueUnreachable(self._http.base_url, f"no response ({cause})", self._address.way_out)
+        return LeagueUnreachable(self._http.base_url, f"no response ({cause})", self._address.remedy)
 
 
 def file_of(call: Call) -> IO[bytes] | None:

@@ -66,8 +66,8 @@ def fetch(path: str) -> Steps[bytes]:
 def store_unreachable(url: str, error: httpx2.TransportError) -> LeagueUnreachable:
     """Return the error of an object store that does not respond."""
     cause = str(error) or type(error).__name__
-    way_out = "check the network and the server's LEAGUE_STORE_PUBLIC_URL"
-    return LeagueUnreachable(f"with its store {_bare(url)}", f"no response ({cause})", way_out)
+    remedy = "check the network and the server's LEAGUE_STORE_PUBLIC_URL"
+    return LeagueUnreachable(f"with its store {_bare(url)}", f"no response ({cause})", remedy)
 
 
 def _refusal(url: str, received: Received) -> LeagueError:

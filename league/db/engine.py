@@ -153,15 +153,15 @@ def is_missing(url: str) -> bool:
 
 
 def _parse(url: str) -> URL:
-    way_out = "use sqlite:///FILE or postgresql://USER@HOST/NAME"
+    remedy = "use sqlite:///FILE or postgresql://USER@HOST/NAME"
     try:
         parsed = make_url(url)
     except ArgumentError as error:
-        raise ConfigurationError(_without_password(url), "not a database URL", way_out) from error
+        raise ConfigurationError(_without_password(url), "not a database URL", remedy) from error
     if parsed.get_backend_name() == "postgresql":
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
-        raise ConfigurationError(_without_password(url), "the league supports SQLite files and PostgreSQL", way_out)
+        raise ConfigurationError(_without_password(url), "the league supports SQLite files and PostgreSQL", remedy)
     return parsed.set(drivername="sqlite+pysqlite")
 
 

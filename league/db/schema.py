@@ -98,8 +98,8 @@ def _refuse_newer(database: Database, connection: Connection) -> None:
 
 
 def _old(found: str) -> OldDatabaseError:
-    way_out = "run `league db upgrade` with the same --home or --database-url"
-    return OldDatabaseError(found, f"this version needs revision {head()}", way_out)
+    remedy = "run `league db upgrade` with the same --home or --database-url"
+    return OldDatabaseError(found, f"this version needs revision {head()}", remedy)
 
 
 def _current(connection: Connection) -> str | None:

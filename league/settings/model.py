@@ -295,8 +295,8 @@ class Settings(BaseSettings):
             value = ", ".join(f"{name}={_masked(name, _shown(each))}" for name, each in given_as.items())
             raise ConfigurationError(value, reason(first), f"correct or unset {' or '.join(given_as)}") from error
         except SettingsError as error:
-            way_out = "set each number separately, for example LEAGUE_MATCHMAKING__POWER=3"
-            raise ConfigurationError("in LEAGUE_MATCHMAKING or LEAGUE_PROMOTION", str(error), way_out) from error
+            remedy = "set each number separately, for example LEAGUE_MATCHMAKING__POWER=3"
+            raise ConfigurationError("in LEAGUE_MATCHMAKING or LEAGUE_PROMOTION", str(error), remedy) from error
         settings._require_consistent()
         return settings
 
@@ -341,13 +341,13 @@ class Settings(BaseSettings):
             self._require_below(name, "deviation_cap", "no initial deviation may exceed the cap", or_equal=True)
         if self.database_password and not self.database_url:
             rule = "it requires a postgresql:// database, but LEAGUE_DATABASE_URL is unset"
-            way_out = "unset it, or set LEAGUE_DATABASE_URL=postgresql://USER@HOST/NAME"
-            raise ConfigurationError("LEAGUE_DATABASE_PASSWORD", rule, way_out)
+            remedy = "unset it, or set LEAGUE_DATABASE_URL=postgresql://USER@HOST/NAME"
+            raise ConfigurationError("LEAGUE_DATABASE_PASSWORD", rule, remedy)
         for name in ("store_endpoint_url", "store_public_url"):
             if getattr(self, name) is not None and not (self.store_url or "").startswith("s3://"):
                 rule = f"it requires an s3:// store, but LEAGUE_STORE_URL is {_shown(self.store_url) or 'unset'}"
-                way_out = "unset it, or set LEAGUE_STORE_URL=s3://BUCKET/PREFIX"
-                raise ConfigurationError(f"{_variable(name)}={_shown(getattr(self, name))}", rule, way_out)
+                remedy = "unset it, or set LEAGUE_STORE_URL=s3://BUCKET/PREFIX"
+                raise ConfigurationError(f"{_variable(name)}={_shown(getattr(self, name))}", rule, remedy)
 
     def _require_below(self, low: str, high: str, rule: str, *, or_equal: bool = False) -> None:
         one, other = getattr(self, low), getattr(self, high)

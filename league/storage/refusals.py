@@ -42,5 +42,5 @@ def folder_access(folder: Path, verb: Literal["read", "written"]) -> Iterator[No
         yield
     except OSError as error:
         rule = f"it cannot be {verb} ({error.strerror or error})"
-        way_out = "free disk space and give the server's user read and write permissions"
-        raise StoreUnavailableError(folder, rule, way_out) from error
+        remedy = "free disk space and give the server's user read and write permissions"
+        raise StoreUnavailableError(folder, rule, remedy) from error

@@ -227,8 +227,8 @@ class Bucket:
         try:
             yield
         except (NoCredentialsError, PartialCredentialsError) as error:
-            way_out = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role"
-            raise StoreUnavailableError(self.address, "found no credentials for it", way_out) from error
+            remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role"
+            raise StoreUnavailableError(self.address, "found no credentials for it", remedy) from error
         except ClientError as error:
             code, message = error.response["Error"]["Code"], _line(error.response["Error"].get("Message", ""))
             raise self._named(code, message) from error
@@ -238,18 +238,18 @@ class Bucket:
 
     def _named(self, code: str, message: str) -> LeagueError:
         if code in _UNKNOWN_KEYS:
-            rule, way_out = "its service does not know the credentials", "correct AWS_ACCESS_KEY_ID and its secret"
+            rule, remedy = "its service does not know the credentials", "correct AWS_ACCESS_KEY_ID and its secret"
         elif code in _FORBIDDEN:
-            rule, way_out = "the credentials lack permissions", "allow them to list, get, put and delete objects in it"
+            rule, remedy = "the credentials lack permissions", "allow them to list, get, put and delete objects in it"
         elif code in _NO_BUCKET | _MISSING:
             rule = "the bucket does not exist"
-            way_out = "create it, or correct LEAGUE_STORE_URL or LEAGUE_STORE_ENDPOINT_URL"
+            remedy = "create it, or correct LEAGUE_STORE_URL or LEAGUE_STORE_ENDPOINT_URL"
         elif code in _LACKING:
             rule = f"its service does not support a required operation ({message})"
-            way_out = "try LEAGUE_STORE_HASHING=server, or another service"
+            remedy = "try LEAGUE_STORE_HASHING=server, or another service"
         else:
-            rule, way_out = f"its service failed ({message})", "try again later"
-        return StoreUnavailableError(self.address, f"{rule}, {code}", way_out)
+            rule, remedy = f"its service failed ({message})", "try again later"
+        return StoreUnavailableError(self.address, f"{rule}, {code}", remedy)
 
 
 def _client(address: BucketAddress, endpoint: str | None) -> Any:  # noqa: ANN401 - the library has no types
@@ -258,8 +258,8 @@ def _client(address: BucketAddress, endpoint: str | None) -> Any:  # noqa: ANN40
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
     except ModuleNotFoundError as error:
-        way_out = "install the extra: pip install 'echelon-league[s3]'"
-        raise ConfigurationError(f"store {address}", "object stores require the library boto3", way_out) from error
+        remedy = "install the extra: pip install 'echelon-league[s3]'"
+        raise ConfigurationError(f"store {address}", "object stores require the library boto3", remedy) from error
     config = Config(
         signature_version="s3v4",
         s3={"addressing_style": "auto" if endpoint is None else "path"},

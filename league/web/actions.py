@@ -81,8 +81,8 @@ def annotate(
     try:
         request = wire.PlayerUpdate(tags=tuple(given), note=note)
     except ValidationError as error:
-        way_out = "use letters, digits, spaces and _ . : + / - in tags of at most 64 characters"
-        raise InvalidRequestError.of_field(dict(error.errors()[0]), way_out) from error
+        remedy = "use letters, digits, spaces and _ . : + / - in tags of at most 64 characters"
+        raise InvalidRequestError.of_field(dict(error.errors()[0]), remedy) from error
     with changing.league.database.write() as session:
         annotations.update(session, changing.league.settings, player_id, request, changing.cause)
     return changing.done(f"/players/{player_id}")

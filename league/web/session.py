@@ -45,7 +45,7 @@ async def sign_in(
     try:
         principal = await identify(request, league, token.strip(), now)
     except UnauthenticatedError as error:
-        return _form(destination, f"{error.rule}; {error.way_out}")
+        return _form(destination, f"{error.rule}; {error.remedy}")
     response = _redirect(destination)
     remember(request, response, token.strip(), principal.expires_at)
     return response

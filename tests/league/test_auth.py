@@ -155,7 +155,7 @@ def test_an_open_server_refuses_the_pages_of_other_sites_and_serves_its_own(
         answer = http.post("/api/v1/rating-periods", headers={"Origin": origin})
         assert answer.status_code == 403
         assert origin in answer.json()["detail"]
-        assert "league token create" in answer.json()["way_out"]
+        assert "league token create" in answer.json()["remedy"]
     for origin in ("http://127.0.0.1:8000", "http://localhost:5173", "http://[::1]:8000"):
         assert http.get("/api/v1/players", headers={"Origin": origin}).status_code == 200
     token = make(database, "read")

@@ -159,7 +159,7 @@ class LeagueSession(WorkerSession):
                 limit = f"no server responded within {self._settings.connect_s:g} s of the first start"
                 waited = "a signal arrived before a server responded" if run_context.stopping() else limit
                 address = self.client.address
-                raise LeagueUnreachable(address, waited, address.way_out)
+                raise LeagueUnreachable(address, waited, address.remedy)
             run_context.pause(REGISTER_PAUSE_S)
 
     def download(self, sha256: str) -> bytes | None:

@@ -88,8 +88,8 @@ class BodyLimitMiddleware:
 
     def _require_room(self, scope: Scope, size: int) -> None:
         if size > self._body_max_bytes:
-            way_out = "send it in smaller parts, or raise LEAGUE_BODY_MAX_BYTES"
-            raise TooLargeError(f"{size} bytes", f"a body has at most {self._body_max_bytes} bytes", way_out)
+            remedy = "send it in smaller parts, or raise LEAGUE_BODY_MAX_BYTES"
+            raise TooLargeError(f"{size} bytes", f"a body has at most {self._body_max_bytes} bytes", remedy)
         most = BODIES_MAX * self._body_max_bytes
         if self._buffered_bytes > most:
             raise _busy(scope, f"the bodies of other calls already take more than {most} bytes")

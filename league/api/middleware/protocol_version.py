@@ -41,6 +41,6 @@ def _is_supported(scope: Scope) -> bool:
 def _refusal(requested: str) -> UnsupportedProtocolError:
     here = version("echelon-league")
     newer = requested.isdecimal() and int(requested) > PROTOCOL
-    way_out = "upgrade the server first" if newer else f"install echelon-league {here} on the client"
+    remedy = "upgrade the server first" if newer else f"install echelon-league {here} on the client"
     spoken = f"{OLDEST}" if OLDEST == PROTOCOL else f"{OLDEST} to {PROTOCOL}"
-    return UnsupportedProtocolError(requested[:16], f"this server has version {here} and supports {spoken}", way_out)
+    return UnsupportedProtocolError(requested[:16], f"this server has version {here} and supports {spoken}", remedy)

@@ -38,8 +38,8 @@ def demo(
     with bind.take("127.0.0.1", port) as listener, _folder(home) as folder:
         settings = Settings.load(home=folder, port=port)
         if not is_missing(settings.database_address):
-            way_out = f"choose a new folder, or run `league serve --home {folder}`"
-            raise ConfigurationError(f"--home {folder}", "it contains a league already", way_out)
+            remedy = f"choose a new folder, or run `league serve --home {folder}`"
+            raise ConfigurationError(f"--home {folder}", "it contains a league already", remedy)
         serve.prepare(settings)
         # Imported here because the web framework would slow the start of every other command.
         from league.cli.demo.history import WEEK, simulate

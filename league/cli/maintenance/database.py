@@ -82,10 +82,10 @@ def answering(database: Database, options: Options = OWN) -> Iterator[None]:
         if type(error) not in (OperationalError, DatabaseError):
             raise  # an invalid statement is a bug
         rule = f"it cannot be used ({str(error.orig).strip().splitlines()[0]})"
-        way_out = f"start it, or correct {options.database}"
+        remedy = f"start it, or correct {options.database}"
         if database.sqlite:
-            raise ConfigurationError(f"database {database}", rule, way_out) from error
-        raise DatabaseUnavailableError(database, rule, way_out) from error
+            raise ConfigurationError(f"database {database}", rule, remedy) from error
+        raise DatabaseUnavailableError(database, rule, remedy) from error
 
 
 @contextmanager
@@ -97,8 +97,8 @@ def existing(settings: Settings) -> Iterator[Database]:
         DatabaseUnavailableError: The database server does not respond.
     """
     if is_missing(settings.database_address):
-        way_out = "set the league's folder with --home or LEAGUE_HOME; `league serve` creates a new league"
-        raise ConfigurationError(f"database {settings.database_address}", "there is no such file", way_out)
+        remedy = "set the league's folder with --home or LEAGUE_HOME; `league serve` creates a new league"
+        raise ConfigurationError(f"database {settings.database_address}", "there is no such file", remedy)
     with connected(settings) as database:
         yield database
 

@@ -101,8 +101,8 @@ def _require_allowed(name: str, holdings: EnvironmentContents, force: bool, arch
     if holdings.matches and not (force and archive):
         missing = " ".join(word for word, given in (("--force", force), ("--export FILE", archive)) if not given)
         rule = f"it has {holdings.matches:,} matches, which would be deleted with it"
-        way_out = f"add `{missing}`: the whole league is exported to FILE before anything is deleted"
-        raise EnvironmentConflictError(name, rule, way_out)
+        remedy = f"add `{missing}`: the whole league is exported to FILE before anything is deleted"
+        raise EnvironmentConflictError(name, rule, remedy)
 
 
 def _export(settings: Settings, connection: Database, file: Path, *, allow_missing: bool) -> None:

@@ -89,8 +89,8 @@ def _rebuild(connection: Database, environment: str | None, dry_run: bool, as_js
     mismatched = [one.environment for one in outcome if one.differing]
     if mismatched:
         rule = "stored ratings or payoffs differ from the match log"
-        way_out = "run it without --dry-run to correct them" if dry_run else "they have been corrected; check the cause"
-        raise RebuildMismatchError(", ".join(mismatched), rule, way_out)
+        remedy = "run it without --dry-run to correct them" if dry_run else "they have been corrected; check the cause"
+        raise RebuildMismatchError(", ".join(mismatched), rule, remedy)
 
 
 def _rerate(

@@ -44,8 +44,8 @@ def prune(
     grace = timedelta(seconds=settings.lease_grace_s)
     if age < grace:
         rule = f"results of a lease are accepted until {grace} after it expires (LEAGUE_LEASE_GRACE_S)"
-        way_out = f"use --older-than {durations.format_span(grace)} or more"
-        raise ConfigurationError(f"--older-than {older_than}", rule, way_out)
+        remedy = f"use --older-than {durations.format_span(grace)} or more"
+        raise ConfigurationError(f"--older-than {older_than}", rule, remedy)
     now = datetime.now(UTC)
     with database.current(settings) as connection:
         if dry_run:

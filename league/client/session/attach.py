@@ -35,6 +35,6 @@ class AttachCalls(SessionCalls):
         found = [each for each in known if each.signature and environment in (None, each.name)]
         if len(found) != 1 or found[0].signature is None:
             rule = f"the league has {len(found)} environments of this name with a signature"
-            way_out = "pass its name, or a `league.wire.LearnerCreate` with the signature for a new environment"
-            raise ConfigurationError(f"environment={environment}", rule, way_out)
+            remedy = "pass its name, or a `league.wire.LearnerCreate` with the signature for a new environment"
+            raise ConfigurationError(f"environment={environment}", rule, remedy)
         return wire.LearnerCreate(name=name, role="main", environment=found[0].name, signature=found[0].signature)

@@ -75,8 +75,8 @@ def _lock(file: IO[bytes], path: Path) -> None:
         import fcntl  # here, so that the other calls of the client also work on Windows
     except ImportError:
         rule = f"the lock and the durable files of a session need POSIX, and this system is {sys.platform}"
-        way_out = "attach on Linux, on macOS or in WSL; `LeagueClient` works here for all other calls"
-        raise ConfigurationError(path, rule, way_out) from None
+        remedy = "attach on Linux, on macOS or in WSL; `LeagueClient` works here for all other calls"
+        raise ConfigurationError(path, rule, remedy) from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -72,8 +72,8 @@ class OpponentEnv(gymnasium.Env[Vector, np.int64]):
         while True:
             match = self._session.next_match()
             if match is None:
-                way_out = "end the training once `session.should_stop` is true"
-                raise LeagueError(self._session.worker.name, "this worker gets no more matches", way_out)
+                remedy = "end the training once `session.should_stop` is true"
+                raise LeagueError(self._session.worker.name, "this worker gets no more matches", remedy)
             baseline = match.opponent.checkpoint or ""
             if baseline.startswith(BASELINE) and baseline != RANDOM:
                 self._session.reject(match, f"the environment of this worker has no {baseline}")

@@ -69,8 +69,8 @@ def create(
     # One statement instead of a read and an insert: two concurrent calls cannot both create the name.
     statement = insert_into(session, Token).values(row).on_conflict_do_nothing().returning(Token.id)
     if session.scalar(statement) is None:
-        way_out = f"choose another name, or renew that token with `league token renew {quote(name)}`"
-        raise NameTakenError(name, "a token, possibly an expired or revoked one, has this name", way_out)
+        remedy = f"choose another name, or renew that token with `league token renew {quote(name)}`"
+        raise NameTakenError(name, "a token, possibly an expired or revoked one, has this name", remedy)
     _record(session, cause, "created", name, scope, expires_at)
     return secret
 
@@ -147,8 +147,8 @@ def authenticate(session: Session | Connection, settings: Settings, secret: str 
         raise UnauthenticatedError("with an unusable token", "it is unknown or revoked", _CREATE)
     if token.expires_at is not None and token.expires_at <= now:
         rule = f"token {token.name!r} expired at {token.expires_at:%Y-%m-%d %H:%M} UTC"
-        way_out = f"renew it with `league token renew {quote(token.name)}`"
-        raise UnauthenticatedError("with an unusable token", rule, way_out)
+        remedy = f"renew it with `league token renew {quote(token.name)}`"
+        raise UnauthenticatedError("with an unusable token", rule, remedy)
     return Principal(token.name, Scope[token.scope.upper()], token.expires_at)
 
 

@@ -48,13 +48,13 @@ def require_room(session: Session, settings: Settings, caller: Principal, size_b
     value = f"{size_bytes:,} bytes of token {caller.name!r}"
     if size_bytes + coming + there > settings.token_stored_max_bytes:
         rule = f"it has {coming + there:,} of at most {settings.token_stored_max_bytes:,} stored bytes per token"
-        way_out = "delete unused checkpoints with `league admin gc`, or raise LEAGUE_TOKEN_STORED_MAX_BYTES"
-        raise QuotaExceededError(value, rule, way_out)
+        remedy = "delete unused checkpoints with `league admin gc`, or raise LEAGUE_TOKEN_STORED_MAX_BYTES"
+        raise QuotaExceededError(value, rule, remedy)
     if size_bytes + coming > settings.token_unfinished_max_bytes:
         limit = settings.token_unfinished_max_bytes
         rule = f"its unfinished uploads have {coming:,} of at most {limit:,} bytes per token"
-        way_out = "finish them first, or raise LEAGUE_TOKEN_UNFINISHED_MAX_BYTES"
-        error = UnfinishedUploadsError(value, rule, way_out)
+        remedy = "finish them first, or raise LEAGUE_TOKEN_UNFINISHED_MAX_BYTES"
+        error = UnfinishedUploadsError(value, rule, remedy)
         error.retry_after_s = _RETRY_S
         raise error
 

@@ -54,11 +54,11 @@ def _require_new_environment(session: Session, settings: Settings, environment: 
         close = environments.nearest(environments.names(session), environment)
         rule = f"environment {environment!r} is new, and worker tokens may not create environments"
         meant = f"; did you mean {' or '.join(close)}?" if close else ""
-        way_out = (
+        remedy = (
             f"ask an operator to run `league environment create {environment}` where the server runs, "
             f"or set LEAGUE_WORKERS_CREATE_ENVIRONMENTS=true there{meant}"
         )
-        raise ForbiddenError(f"of token {caller.name!r}", rule, way_out)
+        raise ForbiddenError(f"of token {caller.name!r}", rule, remedy)
     created = select(func.count()).where(Environment.owner == caller.name)
     _require_below(session, created, "environments", settings.token_environments_max, caller.name)
 
@@ -67,5 +67,5 @@ def _require_below(session: Session, count: Select[int], what: str, most: int, t
     have = session.scalar(count) or 0
     if have >= most:
         rule = f"it has {have:,} of at most {most:,} {what}"
-        way_out = f"use existing {what}, or raise LEAGUE_TOKEN_{what.upper()}_MAX"
-        raise TokenLimitError(f"token {token!r}", rule, way_out)
+        remedy = f"use existing {what}, or raise LEAGUE_TOKEN_{what.upper()}_MAX"
+        raise TokenLimitError(f"token {token!r}", rule, remedy)

@@ -149,13 +149,13 @@ def _remove(
 def _require_removable(environment: str, contents: EnvironmentContents, exported: EnvironmentContents | None) -> None:
     if exported is None and contents.matches:
         rule = f"it has {contents.matches:,} matches and was not exported"
-        way_out = "add `--force --export FILE`, which exports the whole league to FILE first"
-        raise EnvironmentConflictError(environment, rule, way_out)
+        remedy = "add `--force --export FILE`, which exports the whole league to FILE first"
+        raise EnvironmentConflictError(environment, rule, remedy)
     if exported is not None and contents != exported:
         matches, players = contents.matches - exported.matches, contents.players - exported.players
         rule = f"{matches:,} matches and {players:,} players were added during the export, so nothing was deleted"
-        way_out = "stop its trainers and evaluators, then run the command again with another file"
-        raise EnvironmentConflictError(environment, rule, way_out)
+        remedy = "stop its trainers and evaluators, then run the command again with another file"
+        raise EnvironmentConflictError(environment, rule, remedy)
 
 
 def _detach_events(session: Session, environment: str) -> None:

@@ -31,8 +31,8 @@ def create(session: Session, environment: str, *, actor: str, now: datetime) -> 
     try:
         _NAME.validate_python(environment)
     except ValidationError as error:
-        way_out = "use a name that `trainer run --environment` accepts, for example mech-duel"
-        raise InvalidRequestError.of_field({**error.errors()[0], "loc": ("environment",)}, way_out) from error
+        remedy = "use a name that `trainer run --environment` accepts, for example mech-duel"
+        raise InvalidRequestError.of_field({**error.errors()[0], "loc": ("environment",)}, remedy) from error
     locks.acquire(session, Lock.POPULATION)
     if environments.is_created(session, environment):
         return False

@@ -84,10 +84,10 @@ def unknown(session: Session, environment: str) -> UnknownEnvironmentError:
     """Return the error for an unknown environment."""
     known = names(session)
     if not known:
-        way_out = f"start a learner with `trainer run --environment {environment}`"
-        return UnknownEnvironmentError(environment, "the league has no environment yet", way_out)
-    way_out = "use one of them" if len(known) <= NAMED_MAX else "`league environment list` lists them all"
-    return UnknownEnvironmentError(environment, f"the league has {described(known, environment)}", way_out)
+        remedy = f"start a learner with `trainer run --environment {environment}`"
+        return UnknownEnvironmentError(environment, "the league has no environment yet", remedy)
+    remedy = "use one of them" if len(known) <= NAMED_MAX else "`league environment list` lists them all"
+    return UnknownEnvironmentError(environment, f"the league has {described(known, environment)}", remedy)
 
 
 def only(session: Session) -> str:
@@ -98,8 +98,8 @@ def only(session: Session) -> str:
     """
     known = names(session)
     if not known:
-        way_out = "start a learner with `trainer run`"
-        raise InvalidRequestError("without an environment", "the league has no environment yet", way_out)
+        remedy = "start a learner with `trainer run`"
+        raise InvalidRequestError("without an environment", "the league has no environment yet", remedy)
     if len(known) > 1:
         rule = f"the league has {described(known)}"
         raise InvalidRequestError("without an environment", rule, "name an environment")

@@ -188,11 +188,11 @@ def _frozen(session: Session, player_id: int) -> Player:
     if player.kind == "learner":
         newest = select(Player.id).where(Player.learner_id == player.learner_id, Player.kind == "snapshot")
         last = session.scalar(newest.order_by(Player.id.desc()).limit(1))
-        way_out = (
+        remedy = (
             "wait for its first snapshot" if last is None else f"use a snapshot, for example player {last}, its latest"
         )
         rule = "its weights change, but a test needs many games between the same two players"
-        raise InvalidRequestError(f"learner {player.name!r}", rule, way_out)
+        raise InvalidRequestError(f"learner {player.name!r}", rule, remedy)
     return player
 
 

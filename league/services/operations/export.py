@@ -176,8 +176,8 @@ def _write_checkpoints(
             missing.append(sha256)
         else:
             rule = "a player uses it, but the store does not have it or has it damaged"
-            way_out = "publish it again, or omit such checkpoints with --allow-missing"
-            raise UnknownCheckpointError(sha256, rule, way_out)
+            remedy = "publish it again, or omit such checkpoints with --allow-missing"
+            raise UnknownCheckpointError(sha256, rule, remedy)
         progress("checkpoints", done, len(hashes))
     return missing
 
@@ -201,8 +201,8 @@ class _Recordings:
                 missing.append(file.match_id)
             else:
                 rule = f"the store does not have its bytes {file.key}, or has them damaged"
-                way_out = "restore them from a backup, or omit such recordings with --allow-missing"
-                raise UnknownReplayError(file.match_id, rule, way_out)
+                remedy = "restore them from a backup, or omit such recordings with --allow-missing"
+                raise UnknownReplayError(file.match_id, rule, remedy)
             progress("recordings", done, len(recorded))
         return missing
 

@@ -15,7 +15,7 @@ from league.errors import InvalidRequestError
 from league.settings import Settings
 
 _OF_SNAPSHOTS = ("snapshot_steps", "snapshot_limit", "snapshot_win_rate", "reset", "start")
-_WAY_OUT = "docs/concepts/matchmaking.md has the numbers"
+_REMEDY = "docs/concepts/matchmaking.md has the numbers"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def of_role(settings: Settings, role: str, given: Mapping[str, Any]) -> RoleRule
     try:
         return _rules(settings, role, given)
     except ValueError as error:
-        raise InvalidRequestError(f"rules of a {role}", str(error), _WAY_OUT) from error
+        raise InvalidRequestError(f"rules of a {role}", str(error), _REMEDY) from error
 
 
 def _rules(settings: Settings, role: str, given: Mapping[str, Any]) -> RoleRules:

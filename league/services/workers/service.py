@@ -104,8 +104,8 @@ def trusted(worker_id: str, found: Row[*tuple[Any, ...]] | None) -> Trusted:
         raise unknown(worker_id)
     if found.since is not None:
         rule = f"its results since {found.since:%Y-%m-%dT%H:%M:%SZ} do not count ({found.reason})"
-        way_out = f"fix it, then ask an operator of the league to run `league worker reinstate {quote(found.name)}`"
-        raise WorkerQuarantinedError(found.name, rule, way_out)
+        remedy = f"fix it, then ask an operator of the league to run `league worker reinstate {quote(found.name)}`"
+        raise WorkerQuarantinedError(found.name, rule, remedy)
     return Trusted(found.signatures, found.reported)
 
 

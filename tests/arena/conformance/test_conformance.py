@@ -385,7 +385,7 @@ def test_the_command_answers_scripts_in_json(capsys: pytest.CaptureFixture[str])
     assert told["passed"] is False
     assert told["seed"] == 3
     (failed,) = [check for check in told["checks"] if check["verdict"] == "failed"]
-    assert [*failed] == ["check", "verdict", "detail", "where", "rule", "way_out"]
+    assert [*failed] == ["check", "verdict", "detail", "where", "rule", "remedy"]
     assert failed["check"] == "legal options"
 
 

@@ -12,7 +12,7 @@ from league import wire
 from league.client import LeagueClient
 
 PREFIX = "/api/v1"
-PROBLEM = {"type", "title", "status", "detail", "value", "rule", "way_out", "request_id"}
+PROBLEM = {"type", "title", "status", "detail", "value", "rule", "remedy", "request_id"}
 SURROGATE = "\ud800"
 
 

@@ -71,7 +71,7 @@ def test_the_refusal_names_the_parameter_and_the_nearest_name(
 ) -> None:
     problem = refusal(http, "GET", f"/api/v1/standings?{query}")
     assert problem["value"] == value
-    assert_names(problem["way_out"], names)
+    assert_names(problem["remedy"], names)
 
 
 def test_query_on_a_call_without_parameters_is_rejected(http: TestClient) -> None:

@@ -302,7 +302,7 @@ def test_empty_output_names_the_next_command(online: Run, scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "way_out"),
+    ("arguments", "remedy"),
     [
         (("show", 99), "league players"),
         (("learner", "opponents", 99), "league players"),
@@ -312,10 +312,10 @@ def test_empty_output_names_the_next_command(online: Run, scene: Scene) -> None:
     ],
 )
 def test_error_remedy_is_a_command_not_an_http_call(
-    online: Run, scene: Scene, arguments: tuple[object, ...], way_out: str
+    online: Run, scene: Scene, arguments: tuple[object, ...], remedy: str
 ) -> None:
     _, _, last = online(*arguments).one_line_error.rpartition(";")
-    assert_names(last, way_out)
+    assert_names(last, remedy)
     assert "/api/" not in last
 
 

@@ -76,7 +76,7 @@ def test_where_no_league_answers_the_error_names_the_place_of_the_address(
 
 
 def test_default_address_reports_its_origin() -> None:
-    assert "LEAGUE_URL is not set and var/league.url does not exist" in find_league().way_out
+    assert "LEAGUE_URL is not set and var/league.url does not exist" in find_league().remedy
 
 
 @pytest.mark.parametrize("place", ["file", "variable"])

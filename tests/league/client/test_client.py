@@ -23,7 +23,7 @@ def test_every_kind_of_error_has_a_slug_of_its_own_and_travels() -> None:
         sent = kind("7", "it is not so", "make it so")
         received = from_problem(sent.problem())
         assert type(received) is kind
-        assert (received.value, received.rule, received.way_out) == ("7", "it is not so", "make it so")
+        assert (received.value, received.rule, received.remedy) == ("7", "it is not so", "make it so")
         assert str(received) == str(sent) == sent.problem()["detail"]
         assert 400 <= kind.status < 600
 

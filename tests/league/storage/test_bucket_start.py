@@ -38,7 +38,7 @@ def test_a_server_without_credentials_does_not_start(
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     error = start_error(serve, in_bucket.settings)
     assert isinstance(error, StoreUnavailableError)
-    assert "AWS_ACCESS_KEY_ID" in error.way_out
+    assert "AWS_ACCESS_KEY_ID" in error.remedy
 
 
 def test_a_server_with_wrong_credentials_does_not_start(
@@ -73,7 +73,7 @@ def test_bucket_service_without_checksums_is_rejected_with_the_setting(
 ) -> None:
     service.hashing = hashing
     error = start_error(serve, in_bucket.settings)
-    assert "LEAGUE_STORE_HASHING=server" in error.way_out
+    assert "LEAGUE_STORE_HASHING=server" in error.remedy
     assert in_bucket.names() == []
 
 
@@ -108,7 +108,7 @@ def test_an_address_where_no_object_store_answers_is_named_at_start_and_by_readi
     assert ready.json()["checks"]["store"] != "ok"
     store: S3Store = http.app.state.league.store
     with refused("store-unavailable"):
-        store.take_in(sha256(safetensors(1)), io.BytesIO(safetensors(1)))
+        store.put(sha256(safetensors(1)), io.BytesIO(safetensors(1)))
 
 
 def test_readiness_reports_unavailable_store_without_its_address(

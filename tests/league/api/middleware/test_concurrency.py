@@ -58,9 +58,9 @@ def test_in_a_closed_league_a_worker_joins_environments_and_creates_none(connect
         register(worker, "mech-duel")
     assert refusal.value.status == 403
     assert "'mech-duel'" in refusal.value.rule
-    assert_names(refusal.value.way_out, "league environment create mech-duel")
-    assert_names(refusal.value.way_out, "LEAGUE_WORKERS_CREATE_ENVIRONMENTS=true")
-    assert "meant" not in refusal.value.way_out
+    assert_names(refusal.value.remedy, "league environment create mech-duel")
+    assert_names(refusal.value.remedy, "LEAGUE_WORKERS_CREATE_ENVIRONMENTS=true")
+    assert "meant" not in refusal.value.remedy
     register(admin, "mech-duel", "first")
     register(worker, "mech-duel")
     with refused("forbidden", "mech-duel"):

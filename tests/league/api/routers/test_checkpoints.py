@@ -113,7 +113,7 @@ def test_anything_but_safetensors_is_refused_by_name_and_leaves_no_file(
     with refused("refused-checkpoint", *values) as refusal:
         league.upload(data, sha256(data))
     assert "\n" not in str(refusal.value)
-    assert "safetensors" in refusal.value.way_out
+    assert "safetensors" in refusal.value.remedy
     assert stored() == []
 
 

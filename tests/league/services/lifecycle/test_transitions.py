@@ -45,7 +45,7 @@ def test_each_transition_follows_the_table_or_is_rejected(scene: Scene, standing
             getattr(scene.client, change)(player.id)
         assert refusal.value.status == 409
         allowed = [word for word, leads_to in STEPS[standing].items() if leads_to]
-        assert refusal.value.way_out.endswith(", ".join(allowed))
+        assert refusal.value.remedy.endswith(", ".join(allowed))
         assert scene.client.player(player.id).standing == standing
     else:
         assert getattr(scene.client, change)(player.id).standing == target
