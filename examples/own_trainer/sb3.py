@@ -22,10 +22,13 @@ class Publish(BaseCallback):
 
     def __init__(self, session, seconds):
         super().__init__()
-        self.session, self.end, self.due = session, time.monotonic() + seconds, 0
+        self.session, self.end, self.due, self.ended = session, time.monotonic() + seconds, 0, False
 
     def _on_step(self):
-        return time.monotonic() < self.end and not self.session.should_stop
+        return not self.ended and not self.session.should_stop
+
+    def _on_rollout_end(self):
+        self.ended = time.monotonic() > self.end
 
     def _on_rollout_start(self):
         losses = {name: float(value) for name, value in self.logger.name_to_value.items() if name.startswith("train/")}
