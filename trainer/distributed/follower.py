@@ -208,7 +208,7 @@ class Follower:
         assignment = match.assignment
         if self._curriculum is not None and not self._curriculum.is_full_game(assignment):
             # Without its lease, the match is not reported: easier games must not count for ratings.
-            match = replace(match, assignment=replace(assignment, lease=None))
+            match = match._replace(assignment=replace(assignment, lease=None))
         self._finished.append(MatchMessage.of(match))
 
     def _send_state(self) -> None:

@@ -58,7 +58,7 @@ class MatchMessage(Message):
     @classmethod
     def of(cls, match: CollectedMatch) -> "MatchMessage":
         """Make the message for a match."""
-        return cls(**vars(match) | {"assignment": assignment_to_json(match.assignment)})
+        return cls(**match._asdict() | {"assignment": assignment_to_json(match.assignment)})
 
     def match(self, policy: Policy) -> CollectedMatch:
         """Rebuild the match; `policy` replaces the opponent's, which is no longer needed."""

@@ -64,9 +64,11 @@ class OpponentBatch:
         if not side_changed and all(self._current.get(row) is opponent for row, opponent in assigned.items()):
             return
         self._current |= assigned
+        # Once per opponent: thousands of environments may finish a match in one step.
+        names = {key: group_key(each) for key, each in {each.key: each for each in assigned.values()}.items()}
         joining: dict[str, dict[int, Opponent]] = {}
         for row, opponent in assigned.items():
-            joining.setdefault(group_key(opponent), {})[row] = opponent
+            joining.setdefault(names[opponent.key], {})[row] = opponent
         rows = np.fromiter(assigned, np.int64, len(assigned))
         for name in {*self._groups, *joining}:
             self._regroup(name, rows, dict(sorted(joining.get(name, {}).items())), side_changed)

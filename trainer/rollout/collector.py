@@ -6,10 +6,10 @@ actions and rewards in the buffer; the collector reports finished matches and as
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 
 from arena.environments.base import Environment
@@ -19,11 +19,10 @@ from trainer.opponents.assignment import MatchAssignment
 from trainer.process_group import SINGLE_PROCESS, ProcessGroup, any_of
 from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.thread_team import ThreadTeam
-from trainer.rollout.vector_worker import FinishedMatch, VectorWorker
+from trainer.rollout.vector_worker import FinishedMatches, VectorWorker
 
 
-@dataclass(frozen=True)
-class CollectedMatch:
+class CollectedMatch(NamedTuple):
     """Result of a finished match.
 
     Attributes:
@@ -239,32 +238,44 @@ class RolloutCollector:
 
     def _finish_matches(self, worker: VectorWorker) -> None:
         """Report a worker's finished matches, start the queued ones and queue the next."""
-        if not worker.finished:
+        if (finished := worker.finished) is None:
             return
-        rows = [finished.row for finished in worker.finished]
-        for finished in worker.finished:
-            matches = self._matches[worker.first + finished.row]
-            self._on_match(_collected_match(worker, matches[0], finished))
-            matches.popleft()
+        rows = finished.rows.tolist()
+        queues = [self._matches[worker.first + row] for row in rows]
+        matches = _collected_matches(worker, finished, [queue[0] for queue in queues])
+        for queue, match in zip(queues, matches, strict=True):
+            self._on_match(match)
+            queue.popleft()
         self._start_matches(worker, rows)
         self._queue_next_matches(worker, rows)
 
     def _start_matches(self, worker: VectorWorker, rows: Sequence[int]) -> None:
-        current = {row: self._matches[worker.first + row][0] for row in rows}
-        away = {row: match.away for row, match in current.items()}
-        worker.assign_matches(away, {row: match.opponent for row, match in current.items()})
+        worker.assign_matches({row: self._matches[worker.first + row][0] for row in rows})
 
     def _queue_next_matches(self, worker: VectorWorker, rows: Sequence[int]) -> None:
-        seeds = {}
+        seeds = []
         for row in rows:
             match = self._match_source.next_match(worker.first + row)
             # One match ahead, because environments reset by themselves at an end and need the next seed before.
             self._matches[worker.first + row].append(match)
-            seeds[row] = match.seed
-        worker.set_next_seeds(seeds)
+            seeds.append(match.seed)
+        worker.set_next_seeds(rows, seeds)
 
 
-def _collected_match(worker: VectorWorker, assignment: MatchAssignment, finished: FinishedMatch) -> CollectedMatch:
-    reason = worker.environment.spec.reasons[finished.reason]
-    mean_return, components = worker.returns.mean_per_agent(finished.sums, away=assignment.away)
-    return CollectedMatch(assignment, finished.score, reason, finished.decisions, mean_return, components)
+def _collected_matches(
+    worker: VectorWorker, finished: FinishedMatches, assignments: Sequence[MatchAssignment]
+) -> list[CollectedMatch]:
+    """Combine the finished matches of a worker with their assignments."""
+    reasons, names = worker.environment.spec.reasons, worker.returns.names
+    means = worker.returns.mean_per_agent(finished.sums, np.array([each.away for each in assignments]))
+    return list(
+        map(
+            CollectedMatch,
+            assignments,
+            finished.scores.tolist(),
+            [reasons[reason] for reason in finished.reasons.tolist()],
+            finished.decisions.tolist(),
+            means[:, 0].tolist(),
+            [dict(zip(names, each, strict=True)) for each in means[:, 1:].tolist()],
+        )
+    )

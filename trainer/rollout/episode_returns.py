@@ -1,7 +1,6 @@
 """Episode returns: the learner's sum of rewards in every running match, in total and by reward component."""
 
-from collections.abc import Sequence
-
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -46,16 +45,16 @@ class EpisodeReturns:
         """Returns summed over the learner's side: the total, then each component."""
         return self._sums.sum(dim=1)
 
-    def mean_per_agent(self, sums: Sequence[float], *, away: bool) -> tuple[float, dict[str, float]]:
-        """Return and components of one match, averaged over the agents of the learner's side.
+    def mean_per_agent(self, sums: Float[np.ndarray, "m _"], away: Bool[np.ndarray, " m"]) -> Float[np.ndarray, "m _"]:
+        """Return and components of m matches, averaged over the agents of the learner's side.
 
         Args:
-            sums: The match's row of `sums`, on the host.
+            sums: The matches' rows of `sums`, on the host.
             away: Whether the learner played the away side.
         """
-        agents = self._spec.agents_per_side[away]
-        total, *components = [each / agents for each in sums]
-        return total, dict(zip(self.names, components, strict=True))
+        agents = np.array(self._spec.agents_per_side)[away.astype(np.int64)]
+        means: Float[np.ndarray, "m _"] = sums / agents[:, np.newaxis]
+        return means
 
     def reset(self, ended: Bool[Tensor, " E"]) -> None:
         """Set the returns of ended matches to zero."""

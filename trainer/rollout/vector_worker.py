@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -21,8 +21,8 @@ from arena.policies import ActorCritic, RecurrentState
 from trainer.config.algorithm import CompileBackend
 from trainer.errors import EnvironmentFaultError
 from trainer.opponents.agent_index import AgentIndex
+from trainer.opponents.assignment import MatchAssignment
 from trainer.opponents.batch import OpponentBatch
-from trainer.opponents.pool import Opponent
 from trainer.rollout.actor import RolloutActor
 from trainer.rollout.buffer import RolloutBuffer
 from trainer.rollout.episode_returns import EpisodeReturns
@@ -31,22 +31,30 @@ HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True)
-class FinishedMatch:
-    """A match that ended in the last step.
+class FinishedMatches:
+    """The m matches that ended in the last step, in columns on the host.
 
     Attributes:
-        row: Environment within the batch.
-        score: Home's score in [0, 1].
-        reason: Index into the spec's reasons.
-        decisions: Length in steps.
-        sums: Return of the learner's side: the total, then each component.
+        rows: Environments within the batch.
+        scores: Home's scores in [0, 1].
+        reasons: Indices into the spec's reasons.
+        decisions: Lengths in steps.
+        sums: Returns of the learner's side: the total, then each component.
     """
 
-    row: int
-    score: float
-    reason: int
-    decisions: int
-    sums: tuple[float, ...]
+    rows: Int[np.ndarray, " m"]
+    scores: Float[np.ndarray, " m"]
+    reasons: Int[np.ndarray, " m"]
+    decisions: Int[np.ndarray, " m"]
+    sums: Float[np.ndarray, "m _"]
+
+    @classmethod
+    def of(cls, rows: NDArray[np.int64], *columns: NDArray[np.generic]) -> "FinishedMatches | None":
+        """Select the matches of some rows from columns of all environments, in the order of the attributes."""
+        if not len(rows):
+            return None
+        scores, reasons, decisions, *sums = (column[rows] for column in columns)
+        return cls(rows, scores, reasons.astype(np.int64), decisions.astype(np.int64), np.stack(sums, axis=1))
 
 
 @dataclass(frozen=True)
@@ -56,15 +64,15 @@ class _Endings:
     Attributes:
         any_episode: Whether any episode ended.
         truncated: Environments whose episode was truncated.
-        matches: Matches that are over.
+        matches: Matches that are over; None if there are none.
     """
 
     any_episode: bool
     truncated: Sequence[int]
-    matches: Sequence[FinishedMatch]
+    matches: FinishedMatches | None
 
 
-NO_ENDINGS = _Endings(False, (), ())
+NO_ENDINGS = _Endings(False, (), None)
 
 
 class VectorWorker:
@@ -85,7 +93,7 @@ class VectorWorker:
         actor: Acts for the learner's rows.
         opponents: Acts for all other agents.
         returns: Returns of the running matches.
-        finished: Matches that ended in the last step.
+        finished: Matches that ended in the last step; None if there are none.
     """
 
     def __init__(
@@ -100,14 +108,15 @@ class VectorWorker:
     ) -> None:
         self.environment, self.first, self._layout = environment, first, network.layout
         self._async_environment = environment if supports(environment, AwaitedEnvironment) else None
-        self._self_play = [row for row in range(environment.num_envs) if first + row in self_play]
-        self.agents = AgentIndex(environment.spec, environment.num_envs, environment.device, self._self_play)
+        own_play = [row for row in range(environment.num_envs) if first + row in self_play]
+        self._self_play = frozenset(own_play)
+        self.agents = AgentIndex(environment.spec, environment.num_envs, environment.device, own_play)
         self.actor = RolloutActor(network, self.agents.rows, environment.spec.num_agents, compile_backend)
         self.opponents = OpponentBatch(self.agents, device_cache_bytes)
         self.returns = EpisodeReturns(environment, self.agents)
         self._shapes = _Shapes.from_spec(environment.spec, environment.num_envs)
         self._actions: Actions = {}
-        self.finished: Sequence[FinishedMatch] = ()
+        self.finished: FinishedMatches | None = None
 
     @property
     def state(self) -> RecurrentState:
@@ -129,15 +138,15 @@ class VectorWorker:
         require_finite(self.environment, observation, first=self.first)
         self._episode_start = torch.ones(len(seeds), dtype=torch.bool, device=device)
 
-    def assign_matches(self, away: Mapping[int, bool], opponents: Mapping[int, Opponent]) -> None:
+    def assign_matches(self, matches: Mapping[int, MatchAssignment]) -> None:
         """Set the learner's side and the opponent in some environments; both are ignored in self-play."""
-        rows = away.keys() - self._self_play
-        side_changed = self.agents.assign_sides({row: away[row] for row in rows})
-        self.opponents.assign({row: opponents[row] for row in rows}, side_changed)
+        matches = {row: match for row, match in matches.items() if row not in self._self_play}
+        side_changed = self.agents.assign_sides({row: match.away for row, match in matches.items()})
+        self.opponents.assign({row: match.opponent for row, match in matches.items()}, side_changed)
 
-    def set_next_seeds(self, seeds: Mapping[int, int]) -> None:
+    def set_next_seeds(self, rows: Sequence[int], seeds: Sequence[int]) -> None:
         """Set the seeds with which the next matches of some environments start."""
-        changes = torch.from_numpy(np.array([*seeds, *seeds.values()], dtype=np.int64)).to(self.environment.device)
+        changes = torch.from_numpy(np.array([*rows, *seeds], dtype=np.int64)).to(self.environment.device)
         self.environment.next_seeds.index_copy_(0, *changes.view(2, -1))
 
     def refresh_weights(self) -> None:
@@ -250,17 +259,12 @@ class VectorWorker:
         self._check_shape("over", over, self._shapes.matches)
         flags = (self._episode_start, step.truncated, total.expand(len(over)), over)
         columns = [*flags, outcome.score, outcome.reason, outcome.decisions, *self.returns.sums.unbind(1)]
+        self.returns.reset(over)
         ended, truncated, totals, is_over, *outcomes = _to_host(columns)
         if not np.isfinite(totals[0]):
             for observation in (step.observation, step.final_observation):
                 require_finite(self.environment, observation, step, first=self.first)
-        rows = np.flatnonzero(is_over)
-        table = zip(rows.tolist(), *(column[rows].tolist() for column in outcomes), strict=True)
-        matches = [
-            FinishedMatch(row, score, int(reason), int(decisions), tuple(sums))
-            for row, score, reason, decisions, *sums in table
-        ]
-        self.returns.reset(over)
+        matches = FinishedMatches.of(np.flatnonzero(is_over), *outcomes)
         return _Endings(bool(ended.any()), np.flatnonzero(truncated).tolist(), matches)
 
     def _store_final_values(self, buffer: RolloutBuffer, t: int, step: StepResult, truncated: Sequence[int]) -> None:

@@ -288,7 +288,7 @@ class TrainingSession:
         """Record a match of this rank; one that a curriculum made easier counts as unrated."""
         assignment = match.assignment
         if self.curriculum is not None and not self.curriculum.is_full_game(assignment):
-            match = replace(match, assignment=replace(assignment, lease=None))
+            match = match._replace(assignment=replace(assignment, lease=None))
         self._record_match(self.learner.steps, match)
 
     def _record_match(self, learner_step: int, match: CollectedMatch) -> None:

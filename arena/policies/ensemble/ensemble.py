@@ -167,9 +167,9 @@ class PolicyEnsemble:
         Raises:
             ArenaError: A slot does not exist.
         """
-        self._require_slots(slot_of_row)
         if self._native is None:
             return None
+        self._require_slots(slot_of_row)
         rows, layout = len(slot_of_row), self._layout
         buffers = StepBuffers(
             observation=torch.empty(rows, self.kind.observation_size),

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from arena.policies.ensemble.frozen_layers import FrozenLayers, Step
@@ -61,25 +62,29 @@ class RowLayout:
     @classmethod
     def of(cls, slot_of_row: Int[Tensor, " R"], slots: int, device: torch.device) -> "RowLayout":
         """Lay out rows by slot; `slot_of_row` is on the host."""
-        counts = torch.bincount(slot_of_row, minlength=slots)
+        counts = np.bincount(slot_of_row.numpy(), minlength=slots)
         # One crowded slot would pad all others to its size, so its excess gets a segment of its own.
         overhead = CALL_OVERHEAD_ROWS if device.type == "cpu" else DEVICE_CALL_OVERHEAD_ROWS
         width = _padded_width(counts, overhead)
-        excess = (counts - width).clamp(min=0)
-        excess_end = slots * width + excess.cumsum(0)
-        rows = sort_by_slot(slot_of_row)
-        slot = slot_of_row[rows]
-        rank = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[slot]
-        positions = torch.where(rank < width, slot * width, (excess_end - excess - width)[slot]) + rank
-        total = slots * width + int(excess.sum())
+        excess = (counts - width).clip(min=0)
+        excess_end = slots * width + excess.cumsum()
+        rows = sort_by_slot(slot_of_row).numpy()
+        # The rank of a row within its slot, then its position: at the slot's own rows, or else among its excess.
+        rank = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
+        positions = rank + np.repeat(np.arange(slots) * width, counts)
+        if excess.any():
+            behind = rank + np.repeat(excess_end - excess - width, counts)
+            positions = np.where(rank < width, positions, behind)
         # Padding computes row 0 again; its results are never read.
-        source_row = torch.zeros(total, dtype=torch.int64).scatter_(0, positions, rows)
-        padded_row = torch.empty_like(rows).scatter_(0, rows, positions)
+        source_row = np.zeros(slots * width + excess.sum(), dtype=np.int64)
+        source_row[positions] = rows
+        padded_row = np.empty_like(rows)
+        padded_row[rows] = positions
         segments = [Segment(slice(0, slots), slice(0, slots * width))] if width else []
-        for crowded in excess.nonzero().squeeze(1).tolist():
+        for crowded in np.flatnonzero(excess).tolist():
             end, size = int(excess_end[crowded]), int(excess[crowded])
             segments.append(Segment(slice(crowded, crowded + 1), slice(end - size, end)))
-        return cls(source_row.to(device), padded_row.to(device), tuple(segments))
+        return cls(torch.from_numpy(source_row).to(device), torch.from_numpy(padded_row).to(device), tuple(segments))
 
     def repeat_rows(self, each: int) -> "RowLayout":
         """Return the layout after every row has become `each` rows, one per set member."""
@@ -175,13 +180,13 @@ def sort_by_slot(slot_of_row: Int[Tensor, " R"]) -> Int[Tensor, " R"]:
     return torch.from_numpy(np.argsort(small, kind="stable"))
 
 
-def _padded_width(counts: Int[Tensor, " slots"], call_overhead: int) -> int:
+def _padded_width(counts: NDArray[np.int64], call_overhead: int) -> int:
     """Return the padded rows per slot that minimise the cost of padding plus excess rows."""
     most = int(counts.max())
-    widths = torch.tensor([1, 2, 4, *range(WIDTH_STEP, most + WIDTH_STEP, WIDTH_STEP)] if most else [0])
-    excess = (counts - widths.unsqueeze(1)).clamp(min=0)
+    widths = np.append([1, 2, 4], np.arange(WIDTH_STEP, most + WIDTH_STEP, WIDTH_STEP)) if most else np.array([0])
     # A narrow width pads little, but crowded slots then need a call of their own.
-    costs = len(counts) * widths + excess.sum(dim=1) + call_overhead * (excess > 0).sum(dim=1)
+    excess = (counts - widths[:, np.newaxis]).clip(min=0)
+    costs = len(counts) * widths + excess.sum(axis=1) + call_overhead * (excess > 0).sum(axis=1)
     return int(widths[costs.argmin()])
 
 

@@ -78,7 +78,7 @@ def test_a_run_writes_every_metric_that_a_rule_reads(play, never):
     metrics = played.learner.learn(played.collect(), never)
     for episode in played.episodes:
         rated = replace(episode.assignment, lease=Lease.model_construct(branch="pfsp"))
-        scores.add(replace(episode, assignment=rated, components={"all": episode.mean_return}))
+        scores.add(episode._replace(assignment=rated, components={"all": episode.mean_return}))
     metrics |= scores.metrics()
 
     def plain(name):

@@ -58,7 +58,7 @@ def test_scores_are_averaged_by_matchmaking_branch():
 def test_self_play_matches_are_counted_without_a_score():
     itself = replace(episode(score=0.0, earned=8.0, lease=None).assignment, self_play_match=True)
     scores = MatchStatistics()
-    scores.add(replace(episode(score=0.0, earned=8.0), assignment=itself))
+    scores.add(episode(score=0.0, earned=8.0)._replace(assignment=itself))
     alone = scores.metrics()
     assert "charts/score" not in alone
     assert alone["charts/episodic_return"] == 8.0

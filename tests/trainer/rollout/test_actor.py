@@ -297,7 +297,7 @@ def test_a_step_synchronises_with_the_device_once(play, monkeypatch, agents_per_
     with watching_the_learner(monkeypatch) as watch:
         for t in range(8):
             only.step(rollout, t, learner.rng)
-            ended += len(only.finished)
+            ended += 0 if only.finished is None else len(only.finished.rows)
     assert ended == 8
     assert rollout.truncated.any()
     assert rollout.terminated.any()
