@@ -22,7 +22,8 @@ from scipy.special import expit, xlogy
 from arena.matchmaking.rating_matches import rating_pairs
 from arena.population.promotion import PromotionConfig
 from arena.ratings import pair_model
-from arena.ratings.bradley_terry import NO_PARENT, RefitConfig, fit
+from arena.ratings.bradley_terry import NO_PARENT, fit
+from arena.ratings.bradley_terry_config import RefitConfig
 from arena.ratings.glicko2 import SCALE, START_DEVIATION, START_RATING, START_VOLATILITY, Results
 from arena.ratings.pair_model import PairModel, Priors
 from arena.ratings.pair_round_robin import round_robin

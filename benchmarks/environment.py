@@ -126,6 +126,7 @@ def start_football(python: str) -> "subprocess.Popen[str] | None":
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
+    assert child.stdout is not None
     for line in child.stdout:
         if line == "ready\n":
             return child
@@ -135,6 +136,8 @@ def start_football(python: str) -> "subprocess.Popen[str] | None":
 
 def ask(football: "subprocess.Popen[str]") -> float:
     """One repeat of the other side."""
+    assert football.stdin is not None
+    assert football.stdout is not None
     football.stdin.write("go\n")
     football.stdin.flush()
     return float(football.stdout.readline())

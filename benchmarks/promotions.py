@@ -156,7 +156,7 @@ def _replay_and_print(change: Change, store: Path, arguments: argparse.Namespace
     player = change.player
     shown = f"{change.at:%H:%M:%S} {change.title} of {display_name(player)} after {change.games} games"
     name = _policy_name(player, store)
-    rivals = [found for rival in change.rivals if (found := _policy_name(rival, store)) is not None]
+    rivals = [name for name in (_policy_name(rival, store) for rival in change.rivals) if name is not None]
     if name is None or not rivals:
         print(f"{shown}: {'a checkpoint is missing' if change.rivals else 'no player to beat'}", flush=True)
         return None

@@ -184,7 +184,7 @@ def perturb(network: torch.nn.Module) -> dict[str, float]:
     """Add noise to every weight matrix."""
     for weight in network.parameters():
         if weight.ndim == 2 and len(weight) > 1:
-            weight += NOISE * torch.randn_like(weight)
+            weight.add_(torch.randn_like(weight), alpha=NOISE)
     return {"noise": NOISE}
 
 

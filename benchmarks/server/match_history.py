@@ -5,6 +5,7 @@ Scores come from a fixed hash, so that the same numbers give the same league on 
 """
 
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import bindparam, func, insert, select, text
 
@@ -50,7 +51,7 @@ def create_players(database: Database, players: int) -> None:
             {**snapshot, "name": f"main@{step}", "checkpoint": f"{step:064x}", "step": step} for step in range(players)
         ]
         session.execute(insert(Player), rows)
-        first = session.scalar(select(func.min(Player.id)))
+        first = session.scalars(select(func.min(Player.id))).one()
         session.add(
             Lease(id="lease", worker_id="worker", kind="training", environment=ENVIRONMENT, home_id=first,
                   away_id=first, seed=0, budget=2**31, branch="benchmark", draw_id="draw", granted_at=NOW,
@@ -61,10 +62,16 @@ def create_players(database: Database, players: int) -> None:
 def append_matches(database: Database, count: int) -> None:
     """Append matches to the log."""
     with database.write() as session:
-        learner = session.scalar(select(func.min(Player.id)))
-        players = session.scalar(select(func.count()).select_from(Player)) - 1
-        first = session.scalar(select(func.count()).select_from(Match))
-        values = {"first": first, "end": first + count, "players": players, "learner": learner, "late": False}
+        learner = session.scalars(select(func.min(Player.id))).one()
+        players = session.scalars(select(func.count()).select_from(Player)).one() - 1
+        first = session.scalars(select(func.count()).select_from(Match)).one()
+        values: dict[str, Any] = {
+            "first": first,
+            "end": first + count,
+            "players": players,
+            "learner": learner,
+            "late": False,
+        }
         values |= {
             "first_player": learner + 1,
             "reach": min(NEIGHBOURS, players - 1),

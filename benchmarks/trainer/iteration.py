@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from benchmarks.peers.workload import Workload
 from benchmarks.trainer.flops import iteration_flop, update_flop
@@ -90,7 +91,7 @@ def against_bound(process: TrainerProcess, work: Workload, repeats: int, gate: I
     return median([bound for bound, _ in counted]), median([share for _, share in counted])
 
 
-def ratio_errors(entry: Entry, work: Workload) -> dict[str, float]:
+def ratio_errors(entry: Entry, work: Workload) -> dict[str, Any]:
     """Largest |ratio - 1| at learning rate 0, with fresh weights and with perturbed ones."""
     process = entry.start_frozen(work)
     fresh = recurrent_ratio_error(process)

@@ -34,7 +34,7 @@ class Series:
     def relative(self) -> list[float | None]:
         """Return the speed relative to the reference, per pair."""
         pairs = zip(self.own, self.reference, strict=True)
-        return [None if own is None else before.seconds / own.seconds for own, before in pairs]
+        return [None if own is None or before is None else before.seconds / own.seconds for own, before in pairs]
 
 
 Measure = Callable[[], "Times | None"]

@@ -56,6 +56,7 @@ class TrainerProcess:
 
     def ask(self, request: str) -> dict[str, Any]:
         """Send a request and return the answer."""
+        assert self._process.stdin is not None
         self._process.stdin.write(request + "\n")
         self._process.stdin.flush()
         return self._read_answer()
@@ -67,6 +68,7 @@ class TrainerProcess:
         self._scratch.cleanup()
 
     def _read_answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             reason = self._error_tail()

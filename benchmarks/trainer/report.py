@@ -67,7 +67,7 @@ def without_nan(value: Any) -> Any:  # noqa: ANN401 - JSON
     return None if value != value else value
 
 
-def summary(series: Series, work: Workload) -> dict[str, float]:
+def summary(series: Series, work: Workload) -> dict[str, Any]:
     """Return the medians of the counted iterations."""
     counted = series.counted()
     seconds = median([times.seconds for times in counted])

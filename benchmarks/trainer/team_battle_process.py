@@ -5,13 +5,16 @@ Run by the benchmark as `python -m benchmarks.trainer.team_battle_process SCENE`
 
     iterate     one rollout and its update: `rollout_s`, `update_s`, of the rollout `arena_s`, `acting_s` and
                 `opponents_s`, and how many decisions the learner's agents made
-    memory      peak resident memory of its processes: `peak_bytes`
+    memory      peak resident memory of the process: `peak_bytes`
 
 Opponents are frozen policies of the learner's architecture, each with weights of its own, assigned in turn.
 """
 
 import json
+import os
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
@@ -21,7 +24,7 @@ from benchmarks.trainer.trainers import BattleSetup
 from trainer.config.loading import resolve
 from trainer.runtime.benchmark.bench import Bench
 from trainer.runtime.benchmark.synthetic_env import SyntheticSpec
-from trainer.runtime.torch_setup import configure_torch
+from trainer.runtime.torch_setup import configure_torch, process_memory
 
 NO_KL_STOP = 1e9
 
@@ -52,8 +55,8 @@ class TeamBattle:
         return {**whole, **sharing, "decisions": int(self._bench.rollout.active.sum())}
 
     def memory(self) -> dict[str, int]:
-        """Return the peak resident memory of all processes."""
-        return {"peak_bytes": self._bench.peak_bytes}
+        """Return the peak resident memory of the process."""
+        return {"peak_bytes": process_memory(os.getpid()).peak_bytes}
 
 
 def settings(scene: BattleSetup) -> list[str]:
@@ -72,7 +75,7 @@ def main() -> None:
     torch.set_num_threads(scene.threads)
     battle = TeamBattle(scene)
     talk.answer(**battle.info())
-    answers = {
+    answers: dict[str, Callable[[], Mapping[str, Any]]] = {
         "iterate": battle.iterate,
         "memory": battle.memory,
     }
