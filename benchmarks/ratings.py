@@ -1,30 +1,39 @@
-"""How fast a rating period is: arrays against one player and one game at a time, in the same run; and a refit.
+"""How fast a rating period is: arrays against one player and one game at a time, in the same run; and two refits.
 
     python -m benchmarks.ratings
 
 1,000 players, 10^6 games in 100 periods. The loop is Glickman's paper as written, in plain Python, and rates the first
 periods only; both must agree on those before anything is printed.
+
+The refits are of the whole history and of the pair model, whose league has a cycle: a cold fit chooses the number of
+components, and a warm one adds 2 % more games.
 """
 
 import argparse
 import math
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from arena.ratings.bradley_terry import NO_PARENT, Fit, fit
+from arena.ratings import pair_model
+from arena.ratings.bradley_terry import NO_PARENT, Fit, fit, pair_counts
 from arena.ratings.glicko2 import SCALE, Ratings, Results, newcomers, rate_period
 from benchmarks import record
 
 TAU, EPSILON = 0.5, 1e-9
 LEAGUES = (1_000, 5_000, 20_000)
 AIMS = {5_000: "2 s", 20_000: "10 s"}  # of a fit, by the number of snapshots
+PAIR_LEAGUES = (1_000, 5_000)
+PAIR_AIMS = {1_000: "2 s warm", 5_000: "20 s warm"}
 LINEAGES, MEETINGS, RESETS, BATCH = 5, 12, 0.02, 50
 CIRCLES = 0.8
+INHERITED = 0.9  # share of its parent's position in the cycle that a snapshot keeps
+LATE = 50  # every so many of a pair's rows are new to a warm fit
 AGREEMENT = 1e-5  # rating points; the two solve the volatility equation to different tolerances
 
 
@@ -65,13 +74,23 @@ def main() -> None:
         }
     ]
     for players in LEAGUES:
-        seconds = fit_seconds(players), fit_seconds(players, CIRCLES)
-        print(f"fit of the whole history, {players:,} snapshots: {seconds[0]:.2f} s, with cycles {seconds[1]:.2f} s")
+        plain, cyclic = fit_seconds(players), fit_seconds(players, CIRCLES)
+        print(f"fit of the whole history, {players:,} snapshots: {plain:.2f} s, with cycles {cyclic:.2f} s")
         rows.append(
             {
                 "work": f"fit of the whole history, {players:,} snapshots",
-                "measured": f"{seconds[0]:.2f} s, with cycles {seconds[1]:.2f} s",
+                "measured": f"{plain:.2f} s, with cycles {cyclic:.2f} s",
                 "aim": AIMS.get(players, ""),
+            }
+        )
+    for players in PAIR_LEAGUES:
+        cold, warm, components = pair_fit_seconds(players)
+        print(f"pair model, {players:,} snapshots, {components} component(s): {cold:.2f} s cold, {warm:.2f} s warm")
+        rows.append(
+            {
+                "work": f"fit of the pair model, {players:,} snapshots in a cycle",
+                "measured": f"{cold:.2f} s cold, {warm:.2f} s warm",
+                "aim": PAIR_AIMS.get(players, ""),
             }
         )
     record.write(arguments.json, "ratings", rows)
@@ -93,7 +112,7 @@ class History:
         return fit(self.results, self.rating, anchor=np.arange(self.rating.size) == 0, parent=self.parent)
 
 
-def history(players: int, circles: float = 0.0) -> History:
+def history(players: int, circles: float = 0.0, cycle: float = 0.0) -> History:
     """Simulate a long league of five lineages that improve ever more slowly, paired as the server pairs.
 
     Every newcomer meets 12 players twice, nearest in a Thompson sample of the ratings of everybody before it.
@@ -101,11 +120,12 @@ def history(players: int, circles: float = 0.0) -> History:
     Args:
         players: P.
         circles: Standard deviation of each pair's own part of the log-odds.
+        cycle: Standard deviation of positions in a cyclic component, which drift along lineages.
     """
     rng = np.random.default_rng(1)
     order = np.arange(players)
     lineage = rng.integers(0, LINEAGES, players)
-    truth = (
+    truth: NDArray[np.float64] = (
         1500.0 + 2000.0 * (1.0 - np.exp(-3.0 * order / players)) - 150.0 * (lineage > 1) + rng.normal(0, 60, players)
     )
     truth[0] = 1500.0
@@ -120,14 +140,26 @@ def history(players: int, circles: float = 0.0) -> History:
         for number in range(MEETINGS):
             sample = rng.normal(truth[known], 40.0)
             ranked = np.argsort(sample)
-            own = rng.normal(truth[newcomers], 120.0 if number < MEETINGS // 3 else 60.0)
-            nearest = np.searchsorted(sample[ranked], own).clip(0, first - 1)
+            guess = rng.normal(truth[newcomers], 120.0 if number < MEETINGS // 3 else 60.0)
+            nearest = np.searchsorted(sample[ranked], guess).clip(0, first - 1)
             home.append(newcomers)
             away.append(known[ranked[nearest]])
     one, other = np.concatenate(home), np.concatenate(away)
     lead = (truth[one] - truth[other]) / SCALE + circles * rng.normal(size=one.size)
+    if cycle:
+        u, v = cycle * positions(parent, rng)
+        lead += u[one] * v[other] - v[one] * u[other]
     results = Results(one, other, rng.binomial(2, expit(lead)) / 2, np.full(one.size, 2))
     return History(results, rng.normal(truth, 40.0), parent)
+
+
+def positions(parent: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return (2, P) positions of variance 1; a snapshot keeps most of its parent's."""
+    drawn = rng.normal(size=(2, parent.size))
+    for player in np.flatnonzero(parent != NO_PARENT):  # parents come first
+        drawn[:, player] *= math.sqrt(1.0 - INHERITED**2)
+        drawn[:, player] += INHERITED * drawn[:, parent[player]]
+    return drawn
 
 
 def fit_seconds(players: int, circles: float = 0.0) -> float:
@@ -136,6 +168,20 @@ def fit_seconds(players: int, circles: float = 0.0) -> float:
     start = time.process_time()
     played.fit()
     return time.process_time() - start
+
+
+def pair_fit_seconds(players: int) -> tuple[float, float, int]:
+    """Return the CPU seconds of a cold and a warm fit of the pair model, and its number of cyclic components."""
+    played = history(players, cycle=1.0)
+    results, anchor = played.results, np.arange(players) == 0
+    priors = pair_model.Priors(played.rating, anchor, played.parent)
+    early = np.arange(results.home.size) % LATE > 0
+    before = Results(results.home[early], results.away[early], results.score[early], results.games[early])
+    start = time.process_time()
+    model = pair_model.fit(before, priors)
+    middle = time.process_time()
+    model.refitted(pair_counts(results, np.zeros(players, dtype=np.bool_)), priors)
+    return middle - start, time.process_time() - middle, len(model.components)
 
 
 def play(players: int, games: int, periods: int) -> list[Results]:
@@ -149,7 +195,9 @@ def play(players: int, games: int, periods: int) -> list[Results]:
     return [Results(h, a, s, ones) for h, a, s in zip(home, away, wins.astype(np.float64), strict=True)]
 
 
-def timed(rate, players: int, periods: list[Results]) -> tuple[float, Ratings]:  # noqa: ANN001 - either function below
+def timed(
+    rate: Callable[[Ratings, list[Results]], Ratings], players: int, periods: list[Results]
+) -> tuple[float, Ratings]:
     """Return CPU seconds and the ratings after the last period."""
     start = time.process_time()
     ratings = rate(newcomers(players), periods)
@@ -167,13 +215,13 @@ def rate_by_loop(ratings: Ratings, periods: list[Results]) -> Ratings:
     """Rate all periods one player and one game at a time."""
     players = list(zip(ratings.rating.tolist(), ratings.deviation.tolist(), ratings.volatility.tolist(), strict=True))
     for results in periods:
-        results: list[list[tuple[int, float]]] = [[] for _ in players]
+        by_player: list[list[tuple[int, float]]] = [[] for _ in players]
         for home, away, score in zip(results.home.tolist(), results.away.tolist(), results.score.tolist(), strict=True):
-            results[home].append((away, score))
-            results[away].append((home, 1.0 - score))
+            by_player[home].append((away, score))
+            by_player[away].append((home, 1.0 - score))
         players = [
             rate_one(player, [(*players[other][:2], score) for other, score in games])
-            for player, games in zip(players, results, strict=True)
+            for player, games in zip(players, by_player, strict=True)
         ]
     return Ratings(*np.array(players).T)
 
