@@ -66,6 +66,9 @@ def _watch() -> _Watch:
 def watching() -> Iterator[list[str]]:
     """Record the side effects of this thread; calls by C code are not visible."""
     watch = _watch()
+    # Python finds the temporary folder at the first call by opening files in it, which the hook must not see: it would
+    # ask for the folder again, and wait for the lock of the first call for ever.
+    tempfile.gettempdir()
     watch.effects, watch.thread = [], threading.get_ident()
     try:
         yield watch.effects

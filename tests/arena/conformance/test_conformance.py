@@ -225,6 +225,16 @@ def test_side_effects_of_a_game_are_reported(tmp_path: Path, monkeypatch, game: 
     assert failed["side effects"].startswith(f"during a match it {deed}")
 
 
+def test_writing_is_reported_before_anything_else_used_the_temporary_folder(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert said(verify("broken_games:littering", matches=10, seed=2, progress=unseen), Verdict.FAILED).keys() == {
+        "side effects"
+    }
+
+
 def test_non_daemon_threads_are_reported():
     try:
         failed = said(look_at("lingering"), Verdict.FAILED)
